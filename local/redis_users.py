@@ -1,6 +1,6 @@
-"""The users of the local stack's Redis: each service has the rights that it has in a cluster, and no others.
+"""The Redis users of the local stack: each service has exactly its rights of a deployment in a cluster.
 
-So a right that is missing shows here first. Everybody else is let in without a password, as the port is on loopback.
+A missing right therefore shows here first. The default user needs no password, because the port is on loopback.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ PASSWORD = "local"
 
 
 def user_arguments(cluster: str) -> list[str]:
-    """Words of redis-server's command line. Raises ConfigurationError."""
+    """Arguments of redis-server that define the users. Raises ConfigurationError."""
     selectors = redis_version(find_redis_server()) >= (7,)
     rules = user_rules(cluster, dict.fromkeys(SERVICES, PASSWORD), selectors=selectors)
     return [word for rule in rules for word in ("--user", *rule.split(" "))]
 
 
 def address_of(service: str, port: int) -> str:
-    """Its REDIS_URL."""
+    """The REDIS_URL of one service."""
     return f"redis://{service}:{PASSWORD}@127.0.0.1:{port}/0"

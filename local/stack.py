@@ -1,13 +1,12 @@
-"""A local stack as its user sees it: start, look, stop.
+"""A local stack as its user sees it: start, inspect, stop.
 
-``Stack.start`` launches ``local.supervisor`` as a process and waits until it reports ready;
-``stop`` ends it. Only the supervisor touches the parts. Attached (``detach=False``) the
-supervisor dies with the caller; detached it lives on until ``stop``, which may come from another
-process.
+``Stack.start`` launches ``local.supervisor`` as a process and waits until it reports ready; ``stop`` ends it. Only the
+supervisor controls the parts. With ``detach=False`` the supervisor ends with the caller; detached it runs until
+``stop``, which another process may call.
 
-What may go wrong: a part fails to start (StackFailed, with the end of its log and the fix); the
-directory is in use by another stack, or holds somebody else's files (ConfigurationError); the
-supervisor was killed (``stop`` then ends what the state file names).
+Failures: a part fails to start (StackFailed, with the end of its log and the fix); another stack uses the directory, or
+the directory has files that no stack wrote (ConfigurationError); the supervisor was killed (``stop`` then ends the
+processes that the state file names).
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from local.process import last_lines, spawn, terminate
 from local.redis_server import find_redis_server
 from local.stack_plan import (
     ACCOUNTS,
-    JOINED,
+    EXISTING_CLUSTER_FILE,
     PROJECT,
-    Joined,
+    ExistingCluster,
     StackSettings,
     clean_environment,
     stack_id,
@@ -40,14 +39,14 @@ from local.stack_state import FAILED, READY, StackState, read_state
 from local.supervisor import STOP_GRACE_SECONDS, StackFailed
 from shared.errors import ConfigurationError, DovetailError
 
-__all__ = ["DEFAULT_DIRECTORY", "Joined", "Stack", "StackFailed", "StackSettings"]
+__all__ = ["DEFAULT_DIRECTORY", "ExistingCluster", "Stack", "StackFailed", "StackSettings"]
 
 DEFAULT_DIRECTORY = Path(".dovetail")
 START_SECONDS = 300.0
-"""No start takes longer: the sum of what the waves may take."""
+"""Upper bound of every start: the sum of the bounds of all waves."""
 _POLL_SECONDS = 0.05
-_MARK = "stack.json"
-"""Written first and never taken away: what else is there is a stack's, and may be replaced."""
+_MARKER_FILE = "stack.json"
+"""Written first and never removed. It marks the other files of the directory as a stack's, which may be replaced."""
 _WRITTEN = (ACCOUNTS, "aws.url", "env", "kubeconfig", "lock", "logs", "redis", "state.json")
 
 
@@ -67,21 +66,21 @@ class Stack:
         return self.directory / "env"
 
     def log_file(self, part: str) -> Path:
-        """Where the output of one part goes."""
+        """The log file of one part."""
         return self.directory / "logs" / f"{part}.log"
 
     def command(self, words: str) -> str:
-        """A ``dovetail`` command for this very stack, to be copied: ``command("down")``."""
+        """A ``dovetail`` command for this stack that the user can copy: ``command("down")``."""
         if self.directory == DEFAULT_DIRECTORY.resolve():
             return f"dovetail {words}"
         return f"dovetail {words} --directory {shlex.quote(str(self.directory))}"
 
     def state(self) -> StackState | None:
-        """What the supervisor wrote last; None when no stack was started here."""
+        """The state that the supervisor wrote last; None when no stack was started in this directory."""
         return read_state(self.state_file)
 
     def running(self) -> StackState:
-        """The state of a stack that runs. Raises ConfigurationError when none does."""
+        """The state of the running stack. Raises ConfigurationError when none runs."""
         state = self.state()
         if state is None or not state.supervisor.alive():
             raise ConfigurationError(
@@ -96,12 +95,12 @@ class Stack:
         detach: bool,
         progress: Callable[[str], None] = lambda _message: None,
     ) -> StackState:
-        """Start everything and return when it is ready. ``progress`` hears what is waited for.
+        """Start all parts and return when the stack is ready. ``progress`` receives a text for each wait.
 
-        Raises ConfigurationError when a stack runs here already, the directory is no stack's or the machine has no
-        Redis or not the extra `local`, StackFailed when a part does not start.
+        Raises ConfigurationError when a stack already runs here, the directory belongs to no stack, or the machine
+        lacks Redis or the extra `local`; StackFailed when a part does not start.
         """
-        require_extra()  # both at once, not from a supervisor's log
+        require_extra()  # Checked here, so that the user sees both errors at once and not in the supervisor's log.
         find_redis_server()
         self._refuse_second()
         self._prepare(settings)
@@ -116,7 +115,7 @@ class Stack:
                 die_with_parent=not detach,
             )
             return self._await_ready(progress)
-        except BaseException:  # also on Ctrl-C: a half-started stack must not stay
+        except BaseException:  # Also on Ctrl-C: a partly started stack must not keep running.
             self.stop()
             raise
 
@@ -126,14 +125,14 @@ class Stack:
             self._supervisor.wait()
 
     def stop(self, progress: Callable[[str], None] = lambda _message: None) -> list[str]:
-        """Stop everything; the names of the parts that ran. Nothing happens when nothing runs.
+        """Stop all parts and return the names of those that ran. Does nothing when nothing runs.
 
-        What the stack made on a cluster of others is taken away. ``progress`` hears what could not be.
+        Objects that the stack created on an existing cluster are removed; ``progress`` receives a text when that fails.
         """
         state = self.state()
         if state is not None:
-            reap = self._supervisor.poll if self._supervisor is not None else _nothing
-            # The supervisor needs its grace for three waves; normally all end within a second.
+            reap = self._supervisor.poll if self._supervisor is not None else _do_nothing
+            # The supervisor may need its grace period once for each of three waves; normally all end within a second.
             terminate([state.supervisor], grace_seconds=3 * STOP_GRACE_SECONDS, reap=reap)
             terminate(state.identities(), grace_seconds=STOP_GRACE_SECONDS, reap=reap)
         elif self._supervisor is not None:
@@ -148,16 +147,16 @@ class Stack:
         state = self.state()
         if state is not None and state.supervisor.alive():
             raise ConfigurationError(
-                f"a stack runs in {self.directory} already (pid {state.supervisor.pid}); "
+                f"a stack already runs in {self.directory} (pid {state.supervisor.pid}); "
                 f"stop it with `{self.command('down')}` or pass another --directory"
             )
         if state is not None:
-            self.stop()  # what a killed supervisor may have left
+            self.stop()  # Objects that a killed supervisor left behind.
 
     def _join(
-        self, settings: StackSettings, cluster: Joined, progress: Callable[[str], None]
+        self, settings: StackSettings, cluster: ExistingCluster, progress: Callable[[str], None]
     ) -> None:
-        """Put Dovetail on a cluster of others, and note that, for the supervisor and for ``_leave``."""
+        """Prepare an existing cluster for Dovetail, and record the cluster for the supervisor and for ``_leave``."""
         from local.foreign.preparation import prepare
 
         source = Path(cluster.kubeconfig)
@@ -168,8 +167,10 @@ class Stack:
         self._write_settings(replace(settings, cluster=found))
 
     def _leave(self, progress: Callable[[str], None]) -> None:
-        """``JOINED`` is there from before the first object until the last is gone."""
-        kubeconfig = self.directory / JOINED
+        """Remove the stack's objects. ``EXISTING_CLUSTER_FILE`` is written before the first object is created and
+        deleted after the last one is removed, so a killed stack can still be cleaned up.
+        """
+        kubeconfig = self.directory / EXISTING_CLUSTER_FILE
         if not kubeconfig.exists():
             return
         from local.foreign.removal import remove
@@ -178,24 +179,24 @@ class Stack:
             asyncio.run(remove(kubeconfig, stack_id(self.directory)))
         except DovetailError as error:
             progress(
-                f"what the stack made on the cluster stays there: {error.message}\n"
-                "When it runs, take that away with `dovetail down --kubeconfig FILE`"
+                f"the objects of the stack were not removed from the cluster: {error.message}\n"
+                "When the cluster runs again, remove them with `dovetail down --kubeconfig FILE`"
             )
         kubeconfig.unlink()
         (self.directory / "kubeconfig").unlink(missing_ok=True)
         shutil.rmtree(self.directory / ACCOUNTS, ignore_errors=True)
 
     def _write_settings(self, settings: StackSettings) -> None:
-        (self.directory / _MARK).write_text(json.dumps(settings.to_json(), indent=1))
+        (self.directory / _MARKER_FILE).write_text(json.dumps(settings.to_json(), indent=1))
 
     def _prepare(self, settings: StackSettings) -> None:
-        mark = self.directory / _MARK
+        marker = self.directory / _MARKER_FILE
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             foreign = [name for name in _WRITTEN if (self.directory / name).exists()]
-            if foreign and not mark.exists():
+            if foreign and not marker.exists():
                 raise ConfigurationError(
-                    f"{self.directory} has {', '.join(foreign)}, and no stack made that; pass a new --directory"
+                    f"{self.directory} has files that no stack wrote ({', '.join(foreign)}); pass a new --directory"
                 )
             self._write_settings(settings)
             (self.directory / "logs").mkdir(exist_ok=True)
@@ -211,7 +212,7 @@ class Stack:
 
     def _await_ready(self, progress: Callable[[str], None]) -> StackState:
         deadline = time.monotonic() + START_SECONDS
-        heard = ""
+        shown = ""
         while time.monotonic() < deadline:
             state = self.state()
             if state is not None and state.phase == READY:
@@ -219,19 +220,19 @@ class Stack:
             if state is not None and state.phase == FAILED:
                 raise StackFailed(state.message)
             if self._supervisor is not None and self._supervisor.poll() is not None:
-                raise StackFailed(self._last_words())
-            if state is not None and state.message != heard:
-                heard = state.message
-                progress(heard)
+                raise StackFailed(self._start_error())
+            if state is not None and state.message != shown:
+                shown = state.message
+                progress(shown)
             time.sleep(_POLL_SECONDS)
-        raise StackFailed(f"the stack is not ready after {START_SECONDS:.0f} s: {heard}")
+        raise StackFailed(f"the stack is not ready after {START_SECONDS:.0f} s: {shown}")
 
-    def _last_words(self) -> str:
+    def _start_error(self) -> str:
         state = self.state()
         if state is not None and state.phase == FAILED:
             return state.message
         return "\n".join(last_lines(self.log_file("supervisor"), 8)) or "the supervisor was killed"
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return None

@@ -1,11 +1,10 @@
-"""What the local stack consists of: which processes, with which environment, in which order.
+"""The parts of the local stack: processes, their environment and their start order.
 
-Plain data and plain functions; ``local.supervisor`` acts on it. ``docker-compose.yml`` says the
-same in containers.
+Plain data and plain functions; ``local.supervisor`` acts on them. ``docker-compose.yml`` describes the same stack in
+containers.
 
-What may go wrong: a port that was free when it was chosen may be taken a moment later; the part
-then fails to start and says so. Ports are drawn below the range that outgoing connections use,
-which makes that rare.
+Another process may take a port after it was chosen; the part then fails to start and its error names the port. Ports
+are chosen below the range of outgoing connections, which makes that rare.
 """
 
 from __future__ import annotations
@@ -30,25 +29,27 @@ from shared.errors import ConfigurationError
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 PROJECT = Path(__file__).resolve().parent.parent
-"""Where the packages are: a checkout, or what they are installed in."""
+"""The folder that holds the packages: a checkout, or the folder into which they are installed."""
 HOST = "127.0.0.1"
 NAMESPACE = "dovetail"
-"""Of the ServiceAccounts and settings in deploy/kubernetes."""
-JOINED = "joined.kubeconfig"
-"""In a stack's directory: of the cluster of others that the stack has put something on."""
+"""The namespace of the ServiceAccounts and settings in deploy/kubernetes."""
+EXISTING_CLUSTER_FILE = "joined.kubeconfig"
+"""A file in the stack's directory: the existing cluster on which the stack created objects."""
 KUBELETS = "dovetail-local-kubelets"
-"""The ServiceAccount of the played nodes on a cluster of others."""
+"""The ServiceAccount of the local kubelets on an existing cluster."""
 ACCOUNTS = "accounts"
 """The folder of the services' kubeconfigs in a stack's directory."""
 _PORTS = range(20_000, 32_000)
 _CLUSTER_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
-"""As EKS has it, and short enough for a queue with this name."""
+"""Valid as an EKS cluster name, and short enough for the name of its queue."""
 
 
 @dataclass(frozen=True)
-class Joined:
-    """A cluster that the stack did not start (``local.foreign``), by its kubeconfig. ``accept_any``: also what looks
-    like a cluster of a cloud. ``host``: name or address of its server, which no proxy is asked for.
+class ExistingCluster:
+    """A cluster that the stack did not start (``local.foreign``), by its kubeconfig.
+
+    ``accept_any``: accept clusters that look like production clusters of a cloud. ``host``: name or address of the API
+    server, which is contacted without a proxy.
     """
 
     kubeconfig: str
@@ -58,8 +59,8 @@ class Joined:
 
 @dataclass(frozen=True)
 class StackSettings:
-    """How a local stack runs. Durations are in seconds; ``services`` empty: only what is around
-    them.
+    """Settings of a local stack. Durations are in seconds. An empty ``services`` starts only Redis, the emulator and
+    the cluster.
     """
 
     directory: Path
@@ -78,25 +79,25 @@ class StackSettings:
     batch_max_duration: str = "10s"
     log_level: str = "info"
     addons: str = USUAL
-    """Of EKS, on every node; see ``local.cluster.addons``."""
+    """EKS add-ons that run on every node; see ``local.cluster.addons``."""
     mirror_key: str = ""
-    """For the services, which know the mirror's entries by it; empty: whoever runs the stack makes one."""
-    cluster: Joined | None = None
-    """A cluster that runs already, in the place of the embedded one."""
+    """The key with which the services sign the mirror's entries; when empty, the supervisor creates one."""
+    cluster: ExistingCluster | None = None
+    """An existing cluster that replaces the embedded one."""
     extra: dict[str, str] = field(default_factory=dict)
-    """More variables for the services, by their names in ``shared.settings``."""
+    """Further variables for the services, by their names in ``shared.settings``."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError for what the parts would refuse one by one, in their logs."""
+        """Raises ConfigurationError for values that single parts would otherwise refuse in their logs."""
         chosen(self.addons)
         if not _CLUSTER_NAME.fullmatch(self.cluster_name):
             raise ConfigurationError(
-                f"the cluster cannot be named {self.cluster_name[:100]!r}; take up to 80 letters, digits, - and _, "
-                "the first a letter or digit"
+                f"invalid cluster name {self.cluster_name[:100]!r}; use up to 80 letters, digits, - and _, "
+                "starting with a letter or digit"
             )
 
     def to_json(self) -> dict[str, Any]:
-        """For the supervisor, which is another process."""
+        """The form in which the supervisor process reads the settings."""
         return asdict(self) | {"directory": str(self.directory), "services": list(self.services)}
 
     @staticmethod
@@ -105,13 +106,13 @@ class StackSettings:
         known = {one.name: document[one.name] for one in fields(StackSettings)}
         known["directory"] = Path(known["directory"])
         known["services"] = tuple(known["services"])
-        known["cluster"] = Joined(**known["cluster"]) if known["cluster"] else None
+        known["cluster"] = ExistingCluster(**known["cluster"]) if known["cluster"] else None
         return StackSettings(**known)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One process of the stack. ``probes`` all answer when it is ready."""
+    """One process of the stack. It is ready when all ``probes`` answer."""
 
     name: str
     command: list[str]
@@ -123,18 +124,14 @@ class Part:
 
 @dataclass(frozen=True)
 class StackPlan:
-    """Parts in waves: a wave starts when the one before it is ready. ``environment`` is for
-    users.
-    """
+    """Parts in waves: a wave starts when the wave before it is ready. ``environment`` holds the variables for users."""
 
     waves: tuple[tuple[Part, ...], ...]
     environment: dict[str, str]
 
 
 def free_ports(count: int, rng: random.Random, attempts: int = 1_000) -> list[int]:
-    """``count`` different ports that nobody listens on. Raises ConfigurationError after
-    ``attempts``.
-    """
+    """``count`` different ports on which no process listens. Raises ConfigurationError after ``attempts``."""
     found: list[int] = []
     for _ in range(attempts):
         if len(found) == count:
@@ -175,9 +172,7 @@ def choose_ports(settings: StackSettings, rng: random.Random) -> list[int]:
 def plan_stack(
     settings: StackSettings, ports: list[int], inherited: Mapping[str, str] | None = None
 ) -> StackPlan:
-    """The whole stack for ``ports`` (see ``choose_ports``); ``inherited`` defaults to this
-    process' own.
-    """
+    """The whole stack for ``ports`` (see ``choose_ports``); ``inherited`` defaults to this process' environment."""
     shared = user_environment(settings, ports)
     clean = clean_environment(os.environ if inherited is None else inherited)
     if settings.cluster is not None:
@@ -192,9 +187,7 @@ def plan_stack(
 
 
 def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """``inherited`` without anything that would point a part at a real account, cluster or
-    proxy.
-    """
+    """``inherited`` without the variables that would direct a part to a real account, cluster or proxy."""
     dropped = ("AWS_", "KUBE", "REDIS_", "MIRROR_", "DOVETAIL_")
     kept = {name: value for name, value in inherited.items() if not name.startswith(dropped)}
     nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
@@ -208,7 +201,7 @@ def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 
 def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str]:
-    """What ``.dovetail/env`` says: all that kubectl, an AWS client and the services need."""
+    """The content of ``.dovetail/env``: the variables for kubectl, an AWS client and the services."""
     redis, aws = ports[0], ports[1]
     urls = zip(settings.services, service_urls(settings, ports[3:]), strict=True)
     keyed = {"MIRROR_KEY": settings.mirror_key} if settings.mirror_key else {}
@@ -216,7 +209,7 @@ def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str
         "KUBECONFIG": str(settings.directory / "kubeconfig"),
         "AWS_ENDPOINT_URL": f"http://{HOST}:{aws}",
         "AWS_REGION": settings.region,
-        "AWS_DEFAULT_REGION": settings.region,  # the aws command line knows no other name
+        "AWS_DEFAULT_REGION": settings.region,  # The AWS command line reads only this name.
         "AWS_ACCESS_KEY_ID": "local",
         "AWS_SECRET_ACCESS_KEY": "local",
         "REDIS_URL": f"redis://{HOST}:{redis}/0",
@@ -227,7 +220,7 @@ def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str
 
 
 def service_urls(settings: StackSettings, ports: list[int]) -> list[str]:
-    """Where each service serves its status, in the order of ``settings.services``."""
+    """The status URL of each service, in the order of ``settings.services``."""
     if settings.one_process:
         return [f"http://{HOST}:{ports[0]}/{name}" for name in settings.services]
     return [f"http://{HOST}:{port}" for port in ports]
@@ -239,7 +232,7 @@ def _python(module: str) -> list[str]:
 
 def _redis(settings: StackSettings, port: int, environment: dict[str, str]) -> Part:
     directory = settings.directory / "redis"
-    fix = "install another Redis or Valkey server, 6.2 or newer; the first on PATH is taken"
+    fix = "install a Redis or Valkey server, 6.2 or newer; the first one on PATH is used"
     command = redis_server_command(port, directory) + user_arguments(settings.cluster_name)
     return Part("redis", command, environment, (f"redis://{HOST}:{port}/0",), 15.0, fix)
 
@@ -263,7 +256,7 @@ def _nodes_and_pods(settings: StackSettings, port: int, environment: dict[str, s
 
 
 def _kubelets(settings: StackSettings, cluster: Part) -> Part:
-    """Nodes of a cluster that runs already, with the settings of the embedded one."""
+    """The local kubelets for an existing cluster, with the settings of the embedded cluster."""
     ready = settings.directory / "kubelets.ready"
     own = {
         "KUBECONFIG": str(settings.directory / ACCOUNTS / NAMESPACE / KUBELETS),
@@ -278,8 +271,8 @@ def _kubelets(settings: StackSettings, cluster: Part) -> Part:
 
 
 def stack_id(directory: Path) -> str:
-    """What marks the objects of this directory's stack on a cluster of others. The same for each start, so that what a
-    killed one left is found.
+    """The label value of this directory's stack on an existing cluster. It is the same for each start, so the objects
+    of a killed stack are found again.
     """
     return hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:16]
 
@@ -309,7 +302,7 @@ def _services(
     urls = service_urls(settings, ports)
     common = environment | {
         "STATUS_HOST": HOST,
-        # One arena: a freed catalogue then leaves no holes in the arenas of other threads.
+        # One malloc arena: with several, a freed catalogue fragments the memory of other threads.
         "MALLOC_ARENA_MAX": "1",
         "QUESTIONS": "open",
         "LOG_LEVEL": settings.log_level,
@@ -318,13 +311,13 @@ def _services(
         "INTERRUPTION_QUEUE": settings.cluster_name,
         "CLUSTER_ENDPOINT": "https://cluster.local",
         "SYSTEM_NAMESPACE": NAMESPACE,
-        # One process each: a killed one must not wait for its own Lease to run out.
+        # One process per service: a killed service must not wait until its own Lease expires.
         "DISABLE_LEADER_ELECTION": "true",
         **settings.extra,
     }
     if settings.one_process and settings.services:
         probes = tuple(f"{url}/readyz" for url in urls)
-        # Without anybody's name of its own: who is forgotten fails, and is not let in as the administrator.
+        # No default credentials: a service without credentials of its own fails instead of acting as administrator.
         own = {name: value for name, value in common.items() if name not in _IDENTITY}
         own["STATUS_PORT"] = str(ports[0])
         for name in settings.services:
@@ -348,12 +341,12 @@ _IDENTITY = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "KUBECONFIG", "REDIS_
 
 
 def _account(settings: StackSettings, service: str) -> str:
-    """The kubeconfig of a service's own ServiceAccount, whose rights deploy/kubernetes says."""
+    """The kubeconfig of a service's own ServiceAccount, with the rights of deploy/kubernetes."""
     return str(settings.directory / ACCOUNTS / NAMESPACE / f"dovetail-{service}")
 
 
 def _identity(settings: StackSettings, service: str, redis_port: int) -> dict[str, str]:
-    """Who the service is, to each that it speaks to: all let it do what deploy/ gives it, and no more."""
+    """The service's credentials for Kubernetes, Redis and AWS. All three grant only the rights that deploy/ defines."""
     return {
         "AWS_ACCESS_KEY_ID": access_key(service),
         "AWS_SECRET_ACCESS_KEY": "local",

@@ -1,8 +1,7 @@
-"""What a running local stack wrote down: ``state.json`` for ``dovetail``, ``env`` for shells.
+"""State files of a running local stack: ``state.json`` for ``dovetail``, ``env`` for shells.
 
-Files are replaced in one step, so that a reader never sees half of one.
-
-What may go wrong: the directory may be read-only or full; the OSError names the file.
+Files are replaced atomically, so a reader never sees a partly written file. A read-only or full directory raises
+OSError, which names the file.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ STARTING, READY, FAILED, STOPPED = "starting", "ready", "failed", "stopped"
 
 @dataclass
 class PartState:
-    """One process as last seen. ``restarts`` counts how often it died and was started again."""
+    """One process as the supervisor last saw it. ``restarts`` counts its restarts after unexpected exits."""
 
     name: str
     process: ProcessIdentity
@@ -32,7 +31,7 @@ class PartState:
 
 @dataclass
 class StackState:
-    """The whole stack as last seen. ``message`` says what is going on or went wrong."""
+    """The whole stack as the supervisor last saw it. ``message`` describes the current step or the failure."""
 
     supervisor: ProcessIdentity
     phase: str = STARTING
@@ -41,11 +40,11 @@ class StackState:
     environment: dict[str, str] = field(default_factory=dict)
 
     def identities(self) -> list[ProcessIdentity]:
-        """The supervisor first: while it runs it restarts what dies."""
+        """All processes, the supervisor first: while it runs, it restarts parts that exit."""
         return [self.supervisor, *(part.process for part in self.parts)]
 
     def part(self, name: str) -> PartState:
-        """Raises KeyError for a name that is not running."""
+        """The part with this name. Raises KeyError when it is not running."""
         return {part.name: part for part in self.parts}[name]
 
 
@@ -55,7 +54,7 @@ def write_state(path: Path, state: StackState) -> None:
 
 
 def read_state(path: Path) -> StackState | None:
-    """None when no stack was started here. Raises ConfigurationError for a file that cannot be used."""
+    """The state; None when no stack was started here. Raises ConfigurationError for an unusable file."""
     try:
         document = json.loads(path.read_text())
         return _state_from(document)
@@ -63,11 +62,11 @@ def read_state(path: Path) -> StackState | None:
         return None
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read {path}: {error.strerror}; pass the directory of a stack of yours"
+            f"cannot read {path}: {error.strerror}; pass the directory of your own stack"
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(
-            f"{path} is damaged ({error}); stop its processes by hand and delete it"
+            f"{path} is damaged ({error}); stop the stack's processes manually and delete the file"
         ) from error
 
 
@@ -92,9 +91,7 @@ def write_environment(path: Path, environment: Mapping[str, str]) -> None:
 
 
 def read_environment(path: Path) -> dict[str, str]:
-    """The inverse of ``write_environment``. Raises ConfigurationError when there is no such
-    file.
-    """
+    """The inverse of ``write_environment``. Raises ConfigurationError when the file does not exist."""
     try:
         words = shlex.split(path.read_text(), comments=True)
     except FileNotFoundError as error:

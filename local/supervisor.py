@@ -1,13 +1,12 @@
-"""The process that owns a local stack: starts its parts in order, restarts the dead, stops all.
+"""The process that owns a local stack: it starts the parts in order, restarts parts that exit, and stops all parts.
 
-Run as ``python -m local.supervisor DIRECTORY``; the settings are in ``DIRECTORY/stack.json``.
-Every part is a child that the kernel kills with this process, so nothing survives it. SIGTERM and
-SIGINT stop the stack in reverse order.
+Run as ``python -m local.supervisor DIRECTORY``; the settings are in ``DIRECTORY/stack.json``. Every part is a child
+process that the kernel kills when this process ends, so no part outlives it. SIGTERM and SIGINT stop the stack in
+reverse order.
 
-What may go wrong: a part that ends before the stack is ready ends the start, with the last lines
-of its log. Later a part that ends is started again after a back-off (as compose's restart policy
-does). Redis, the emulator and the embedded cluster keep their state in memory: started again,
-they are empty.
+A part that exits before the stack is ready fails the start; the error shows the last lines of its log. Later, a part
+that exits is restarted after a back-off (like compose's restart policy). Redis, the emulator and the embedded cluster
+keep their state in memory, so they are empty after a restart.
 """
 
 from __future__ import annotations
@@ -39,11 +38,14 @@ from local.stack_state import (
     write_environment,
     write_state,
 )
+from shared.concurrency.backoff import doubled
 from shared.errors import ConfigurationError, DovetailError
 
 STOP_GRACE_SECONDS = 25.0
 _POLL_SECONDS = 0.1
-_FIRST_BACKOFF, _LONGEST_BACKOFF, _STEADY_SECONDS = 0.5, 10.0, 30.0
+_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.5, 10.0
+_STEADY_SECONDS = 30.0
+"""A part that ran this long has recovered: its next restart waits the first back-off again."""
 
 
 class StackFailed(DovetailError):
@@ -57,15 +59,13 @@ class _Running:
     since: float
     restarts: int = 0
     failures: int = 0
-    """Deaths in a row, each before ``_STEADY_SECONDS``: what the back-off grows with."""
+    """Consecutive exits, each within ``_STEADY_SECONDS`` of the start; the back-off grows with them."""
     start_at: float | None = None
-    """When a dead part is due to start again; None while it runs."""
+    """Monotonic time of the next start of a part that exited; None while it runs."""
 
 
 class Supervisor:
-    """Owns the processes of one plan. Not for threads; ``stop`` may be called from a signal
-    handler.
-    """
+    """Owns the processes of one plan. Not thread-safe, but a signal handler may call ``stop``."""
 
     def __init__(self, plan: StackPlan, directory: Path) -> None:
         supervisor = identify(os.getpid())
@@ -81,17 +81,15 @@ class Supervisor:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Ask ``run`` to stop everything and return."""
+        """Make ``run`` stop all parts and return."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Start, supervise until ``stop``, then stop all parts. Raises StackFailed when the
-        start fails.
-        """
+        """Start the parts, supervise them until ``stop``, then stop them. Raises StackFailed when the start fails."""
         try:
             self._start()
             while not self._stopping.wait(_POLL_SECONDS):
-                self._restart_dead()
+                self._restart_exited()
         except StackFailed as error:
             self._write(FAILED, error.message)
             raise
@@ -132,7 +130,7 @@ class Supervisor:
         deadline = time.monotonic() + part.ready_within
         process = self._running[part.name].process
         self._write(message=f"waiting for {part.name}")
-        reason: str | None = "never probed"
+        reason: str | None = "not probed yet"
         while not self._stopping.wait(_POLL_SECONDS):
             if process.poll() is not None:
                 raise self._failure(
@@ -149,7 +147,7 @@ class Supervisor:
         tail = "\n".join(f"  | {line[:400]}" for line in last_lines(log, 8)) or "  | (empty)"
         return StackFailed(f"{part.name} {why}\n{tail}\n  log: {log}\n  fix: {part.fix}")
 
-    def _restart_dead(self) -> None:
+    def _restart_exited(self) -> None:
         now = time.monotonic()
         for running in list(self._running.values()):
             if running.start_at is not None and now >= running.start_at:
@@ -160,8 +158,10 @@ class Supervisor:
     def _schedule_restart(self, running: _Running, now: float) -> None:
         if now - running.since > _STEADY_SECONDS:
             running.failures = 0
-        delay = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2.0**running.failures)
-        running.failures = min(running.failures + 1, 10)
+        delay = doubled(
+            running.failures, first=_FIRST_BACKOFF_SECONDS, cap=_LONGEST_BACKOFF_SECONDS
+        )
+        running.failures += 1
         running.start_at = now + delay
         code = running.process.returncode
         self._write(message=f"{running.part.name} ended with code {code}; again in {delay:.1f} s")
@@ -188,9 +188,7 @@ class Supervisor:
 
 
 def lock_directory(directory: Path) -> TextIO:
-    """Hold ``directory`` for this process; the lock goes with it. Raises ConfigurationError when
-    held.
-    """
+    """Lock ``directory`` until this process ends. Raises ConfigurationError when another process holds the lock."""
     lock = (directory / "lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

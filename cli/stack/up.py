@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from local.stack import DEFAULT_DIRECTORY, Joined, Stack, StackSettings
+from local.stack import DEFAULT_DIRECTORY, ExistingCluster, Stack, StackSettings
 from shared.errors import ConfigurationError
 
 DirectoryOption = Annotated[
@@ -99,9 +99,9 @@ def up(
         stack.stop(lambda message: console.print(message, highlight=False, soft_wrap=True))
 
 
-def _joined(kubeconfig: Path | None, accept_any: bool) -> Joined | None:
+def _joined(kubeconfig: Path | None, accept_any: bool) -> ExistingCluster | None:
     if kubeconfig is None:
         if accept_any:
             raise ConfigurationError("--yes-this-cluster says something of --kubeconfig alone")
         return None
-    return Joined(str(kubeconfig.resolve()), accept_any)
+    return ExistingCluster(str(kubeconfig.resolve()), accept_any)

@@ -1,6 +1,4 @@
-"""``python -m local.aws``: read settings, start the emulator, print its URL, serve until SIGTERM or
-SIGINT.
-"""
+"""``python -m local.aws``: read settings, start the emulator, print its URL, serve until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ log = get_logger(__name__)
 
 
 def main() -> None:
-    """Exit status 0 after a signal or ``--help``, 1 for settings that are wrong."""
+    """Run the emulator. Returns 0 after a signal or ``--help`` and 1 for invalid settings."""
     if set(sys.argv[1:]) & {"-h", "--help"}:
         sys.stdout.write(describe_settings() + "\n")
         return
@@ -38,9 +36,7 @@ def stopped_by_signal() -> threading.Event:
 
 
 def serve(settings: EmulatorSettings, stopped: threading.Event) -> NoReturn:
-    """Serve until ``stopped``, then end the process. moto is imported here, trimmed to the
-    region.
-    """
+    """Serve until ``stopped``, then end the process. moto is imported here, reduced to the data of the region."""
     import_moto(settings.region)
     from local.aws.emulator import Emulator
     from local.aws.http.wsgi import build_server
@@ -61,12 +57,12 @@ def serve(settings: EmulatorSettings, stopped: threading.Event) -> NoReturn:
     server.shutdown()
     emulator.stop()
     sys.stdout.flush()
-    # The interpreter's own end takes seconds: it visits every object and waits for busy threads.
+    # The interpreter's normal exit takes seconds: it visits every object and waits for busy threads.
     os._exit(0)
 
 
 def keep_static_data_out_of_collections() -> None:
-    """The catalogue is half a million objects that live for ever: a full collection takes 0.2 s."""
+    """The catalogue is half a million permanent objects: a full garbage collection over them takes 0.2 s."""
     gc.collect()
     gc.freeze()
 

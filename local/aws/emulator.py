@@ -1,6 +1,4 @@
-"""The state of the emulator beside moto's: one object that the actions, the control endpoint and
-the seed share.
-"""
+"""The emulator's state besides moto's: one object that the actions, the control endpoint and the seed share."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ from shared.concurrency.clock import Clock
 
 
 def load_catalogue() -> Catalogue:
-    """Types, offerings and zones as moto has them."""
+    """Types, offerings and zones from moto's data."""
     zones = [zone for rows in RegionsAndZonesBackend.zones.values() for zone in rows]
     return Catalogue(
         INSTANCE_TYPES,
@@ -45,9 +43,7 @@ def load_catalogue() -> Catalogue:
 
 
 class Emulator:
-    """Everything that one emulator process remembers. ``reset`` brings it back to its first
-    second.
-    """
+    """The complete state of one emulator process. ``reset`` restores the initial state."""
 
     def __init__(
         self, settings: EmulatorSettings, clock: Clock, seed: Callable[[Emulator], None]
@@ -63,7 +59,7 @@ class Emulator:
         self.capacity = Capacity()
         self.recorder = Recorder()
         self.placement_groups: dict[tuple[str, str], dict[str, Any]] = {}
-        """Region and name -> what DescribePlacementGroups shows."""
+        """Region and name -> the group's row in DescribePlacementGroups."""
         self.trail = Trail()
         self.notices = Notices()
         self.statuses = Statuses()
@@ -95,24 +91,22 @@ class Emulator:
         self.tokens = Tokens(self._state_of)
 
     def start(self) -> None:
-        """Create the seeded resources and let time run."""
+        """Create the seeded resources and start the timers."""
         if self.settings.seed:
             self._seed(self)
         self.timers.start()
 
     def stop(self) -> None:
-        """Let time stand still."""
+        """Stop the timers."""
         self.timers.stop()
 
     def step(self, seconds: float) -> None:
-        """Let time pass at once: what falls due meanwhile happens now."""
+        """Advance the clock at once; everything that becomes due happens now."""
         self.clock.step(seconds)
         self.timers.wake()
 
     def clear(self) -> None:
-        """Good weather again: no faults, shortages or quotas, timings as configured. What was
-        launched stays.
-        """
+        """Remove faults, shortages and quotas, and restore the configured timings. Launched instances remain."""
         with self.inventory.lock:
             self.faults.clear()
             self.capacity.clear()
@@ -124,9 +118,7 @@ class Emulator:
             self._restore_behaviour()
 
     def reset(self) -> None:
-        """Forget every instance, template, message, fault and call; seed again. Timings as
-        configured.
-        """
+        """Delete every instance, template, message, fault and call, restore the configured timings, and seed again."""
         with self.inventory.lock:
             self.clear()
             self.timers.clear()

@@ -1,6 +1,4 @@
-"""What exists when the emulator starts: network, security group, profile, queue, rules, images, EKS
-cluster.
-"""
+"""Resources that exist at start: network, security group, profile, queue, rules, images, EKS cluster."""
 
 from __future__ import annotations
 
@@ -96,7 +94,7 @@ def _queue(emulator: Emulator) -> None:
 
 
 def _queue_policy(arn: str) -> dict[str, Any]:
-    """Who may send, and only encrypted (INT-02)."""
+    """The queue policy: the permitted senders, over TLS only (INT-02)."""
     services = ["events.amazonaws.com", "sqs.amazonaws.com"]
     allow = {"Effect": "Allow", "Principal": {"Service": services}, "Action": "sqs:SendMessage"}
     deny = {

@@ -1,7 +1,6 @@
-"""Settings of the emulator process, read from the environment, and the part of them that may change
-while it runs.
+"""Settings of the emulator process, read from the environment, and those that may change while it runs.
 
-A wrong value stops the process before it listens; pydantic's message names the variable.
+An invalid value stops the process before it listens; pydantic's message names the variable.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class EmulatorSettings(BaseSettings):
         ge=0,
         le=65535,
         validation_alias="AWS_EMULATOR_PORT",
-        description="0 picks a free port",
+        description="0 chooses a free port",
     )
     url_file: Path | None = Field(
         default=None,
@@ -92,19 +91,19 @@ class EmulatorSettings(BaseSettings):
     describe_lag_seed: int | None = Field(
         default=None,
         validation_alias="DESCRIBE_LAG_SEED",
-        description="draws each instance's own lag, up to DESCRIBE_LAG_SECONDS; unset: all lag fully",
+        description="seed of each instance's lag, up to DESCRIBE_LAG_SECONDS; unset: every lag is full",
     )
     log_level: str = Field(
         default="info",
         pattern="^(debug|info|warning|error)$",
         validation_alias="LOG_LEVEL",
-        description="least level that is logged",
+        description="lowest level that is logged",
     )
 
 
 @dataclass(slots=True)
 class Behaviour:
-    """The timings that ``POST /_dovetail/settings`` may change. Seconds."""
+    """The timings in seconds that ``POST /_dovetail/settings`` may change."""
 
     instance_pending_seconds: float
     instance_shutting_down_seconds: float
@@ -112,11 +111,11 @@ class Behaviour:
     terminated_visible_seconds: float
     describe_lag_seconds: float
     describe_lag_seed: int | None
-    """None: every instance lags by the whole time; else each by its own share of it."""
+    """None: every instance lags by the full time; otherwise by a share drawn from this seed."""
 
     @classmethod
     def from_settings(cls, settings: EmulatorSettings) -> Behaviour:
-        """The timings as the environment gave them."""
+        """The timings of the environment."""
         return cls(
             instance_pending_seconds=settings.instance_pending_seconds,
             instance_shutting_down_seconds=settings.instance_shutting_down_seconds,

@@ -1,4 +1,4 @@
-"""``python -m local.cluster``: the local cluster, told what to do by environment variables."""
+"""``python -m local.cluster``: the local cluster, configured by environment variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USAGE = "python -m local.cluster: a small Kubernetes cluster in one process\n\nE
 
 
 def main(arguments: list[str]) -> int:
-    """0 after a clean stop, 2 for wrong settings."""
+    """Run the cluster. Returns 0 after a clean stop and 2 for invalid settings."""
     if arguments:
         sys.stdout.write(f"{USAGE}{describe_settings()}\n")
         return 0 if arguments[0] in ("-h", "--help") else 2

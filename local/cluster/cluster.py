@@ -1,9 +1,8 @@
-"""The whole local cluster in one process: store, HTTP server, control plane.
+"""The whole local cluster in one process: store, HTTP server and control plane.
 
-``running_cluster`` is for programs and tests, ``run_cluster`` for the command line. The port is
-bound before anything
-else starts, so the URL is known and taken at once. At the end open watches get a second, then are
-cut.
+``running_cluster`` is for programs and tests, ``run_cluster`` for the command line. The port is bound before anything
+else starts, so the URL is known and the port cannot be taken by another process. At the end, open watches get one
+second before they are closed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ log = get_logger(__name__)
 
 GRACEFUL_SECONDS = 1
 GC_THRESHOLDS = (50_000, 50, 100)
-"""Stored objects have no cycles; a full collection over 10,000 pods holds the loop for 0.25 s."""
+"""Stored objects have no reference cycles; a full collection over 10,000 pods would block the event loop for 0.25 s."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class _Server(uvicorn.Server):
         self.is_up = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept connections, then say so."""
+        """Accept connections, then set the event that reports it."""
         await super().startup(sockets)
         self.is_up.set()
 
@@ -90,10 +89,10 @@ def _server(store: Store, access: Access) -> _Server:
 async def running_cluster(
     settings: ClusterSettings, *, clock: Clock | None = None, rng: random.Random | None = None
 ) -> AsyncIterator[RunningCluster]:
-    """A cluster for the time of the block.
+    """A cluster that runs during the block.
 
-    Raises ConfigurationError for settings that cannot work. What the block itself raises comes out
-    in an ExceptionGroup, because the cluster's tasks share its task group.
+    Raises ConfigurationError for unusable settings. Exceptions of the block itself are raised inside an ExceptionGroup,
+    because the cluster's tasks share its task group.
     """
     clock, rng = clock or SystemClock(), rng or random.Random()
     store = Store(clock, rng)
@@ -128,13 +127,13 @@ def _write_kubeconfigs(
     url = settings.cluster_advertise_url or url
     if settings.account_kubeconfigs is not None:
         write_account_kubeconfigs(accounts, tokens, settings.account_kubeconfigs, url)
-    # Last: whoever waits for this file finds the others written.
+    # Last: a program that waits for this file can rely on the others.
     if settings.kubeconfig_out is not None:
         write_kubeconfig(settings.kubeconfig_out, url)
 
 
 async def run_cluster(settings: ClusterSettings) -> None:
-    """Run until SIGTERM or SIGINT. Takes over the process: its signals and its garbage collection."""
+    """Run until SIGTERM or SIGINT. Takes over the process: its signal handlers and its garbage collection."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     stop = asyncio.Event()

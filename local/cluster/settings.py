@@ -1,7 +1,7 @@
-"""Settings of the local cluster: one environment variable each, named like the field in upper case.
+"""Settings of the local cluster: one environment variable each, with the field's name in upper case.
 
-``python -m local.cluster --help`` prints this table. Durations are in seconds. A wrong value ends
-the start with pydantic's message, which names the variable.
+``python -m local.cluster --help`` prints this table. Durations are in seconds. An invalid value stops the start with
+pydantic's message, which names the variable.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from local.cluster.addons.catalogue import ADDONS, USUAL
 
 
 class ClusterSettings(BaseSettings):
-    """What ``run_cluster`` may be told."""
+    """Settings of ``run_cluster``."""
 
     model_config = SettingsConfigDict(extra="ignore", env_ignore_empty=True)
 
     cluster_host: str = Field(default="127.0.0.1", description="address the API server listens on")
-    cluster_port: int = Field(default=0, ge=0, le=65535, description="port; 0 takes a free one")
+    cluster_port: int = Field(default=0, ge=0, le=65535, description="port; 0 chooses a free one")
     kubeconfig_out: Path | None = Field(default=None, description="where to write a kubeconfig")
     cluster_advertise_url: str | None = Field(
         default=None, description="server URL in the kubeconfig; without it host and port"
@@ -34,7 +34,7 @@ class ClusterSettings(BaseSettings):
         default=None, description="the AWS emulator; without it no instance joins"
     )
     crd_directory: Path | None = Field(
-        default=None, description="objects in *.yaml files of this folder are created at start"
+        default=None, description="folder; objects in its *.yaml files are created at start"
     )
     accounts_directory: Path | None = Field(
         default=None,
@@ -52,11 +52,11 @@ class ClusterSettings(BaseSettings):
     scheduler_writes_per_second: float = Field(
         default=0.0,
         ge=0,
-        description="bindings and verdicts that the scheduler writes, after twice as many at once; kube-scheduler's "
-        "own default is 50; 0: no bound",
+        description="rate of the scheduler's writes (bindings and conditions); the burst is twice as large; "
+        "kube-scheduler's default is 50; 0: unlimited",
     )
     kubelet_poll_seconds: float = Field(
-        default=0.25, gt=0, description="pause between two looks at the instances"
+        default=0.25, gt=0, description="pause between two polls of the instances"
     )
     boot_seconds: float = Field(default=20.0, ge=0, description="from launch to the Node object")
     ready_seconds: float = Field(default=3.0, ge=0, description="from the Node object to Ready")
@@ -82,7 +82,7 @@ class ClusterSettings(BaseSettings):
 
 
 def describe_settings() -> str:
-    """One line a variable: name, default, meaning."""
+    """One line per variable: name, default, meaning."""
     rows = [
         (name.upper(), "" if field.default is None else str(field.default), field.description or "")
         for name, field in ClusterSettings.model_fields.items()

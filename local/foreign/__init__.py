@@ -1,5 +1,6 @@
-"""A cluster that the stack did not start: ``dovetail up --kubeconfig`` puts Dovetail on it while the stack runs.
+"""Existing clusters: ``dovetail up --kubeconfig`` installs Dovetail on a cluster that the stack did not start.
 
-``kubeconfig`` reads where it is, ``guard`` refuses what is no test cluster, ``preparation`` creates definitions, rights
-and tokens, ``kubelets`` plays the nodes that instances of the emulator become, ``removal`` takes all of it away.
+``kubeconfig`` reads the cluster's address, ``guard`` refuses clusters that are not test clusters, ``preparation``
+creates definitions, rights and tokens, ``kubelets`` simulates the nodes of the emulator's instances, and ``removal``
+deletes all of it.
 """

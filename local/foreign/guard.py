@@ -1,6 +1,6 @@
-"""Whether a cluster looks like a real one in a cloud, where nodes that do not exist and broad rights would do harm.
+"""Detects production clusters of a cloud, on which simulated nodes and broad rights would do harm.
 
-What may go wrong: no sign is a proof. A cluster of a cloud behind a tunnel shows itself only by its nodes.
+The detection is not complete: a cloud's cluster behind a tunnel shows itself only by its nodes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Any
 
-from local.foreign.kubeconfig import Picked
+from local.foreign.kubeconfig import KubeContext
 
 CLOUD_HOSTS = (
     ".eks.amazonaws.com", ".eks.amazonaws.com.cn", ".azmk8s.io", ".gke.goog", ".googleapis.com",
@@ -21,31 +21,35 @@ CLOUD_PROGRAMS = (
 )  # fmt: skip
 CLOUD_CONTEXTS = ("arn:aws", "gke_", "do-")
 CLOUD_PROVIDERS = ("aws", "gce", "azure", "digitalocean", "linode", "oci", "ibm", "openstack")
-"""Schemes of ``spec.providerID``."""
+"""URL schemes of ``spec.providerID``."""
 
 
-def sign_in_kubeconfig(picked: Picked) -> str:
-    """Why the context looks like a cloud's, in words; empty when it does not."""
-    host = picked.host
+def sign_in_kubeconfig(context: KubeContext) -> str:
+    """The reason why the context looks like a cloud's; empty when it does not."""
+    host = context.host
     if f".{host}".endswith(CLOUD_HOSTS):
         return f"its server is {host}"
     if _is_public(host):
         return f"its server has the public address {host}"
-    program = str((picked.user.get("exec") or {}).get("command") or "").rsplit("/", 1)[-1]
+    program = str((context.user.get("exec") or {}).get("command") or "").rsplit("/", 1)[-1]
     if program in CLOUD_PROGRAMS:
-        return f"its user comes from the program {program}"
-    return "its name is a cloud's" if picked.context.startswith(CLOUD_CONTEXTS) else ""
+        return f"its credentials come from the program {program}"
+    return (
+        "its name has the form of a cloud's context"
+        if context.name.startswith(CLOUD_CONTEXTS)
+        else ""
+    )
 
 
 def _is_public(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_global
     except ValueError:
-        return False  # a name
+        return False  # a host name, not an address
 
 
 def sign_in_nodes(nodes: Iterable[dict[str, Any]]) -> str:
-    """The same by nodes that the stack did not make."""
+    """The reason why the nodes look like a cloud's; empty when they do not. Nodes of the stack are ignored."""
     for node in nodes:
         provider, found, _ = str((node.get("spec") or {}).get("providerID") or "").partition("://")
         if found and provider in CLOUD_PROVIDERS:

@@ -1,4 +1,4 @@
-"""The Leases of played nodes: without them a real control plane takes a node for dead after 40 seconds or so."""
+"""Leases of simulated nodes. Without renewal a real control plane declares a node dead after about 40 seconds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from shared.kube.resources import LEASES
 
 NAMESPACE = "kube-node-lease"
 RENEW_SECONDS, LEASE_SECONDS = 10.0, 40
-"""As kubelets have it."""
+"""The values of real kubelets."""
 
 
 class Heartbeats:
-    """Renews the Lease of each node that the fleet serves."""
+    """Renews the Lease of each node in the fleet."""
 
     def __init__(
         self, store: RemoteStore, kube: Kube, fleet: Fleet, clock: Clock, labels: dict[str, str]
@@ -27,13 +27,13 @@ class Heartbeats:
         self._clock, self._labels = clock, labels
 
     async def run(self) -> None:
-        """Until cancelled. Raises what a write raises; whoever supervises starts it again."""
+        """Renew until cancelled. Write errors are raised; the caller supervises and restarts this loop."""
         while True:
             await self.renew_all()
             await asyncio.sleep(RENEW_SECONDS)
 
     async def renew_all(self) -> None:
-        """One round. Raises what a write raises."""
+        """Renew every Lease once. Raises the error of a failed write."""
         for node in list(self._store.objects["nodes"].values()):
             if self._fleet.lives_on(node):
                 await self._renew(node)
@@ -54,7 +54,7 @@ class Heartbeats:
         try:
             await self._kube.create(LEASES, {"metadata": metadata, "spec": spec}, NAMESPACE)
         except AlreadyExists:
-            return  # another wrote it in between: the next round renews it
+            return  # Another writer changed the Lease in between; the next round renews it.
 
 
 def _micro_time(now: float) -> str:

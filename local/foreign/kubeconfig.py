@@ -1,6 +1,6 @@
-"""The current context of a kubeconfig, and kubeconfigs for others of the same cluster.
+"""The current context of a kubeconfig, and kubeconfigs for other users of the same cluster.
 
-What may go wrong: no such file, no YAML, a context that names nothing. ConfigurationError says which.
+A missing file, invalid YAML and a context with undefined entries raise ConfigurationError, which names the problem.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import yaml
 from shared.errors import ConfigurationError
 
 _FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-"""Fields that name files, as seen from the folder of the kubeconfig."""
+"""Fields that name files, relative to the folder of the kubeconfig."""
 
 
 @dataclass(frozen=True)
-class Picked:
+class KubeContext:
     """One context. ``cluster`` and ``user`` are its entries, with absolute paths."""
 
-    context: str
+    name: str
     cluster: Mapping[str, Any]
     user: Mapping[str, Any]
 
@@ -34,14 +34,14 @@ class Picked:
 
     @property
     def host(self) -> str:
-        """Name or address of the server, without the port."""
+        """Name or address of the API server, without the port."""
         return urlsplit(self.server).hostname or ""
 
     def document(
         self, user: Mapping[str, Any] | None = None, namespace: str = "default"
     ) -> dict[str, Any]:
-        """A kubeconfig with this context alone; ``user`` takes the place of the context's own."""
-        name = self.context
+        """A kubeconfig with this context alone; ``user`` replaces the context's own user."""
+        name = self.name
         return {
             "apiVersion": "v1",
             "kind": "Config",
@@ -54,7 +54,7 @@ class Picked:
         }
 
 
-def pick(path: Path) -> Picked:
+def read_context(path: Path) -> KubeContext:
     """The current context of the file. Raises ConfigurationError."""
     try:
         config = yaml.safe_load(path.read_text())
@@ -76,7 +76,7 @@ def pick(path: Path) -> Picked:
         )
     user = _entry(config, "users", "user", str(context.get("user")), path)
     folder = path.resolve().parent
-    return Picked(current, _absolute(cluster, folder), _absolute(user, folder))
+    return KubeContext(current, _absolute(cluster, folder), _absolute(user, folder))
 
 
 def _entry(config: Mapping[str, Any], kinds: str, kind: str, name: str, path: Path) -> Any:

@@ -1,8 +1,8 @@
-"""``python -m local.foreign.kubelets``: the local kubelets on an API server of others.
+"""``python -m local.foreign.kubelets``: the local kubelets on an existing API server.
 
-Instances of the AWS emulator become its nodes, and pods that it binds run, exactly as in the embedded cluster. Told
-what to do by ``KUBECONFIG``, ``KUBELETS_READY_FILE``, ``STACK_ID`` and the settings of ``local.cluster``. What may go
-wrong: a write that the server refuses is logged and tried again; started again, the kubelets take their nodes over.
+Instances of the AWS emulator become nodes, and pods bound to them run, exactly as in the embedded cluster. Configured
+by ``KUBECONFIG``, ``KUBELETS_READY_FILE``, ``STACK_ID`` and the settings of ``local.cluster``. A write that the server
+refuses is logged and repeated; after a restart the kubelets take over their existing nodes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from local.cluster.kubelet.pods import PodRunner, PodTimes
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
 from local.foreign.heartbeats import Heartbeats
-from local.foreign.kubeconfig import pick
+from local.foreign.kubeconfig import read_context
 from local.foreign.objects import LABEL
 from local.foreign.remote_store import RemoteInformers, RemoteStore
 from shared.concurrency.clock import SystemClock, rfc3339
@@ -36,7 +36,7 @@ from shared.log import configure
 
 
 class NoEvents:
-    """The kubelets write no Events on a cluster of others."""
+    """Discards Events: the kubelets write none on an existing cluster."""
 
     def record(self, *_event: object, **_more: object) -> None:
         return None
@@ -44,7 +44,7 @@ class NoEvents:
 
 @dataclass(frozen=True)
 class Program:
-    """What the kubelets are made of."""
+    """The parts of the program."""
 
     fleet: Fleet
     runner: PodRunner
@@ -54,11 +54,11 @@ class Program:
 
 
 def assemble(settings: ClusterSettings, kubeconfig: Path, kube: Kube, stack: str) -> Program:
-    """All parts, not yet running. Raises ConfigurationError."""
+    """All parts, not yet started. Raises ConfigurationError."""
     clock, labels = SystemClock(), {LABEL: stack} if stack else {}
-    remote = RemoteStore(pick(kubeconfig), labels)
+    remote = RemoteStore(read_context(kubeconfig), labels)
     remote_informers = RemoteInformers(remote, kube)
-    # They have the few methods that kubelets call, and no more.
+    # These classes have only the methods that kubelets call.
     store, informers = cast(Store, remote), cast(Informers, cast(Any, remote_informers))
     pods = KeyIndex(store, informers, "pods", node_of)
     times = BootTimes(
@@ -74,7 +74,7 @@ def assemble(settings: ClusterSettings, kubeconfig: Path, kube: Kube, stack: str
 
 
 def create_fixed_nodes(store: RemoteStore, settings: ClusterSettings, now: float) -> None:
-    """A cluster without any node gets some before there is an instance."""
+    """Create the fixed nodes when the cluster has no node, so that pods can run before the first instance exists."""
     if store.objects["nodes"]:
         return
     for number in range(settings.fixed_nodes):
@@ -88,7 +88,7 @@ def create_fixed_nodes(store: RemoteStore, settings: ClusterSettings, now: float
 async def run(
     settings: ClusterSettings, kubeconfig: Path, stack: str, ready: Callable[[], None]
 ) -> None:
-    """Until cancelled; ``ready`` is called when the kubelets work."""
+    """Run until cancelled; ``ready`` is called when the kubelets work."""
     kube = await Kube.connect(
         str(kubeconfig),
         clock=SystemClock(),

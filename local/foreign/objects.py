@@ -1,6 +1,7 @@
-"""What a stack creates on a cluster that it did not start, and how it finds that again.
+"""Objects that a stack creates on an existing cluster, and the label that identifies them.
 
-Each object carries ``LABEL``, whose value names the stack: no list of them must survive a kill. Pure.
+Each object has the label ``LABEL``, whose value identifies the stack, so removal needs no list that a killed process
+could lose. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from shared.kube.resources import NAMESPACES, Resource
 Object = dict[str, Any]
 LABEL = "local.dovetail.sh/stack"
 DIRECTORY = "local.dovetail.sh/directory"
-"""Annotation of the namespace: where the stack runs that made it."""
+"""Annotation of the namespace: the directory of the stack that created it."""
 RBAC = "rbac.authorization.k8s.io"
 CRDS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
@@ -41,8 +42,8 @@ _KUBELETS_RULES = [
 ]
 
 
-def wanted(directory: Path) -> list[tuple[Resource, Object]]:
-    """All objects in the order of creation, marked. Raises ConfigurationError."""
+def stack_objects(directory: Path) -> list[tuple[Resource, Object]]:
+    """All objects in the order of creation, with their label. Raises ConfigurationError."""
     read = read_manifests(PROJECT / "deploy" / "crds")
     accounts = read_manifests(PROJECT / "deploy" / "kubernetes", "ACCOUNTS_DIRECTORY")
     documents = [document for _, document in read]
@@ -51,10 +52,10 @@ def wanted(directory: Path) -> list[tuple[Resource, Object]]:
     kinds = {resource.kind: resource for resource in CREATED}
     found = [(kinds[document["kind"]], document) for document in documents]
     found.sort(key=lambda one: CREATED.index(one[0]))
-    return [(resource, _marked(document, directory)) for resource, document in found]
+    return [(resource, _labelled(document, directory)) for resource, document in found]
 
 
-def _marked(document: Object, directory: Path) -> Object:
+def _labelled(document: Object, directory: Path) -> Object:
     metadata = document["metadata"]
     labels = {**(metadata.get("labels") or {}), LABEL: stack_id(directory)}
     annotations = {**(metadata.get("annotations") or {}), DIRECTORY: str(directory.resolve())}
@@ -62,7 +63,7 @@ def _marked(document: Object, directory: Path) -> Object:
 
 
 def _kubelets_account() -> list[Object]:
-    """Of the program that plays the nodes: the rights of kubelets on all nodes, no others."""
+    """Account of the kubelet program, with the rights of kubelets on all nodes and no others."""
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": KUBELETS}
     subject = {"kind": "ServiceAccount", "name": KUBELETS, "namespace": NAMESPACE}
     version = f"{RBAC}/v1"

@@ -1,8 +1,9 @@
-"""What the local kubelets ask of the embedded cluster's store and informers, on an API server of others.
+"""The embedded cluster's store and informers, as the local kubelets use them, on an existing API server.
 
-Reads come from what the watches brought; writes go to the server one after another, and wait for its answer: it is on
-the same machine or near it. What may go wrong: no answer (ApiError 503). A connection that the server closed while
-nothing was said is opened again at once; a create that happened for all that answers AlreadyExists.
+Reads are served from the objects that the watches delivered. Writes go to the server one after another and wait for the
+answer, because the server is on the same machine or near it. No answer raises ApiError 503. A connection that the
+server closed while it was idle is reopened at once; if the first attempt of a create had succeeded, the repeated one
+gets AlreadyExists.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from urllib.parse import urlsplit
 from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.informers import Handler, Key, Obj, key_of
 from local.cluster.control_plane.supervision import supervise
-from local.foreign.kubeconfig import Picked
+from local.foreign.kubeconfig import KubeContext
 from shared.errors import Gone
 from shared.kube.client import MERGE_PATCH, Kube
 from shared.kube.resources import CSI_NODES, NODES, PODS, VOLUME_ATTACHMENTS, Resource
 
 WATCHED = {one.plural: one for one in (PODS, NODES, CSI_NODES, VOLUME_ATTACHMENTS)}
-SECONDS = 30.0
+REQUEST_TIMEOUT_SECONDS = 30.0
 
 
 class RemoteStore:
-    """What kubelets watch, of one API server. ``labels``: what created objects get beside their own."""
+    """The watched objects of one API server. ``labels``: labels added to every created object."""
 
-    def __init__(self, config: Picked, labels: Mapping[str, str]) -> None:
+    def __init__(self, config: KubeContext, labels: Mapping[str, str]) -> None:
         self._config, self._labels = config, labels
         self._token = str(config.user.get("token") or "")
         self._connection: http.client.HTTPConnection | None = None
         self.objects: dict[str, dict[Key, Obj]] = defaultdict(dict)
 
     def find(self, plural: str, name: str, *, group: str = "", namespace: str | None = None) -> Any:
-        """The object as the watch brought it last, or None."""
+        """The object of the last watch event, or None."""
         assert group == WATCHED[plural].group
         return self.objects[plural].get(Key(namespace or "", name))
 
@@ -112,10 +113,10 @@ class RemoteStore:
         return answer.status, json.loads(answer.read())
 
 
-def _connection(config: Picked) -> http.client.HTTPConnection:
+def _connection(config: KubeContext) -> http.client.HTTPConnection:
     parts = urlsplit(config.server)
     if parts.scheme == "http":
-        return http.client.HTTPConnection(parts.netloc, timeout=SECONDS)
+        return http.client.HTTPConnection(parts.netloc, timeout=REQUEST_TIMEOUT_SECONDS)
     data = config.cluster.get("certificate-authority-data")
     context = ssl.create_default_context(
         cafile=config.cluster.get("certificate-authority"),
@@ -123,18 +124,22 @@ def _connection(config: Picked) -> http.client.HTTPConnection:
     )
     if config.cluster.get("insecure-skip-tls-verify"):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return http.client.HTTPSConnection(parts.netloc, context=context, timeout=SECONDS)
+    return http.client.HTTPSConnection(
+        parts.netloc, context=context, timeout=REQUEST_TIMEOUT_SECONDS
+    )
 
 
 class RemoteInformers:
-    """Fans what the watches bring out to handlers, in the order in which they were registered."""
+    """Calls the handlers for every watch event, in the order of their registration."""
 
     def __init__(self, store: RemoteStore, kube: Kube) -> None:
         self._store, self._kube = store, kube
         self._handlers: dict[str, list[Handler]] = defaultdict(list)
         self._unlisted = set(WATCHED)
         self.listed = asyncio.Event()
-        """Set when both are known: a kubelet must not take a node for missing that is only not read yet."""
+        """Set when all kinds are listed. Before that, a kubelet could mistake a node that was not read yet for a
+        missing one.
+        """
 
     def on(self, plural: str, handler: Handler, *, group: str = "") -> None:
         """Call ``handler(type, object, old)`` for every event of a watched kind."""
@@ -142,7 +147,7 @@ class RemoteInformers:
         self._handlers[plural].append(handler)
 
     async def run(self) -> None:
-        """Follow all until cancelled."""
+        """Follow all watched kinds until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for plural, resource in WATCHED.items():
                 tasks.create_task(supervise(f"watch {plural}", self._follow(plural, resource)))

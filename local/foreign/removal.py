@@ -1,9 +1,9 @@
-"""Takes away what a stack made on a cluster that it did not start.
+"""Removes the objects of a stack from an existing cluster.
 
-Everything is found by ``LABEL``, so a second removal ends what the first left. The services must not run any more: what
-they would finish (machines, their finalizers) is ended here: the instances behind it are gone with the emulator.
+All objects are found by ``LABEL``, so a second removal completes an interrupted one. The services must have stopped.
+Their work (machines and finalizers) is completed here, because the instances end with the emulator.
 
-What may go wrong: the cluster does not answer (ConfigurationError), for example because it was deleted.
+Raises ConfigurationError when the cluster does not answer, for example because it was deleted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from local.foreign.kubeconfig import pick
+from local.foreign.kubeconfig import read_context
 from local.foreign.objects import CRDS, CREATED, LABEL, Object
 from local.foreign.preparation import connected
 from shared.errors import Conflict, NotFound
@@ -30,23 +30,23 @@ from shared.kube.resources import (
 )
 
 MADE_BY_SERVICES = (LAUNCH_RECORDS, MACHINES, NODE_CLAIMS)
-"""Kinds whose objects the services made, whoever made the kind."""
+"""Kinds of the objects that the services create, no matter who installed the definition."""
 OUR_FINALIZERS = ("karpenter.", "dovetail.")
 NODE_LEASES = "kube-node-lease"
-NAMESPACE_SECONDS, LOOK_SECONDS = 10.0, 0.25
+NAMESPACE_SECONDS, POLL_SECONDS = 10.0, 0.25
 
 
 async def remove(
     kubeconfig: Path, stack: str = "", *, namespace_seconds: float = NAMESPACE_SECONDS
 ) -> list[str]:
-    """Take away what the stack with this id made, or any stack when it is empty.
+    """Remove the objects of the stack with this id, or of every stack when ``stack`` is empty.
 
-    ``namespace_seconds``: how long a namespace may take to end. Returns the kinds of which something went. Raises
+    ``namespace_seconds``: time that a namespace may take to end. Returns the kinds of the removed objects. Raises
     ConfigurationError.
     """
-    picked = pick(kubeconfig)
+    context = read_context(kubeconfig)
     label = f"{LABEL}={stack}" if stack else LABEL
-    async with connected(kubeconfig, picked) as kube:
+    async with connected(kubeconfig, context) as kube:
         removal = _Removal(kube, label, namespace_seconds)
         if not await removal.anything():
             return []
@@ -60,59 +60,65 @@ class _Removal:
         self.gone: list[str] = []
 
     async def anything(self) -> bool:
-        """Whether a stack was here: without a mark nobody's machines are touched."""
+        """Whether a stack's label exists here. Without one, no machine of the cluster is removed."""
         for resource in (*CREATED, NODES):
-            if await self._marked(resource):
+            if await self._labelled(resource):
                 return True
         return False
 
     async def run(self) -> None:
         await self._nodes()
-        definitions = await self._marked(CRDS)
+        definitions = await self._labelled(CRDS)
         for resource in MADE_BY_SERVICES:
             await self._objects(resource)
         for definition in definitions:
             await self._objects(_resource_of(definition))
-        await self._let_go()
+        await self._remove_our_finalizers()
         for resource in reversed(CREATED):
-            await self._delete(resource, await self._marked(resource))
+            await self._delete(resource, await self._labelled(resource))
         await self._end_namespaces()
 
     async def _end_namespaces(self) -> None:
-        """A bare API server has no controller that ends them, and the next start would find them half deleted."""
-        for _ in range(math.ceil(self._namespace_seconds / LOOK_SECONDS)):
-            left = await self._marked(NAMESPACES)
+        """Wait until the namespaces are deleted, or finalize them: a bare API server has no namespace controller, and
+        the next start would find them in deletion.
+        """
+        for _ in range(math.ceil(self._namespace_seconds / POLL_SECONDS)):
+            left = await self._labelled(NAMESPACES)
             if not left:
                 return
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         for namespace in left:
-            if not (namespace.get("status") or {}).get("conditions"):  # no controller looked at it
+            if not (namespace.get("status") or {}).get(
+                "conditions"
+            ):  # no namespace controller has processed it
                 ended = {**namespace, "spec": {"finalizers": []}}
                 await self._kube.replace(NAMESPACES, ended, subresource="finalize")
 
     async def _nodes(self) -> None:
-        nodes = await self._marked(NODES)
+        nodes = await self._labelled(NODES)
         names = {node["metadata"]["name"] for node in nodes}
         pods = (await self._kube.list(PODS)).items if names else []
         on_them = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") in names]
         await self._delete(PODS, on_them, grace_seconds=0)
-        await self._delete(LEASES, await self._marked(LEASES, NODE_LEASES))
+        await self._delete(LEASES, await self._labelled(LEASES, NODE_LEASES))
         await self._delete(NODES, nodes)
 
     async def _objects(self, resource: Resource) -> None:
-        """Every object of a kind that goes."""
+        """Delete every object of a kind whose definition is removed."""
         if await self._kube.serves(resource):
             await self._delete(resource, (await self._kube.list(resource)).items)
 
-    async def _let_go(self) -> None:
-        """Pools and classes of definitions that were there before: nobody else would take our finalizers off."""
+    async def _remove_our_finalizers(self) -> None:
+        """Remove our finalizers from pools and classes whose definitions remain, because no controller will remove them
+        later.
+        """
         for definition in (await self._kube.list(CRDS)).items:
             if definition["spec"]["group"] in ("karpenter.sh", "karpenter.k8s.aws"):
                 resource = _resource_of(definition)
                 for one in (await self._kube.list(resource)).items:
                     await self._unfinalize(resource, one, every=False)
 
-    async def _marked(self, resource: Resource, namespace: str | None = None) -> list[Object]:
+    async def _labelled(self, resource: Resource, namespace: str | None = None) -> list[Object]:
         return [*(await self._kube.list(resource, namespace, label_selector=self._label)).items]
 
     async def _delete(
@@ -131,7 +137,7 @@ class _Removal:
                     grace_seconds=grace_seconds,
                 )
             except (NotFound, Conflict):
-                continue  # gone meanwhile; a namesake is not ours
+                continue  # already deleted; a new object of the same name is not ours
             if resource.kind not in self.gone:
                 self.gone.append(resource.kind)
 

@@ -76,7 +76,7 @@ def test_help_of_every_command_has_examples(command: str, dovetail: Dovetail) ->
         (["drill"], "dovetail up --detach"),
         (["interruption", "check"], "give --queue"),
         (["resume", "--pool", "default"], "must be KIND/NAME"),
-        (["up", "--cluster-name", "two words"], "cannot be named 'two words'"),
+        (["up", "--cluster-name", "two words"], "invalid cluster name 'two words'"),
         (["up", "--directory", __file__], "Not a directory"),
         (["down", "--directory", __file__], "Not a directory"),
         (["status", "--directory", "/nowhere"], "no stack runs in /nowhere"),

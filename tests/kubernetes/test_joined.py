@@ -67,4 +67,4 @@ async def test_up_and_down_by_their_commands(untouched: ControlPlane, tmp_path: 
     assert f"dovetail down --directory {tmp_path / 'one'}" in other.stderr
     stopped = await asyncio.to_thread(dovetail, "down", *directory)
     assert "stopped" in stopped.stdout
-    assert "stays there" not in stopped.stdout
+    assert "were not removed" not in stopped.stdout

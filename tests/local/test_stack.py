@@ -127,11 +127,11 @@ def test_commands_for_a_stack_that_does_not_run_say_how_to_start_one(stack: Stac
 
 
 def test_a_directory_with_somebody_else_s_files_is_left_alone(tmp_path: Path) -> None:
-    """``dovetail up --directory .`` must not take away logs that it did not write."""
+    """``dovetail up --directory .`` must not delete logs that it did not write."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "app.log").write_text("precious")
     stack = Stack(tmp_path)
-    with pytest.raises(ConfigurationError, match=r"has logs, and no stack made that"):
+    with pytest.raises(ConfigurationError, match=r"has files that no stack wrote \(logs\)"):
         stack.start(surroundings(stack), detach=True)
     assert (tmp_path / "logs" / "app.log").read_text() == "precious"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs"]

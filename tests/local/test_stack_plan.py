@@ -79,7 +79,7 @@ def test_settings_survive_the_way_to_the_supervisor() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "ä", "-a", "a.b", "a" * 81, "a\n"])
 def test_a_name_that_no_cluster_can_have_is_refused_before_anything_starts(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be named"):
+    with pytest.raises(ConfigurationError, match="invalid cluster name"):
         replace(SETTINGS, cluster_name=name)
 
 

@@ -1,4 +1,4 @@
-"""EC2 Auto Scaling's calls about members and lifecycle actions, in the place of moto's or where it has none."""
+"""EC2 Auto Scaling's calls about members and lifecycle actions, which replace or complete those of moto."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ Parameters = Mapping[str, Any]
 Action = Callable[[Emulator, str, Parameters], dict[str, Any]]
 
 
-def attach_instances(emulator: Emulator, region: str, wanted: Parameters) -> dict[str, Any]:
-    """Raises RequestRefused."""
-    group = str(wanted.get("AutoScalingGroupName") or "")
-    emulator.autoscaling.attach(region, group, wanted.get("InstanceIds") or [])
+def attach_instances(emulator: Emulator, region: str, parameters: Parameters) -> dict[str, Any]:
+    """Attach instances to a group. Raises RequestRefused."""
+    group = str(parameters.get("AutoScalingGroupName") or "")
+    emulator.autoscaling.attach(region, group, parameters.get("InstanceIds") or [])
     return {}
 
 
 def describe_auto_scaling_instances(
-    emulator: Emulator, region: str, wanted: Parameters
+    emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
-    """All in one page."""
-    found = emulator.autoscaling.members(region, wanted.get("InstanceIds") or [])
+    """The members, all in one page."""
+    found = emulator.autoscaling.members(region, parameters.get("InstanceIds") or [])
     return {"AutoScalingInstances": [_row(member) for member in found]}
 
 
 def terminate_instance_in_auto_scaling_group(
-    emulator: Emulator, region: str, wanted: Parameters
+    emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
     """Raises RequestRefused."""
-    member = emulator.autoscaling.terminate(region, str(wanted.get("InstanceId") or ""))
+    member = emulator.autoscaling.terminate(region, str(parameters.get("InstanceId") or ""))
     return {"Activity": _activity(emulator, member)}
 
 
 def record_lifecycle_action_heartbeat(
-    emulator: Emulator, region: str, wanted: Parameters
+    emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
     """Raises RequestRefused."""
-    emulator.autoscaling.heartbeat(region, dict(wanted))
+    emulator.autoscaling.heartbeat(region, dict(parameters))
     return {}
 
 
 def complete_lifecycle_action(
-    emulator: Emulator, region: str, wanted: Parameters
+    emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
     """Raises RequestRefused."""
-    emulator.autoscaling.complete(region, dict(wanted))
+    emulator.autoscaling.complete(region, dict(parameters))
     return {}
 
 

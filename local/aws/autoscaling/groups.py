@@ -1,4 +1,4 @@
-"""An auto scaling group for an instance that has none, so that anybody can see what its end looks like."""
+"""Creates an auto scaling group for an instance without one, so that its termination can be observed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ MOST_INSTANCES = 100_000
 
 
 def end_by_group(scaling: AutoScaling, instance: Instance, heartbeat_seconds: float) -> None:
-    """Its group ends it, one of ours if it has none. ``heartbeat_seconds`` is for that one. Raises RequestRefused."""
+    """Terminate the instance through its group, or through a new group that is created for it.
+
+    ``heartbeat_seconds`` applies to the new group's hook. Raises RequestRefused.
+    """
     region, instance_id = instance.region, instance.instance_id
     if not scaling.members(region, [instance_id]):
         name = f"dovetail-{heartbeat_seconds:.0f}"

@@ -1,10 +1,10 @@
 """Auto scaling groups as far as termination lifecycle hooks need them.
 
-Groups, hooks and tags are moto's; which instances a group holds, and what happens when it ends one, is kept here,
-because moto's groups start instances of their own. An instance that leaves waits for every hook of its group: until
-somebody completes the action, or its heartbeat timeout or its global timeout passes; then it ends.
+Groups, hooks and tags are moto's. The members of a group and their termination are kept here, because moto's groups
+start instances of their own. A terminating instance waits for every hook of its group until a client completes the
+action, or until the heartbeat timeout or the global timeout expires; then it is terminated.
 
-What may go wrong: a token or an instance without an open action is a ValidationError, as in EC2 Auto Scaling.
+As in EC2 Auto Scaling, a token or an instance without an open action is a ValidationError.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from moto.autoscaling.models import autoscaling_backends
 
 from local.aws.clock.timers import Timers
-from local.aws.ec2.instances import ENDING, Instance, Inventory
+from local.aws.ec2.instances import TERMINATION_STATES, Instance, Inventory
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.interruptions.notices import Notices
 from local.aws.moto.state import ACCOUNT_ID
@@ -36,13 +36,13 @@ Announce = Callable[[str, dict[str, str]], None]
 
 
 def global_timeout(heartbeat_seconds: float) -> float:
-    """How long a hook waits in all, whatever heartbeats come."""
+    """Longest total wait of a hook, no matter how many heartbeats it gets."""
     return min(LONGEST_WAIT_SECONDS, WAITS_PER_HEARTBEAT * heartbeat_seconds)
 
 
 @dataclass
 class Action:
-    """One hook's wait for one instance. Times are monotonic."""
+    """The wait of one hook for one instance. Times are monotonic."""
 
     hook: str
     token: str
@@ -54,7 +54,7 @@ class Action:
 
 @dataclass
 class Member:
-    """An instance of a group, with what it waits for."""
+    """An instance of a group, with its open actions."""
 
     instance: Instance
     group: str
@@ -63,7 +63,7 @@ class Member:
 
 
 class AutoScaling:
-    """Members by instance id. Everything happens under the inventory's lock."""
+    """Members by instance id. All access happens under the inventory's lock."""
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class AutoScaling:
         self._members: dict[str, Member] = {}
 
     def clear(self) -> None:
-        """Forget every membership."""
+        """Remove every membership."""
         self._members.clear()
 
     def forget(self, instance_id: str) -> None:
-        """The instance is gone."""
+        """Remove the membership of a deleted instance."""
         self._members.pop(instance_id, None)
 
     def members(self, region: str, instance_ids: list[str]) -> list[Member]:
-        """Those named, or all of the region, in order of joining."""
+        """The named members, or all members of the region, in the order in which they were attached."""
         return [
             member
             for instance_id, member in list(self._members.items())
@@ -98,12 +98,16 @@ class AutoScaling:
         ]
 
     def attach(self, region: str, group: str, instance_ids: list[str]) -> None:
-        """Running instances become members. Raises RequestRefused."""
+        """Make running instances members of a group. Raises RequestRefused."""
         _group(region, group)
         with self._inventory.lock:
             for instance_id in instance_ids:
                 instance = self._inventory.get(instance_id)
-                if instance is None or instance.state in ENDING or instance_id in self._members:
+                if (
+                    instance is None
+                    or instance.state in TERMINATION_STATES
+                    or instance_id in self._members
+                ):
                     raise RequestRefused(INVALID, f"Invalid Instance ID(s): [{instance_id}]")
                 self._inventory.remember(instance)
                 instance.tags[NAME_TAG] = group
@@ -111,7 +115,7 @@ class AutoScaling:
                 self._notices.set_lifecycle(instance_id, "InService")
 
     def terminate(self, region: str, instance_id: str) -> Member:
-        """The group ends this instance: at once, or after its hooks. Raises RequestRefused."""
+        """Terminate this instance, at once or after its hooks. Raises RequestRefused."""
         with self._inventory.lock:
             member = self._members.get(instance_id)
             if member is None or member.instance.region != region:
@@ -134,21 +138,21 @@ class AutoScaling:
             self._announce(region, detail)
         return member
 
-    def heartbeat(self, region: str, wanted: dict[str, Any]) -> None:
-        """One heartbeat timeout more, from now. Raises RequestRefused."""
+    def heartbeat(self, region: str, parameters: dict[str, Any]) -> None:
+        """Extend the action by one heartbeat timeout from now. Raises RequestRefused."""
         with self._inventory.lock:
-            member, action = self._found(region, wanted)
+            member, action = self._found(region, parameters)
             now = self._clock.monotonic()
             action.ends_at = min(action.latest, now + action.heartbeat_seconds)
             self._watch(member, action)
 
-    def complete(self, region: str, wanted: dict[str, Any]) -> None:
-        """The action ends with this result. Raises RequestRefused."""
-        result = wanted.get("LifecycleActionResult")
+    def complete(self, region: str, parameters: dict[str, Any]) -> None:
+        """Complete the action with a result. Raises RequestRefused."""
+        result = parameters.get("LifecycleActionResult")
         if result not in (CONTINUE, ABANDON):
             raise RequestRefused(INVALID, "LifecycleActionResult must be CONTINUE or ABANDON")
         with self._inventory.lock:
-            member, action = self._found(region, wanted)
+            member, action = self._found(region, parameters)
             self._close(member, action, result)
 
     def _opened(self, hook: Any) -> Action:
@@ -164,13 +168,13 @@ class AutoScaling:
         )
 
     def _expire(self, member: Member, action: Action) -> None:
-        """A heartbeat may have put the end off since this timer was set."""
+        """Close the action if it is due. A heartbeat may have moved its end since this timer was set."""
         with self._inventory.lock:
             if action in member.actions and self._clock.monotonic() >= action.ends_at:
                 self._close(member, action, action.default_result)
 
     def _close(self, member: Member, action: Action, result: str) -> None:
-        """An abandoned termination waits for no other hook."""
+        """Close one action. ABANDON also closes all other actions of the member."""
         member.actions.remove(action)
         if result == ABANDON:
             member.actions.clear()
@@ -179,12 +183,12 @@ class AutoScaling:
 
     def _finish(self, member: Member) -> None:
         member.state = "Terminating:Proceed"
-        if member.instance.state not in ENDING:
+        if member.instance.state not in TERMINATION_STATES:
             self._inventory.terminate(member.instance)
 
-    def _found(self, region: str, wanted: dict[str, Any]) -> tuple[Member, Action]:
-        group, hook = wanted.get("AutoScalingGroupName"), wanted.get("LifecycleHookName")
-        token, instance_id = wanted.get("LifecycleActionToken"), wanted.get("InstanceId")
+    def _found(self, region: str, parameters: dict[str, Any]) -> tuple[Member, Action]:
+        group, hook = parameters.get("AutoScalingGroupName"), parameters.get("LifecycleHookName")
+        token, instance_id = parameters.get("LifecycleActionToken"), parameters.get("InstanceId")
         _group(region, str(group))
         for member in self.members(region, [instance_id] if instance_id else []):
             for action in member.actions if member.group == group else ():

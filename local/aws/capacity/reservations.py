@@ -1,7 +1,7 @@
 """On-Demand Capacity Reservations: instances that are paid for and kept free in one zone.
 
-Who uses a reservation is not booked anywhere: it is counted from the live instances that carry its
-id, so an ended instance gives its place back at once, as on EC2.
+The use of a reservation is counted from the live instances with its id, so a terminated instance frees its place at
+once, as on EC2.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from local.aws.ec2.instances import ENDING, Instance
+from local.aws.ec2.instances import TERMINATION_STATES, Instance
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.moto.state import ACCOUNT_ID
 
@@ -21,7 +21,9 @@ RESERVATION_LIMIT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """``criteria`` open: matching launches use it unasked; targeted: only those that name it."""
+    """A reservation. With ``criteria`` open, matching launches use it automatically; with targeted, only launches that
+    name it.
+    """
 
     instance_type: str
     zone: str
@@ -36,7 +38,7 @@ class Reservation:
 
     @property
     def market(self) -> str:
-        """The market type that a launch into it must name; empty for none."""
+        """The market type that a launch into this reservation must name; empty for none."""
         if self.kind == "capacity-block":
             return self.kind
         return "interruptible-capacity-reservation" if self.interruptible else ""
@@ -55,13 +57,13 @@ class Reservations:
         self._by_id: dict[str, Reservation] = {}
 
     def add(self, reservation: Reservation) -> None:
-        """Raises OverflowError when there are too many."""
+        """Add a reservation. Raises OverflowError when there are too many."""
         if len(self._by_id) >= RESERVATION_LIMIT:
-            raise OverflowError(f"there are {RESERVATION_LIMIT} capacity reservations already")
+            raise OverflowError(f"there are already {RESERVATION_LIMIT} capacity reservations")
         self._by_id[reservation.reservation_id] = reservation
 
     def find(self, reservation_id: str) -> Reservation:
-        """Raises RequestRefused for an unknown id."""
+        """The reservation. Raises RequestRefused for an unknown id."""
         if reservation_id not in self._by_id:
             raise RequestRefused(
                 "InvalidCapacityReservationId.NotFound",
@@ -70,17 +72,18 @@ class Reservations:
         return self._by_id[reservation_id]
 
     def left(self, reservation: Reservation, now: float) -> int:
-        """Instances that still fit."""
+        """Number of instances that the reservation still has room for."""
         if not reservation.active(now):
             return 0
         users = sum(
-            one.capacity_reservation_id == reservation.reservation_id and one.state not in ENDING
+            one.capacity_reservation_id == reservation.reservation_id
+            and one.state not in TERMINATION_STATES
             for one in self._instances()
         )
         return max(0, reservation.count - users)
 
     def open_for(self, instance_type: str, zone: str, now: float) -> str:
-        """The id of an open reservation with room that a launch uses unasked; empty for none."""
+        """The id of an open reservation with room, which a launch uses automatically; empty for none."""
         for one in self._by_id.values():
             matches = (one.instance_type, one.zone, one.criteria) == (instance_type, zone, "open")
             if matches and self.left(one, now) > 0:
@@ -89,8 +92,8 @@ class Reservations:
 
     def described(self, parameters: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
         """Rows of DescribeCapacityReservations. Raises RequestRefused."""
-        wanted = parameters.get("CapacityReservationIds") or []
-        chosen = [self.find(one) for one in wanted] if wanted else list(self._by_id.values())
+        ids = parameters.get("CapacityReservationIds") or []
+        chosen = [self.find(one) for one in ids] if ids else list(self._by_id.values())
         rows = [self._row(one, now) for one in chosen]
         for filter_ in parameters.get("Filters") or []:
             value_of = _field(str(filter_.get("Name")))
@@ -99,7 +102,7 @@ class Reservations:
         return rows
 
     def clear(self) -> None:
-        """Forget every reservation."""
+        """Delete every reservation."""
         self._by_id.clear()
 
     def _row(self, one: Reservation, now: float) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""How much EC2 has left: stated capacity per pool, fleets cut short, and the account's vCPU quotas.
+"""EC2's remaining capacity: stated capacity per pool, truncated fleets, and the account's vCPU quotas.
 
-A statement names a pool or, with ``*`` and ``?``, many; each matching pool has the stated number of
-its own. The latest statement that matches a pool decides. All of it is read and changed under the
-inventory's lock.
+A statement names one pool or, with ``*`` and ``?``, many pools; each matching pool has the stated number for itself.
+The latest statement that matches a pool applies. All data is read and changed under the inventory's lock.
 """
 
 from __future__ import annotations
@@ -43,23 +42,24 @@ MESSAGES = {
     "InvalidLaunchTemplateName.NotFoundException": "At least one of the launch templates specified "
     "in the request does not exist.",
 }
-"""The error codes that a pool may answer with: those of LCH-60 and LCH-63, and what a fleet tells of the calls that it
-makes itself."""
+"""Error codes that a pool may answer with: those of LCH-60 and LCH-63, and those that a fleet reports for its internal
+calls.
+"""
 
 STATEMENT_LIMIT = 1_000
 CUT_LIMIT = 100
 
 
 def message(code: str, key: PoolKey) -> str:
-    """EC2's words for ``code`` in that pool."""
+    """EC2's message for ``code`` in that pool."""
     return MESSAGES[code].format(type=key[0], zone=key[1])
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """``available`` instances are left in each pool that matches; None lifts the limit.
+    """``available`` instances are left in each matching pool; None removes the limit.
 
-    ``percent`` below 100 takes only that share of the matching pools, drawn from ``seed``.
+    ``percent`` below 100 selects only that share of the matching pools, drawn from ``seed``.
     """
 
     instance_type: str
@@ -71,7 +71,7 @@ class Statement:
     seed: int = 0
 
     def matches(self, key: PoolKey) -> bool:
-        """Whether it speaks of this pool."""
+        """Whether the statement applies to this pool."""
         patterns = (self.instance_type, self.zone, self.capacity_type)
         named = all(fnmatchcase(value, p) for value, p in zip(key, patterns, strict=True))
         return named and (
@@ -80,7 +80,7 @@ class Statement:
         )
 
     def replaces(self, earlier: Statement) -> bool:
-        """Whether it speaks of exactly the pools of ``earlier``."""
+        """Whether this statement covers exactly the pools of ``earlier``."""
         mine = (self.instance_type, self.zone, self.capacity_type)
         return self.percent >= 100 and mine == (
             earlier.instance_type,
@@ -109,43 +109,43 @@ class _Stated:
 
 
 class Capacity:
-    """Pools without a statement are unlimited."""
+    """Stated capacity. Pools without a statement are unlimited."""
 
     def __init__(self) -> None:
         self._stated: list[_Stated] = []
         self._cuts: deque[Cut] = deque()
 
     def state(self, statement: Statement) -> None:
-        """From now on. Raises OverflowError when there are too many statements."""
+        """Add a statement. Raises OverflowError when there are too many."""
         kept = [one for one in self._stated if not statement.replaces(one.statement)]
         if len(kept) >= STATEMENT_LIMIT:
-            raise OverflowError(f"there are {STATEMENT_LIMIT} statements about capacity already")
+            raise OverflowError(f"there are already {STATEMENT_LIMIT} statements about capacity")
         self._stated = [*kept, _Stated(statement)]
 
     def left(self, key: PoolKey) -> int:
-        """Instances that the pool still has."""
+        """Number of instances left in the pool."""
         found = self._decisive(key)
         return UNLIMITED if found is None else found.left(key)
 
     def use(self, key: PoolKey, number: int) -> None:
-        """Take ``number`` from the pool."""
+        """Take ``number`` instances from the pool."""
         found = self._decisive(key)
         if found is not None and found.statement.available is not None:
             found.used[key] = found.used.get(key, 0) + number
 
     def code(self, key: PoolKey) -> str:
-        """The error code of a pool that has too little."""
+        """The error code of an exhausted pool."""
         found = self._decisive(key)
         return ICE if found is None else found.statement.code
 
     def cut_fleets(self, cut: Cut) -> None:
-        """Cut the next fleets short. Raises OverflowError when too many cuts wait."""
+        """Truncate the next fleets. Raises OverflowError when too many cuts are pending."""
         if len(self._cuts) >= CUT_LIMIT:
-            raise OverflowError(f"{CUT_LIMIT} cuts of fleets wait already")
+            raise OverflowError(f"{CUT_LIMIT} cuts of fleets are already pending")
         self._cuts.append(cut)
 
     def next_cut(self) -> Cut | None:
-        """How the fleet that begins now is cut, used up by asking."""
+        """Take the cut of the fleet that starts now; None when no cut is pending."""
         if not self._cuts:
             return None
         cut = self._cuts[0]
@@ -155,7 +155,7 @@ class Capacity:
         return cut
 
     def described(self) -> dict[str, Any]:
-        """For people: the statements, oldest first, what was used of each, and waiting cuts."""
+        """A readable form: the statements, oldest first, with their use, and the pending cuts."""
         rows = [
             {**asdict(one.statement), "used": {"/".join(k): n for k, n in one.used.items()}}
             for one in self._stated
@@ -163,7 +163,7 @@ class Capacity:
         return {"statements": rows, "cuts": [asdict(cut) for cut in self._cuts]}
 
     def clear(self) -> None:
-        """Every pool is unlimited again."""
+        """Make every pool unlimited again."""
         self._stated.clear()
         self._cuts.clear()
 
@@ -173,7 +173,7 @@ class Capacity:
 
 @dataclass(slots=True)
 class Quotas:
-    """vCPUs that live instances may have together, per market; None is no quota."""
+    """vCPUs that all live instances may have together, per market; None means no quota."""
 
     on_demand_vcpus: int | None = None
     spot_vcpus: int | None = None
@@ -185,5 +185,5 @@ class Quotas:
         return self.on_demand_vcpus, VCPU_LIMIT
 
     def clear(self) -> None:
-        """No quota."""
+        """Remove both quotas."""
         self.on_demand_vcpus = self.spot_vcpus = None

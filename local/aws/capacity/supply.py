@@ -1,7 +1,7 @@
-"""How many instances one pool can have now, and which shortage says so first.
+"""The number of instances that one pool can provide now, and the error of its tightest limit.
 
-Four things bound a launch: stated capacity, the account's vCPU quota, free addresses of the subnet,
-and the room of a capacity reservation. Read under the inventory's lock.
+Four limits apply to a launch: stated capacity, the account's vCPU quota, free addresses of the subnet, and the room of
+a capacity reservation. Read under the inventory's lock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from local.aws.capacity.reservations import Reservations
 from local.aws.capacity.stated import NO_ADDRESSES, Capacity, Quotas, message
-from local.aws.ec2.instances import ENDING, Inventory
+from local.aws.ec2.instances import TERMINATION_STATES, Inventory
 from local.aws.ec2.launching import LaunchSpecification
 from local.aws.fleet.plan import UNLIMITED, PoolKey
 from shared.concurrency.clock import Clock
@@ -20,14 +20,14 @@ RESERVATION_FULL = "ReservationCapacityExceeded"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """``left`` instances fit; asking for more is answered with ``code``."""
+    """``left`` instances fit; a larger request is answered with ``code``."""
 
     left: int
     code: str
 
 
 class Supply:
-    """Answers for one launch specification at a time."""
+    """The limits of one launch specification at a time."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Supply:
         self._clock = clock
 
     def bound(self, spec: LaunchSpecification, vcpus: int) -> Bound:
-        """The tightest bound; the first named wins a draw. Raises RequestRefused."""
+        """The tightest limit; of equal limits the first one. Raises RequestRefused."""
         bounds = (
             self._market(spec),
             self._quota(spec.lifecycle, vcpus),
@@ -53,12 +53,12 @@ class Supply:
         return min(bounds, key=lambda bound: bound.left)
 
     def error(self, spec: LaunchSpecification, vcpus: int) -> tuple[str, str]:
-        """(code, message) for asking more than there is."""
+        """(code, message) for a request above the supply."""
         code = self.bound(spec, vcpus).code
         return code, message(code, pool_key(spec))
 
     def use(self, spec: LaunchSpecification, number: int) -> None:
-        """Take ``number`` from the stated capacity; reserved capacity is no part of it."""
+        """Take ``number`` from the stated capacity; reserved capacity is not counted there."""
         if not spec.reservation_id:
             self._capacity.use(pool_key(spec), number)
 
@@ -78,11 +78,11 @@ class Supply:
         used = sum(
             one.facts.vcpus
             for one in self._inventory.all()
-            if one.lifecycle == lifecycle and one.state not in ENDING
+            if one.lifecycle == lifecycle and one.state not in TERMINATION_STATES
         )
         return Bound(max(0, limit - used) // max(1, vcpus), code)
 
 
 def pool_key(spec: LaunchSpecification) -> PoolKey:
-    """How stated capacity is looked up."""
+    """The key of the specification's pool in the stated capacity."""
     return spec.instance_type, spec.zone, spec.lifecycle

@@ -1,6 +1,6 @@
-"""ARC zonal shift as far as a node autoscaler asks for it: GetManagedResource of the cluster (GAT-03). moto has none.
+"""ARC zonal shift as far as a node autoscaler uses it: GetManagedResource of the cluster (GAT-03), which moto lacks.
 
-Every resource is shifted alike: there is one cluster.
+All resources share one shift state, because the emulator has one cluster.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ PATH = "/managedresources/"
 
 
 class ZonalShifts:
-    """Which zones are shifted away from."""
+    """The zones from which traffic is shifted away."""
 
     def __init__(self) -> None:
         self._zone_ids: set[str] = set()
@@ -25,11 +25,11 @@ class ZonalShifts:
             self._zone_ids.discard(zone_id)
 
     def clear(self) -> None:
-        """No shifts."""
+        """End all shifts."""
         self._zone_ids.clear()
 
     def resource(self, path: str) -> dict[str, Any]:
-        """What GetManagedResource answers."""
+        """The answer of GetManagedResource."""
         arn = unquote(path.removeprefix(PATH))
         shifts = [
             {"appliedStatus": "APPLIED", "awayFrom": zone_id, "resourceIdentifier": arn}

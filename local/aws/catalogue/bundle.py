@@ -1,9 +1,9 @@
-"""``python -m local.aws.catalogue.bundle``: write the catalogue that simulations use when they are given none.
+"""``python -m local.aws.catalogue.bundle``: write the catalogue that simulations use by default.
 
-The emulator runs in this process, and types, zones and prices are read from it by the code that reads AWS. With
-``--region`` and ``--output`` any region goes into any file; ``regional_catalogue`` does so in a process of its own.
+The emulator runs in this process, and the code that reads AWS reads types, zones and prices from it. ``--region`` and
+``--output`` write any region into any file; ``regional_catalogue`` does so in a process of its own.
 
-What may go wrong: a region that the emulator does not know sells nothing, which is a ConfigurationError.
+A region that the emulator does not know has no offerings and raises ConfigurationError.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 def regional_catalogue(region: str) -> Catalogue:
     """The catalogue of any region that the emulator knows; takes some seconds.
 
-    Raises ConfigurationError for another region, Unavailable when it cannot be read.
+    Raises ConfigurationError for an unknown region, Unavailable when the catalogue cannot be read.
     """
     if not REGION_NAME.fullmatch(region):
-        raise ConfigurationError(f"{region[:40]!r} is no AWS region; write for example eu-west-1")
+        raise ConfigurationError(f"{region[:40]!r} is no AWS region; use for example eu-west-1")
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory) / FILE
         command = [sys.executable, "-m", "local.aws.catalogue.bundle"]
@@ -75,7 +75,7 @@ def regional_catalogue(region: str) -> Catalogue:
 
 @contextmanager
 def _serving(region: str) -> Iterator[str]:
-    """The emulator's URL. moto is imported here, trimmed to the region."""
+    """The URL of an emulator that runs during the block. moto is imported here, reduced to the data of the region."""
     import_moto(region)
     from local.aws.emulator import Emulator
     from local.aws.http.wsgi import build_server
@@ -107,7 +107,7 @@ async def _read(region: str, url: str) -> Catalogue:
 
 
 def main() -> None:
-    """Write the file and say what is in it."""
+    """Write the file and print a summary."""
     parser = argparse.ArgumentParser(description="Write the catalogue of one region, compressed.")
     parser.add_argument("--region", default=BUNDLED_REGION, help="default: %(default)s")
     parser.add_argument("--output", type=Path, default=DESTINATION, help="default: %(default)s")
@@ -115,7 +115,7 @@ def main() -> None:
     logs.configure("error")
     os.environ.update(
         CREDENTIALS
-    )  # any will do for the emulator; the machine's own are not its business
+    )  # The emulator accepts any credentials; the machine's real ones must not be used.
     with _serving(chosen.region) as url:
         found = asyncio.run(_read(chosen.region, url))
     content = packed(found)

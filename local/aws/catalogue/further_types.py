@@ -1,7 +1,7 @@
 """Instance types that moto's copy of DescribeInstanceTypes lacks, from ``data/further-types.json``.
 
-Their network is that of the tables in ``shared/cloud/data``. A type that moto has stays as moto has it. Not told, as in
-no public table: IOPS, the number of volumes, network queues.
+Their network limits come from the tables in ``shared/cloud/data``. Types that moto has are not changed. IOPS, the
+number of volumes and network queues are absent, because no public table lists them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Facts = Mapping[str, Any]
 
 
 def with_further_types(rows: Mapping[str, Row]) -> dict[str, Row]:
-    """``rows`` of DescribeInstanceTypes by name, and those that are missing in it."""
+    """``rows`` of DescribeInstanceTypes by name, completed with the missing types."""
     return {name: _description(name, facts) for name, facts in _facts().items()} | dict(rows)
 
 
 def with_further_offerings(rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """``rows`` of DescribeInstanceTypeOfferings of one region and one kind of location, and those that are missing."""
+    """``rows`` of DescribeInstanceTypeOfferings of one region and location type, completed with the missing types."""
     offered = {row["InstanceType"] for row in rows}
     missing = [
         {**row, "InstanceType": name}

@@ -1,8 +1,8 @@
-"""Prices: on-demand from Dovetail's price book, spot from a hash that never changes between runs.
+"""Prices: on-demand from Dovetail's price book, spot from a hash that is the same in every run.
 
-The book holds real Linux on-demand prices of one region (its ``source`` key says when and where
-from); they stand for every region. A type that the file lacks gets ``FORMULA``. Spot prices are
-made up: 25-60 % of on-demand, fixed per (type, zone), so a test can compute them.
+The book has real Linux on-demand prices of one region (its ``source`` key names date and origin), which are used for
+every region. A type that is not in the file costs ``FORMULA``. Spot prices are invented: 25-60 % of on-demand, fixed
+per (type, zone), so a test can compute them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def formula_price(facts: InstanceTypeFacts) -> float:
 
 
 def spot_share(instance_type: str, zone: str) -> float:
-    """The share of the on-demand price that spot costs in this pool, 0.25 to 0.60."""
+    """The spot price of this pool as a share of its on-demand price, 0.25 to 0.60."""
     digest = hashlib.sha256(f"{instance_type}/{zone}".encode()).digest()
     position = int.from_bytes(digest[:4], "big") / 0xFFFFFFFF
     return SPOT_LOWEST_SHARE + (SPOT_HIGHEST_SHARE - SPOT_LOWEST_SHARE) * position
@@ -45,7 +45,7 @@ class PriceBook:
         }
 
     def on_demand(self, instance_type: str) -> float:
-        """Raises KeyError for an unknown type."""
+        """The on-demand price. Raises KeyError for an unknown type."""
         return self._on_demand[instance_type]
 
     def spot(self, instance_type: str, zone: str) -> float:

@@ -1,6 +1,4 @@
-"""The pricing API's GetProducts, which moto does not have: on-demand prices of compute instances,
-paged by 100.
-"""
+"""The pricing API's GetProducts, which moto lacks: on-demand prices of compute instances, in pages of 100."""
 
 from __future__ import annotations
 
@@ -24,25 +22,23 @@ SERVED_ATTRIBUTES = {
     "marketoption": "OnDemand",
     "licenseModel": "No License required",
 }
-"""The only product this emulator sells: plain Linux, shared tenancy, on demand."""
+"""The only product of this emulator: plain Linux, shared tenancy, on demand."""
 
 
 def get_products(
     catalogue: Catalogue, prices: PriceBook, region: str, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The JSON answer. Other operating systems or tenancies have no products. Raises
-    RequestRefused.
-    """
+    """The JSON answer. Other operating systems or tenancies have no products. Raises RequestRefused."""
     if parameters.get("ServiceCode") != "AmazonEC2":
         raise RequestRefused(
             "NotFoundException",
             f"ServiceCode {parameters.get('ServiceCode')}: only AmazonEC2 is sold",
         )
-    wanted = {row["Field"]: row["Value"] for row in parameters.get("Filters") or []}
-    region = wanted.get("regionCode", region)
+    filters = {row["Field"]: row["Value"] for row in parameters.get("Filters") or []}
+    region = filters.get("regionCode", region)
     types = sorted({name for name, _ in catalogue.offered(region)})
-    types = [name for name in types if wanted.get("instanceType", name) == name]
-    if not _served(wanted):
+    types = [name for name in types if filters.get("instanceType", name) == name]
+    if not _served(filters):
         types = []
     shown, token = page(types, parameters, PRODUCT_PAGE)
     answer: dict[str, Any] = {
@@ -54,9 +50,9 @@ def get_products(
     return answer
 
 
-def _served(wanted: Mapping[str, str]) -> bool:
+def _served(filters: Mapping[str, str]) -> bool:
     known = {name.lower(): value for name, value in SERVED_ATTRIBUTES.items()}
-    return all(known.get(name.lower(), value) == value for name, value in wanted.items())
+    return all(known.get(name.lower(), value) == value for name, value in filters.items())
 
 
 def _product(name: str, region: str, catalogue: Catalogue, prices: PriceBook) -> dict[str, Any]:

@@ -1,8 +1,6 @@
-"""Facts about instance types and zones, taken from moto's copy of DescribeInstanceTypes and the
-offerings.
+"""Facts about instance types and zones, from moto's copy of DescribeInstanceTypes and of the offerings.
 
-Only the emulator's region is loaded (see ``moto_patches.trim_resources``): another region offers
-nothing.
+Only the emulator's region is loaded (see ``local.aws.moto.resources``): other regions offer nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU model of an instance type. Memory is per GPU, MiB."""
+    """One GPU model of an instance type. Memory is per GPU, in MiB."""
 
     name: str
     manufacturer: str
@@ -24,7 +22,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTypeFacts:
-    """What launches, prices and the control endpoint need of one instance type."""
+    """The facts about one instance type that launches, prices and the control endpoint use."""
 
     name: str
     vcpus: int
@@ -36,12 +34,12 @@ class InstanceTypeFacts:
 
     @property
     def gpu_count(self) -> int:
-        """GPUs of all models."""
+        """Number of GPUs of all models."""
         return sum(gpu.count for gpu in self.gpus)
 
 
 class Catalogue:
-    """Instance types by name, and which zone offers which."""
+    """Instance types by name, and the zones that offer them."""
 
     def __init__(
         self,
@@ -49,9 +47,7 @@ class Catalogue:
         offerings: Mapping[str, list[Mapping[str, str]]],
         zone_ids: Mapping[str, str],
     ) -> None:
-        """``offerings`` is region -> rows {InstanceType, Location}; ``zone_ids`` is zone name ->
-        id.
-        """
+        """``offerings`` is region -> rows {InstanceType, Location}; ``zone_ids`` is zone name -> id."""
         self.types = {name: _facts(name, row) for name, row in types.items()}
         self.zone_ids = dict(zone_ids)
         self._offered = {
@@ -60,7 +56,7 @@ class Catalogue:
         }
 
     def offers(self, region: str, instance_type: str, zone: str) -> bool:
-        """Whether ``zone`` has ``instance_type`` at all."""
+        """Whether ``zone`` offers ``instance_type``."""
         return (instance_type, zone) in self._offered.get(region, frozenset())
 
     def offered(self, region: str) -> list[tuple[str, str]]:
@@ -89,7 +85,7 @@ def _gpu(row: Mapping[str, Any]) -> Gpu:
     return Gpu(
         name=str(row.get("Name", "")),
         manufacturer=str(row.get("Manufacturer", "")),
-        # A fractional GPU (g6f) has no count in the answer; the type still shows one device.
+        # A fractional GPU (g6f) has no count in EC2's answer, but the instance shows one device.
         count=int(row.get("Count") or 1),
         memory_mib=int(row.get("MemoryInfo", {}).get("SizeInMiB", 0)),
     )

@@ -1,6 +1,6 @@
-"""The emulator's time: real, and ahead of it by what ``POST clock`` has added.
+"""The emulator's time: real time plus the steps that ``POST clock`` added.
 
-So a test can wait out a describe lag, a reservation's end or the retention of terminated instances in no time.
+A test can thereby pass a describe lag, a reservation's end or the retention of terminated instances without waiting.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from shared.concurrency.clock import Clock
 
 
 class SteppedClock:
-    """``clock`` plus every step so far; only ``reset`` lets time go back."""
+    """``clock`` plus every step so far; only ``reset`` moves time backwards."""
 
     def __init__(self, clock: Clock) -> None:
         self.real = clock
@@ -22,9 +22,9 @@ class SteppedClock:
         return self.real.monotonic() + self._ahead_seconds
 
     def step(self, seconds: float) -> None:
-        """Let ``seconds`` pass at once. At least 0."""
+        """Advance the time by ``seconds`` at once. At least 0."""
         self._ahead_seconds += seconds
 
     def reset(self) -> None:
-        """Be real time again, when nothing is left that happened at a later one."""
+        """Return to real time. Call this only when no state with a later time is left."""
         self._ahead_seconds = 0.0

@@ -1,8 +1,6 @@
-"""One thread that runs callbacks at monotonic due times: a thread per instance would be a thousand
-threads.
+"""One thread that runs callbacks at monotonic due times; one thread per instance would mean a thousand threads.
 
-Callbacks run one after another, so they must be short. A callback that raises is logged and the
-thread goes on.
+Callbacks run one after another, so they must be short. A callback that raises is logged, and the thread continues.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 TIMER_LIMIT = 200_000
-"""Most timers waiting at once; above it something schedules in a loop."""
+"""Most timers that wait at once; more of them mean a loop that schedules without bound."""
 
 
 class Timers:
@@ -33,13 +31,11 @@ class Timers:
         self._thread = threading.Thread(target=self._run, name="timers", daemon=True)
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start the thread."""
         self._thread.start()
 
     def after(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Run ``callback`` on the timer thread ``seconds`` from now. Raises OverflowError when
-        full.
-        """
+        """Run ``callback`` on the timer thread ``seconds`` from now. Raises OverflowError when full."""
         with self._wake:
             if len(self._heap) >= TIMER_LIMIT:
                 raise OverflowError(f"more than {TIMER_LIMIT} timers wait")
@@ -48,12 +44,12 @@ class Timers:
             self._wake.notify()
 
     def clear(self) -> None:
-        """Forget every waiting callback."""
+        """Remove every waiting callback."""
         with self._wake:
             self._heap.clear()
 
     def wake(self) -> None:
-        """The clock made a step: look what is due."""
+        """Check for due callbacks now, because the clock was stepped."""
         with self._wake:
             self._wake.notify()
 

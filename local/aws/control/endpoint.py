@@ -1,9 +1,8 @@
-"""``/_dovetail/...``: how tests, the demo and the local kubelet steer and watch the emulator. JSON
-both ways.
+"""``/_dovetail/...``: the JSON endpoint with which tests, the demo and the local kubelet control and observe the
+emulator.
 
-Wrong input is 400 with {"error", "field", "fix"}; an unknown path is 404; nothing here needs a
-signature. The instance list is asked for several times a second, so the parts that never change are
-kept per instance.
+Invalid input is 400 with {"error", "field", "fix"}; an unknown path is 404; no request needs a signature. The instance
+list is read several times a second, so its constant parts are cached per instance.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from local.aws.ec2.instances import Instance
 from local.aws.emulator import Emulator
 
 TERMINATED_LISTED_SECONDS = 60.0
-"""How long the instance list still shows a terminated instance."""
+"""Time during which the instance list still shows a terminated instance."""
 
 PREFIX = "/_dovetail/"
 
 
 class Control:
-    """One handler per path."""
+    """Dispatches each path to its handler."""
 
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
@@ -67,7 +66,7 @@ class Control:
             return error.status, orjson.dumps(error.body)
 
     def instances(self) -> list[dict[str, Any]]:
-        """Every instance that is not terminated, or was within the last 60 s, in launch order."""
+        """Every instance that is not terminated or was terminated within the last 60 s, in launch order."""
         oldest = self._emulator.clock.monotonic() - TERMINATED_LISTED_SECONDS
         listed = [
             instance
@@ -85,8 +84,10 @@ class Control:
         if method == "POST" and name in self._post:
             return self._post[name](body or b"{}")
         if name in self._get or name in self._post:
-            wanted = "GET" if name in self._get else "POST"
-            raise ControlError(f"{method} {path} is not offered", "method", f"use {wanted}", 405)
+            method_needed = "GET" if name in self._get else "POST"
+            raise ControlError(
+                f"{method} {path} is not offered", "method", f"use {method_needed}", 405
+            )
         known = ", ".join(sorted([*self._get, *self._post]))
         raise ControlError(f"no such path {path}", "path", f"use one of {known}", 404)
 
@@ -101,8 +102,8 @@ class Control:
         return {"calls": [asdict(call) for call in calls]}
 
     def _settings(self, body: bytes) -> Any:
-        wanted = requests.SettingsRequest.model_validate_json(body)
-        for name, value in wanted.changes().items():
+        request = requests.SettingsRequest.model_validate_json(body)
+        for name, value in request.changes().items():
             setattr(self._emulator.behaviour, name, value)
         return {"ok": True}
 
@@ -111,11 +112,13 @@ class Control:
         return {"ok": True, "now": self._emulator.clock.now()}
 
     def _zonal_shift(self, body: bytes) -> Any:
-        wanted = requests.ZonalShiftRequest.model_validate_json(body)
-        zone_id = self._emulator.catalogue.zone_ids.get(wanted.zone)
+        request = requests.ZonalShiftRequest.model_validate_json(body)
+        zone_id = self._emulator.catalogue.zone_ids.get(request.zone)
         if zone_id is None:
-            raise ControlError(f"{wanted.zone} is no zone", "zone", "name one, as in us-west-2a")
-        self._emulator.zonal_shifts.set(zone_id, active=wanted.active)
+            raise ControlError(
+                f"{request.zone} is no zone", "zone", "use a zone such as us-west-2a"
+            )
+        self._emulator.zonal_shifts.set(zone_id, active=request.active)
         return {"ok": True}
 
     def _stated_capacity(self) -> Any:
@@ -141,7 +144,7 @@ def _camel(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fixed_fields(instance: Instance) -> dict[str, Any]:
-    """What never changes in the life of an instance."""
+    """The fields that never change during the life of an instance."""
     facts = instance.facts
     return {
         "instanceId": instance.instance_id,

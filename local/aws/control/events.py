@@ -1,7 +1,7 @@
 """Control requests about instances: interruptions, raw messages, impaired status, lifecycle states.
 
-Instances are named by id or chosen by zone, type, capacity type and share; a choice is made once,
-from the live instances in launch order, and the same seed chooses the same ones.
+Instances are named by id or selected by zone, type, capacity type and share. A selection is made once, from the live
+instances in launch order, and the same seed selects the same instances.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moto.sqs.models import sqs_backends
 from local.aws.autoscaling.groups import end_by_group
 from local.aws.control import requests
 from local.aws.control.requests import ControlError
-from local.aws.ec2.instances import ENDING, Instance
+from local.aws.ec2.instances import TERMINATION_STATES, Instance
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.statuses import Status
 from local.aws.emulator import Emulator
@@ -26,7 +26,7 @@ from local.aws.moto.state import ACCOUNT_ID
 
 MAINTENANCE_SECONDS = 3600.0
 HEALTH_MESSAGE_ENTITIES = 100
-"""Most instances that one Health event names."""
+"""Most instances in one Health event."""
 
 
 class EventControl:
@@ -42,41 +42,43 @@ class EventControl:
         }
 
     def _interruptions(self, body: bytes) -> Any:
-        wanted = requests.InterruptionRequest.model_validate_json(body)
-        ids = self._chosen(wanted, foreign=wanted.foreign)
+        request = requests.InterruptionRequest.model_validate_json(body)
+        ids = self._chosen(request, foreign=request.foreign)
         region = self._emulator.settings.region
-        with self._emulator.interruptions.delivering(wanted.copies):
-            if wanted.kind == "health":
-                overrides = wanted.health_overrides()
+        with self._emulator.interruptions.delivering(request.copies):
+            if request.kind == "health":
+                overrides = request.health_overrides()
                 for start in range(0, len(ids), HEALTH_MESSAGE_ENTITIES):
                     part = ids[start : start + HEALTH_MESSAGE_ENTITIES]
                     self._emulator.interruptions.schedule_maintenance(region, part, overrides)
             else:
                 for instance_id in ids:
-                    self._announce(wanted, region, instance_id)
+                    self._announce(request, region, instance_id)
         return {"ok": True, "instanceIds": ids}
 
     def _announce(
-        self, wanted: requests.InterruptionRequest, region: str, instance_id: str
+        self, request: requests.InterruptionRequest, region: str, instance_id: str
     ) -> None:
         events = self._emulator.interruptions
         instance = self._emulator.inventory.get(instance_id)
         zone = f"{region}a" if instance is None else instance.zone
-        if wanted.kind == "spot":
-            events.warn_spot(region, instance_id, zone, wanted.notice_seconds)
-        elif wanted.kind == "rebalance":
+        if request.kind == "spot":
+            events.warn_spot(region, instance_id, zone, request.notice_seconds)
+        elif request.kind == "rebalance":
             events.recommend_rebalance(region, instance_id, zone)
-        elif wanted.kind == "capacity-reservation":
+        elif request.kind == "capacity-reservation":
             events.warn_capacity_reservation(region, instance_id, zone)
-        elif wanted.kind == "autoscaling":
-            self._scale_in(instance, instance_id, wanted.heartbeat_timeout_seconds)
+        elif request.kind == "autoscaling":
+            self._scale_in(instance, instance_id, request.heartbeat_timeout_seconds)
         else:
-            self._change_state(instance, instance_id, wanted.state)
+            self._change_state(instance, instance_id, request.state)
 
     def _scale_in(self, instance: Instance | None, instance_id: str, seconds: float) -> None:
         if instance is None:
             raise ControlError(
-                f"unknown instance {instance_id}", "instanceId", "a group ends only its own"
+                f"unknown instance {instance_id}",
+                "instanceId",
+                "a group can terminate only its own instances",
             )
         try:
             end_by_group(self._emulator.autoscaling, instance, seconds)
@@ -84,8 +86,8 @@ class EventControl:
             raise ControlError(refused.message, "instanceId", "name a live instance") from refused
 
     def _change_state(self, instance: Instance | None, instance_id: str, state: str) -> None:
-        """Stopping and ending really happen, and are announced as they do; other states are only
-        announced.
+        """Apply and announce a state. Stopping and terminating change the instance, which announces itself; other
+        states are only announced.
         """
         if instance is not None and state in {"stopping", "stopped"}:
             self._emulator.inventory.stop(instance)
@@ -96,41 +98,41 @@ class EventControl:
             self._emulator.interruptions.report_state(region, instance_id, state)
 
     def _messages(self, body: bytes) -> Any:
-        wanted = requests.MessagesRequest.model_validate_json(body)
-        if wanted.malformed is not None and wanted.malformed not in MALFORMED:
+        request = requests.MessagesRequest.model_validate_json(body)
+        if request.malformed is not None and request.malformed not in MALFORMED:
             raise ControlError(
-                f"unknown malformed message {wanted.malformed}",
+                f"unknown malformed message {request.malformed}",
                 "malformed",
                 f"use one of {', '.join(MALFORMED)}",
             )
-        text = wanted.body if wanted.malformed is None else MALFORMED[wanted.malformed]
+        text = request.body if request.malformed is None else MALFORMED[request.malformed]
         settings = self._emulator.settings
         queue = sqs_backends[ACCOUNT_ID][settings.region]
-        for _ in range(wanted.count):
+        for _ in range(request.count):
             queue.send_message(settings.cluster_name, text)
         return {"ok": True}
 
     def _statuses(self, body: bytes) -> Any:
-        wanted = requests.StatusesRequest.model_validate_json(body)
-        ids = self._chosen(wanted)
+        request = requests.StatusesRequest.model_validate_json(body)
+        ids = self._chosen(request)
         now = self._emulator.clock.now()
-        event = None if wanted.event is None else _maintenance(wanted, now)
-        impaired = "impaired" in (wanted.instance, wanted.system, wanted.ebs)
+        event = None if request.event is None else _maintenance(request, now)
+        impaired = "impaired" in (request.instance, request.system, request.ebs)
         status = Status(
-            wanted.instance,
-            wanted.system,
-            wanted.ebs,
-            now - wanted.impaired_for_seconds if impaired else None,
+            request.instance,
+            request.system,
+            request.ebs,
+            now - request.impaired_for_seconds if impaired else None,
             () if event is None else (event,),
         )
         with self._emulator.inventory.lock:
             for instance_id in ids:
                 self._emulator.statuses.state(instance_id, status)
         for instance_id in ids:
-            self._tell_instance(instance_id, event)
+            self._add_notice(instance_id, event)
         return {"ok": True, "instanceIds": ids}
 
-    def _tell_instance(self, instance_id: str, event: Maintenance | None) -> None:
+    def _add_notice(self, instance_id: str, event: Maintenance | None) -> None:
         notices = self._emulator.notices
         if event is None:
             notices.cancel_maintenance(instance_id)
@@ -138,17 +140,17 @@ class EventControl:
             notices.schedule(instance_id, event)
 
     def _lifecycle(self, body: bytes) -> Any:
-        wanted = requests.LifecycleRequest.model_validate_json(body)
-        ids = self._chosen(wanted)
+        request = requests.LifecycleRequest.model_validate_json(body)
+        ids = self._chosen(request)
         for instance_id in ids:
-            self._emulator.notices.set_lifecycle(instance_id, wanted.target_lifecycle_state)
+            self._emulator.notices.set_lifecycle(instance_id, request.target_lifecycle_state)
         return {"ok": True, "instanceIds": ids}
 
-    def _chosen(self, wanted: requests.Chosen, *, foreign: bool = False) -> list[str]:
-        """Ids, at least one. Raises ControlError."""
-        ids = wanted.ids() if wanted.where is None else self._matching(wanted.where)
+    def _chosen(self, request: requests.Chosen, *, foreign: bool = False) -> list[str]:
+        """The ids of the selected instances, at least one. Raises ControlError."""
+        ids = request.ids() if request.where is None else self._matching(request.where)
         if not ids:
-            fix = "name an instance" if wanted.where is None else "no live instance matches"
+            fix = "name an instance" if request.where is None else "no live instance matches"
             raise ControlError("no instance", "instanceId", fix)
         missing = [i for i in ids if self._emulator.inventory.get(i) is None]
         if missing and not foreign:
@@ -156,7 +158,7 @@ class EventControl:
                 f"unknown instance {missing[0]}",
                 "instanceId",
                 "use an id of GET /_dovetail/instances"
-                + (", or set foreign to true" if isinstance(wanted, _FOREIGN) else ""),
+                + (", or set foreign to true" if isinstance(request, _FOREIGN) else ""),
             )
         return ids
 
@@ -164,7 +166,7 @@ class EventControl:
         found = [
             instance.instance_id
             for instance in self._emulator.inventory.all()
-            if instance.state not in ENDING
+            if instance.state not in TERMINATION_STATES
             and fnmatchcase(instance.zone, where.zone)
             and fnmatchcase(instance.instance_type, where.instance_type)
             and where.capacity_type in ("*", instance.lifecycle)
@@ -179,9 +181,9 @@ class EventControl:
 _FOREIGN = requests.InterruptionRequest
 
 
-def _maintenance(wanted: requests.StatusesRequest, now: float) -> Maintenance:
-    code = str(wanted.event)
-    start = now + wanted.event_in_seconds
+def _maintenance(request: requests.StatusesRequest, now: float) -> Maintenance:
+    code = str(request.event)
+    start = now + request.event_in_seconds
     return Maintenance(
         event_id=f"instance-event-{int(now * 1000):017x}",
         code=code,

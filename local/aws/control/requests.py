@@ -1,5 +1,5 @@
-"""Bodies of the control endpoint's POST requests, and the answer to a wrong one. Unknown fields are
-refused, so a typing error is not ignored.
+"""Bodies of the control endpoint's POST requests, and its error. Unknown fields are refused, so that typing errors
+show.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from local.aws.capacity.stated import ICE, MESSAGES, Statement
 from local.aws.http.faults import DROPPED, Fault, Mode, Occurrence
 
 CHOSEN_LIMIT = 10_000
-"""Most instances that one request may name or choose."""
+"""Most instances that one request may name or select."""
 
 
 class ControlError(Exception):
-    """The answer for a request that cannot be served; ``field`` and ``fix`` say what to change."""
+    """A request that cannot be served; ``field`` and ``fix`` name the value to change."""
 
     def __init__(self, error: str, field: str, fix: str, status: int = 400) -> None:
         super().__init__(error)
@@ -26,7 +26,7 @@ class ControlError(Exception):
 
 
 class ControlRequest(BaseModel):
-    """camelCase on the wire, no unknown fields."""
+    """camelCase on the wire, without unknown fields."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 
@@ -38,8 +38,8 @@ def _known_code(code: str) -> str:
 
 
 class CapacityRequest(ControlRequest):
-    """``available`` null lifts the limit; ``code`` is what the empty pool answers. Type and zone may
-    hold ``*`` and ``?``.
+    """``available`` null removes the limit; ``code`` is the answer of an exhausted pool. Type and zone may contain
+    ``*`` and ``?``.
     """
 
     instance_type: str = Field(min_length=1, max_length=100)
@@ -53,7 +53,7 @@ class CapacityRequest(ControlRequest):
     _code = field_validator("code")(_known_code)
 
     def statement(self) -> Statement:
-        """What the capacity keeps."""
+        """The statement for the stated capacity."""
         return Statement(**self.model_dump())
 
 
@@ -68,14 +68,14 @@ class FleetsRequest(ControlRequest):
 
 
 class QuotasRequest(ControlRequest):
-    """vCPUs that live instances may have together; null lifts a quota, what is left out stays."""
+    """vCPUs that all live instances may have together; null removes a quota, and absent fields are not changed."""
 
     on_demand_vcpus: int | None = Field(None, ge=0)
     spot_vcpus: int | None = Field(None, ge=0)
 
 
 class SubnetsRequest(ControlRequest):
-    """From now on the subnets (one, or all of a zone) have so many free addresses."""
+    """Set the number of free addresses of one subnet, or of all subnets of a zone."""
 
     subnet_id: str | None = None
     zone: str | None = None
@@ -102,14 +102,14 @@ class ReservationRequest(ControlRequest):
 
 
 class TemplatesRequest(ControlRequest):
-    """Launch templates whose name matches are deleted behind everybody's back."""
+    """Delete the launch templates whose names match, as an outside user would."""
 
     delete: str = Field(min_length=1, max_length=200)
 
 
 class FaultRequest(ControlRequest):
-    """``status`` 0 closes the connection without an answer; ``body`` is the whole answer of something that is not
-    AWS, with any status. Without ``count``, ``seconds`` and ``callsPerSecond`` the fault is met once.
+    """``status`` 0 closes the connection without an answer; ``body`` replaces the whole answer, as a proxy between
+    client and AWS would, with any status. Without ``count``, ``seconds`` and ``callsPerSecond`` the fault happens once.
     """
 
     action: str = Field(min_length=1, max_length=100)
@@ -134,11 +134,11 @@ class FaultRequest(ControlRequest):
         return self
 
     def fault(self) -> Fault:
-        """What the spoiled answer says."""
+        """The fault that the request describes."""
         return Fault(self.code, self.message, self.status, self.mode, self.delay_seconds, self.body)
 
     def occurrence(self) -> Occurrence:
-        """Which calls meet it."""
+        """The calls that the fault applies to."""
         bounded = (self.count, self.seconds, self.calls_per_second)
         once = all(limit is None for limit in bounded)
         return Occurrence(
@@ -153,7 +153,7 @@ class FaultRequest(ControlRequest):
 
 
 class Where(ControlRequest):
-    """Which live instances: all that match, or a share of them drawn from ``seed``."""
+    """Selects live instances: all that match, or a share of them drawn from ``seed``."""
 
     zone: str = "*"
     instance_type: str = "*"
@@ -163,27 +163,27 @@ class Where(ControlRequest):
 
 
 class Chosen(ControlRequest):
-    """The instances that a request is about, by id or by ``where``."""
+    """The instances of a request, by id or by ``where``."""
 
     instance_id: str | None = None
     instance_ids: list[str] = Field(default=[], max_length=CHOSEN_LIMIT)
     where: Where | None = None
 
     def ids(self) -> list[str]:
-        """Those that are named."""
+        """The named ids."""
         return self.instance_ids or ([self.instance_id] if self.instance_id else [])
 
 
 class InterruptionRequest(Chosen):
-    """``foreign`` allows ids that this emulator does not know, as another cluster's instances.
-    ``copies`` above 1: the queue delivers each message so often, with the same id.
+    """``foreign`` permits ids that this emulator does not know, for another cluster's instances. ``copies`` above 1:
+    the queue delivers each message that many times, with the same id.
     """
 
     kind: Literal[
         "spot", "rebalance", "state-change", "health", "capacity-reservation", "autoscaling"
     ]
     heartbeat_timeout_seconds: float = Field(3600.0, ge=1, le=7200)
-    """autoscaling: of the hook that waits, for an instance whose group is made for it."""
+    """Only for autoscaling: heartbeat timeout of the hook, when a group is created for the instance."""
     notice_seconds: float | None = Field(None, ge=0, le=3600)
     state: Literal["pending", "running", "stopping", "stopped", "shutting-down", "terminated"] = (
         "stopping"
@@ -201,7 +201,7 @@ class InterruptionRequest(Chosen):
 
 
 class MessagesRequest(ControlRequest):
-    """A message that no rule made, straight into the queue: a known ``malformed`` one, or ``body``."""
+    """A message put directly into the queue: a known ``malformed`` one, or ``body``."""
 
     malformed: str | None = None
     body: str | None = Field(None, min_length=1, max_length=262_144)
@@ -225,9 +225,9 @@ EventCode = Literal[
 
 
 class StatusesRequest(Chosen):
-    """What DescribeInstanceStatus says from now on (INT-30); all ok and no event is health again.
+    """The answer of DescribeInstanceStatus from now on (INT-30); all ok and no event restores health.
 
-    ``impairedForSeconds``: since when the impaired checks fail, counted back from now.
+    ``impairedForSeconds``: how long the impaired checks have been failing.
     """
 
     instance: Check = "ok"
@@ -239,28 +239,26 @@ class StatusesRequest(Chosen):
 
 
 class LifecycleRequest(Chosen):
-    """What the metadata service answers at autoscaling/target-lifecycle-state; null: nothing."""
+    """The metadata service's answer at autoscaling/target-lifecycle-state; null: 404."""
 
     target_lifecycle_state: str | None = Field(None, max_length=100)
 
 
 class ZonalShiftRequest(ControlRequest):
-    """Shift the cluster away from a zone, or end that."""
+    """Start or end a shift of the cluster away from a zone."""
 
     zone: str = Field(min_length=1, max_length=100)
     active: bool = True
 
 
 class ClockRequest(ControlRequest):
-    """So much time passes at once."""
+    """Advance the emulator's clock."""
 
     step_seconds: float = Field(gt=0, le=30 * 86_400)
 
 
 class SettingsRequest(ControlRequest):
-    """Timings in seconds; those left out stay. A lag without a seed is the same for every
-    instance.
-    """
+    """Timings in seconds; absent fields are not changed. A lag without a seed is the same for every instance."""
 
     instance_pending_seconds: float | None = Field(None, ge=0, le=3600)
     instance_shutting_down_seconds: float | None = Field(None, ge=0, le=3600)
@@ -270,6 +268,6 @@ class SettingsRequest(ControlRequest):
     describe_lag_seed: int | None = None
 
     def changes(self) -> dict[str, Any]:
-        """Only what the request names; a seed of null means no seed."""
+        """Only the fields that the request contains; a seed of null means no seed."""
         given = self.model_dump(exclude_unset=True)
         return {k: v for k, v in given.items() if v is not None or k == "describe_lag_seed"}

@@ -1,7 +1,6 @@
 """EC2 actions that the emulator answers itself. Each takes (emulator, region, parsed parameters).
 
-They return a result for moto's serialiser, or finished XML for the hot ones, and raise
-RequestRefused.
+They return a result for moto's serialiser, or finished XML for the frequent actions, and raise RequestRefused.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 from local.aws.ec2 import statuses, xml_answers
 from local.aws.ec2.filters import filter_instances, matches_any, offset_of, page, page_size
-from local.aws.ec2.instances import ENDING, STATE_CODES, Instance
+from local.aws.ec2.instances import STATE_CODES, TERMINATION_STATES, Instance
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.emulator import Emulator
 
@@ -23,15 +22,15 @@ SPOT_PRODUCTS = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 
 def describe_instances(emulator: Emulator, region: str, parameters: Parameters) -> str:
-    """Paged by launch order, so instances that come or go between pages shift nothing."""
+    """The instances, paged by launch order, so that launches and deletions between pages shift no row."""
     ids = parameters.get("InstanceIds") or []
     if ids and parameters.get("MaxResults"):
         raise RequestRefused(
             "InvalidParameterCombination",
             "The parameter instancesSet cannot be used with the parameter maxResults",
         )
-    looks = emulator.inventory.described(_by_ids(emulator, region, ids))
-    found = filter_instances(looks, parameters.get("Filters") or [])
+    rows = emulator.inventory.described(_by_ids(emulator, region, ids))
+    found = filter_instances(rows, parameters.get("Filters") or [])
     after = offset_of(parameters.get("NextToken"))
     rest = [instance for instance in found if instance.sequence > after]
     size = page_size(parameters.get("MaxResults"), INSTANCE_PAGE)
@@ -43,7 +42,7 @@ def describe_instances(emulator: Emulator, region: str, parameters: Parameters) 
 def describe_instance_status(
     emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
-    """Running instances, or all with IncludeAllInstances."""
+    """Running instances, or all instances with IncludeAllInstances."""
     named = _by_ids(emulator, region, parameters.get("InstanceIds") or [])
     rows = [
         (instance, emulator.statuses.of(instance.instance_id))
@@ -56,13 +55,13 @@ def describe_instance_status(
 
 
 def terminate_instances(emulator: Emulator, region: str, parameters: Parameters) -> dict[str, Any]:
-    """Idempotent; one unknown id refuses the whole call and nothing is terminated."""
+    """Terminate the instances. Idempotent; one unknown id refuses the whole call, and nothing is terminated."""
     changes = _change(emulator, region, parameters, emulator.inventory.terminate)
     return {"TerminatingInstances": changes}
 
 
 def stop_instances(emulator: Emulator, region: str, parameters: Parameters) -> dict[str, Any]:
-    """One-time spot instances cannot stop, as on EC2."""
+    """Stop the instances. One-time spot instances cannot be stopped, as on EC2."""
     for instance in _named(emulator, region, parameters):
         if instance.lifecycle == "spot":
             raise RequestRefused(
@@ -70,21 +69,21 @@ def stop_instances(emulator: Emulator, region: str, parameters: Parameters) -> d
                 f"You can't stop the Spot Instance '{instance.instance_id}' because it is "
                 "associated with a one-time Spot Instance request.",
             )
-        if instance.state in ENDING:
+        if instance.state in TERMINATION_STATES:
             raise _incorrect_state(instance, "stopped")
     return {"StoppingInstances": _change(emulator, region, parameters, emulator.inventory.stop)}
 
 
 def start_instances(emulator: Emulator, region: str, parameters: Parameters) -> dict[str, Any]:
-    """Stopped instances start, running ones stay."""
+    """Start stopped instances; running ones are not changed."""
     for instance in _named(emulator, region, parameters):
-        if instance.state in ENDING | {"stopping"}:
+        if instance.state in TERMINATION_STATES | {"stopping"}:
             raise _incorrect_state(instance, "started")
     return {"StartingInstances": _change(emulator, region, parameters, emulator.inventory.start)}
 
 
 def describe_spot_price_history(emulator: Emulator, region: str, parameters: Parameters) -> str:
-    """The present price of each offered spot pool; there is no older history."""
+    """The current price of each offered spot pool; there is no older history."""
     accepts = _spot_filter(parameters)
     rows = [
         (instance_type, zone)
@@ -99,7 +98,7 @@ def describe_spot_price_history(emulator: Emulator, region: str, parameters: Par
 def describe_capacity_reservations(
     emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
-    """Those that the control endpoint made."""
+    """The reservations that the control endpoint created."""
     rows = emulator.reservations.described(parameters, emulator.clock.now())
     shown, token = page(rows, parameters, INSTANCE_PAGE)
     return {"CapacityReservations": list(shown), "NextToken": token}
@@ -163,10 +162,10 @@ def _unknown_instances(ids: list[str]) -> RequestRefused:
     )
 
 
-def _incorrect_state(instance: Instance, wanted: str) -> RequestRefused:
+def _incorrect_state(instance: Instance, change: str) -> RequestRefused:
     return RequestRefused(
         "IncorrectInstanceState",
-        f"The instance '{instance.instance_id}' is not in a state from which it can be {wanted}.",
+        f"The instance '{instance.instance_id}' is not in a state from which it can be {change}.",
     )
 
 

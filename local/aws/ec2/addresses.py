@@ -1,8 +1,7 @@
-"""Private addresses: each subnet hands out the next never-used one first, so host names are not
-reused at once.
+"""Private addresses: each subnet assigns addresses that were never used first, so host names are not reused at once.
 
-moto's own subnets give a freed address to the very next instance, and a new node would then carry
-the name of the node that just ended.
+moto's own subnets assign a freed address to the next instance, and a new node would then have the name of the node that
+just ended.
 """
 
 from __future__ import annotations
@@ -11,27 +10,27 @@ import ipaddress
 from typing import Any
 
 RESERVED_AT_START = 4
-"""AWS keeps the first four addresses of a subnet and the last one."""
+"""AWS reserves the first four addresses of a subnet and the last one."""
 
 
 def leave_free(subnet: Any, number: int) -> None:
-    """``subnet`` has ``number`` free addresses from now on; launches take from them."""
+    """Set the number of free addresses of ``subnet``; later launches reduce it."""
     subnet._available_ip_addresses = number + len(subnet._subnet_ips)
 
 
 def restore(subnet: Any) -> None:
-    """``subnet`` has every address of its range again."""
+    """Make every address of the subnet's range free again."""
     subnet._available_ip_addresses = subnet.cidr.num_addresses - RESERVED_AT_START - 1
 
 
 class Addresses:
-    """Remembers per subnet where the search continues."""
+    """The position in each subnet at which the search continues."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
 
     def take(self, subnet: Any, owner: Any) -> str | None:
-        """A free address, booked with the subnet for ``owner``, or None when the subnet is full."""
+        """A free address, reserved in the subnet for ``owner``, or None when the subnet is full."""
         network: ipaddress.IPv4Network = subnet.cidr
         size = network.num_addresses - RESERVED_AT_START - 1
         start = self._next.get(subnet.id, 0)
@@ -45,5 +44,5 @@ class Addresses:
         return None
 
     def clear(self) -> None:
-        """Start over."""
+        """Start again at the first address."""
         self._next.clear()

@@ -1,6 +1,4 @@
-"""Filters and paging of describe calls: values are OR-ed, filters AND-ed, ``*`` and ``?`` match as
-on EC2.
-"""
+"""Filters and paging of describe calls: values are joined with OR, filters with AND; ``*`` and ``?`` are wildcards."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def matches_any(values: Sequence[str], patterns: Sequence[str]) -> bool:
 def filter_instances(
     instances: Sequence[Instance], filters: Sequence[Mapping[str, Any]]
 ) -> list[Instance]:
-    """Those that pass every filter. Raises RequestRefused for a filter that does not exist."""
+    """The instances that pass every filter. Raises RequestRefused for an unknown filter."""
     found = list(instances)
     for row in filters:
         values_of = _values_of(str(row.get("Name")))
@@ -64,7 +62,7 @@ def _values_of(name: str) -> Callable[[Instance], Sequence[str]]:
 def page(
     items: Sequence[Item], parameters: Mapping[str, Any], limit: int
 ) -> tuple[Sequence[Item], str | None]:
-    """One page of a list that does not change, and the token of the next. Raises RequestRefused."""
+    """One page of an unchanging list, and the token of the next page. Raises RequestRefused."""
     start = offset_of(parameters.get("NextToken"))
     size = page_size(parameters.get("MaxResults"), limit)
     more = start + size < len(items)

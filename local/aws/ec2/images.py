@@ -1,8 +1,7 @@
-"""EKS, Bottlerocket, Windows and Ubuntu images: which SSM parameter names exist, and the AMI that
-each one stands for (LCH-02 to 07).
+"""EKS, Bottlerocket, Windows and Ubuntu images: the published SSM parameter names and the AMI of each (LCH-02 to 07).
 
-Ids are a hash of the parameter name, so they are the same in every run. Names, owners and
-descriptions follow the published ones; dates are fixed.
+Ids are a hash of the parameter name, so they are the same in every run. Names, owners and descriptions have the
+published forms; dates are fixed.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ RECOMMENDED_DATE = "20260101"
 BOTTLEROCKET_VERSION = "1.50.0"
 KUBERNETES_VERSIONS = tuple(f"1.{minor}" for minor in range(28, 36))
 LAST_AL2_MINOR = 32
-"""EKS publishes no Amazon Linux 2 image above Kubernetes 1.32."""
+"""EKS publishes no Amazon Linux 2 image for Kubernetes versions above 1.32."""
 
 FIRST_WINDOWS_2025_MINOR = 35
-"""And none of Windows 2025 below 1.35."""
+"""EKS publishes no Windows 2025 image for Kubernetes versions below 1.35."""
 
 EKS_PREFIX = "/aws/service/eks/optimized-ami/"
 BOTTLEROCKET_PREFIX = "/aws/service/bottlerocket/"
@@ -66,13 +65,13 @@ class PublishedImage:
     root_device: str
     created: datetime
     platform: str | None = None
-    """``windows``, or nothing."""
+    """``windows``, or empty."""
     root_gib: int = 15
-    """Of the root volume's snapshot."""
+    """Size of the root volume's snapshot."""
 
 
 def image_for(parameter: str) -> PublishedImage | None:
-    """The image behind an SSM parameter name, or None when no such parameter is published."""
+    """The image of an SSM parameter name, or None when no such parameter is published."""
     builders = (
         (AL2023, _al2023),
         (AL2, _al2),
@@ -88,7 +87,7 @@ def image_for(parameter: str) -> PublishedImage | None:
 
 
 def published_parameters(version: str) -> list[str]:
-    """The parameter names of one Kubernetes version that exist from the start."""
+    """The parameter names of one Kubernetes version that exist at the start."""
     al2023 = [("x86_64", "standard"), ("x86_64", "nvidia"), ("x86_64", "neuron")]
     al2023 += [("arm64", "standard"), ("arm64", "nvidia")]
     eks = f"{EKS_PREFIX}{version}/"

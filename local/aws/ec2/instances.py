@@ -1,9 +1,8 @@
-"""EC2 instances: what is known of one, the inventory of all, and their way from pending to
-terminated.
+"""EC2 instances: their data, the inventory of all instances, and their states from pending to terminated.
 
-moto's own instances scan every tag and every reservation on each call, so the emulator keeps its
-own. All changes happen under one lock; callers see a consistent list. Terminated instances stay
-visible for a while, as on EC2, and are then forgotten.
+moto's own instances scan every tag and every reservation on each call, so the emulator keeps its own. All changes
+happen under one lock, so callers see a consistent list. Terminated instances stay visible for a while, as on EC2, and
+are then deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ STATE_CODES = {
     "stopping": 64,
     "stopped": 80,
 }
-ENDING = frozenset({"shutting-down", "terminated"})
+TERMINATION_STATES = frozenset({"shutting-down", "terminated"})
 
 USER_SHUTDOWN = (
     "Client.UserInitiatedShutdown",
@@ -40,13 +39,13 @@ SPOT_TERMINATION = (
 KMS_FAILURE = ("Client.InternalError", "Client.InternalError: Client error on launch")
 
 
-PAST_LIMIT = 32
-"""Most earlier looks of one instance that a describe lag may still show."""
+PAST_STATES_LIMIT = 32
+"""Most earlier states of one instance that are kept for the describe lag."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """How an instance looked until ``until`` (monotonic)."""
+    """The state of an instance until ``until`` (monotonic)."""
 
     until: float
     state: str
@@ -56,7 +55,7 @@ class _Past:
 
 @dataclass(slots=True)
 class Instance:
-    """One EC2 instance. ``sequence`` grows with every launch and is what paging continues from."""
+    """One EC2 instance. ``sequence`` grows with every launch; paging continues from it."""
 
     instance_id: str
     sequence: int
@@ -83,27 +82,27 @@ class Instance:
     ebs_optimized: bool = False
     capacity_reservation_id: str = ""
     placement_group: tuple[str, str] = ("", "")
-    """Name and id, as the launch gave them."""
+    """Name and id, as the launch specified them."""
     metadata_options: dict[str, str] = field(default_factory=dict)
     volumes: tuple[tuple[str, str], ...] = ()
     state: str = "pending"
     state_reason: tuple[str, str] | None = None
     terminated_monotonic: float | None = None
-    past: deque[_Past] = field(default_factory=lambda: deque(maxlen=PAST_LIMIT))
+    past: deque[_Past] = field(default_factory=lambda: deque(maxlen=PAST_STATES_LIMIT))
 
     @property
     def instance_type(self) -> str:
-        """Such as ``m5.large``."""
+        """The type's name, such as ``m5.large``."""
         return self.facts.name
 
     @property
     def private_dns_name(self) -> str:
-        """The resource-name-free form, ``ip-10-0-0-1.<region>.compute.internal``."""
+        """The host name by address, ``ip-10-0-0-1.<region>.compute.internal``."""
         suffix = "ec2" if self.region == "us-east-1" else f"{self.region}.compute"
         return f"ip-{self.private_ip.replace('.', '-')}.{suffix}.internal"
 
     def at(self, monotonic: float) -> Instance:
-        """This instance as it looked at that time, as far as it is remembered."""
+        """This instance in its state at that time, as far as earlier states are kept."""
         for past in self.past:
             if past.until > monotonic:
                 return replace(
@@ -125,7 +124,7 @@ class Inventory:
         on_terminated: Callable[[Instance], None],
         on_forgotten: Callable[[Instance], None],
     ) -> None:
-        """``on_change`` gets the entered state on the timer thread; the others run at once."""
+        """``on_change`` gets the entered state on the timer thread; the other callbacks run at once."""
         self.lock = threading.RLock()
         self._clock = clock
         self._behaviour = behaviour
@@ -136,9 +135,7 @@ class Inventory:
         self._on_forgotten = on_forgotten
 
     def add(self, instance: Instance, *, fails_at_once: bool = False) -> None:
-        """Take a new pending instance in. One that ``fails_at_once`` ends instead of running
-        (LCH-67).
-        """
+        """Add a new pending instance. An instance that ``fails_at_once`` terminates instead of running (LCH-67)."""
         with self.lock:
             self._instances[instance.instance_id] = instance
             self._announce(instance)
@@ -151,19 +148,15 @@ class Inventory:
                 )
 
     def get(self, instance_id: str) -> Instance | None:
-        """None when unknown or forgotten."""
+        """The instance; None when it is unknown or was deleted."""
         return self._instances.get(instance_id)
 
     def all(self) -> list[Instance]:
-        """A snapshot in launch order. Without the lock: copying a dict's values is one step in
-        CPython.
-        """
+        """A snapshot in launch order. It needs no lock, because copying a dict's values is atomic in CPython."""
         return list(self._instances.values())
 
     def visible(self, region: str) -> list[Instance]:
-        """The instances that a call may name: this region, minus launches younger than the
-        describe lag.
-        """
+        """The instances that a call may name: those of the region, except launches younger than the describe lag."""
         here = [instance for instance in self.all() if instance.region == region]
         if self._behaviour.describe_lag_seconds <= 0:
             return here
@@ -176,28 +169,28 @@ class Inventory:
         return most if seed is None else Random(f"{seed}/{instance.sequence}").random() * most
 
     def described(self, instances: Iterable[Instance]) -> list[Instance]:
-        """How describe calls show them: state and tags as they were a describe lag ago."""
+        """The instances as describe calls show them: with the state and tags of one describe lag ago."""
         if self._behaviour.describe_lag_seconds <= 0:
             return list(instances)
         now = self._clock.monotonic()
         return [instance.at(now - self.lag(instance)) for instance in instances]
 
     def remember(self, instance: Instance) -> None:
-        """Keep the present look, for describe calls that lag behind the change that follows."""
+        """Keep the current state before a change, for describe calls that lag behind it."""
         if self._behaviour.describe_lag_seconds > 0:
             now, tags = self._clock.monotonic(), dict(instance.tags)
             instance.past.append(_Past(now, instance.state, instance.state_reason, tags))
 
     def missing(self, instance_ids: Iterable[str], region: str) -> list[str]:
-        """Those ids that describe calls do not know (yet)."""
+        """The ids that describe calls do not know yet."""
         visible = {instance.instance_id for instance in self.visible(region)}
         return [instance_id for instance_id in instance_ids if instance_id not in visible]
 
     def terminate(self, instance: Instance, reason: tuple[str, str] = USER_SHUTDOWN) -> str:
-        """Begin the end; returns the state before. Repeating it changes nothing."""
+        """Start the termination and return the previous state. A second call changes nothing."""
         with self.lock:
             previous = instance.state
-            if previous not in ENDING:
+            if previous not in TERMINATION_STATES:
                 self.remember(instance)
                 instance.state_reason = reason
                 self._enter(instance, "shutting-down")
@@ -206,7 +199,7 @@ class Inventory:
             return previous
 
     def stop(self, instance: Instance, reason: tuple[str, str] = USER_SHUTDOWN) -> str:
-        """Begin to stop; returns the state before. Only a pending or running instance stops."""
+        """Start to stop and return the previous state. Only a pending or running instance stops."""
         with self.lock:
             previous = instance.state
             if previous in {"pending", "running"}:
@@ -218,7 +211,7 @@ class Inventory:
             return previous
 
     def start(self, instance: Instance) -> str:
-        """Start a stopped instance; returns the state before."""
+        """Start a stopped instance and return the previous state."""
         with self.lock:
             previous = instance.state
             if previous == "stopped":
@@ -231,7 +224,7 @@ class Inventory:
             return previous
 
     def clear(self) -> None:
-        """Forget everything without ceremony."""
+        """Delete every instance without events."""
         with self.lock:
             self._instances.clear()
 
@@ -239,7 +232,7 @@ class Inventory:
         self._timers.after(seconds, lambda: self._advance(instance, expected, state))
 
     def _advance(self, instance: Instance, expected: str, state: str) -> None:
-        """Change the state unless something else changed it meanwhile."""
+        """Enter a state, unless the instance left the expected state in the meantime."""
         with self.lock:
             known = self._instances.get(instance.instance_id) is instance
             if known and instance.state == expected:

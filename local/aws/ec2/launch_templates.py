@@ -1,4 +1,4 @@
-"""DescribeLaunchTemplates in pages: moto answers fifteen and forgets the rest."""
+"""DescribeLaunchTemplates in pages: moto answers fifteen templates and drops the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ PAGE = 200
 def describe_launch_templates(
     emulator: Emulator, region: str, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """By names, ids and filters, oldest first. Raises RequestRefused and moto's own errors for what does not exist."""
+    """The templates by names, ids and filters, oldest first. Raises RequestRefused and moto's own errors for unknown
+    ones.
+    """
     filters = {row["Name"]: row.get("Values") or [] for row in parameters.get("Filters") or []}
     found = emulator.ec2(region).describe_launch_templates(
         template_names=parameters.get("LaunchTemplateNames") or [],

@@ -1,8 +1,7 @@
-"""From a resolved launch specification to pending instances: checks first, then address, volumes,
-tags, instance.
+"""Turns a resolved launch specification into pending instances: checks, then address, volumes, tags and instance.
 
-A specification that EC2 would refuse raises ``RequestRefused`` with EC2's error code; CreateFleet
-lists it under Errors, RunInstances answers with it. Nothing is created when a check fails.
+A specification that EC2 would refuse raises ``RequestRefused`` with EC2's error code; CreateFleet lists it under
+Errors, RunInstances answers with it. Nothing is created when a check fails.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from local.aws.moto.state import attach_volume, find_subnet
 from shared.concurrency.clock import Clock
 
 KMS_ACTION = "KMSDecrypt"
-"""The pseudo-action whose fault makes a launched instance end at once."""
+"""The pseudo-action whose fault makes a launched instance terminate at once."""
 
 DEFAULT_VOLUME_GIB = 8
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpecification:
-    """Everything one launch needs, after the launch template and the overrides are merged."""
+    """All parameters of one launch, after the launch template and the overrides are merged."""
 
     region: str
     image_id: str
@@ -48,9 +47,9 @@ class LaunchSpecification:
     ebs_optimized: bool = False
     client_token: str = ""
     reservation_id: str = ""
-    """The capacity reservation that this launch names; empty for none."""
+    """The capacity reservation that the launch names; empty for none."""
     placement_group: tuple[str, str] = ("", "")
-    """Name and id of the group, as the launch gives them."""
+    """Name and id of the group, as the launch specifies them."""
 
 
 class Launcher:
@@ -64,7 +63,7 @@ class Launcher:
         clock: Clock,
         open_reservation: Callable[[str, str, float], str],
     ) -> None:
-        """``open_reservation`` names the reservation that (type, zone) uses unasked now."""
+        """``open_reservation`` returns the reservation that (type, zone) uses automatically now."""
         self._catalogue = catalogue
         self._inventory = inventory
         self._faults = faults
@@ -74,9 +73,7 @@ class Launcher:
         self.addresses = Addresses()
 
     def check(self, backend: Any, iam: Any, spec: LaunchSpecification) -> None:
-        """Raises RequestRefused for an unknown type, image, group or profile, or a pool that is not
-        offered.
-        """
+        """Raises RequestRefused for an unknown type, image, group or profile, or a pool that is not offered."""
         if spec.instance_type not in self._catalogue.types:
             raise RequestRefused(
                 "InvalidParameterValue", f"Invalid instance type: {spec.instance_type}"
@@ -121,7 +118,7 @@ class Launcher:
         return [self._create(backend, iam, spec, reservation) for _ in range(number)]
 
     def clear(self) -> None:
-        """Count launches and addresses from the start again."""
+        """Restart the launch counter and the addresses."""
         self._sequence = count(1)
         self.addresses.clear()
 
@@ -155,7 +152,7 @@ class Launcher:
             key_name=spec.key_name,
             ebs_optimized=spec.ebs_optimized,
             placement_group=spec.placement_group,
-            capacity_reservation_id=spec.reservation_id or self._unasked_reservation(spec),
+            capacity_reservation_id=spec.reservation_id or self._automatic_reservation(spec),
             metadata_options={key: str(value) for key, value in spec.metadata_options.items()},
         )
         instance.private_ip = self.addresses.take(spec.subnet, instance) or ""
@@ -164,19 +161,19 @@ class Launcher:
         self._inventory.add(instance, fails_at_once=failing)
         return instance
 
-    def _unasked_reservation(self, spec: LaunchSpecification) -> str:
+    def _automatic_reservation(self, spec: LaunchSpecification) -> str:
         if spec.lifecycle == "spot":
             return ""
         return self._open_reservation(spec.instance_type, spec.zone, self._clock.now())
 
     def _profile(self, iam: Any, spec: LaunchSpecification) -> tuple[str, str] | None:
-        wanted = spec.instance_profile
-        if not wanted:
+        reference = spec.instance_profile
+        if not reference:
             return None
         for profile in iam.get_instance_profiles():
-            if profile.name == wanted.get("Name") or profile.arn == wanted.get("Arn"):
+            if profile.name == reference.get("Name") or profile.arn == reference.get("Arn"):
                 return str(profile.arn), str(profile.id)
-        name = wanted.get("Name") or wanted.get("Arn")
+        name = reference.get("Name") or reference.get("Arn")
         raise RequestRefused(
             "InvalidParameterValue",
             f"Value ({name}) for parameter iamInstanceProfile.name is invalid. "
@@ -187,15 +184,15 @@ class Launcher:
         self, backend: Any, spec: LaunchSpecification
     ) -> tuple[tuple[str, str], ...]:
         groups = backend.groups.get(spec.subnet.vpc_id, {})
-        wanted = spec.security_group_ids or tuple(
+        group_ids = spec.security_group_ids or tuple(
             group.id for group in groups.values() if group.name == "default"
         )
-        for group_id in wanted:
+        for group_id in group_ids:
             if group_id not in groups:
                 raise RequestRefused(
                     "InvalidGroup.NotFound", f"The security group '{group_id}' does not exist"
                 )
-        return tuple((group_id, str(groups[group_id].name)) for group_id in wanted)
+        return tuple((group_id, str(groups[group_id].name)) for group_id in group_ids)
 
 
 def _create_volumes(
@@ -221,7 +218,7 @@ def _create_volumes(
 
 
 def release(backend: Any, instance: Instance) -> None:
-    """Give address and volumes of a terminated instance back."""
+    """Free the address and the volumes of a terminated instance."""
     subnet = find_subnet(backend, instance.subnet_id)
     if subnet is not None:
         subnet.del_subnet_ip(instance.private_ip)

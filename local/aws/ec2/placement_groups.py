@@ -1,4 +1,4 @@
-"""Placement groups, which moto does not have. Only their names count: the emulator has no racks."""
+"""Placement groups, which moto lacks. Only their names matter: the emulator has no racks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIELDS = {"group-name": "GroupName", "group-id": "GroupId", "state": "State"}
 def create_placement_group(
     emulator: Emulator, region: str, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Available at once."""
+    """Create a group, which is available at once."""
     name, groups = str(parameters.get("GroupName") or ""), emulator.placement_groups
     if (region, name) in groups:
         raise RequestRefused(
@@ -37,7 +37,7 @@ def create_placement_group(
 def describe_placement_groups(
     emulator: Emulator, region: str, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """By names, ids and filters; a name that does not exist is an error, one that a filter misses is not."""
+    """The groups by names, ids and filters. An unknown name is an error; a group that a filter excludes is not."""
     found = [g for (home, _), g in sorted(emulator.placement_groups.items()) if home == region]
     found = _named(found, "GroupName", parameters.get("GroupNames") or [])
     found = _named(found, "GroupId", parameters.get("GroupIds") or [])
@@ -50,19 +50,19 @@ def describe_placement_groups(
 def delete_placement_group(
     emulator: Emulator, region: str, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Gone at once."""
+    """Delete a group at once."""
     name = str(parameters.get("GroupName") or "")
     if emulator.placement_groups.pop((region, name), None) is None:
         raise _unknown(name)
     return {}
 
 
-def _named(groups: Iterable[Group], field: str, wanted: list[str]) -> list[Group]:
+def _named(groups: Iterable[Group], field: str, names: list[str]) -> list[Group]:
     by_name = {group[field]: group for group in groups}
-    for name in wanted:
+    for name in names:
         if name not in by_name:
             raise _unknown(name)
-    return [by_name[name] for name in wanted or by_name]
+    return [by_name[name] for name in names or by_name]
 
 
 def _unknown(name: str) -> RequestRefused:

@@ -1,12 +1,10 @@
-"""The one exception that decisions raise when EC2 would refuse a request."""
+"""The exception for a request that EC2 would refuse."""
 
 from __future__ import annotations
 
 
 class RequestRefused(Exception):
-    """``code`` and ``message`` are EC2's own words; the edge turns them into an error answer or an
-    Errors entry.
-    """
+    """``code`` and ``message`` are EC2's own; the HTTP layer turns them into an error answer or an Errors entry."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

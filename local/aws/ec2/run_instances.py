@@ -1,6 +1,4 @@
-"""RunInstances: the request merged over its launch template, one pool, all or at least MinCount
-instances.
-"""
+"""RunInstances: merges the request over its launch template; one pool, all or at least MinCount instances."""
 
 from __future__ import annotations
 
@@ -81,9 +79,9 @@ def _specification(backend: Any, region: str, parameters: Mapping[str, Any]) -> 
 
 
 def _template(backend: Any, parameters: Mapping[str, Any]) -> LaunchTemplate:
-    wanted = parameters.get("LaunchTemplate")
-    if wanted:
-        return launch_template(backend, wanted)
+    reference = parameters.get("LaunchTemplate")
+    if reference:
+        return launch_template(backend, reference)
     return LaunchTemplate("", "", 0, {})
 
 

@@ -1,6 +1,6 @@
 """Status checks and scheduled events of instances, and DescribeInstanceStatus over them (INT-30).
 
-An instance that nobody spoke of is healthy. Bounded: the oldest statement falls out.
+An instance without a statement is healthy. The number of statements is bounded: the oldest is dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STATEMENT_LIMIT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """``since``: epoch seconds from which on the impaired checks fail."""
+    """``since``: epoch seconds at which the impaired checks began to fail."""
 
     instance: str = "ok"
     system: str = "ok"
@@ -39,11 +39,11 @@ class Statuses:
         self._by_instance: dict[str, Status] = {}
 
     def of(self, instance_id: str) -> Status:
-        """Healthy when nobody spoke of it."""
+        """The status; healthy without a statement."""
         return self._by_instance.get(instance_id, HEALTHY)
 
     def state(self, instance_id: str, status: Status) -> None:
-        """From now on."""
+        """Set the status from now on."""
         self._by_instance.pop(instance_id, None)
         if status == HEALTHY:
             return
@@ -52,11 +52,11 @@ class Statuses:
         self._by_instance[instance_id] = status
 
     def forget(self, instance_id: str) -> None:
-        """The instance is gone."""
+        """Remove the statement of a deleted instance."""
         self._by_instance.pop(instance_id, None)
 
     def clear(self) -> None:
-        """Every instance is healthy."""
+        """Make every instance healthy."""
         self._by_instance.clear()
 
 
@@ -75,7 +75,7 @@ STATUS_FILTERS: Mapping[str, Callable[[Row], Sequence[str]]] = {
 
 
 def filter_rows(rows: Sequence[Row], filters: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Those that pass every filter. Raises RequestRefused for a filter that does not exist."""
+    """The rows that pass every filter. Raises RequestRefused for an unknown filter."""
     found = list(rows)
     for filter_ in filters:
         values_of = _values_of(str(filter_.get("Name")))

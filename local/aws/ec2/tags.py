@@ -1,4 +1,4 @@
-"""TagSpecifications of a request: which resource type gets which tags."""
+"""TagSpecifications of a request: the tags of each resource type."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ class TagSpecifications:
 
     @classmethod
     def parse(cls, rows: Iterable[Mapping[str, Any]]) -> TagSpecifications:
-        """From [{ResourceType, Tags: [{Key, Value}]}]. Raises RequestRefused for more than 50
-        tags.
-        """
+        """Read [{ResourceType, Tags: [{Key, Value}]}]. Raises RequestRefused for more than 50 tags."""
         found: dict[str, dict[str, str]] = {"instance": {}, "volume": {}, "fleet": {}}
         for row in rows:
             tags = {tag["Key"]: tag.get("Value") or "" for tag in row.get("Tags") or []}
@@ -35,7 +33,7 @@ class TagSpecifications:
         return cls(found["instance"], found["volume"], found["fleet"])
 
     def merged_over(self, template_rows: Iterable[Mapping[str, Any]]) -> TagSpecifications:
-        """These tags win over those of the launch template."""
+        """These tags merged over those of the launch template, which they override."""
         template = TagSpecifications.parse(template_rows)
         return TagSpecifications(
             instance={**template.instance, **self.instance},

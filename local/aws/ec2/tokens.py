@@ -1,9 +1,8 @@
-"""Client tokens of mutating calls: same token and same request give the same answer (reliability:
-EC2 ClientToken).
+"""Client tokens of mutating calls: the same token and request give the same answer (EC2's ClientToken).
 
-Other parameters with a known token are ``IdempotentParameterMismatch``. A token whose instances
-have all ended is ``IdempotentInstanceTerminated``, as EC2 answers since January 2025. Tokens are
-kept for the life of the process, at most ``TOKEN_LIMIT`` of them.
+Other parameters with a known token are ``IdempotentParameterMismatch``. A token whose instances have all terminated is
+``IdempotentInstanceTerminated``, as EC2 answers since January 2025. Tokens are kept for the life of the process, at
+most ``TOKEN_LIMIT`` of them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from local.aws.ec2.instances import ENDING
+from local.aws.ec2.instances import TERMINATION_STATES
 from local.aws.ec2.refusal import RequestRefused
 
 TOKEN_LIMIT = 100_000
@@ -39,7 +38,7 @@ class Tokens:
     """Answers by (action, region, token)."""
 
     def __init__(self, state_of: Callable[[str], str | None]) -> None:
-        """``state_of`` gives the state of an instance id, None when it is forgotten."""
+        """``state_of`` returns the state of an instance id, None when the instance was deleted."""
         self._state_of = state_of
         self._uses: dict[tuple[str, str, str], _Use] = {}
 
@@ -76,15 +75,15 @@ class Tokens:
         answer: Any,
         instance_ids: tuple[str, ...],
     ) -> None:
-        """Keep the first answer; the oldest token is forgotten when full."""
+        """Keep the first answer; the oldest token is dropped when the store is full."""
         while len(self._uses) >= TOKEN_LIMIT:
             del self._uses[next(iter(self._uses))]
         self._uses[key] = _Use(digest(parameters), answer, instance_ids)
 
     def clear(self) -> None:
-        """Forget every token."""
+        """Delete every token."""
         self._uses.clear()
 
     def _ended(self, instance_id: str) -> bool:
         state = self._state_of(instance_id)
-        return state is None or state in ENDING
+        return state is None or state in TERMINATION_STATES

@@ -1,7 +1,8 @@
-"""Writes a page of DescribeInstanceTypes: moto's serializer asks five questions about each of 100,000 elements, which
-takes the emulator three seconds of a start.
+"""Writes a page of DescribeInstanceTypes: moto's serializer makes five checks on each of 100,000 elements, which takes
+three seconds of the emulator's start.
 
-Only what these rows hold: structures, lists, texts, numbers and booleans, named as the service model says.
+It supports only the types of these rows: structures, lists, texts, numbers and booleans, with the service model's
+names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from local.aws.ec2.xml_answers import NAMESPACE, REQUEST_ID
 
 
 def instance_type_page(rows: Sequence[Mapping[str, Any]], token: str | None) -> str:
-    """The body of the answer. ``rows``: instance types as moto has them, by the names of the service model."""
+    """The body of the answer. ``rows``: instance types from moto, with the service model's names."""
     operation = get_service_model("ec2").operation_model("DescribeInstanceTypes")
     answer = {"InstanceTypes": rows, "NextToken": token}
     inner = _members(answer, operation.output_shape)

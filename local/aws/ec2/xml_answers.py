@@ -1,6 +1,4 @@
-"""EC2 answers about instances and prices, written by hand: the generic serialiser takes
-milliseconds per instance.
-"""
+"""EC2 answers about instances and prices as handwritten XML: the generic serialiser takes milliseconds per instance."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from local.aws.ec2.instances import STATE_CODES, Instance
 
 NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 REQUEST_ID = "00000000-0000-4000-8000-000000000000"
-"""EC2's place for the request id; clients only log it."""
+"""EC2's element for the request id; clients only log it."""
 
 METADATA_FIELDS = {
     "HttpTokens": "httpTokens",
@@ -24,7 +22,7 @@ METADATA_FIELDS = {
 
 
 def describe_instances(instances: Iterable[Instance], next_token: str | None) -> str:
-    """DescribeInstances; each instance in a reservation of its own."""
+    """DescribeInstances; each instance is in a separate reservation."""
     body = "".join(f"<item>{_reservation([instance])}</item>" for instance in instances)
     token = f"<nextToken>{escape(next_token)}</nextToken>" if next_token else ""
     return _document("DescribeInstancesResponse", f"<reservationSet>{body}</reservationSet>{token}")

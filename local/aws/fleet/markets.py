@@ -1,8 +1,8 @@
-"""Which markets a fleet may ask for, and which launch templates go with each.
+"""The markets that a fleet may request, and the launch templates that each market permits.
 
-A market is EC2's word for what an instance is bought as: spot, on-demand, a capacity block, or an interruptible
+A market is EC2's term for the purchase model of an instance: spot, on-demand, a capacity block, or an interruptible
 capacity reservation. The template's ``MarketType`` and the fleet's ``DefaultTargetCapacityType`` must agree, and only
-spot and on-demand have a strategy.
+spot and on-demand have an allocation strategy.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _MARKETS = {BLOCK: BLOCK, RESERVED: INTERRUPTIBLE}
 
 @cache
 def known_types() -> tuple[str, ...]:
-    """Values of DefaultTargetCapacityType, as the client library's model of EC2 has them."""
+    """Values of DefaultTargetCapacityType, from the client library's model of EC2."""
     model = Loader(file_loader=CompactFileLoader()).load_service_model("ec2", "service-2")
     return tuple(model["shapes"]["DefaultTargetCapacityType"]["enum"])
 
 
 def target_type(parameters: Mapping[str, Any]) -> str:
-    """The fleet's DefaultTargetCapacityType. Raises RequestRefused for an unknown one and for options of another."""
+    """The fleet's DefaultTargetCapacityType. Raises RequestRefused for an unknown type or options of another."""
     target = parameters.get("TargetCapacitySpecification") or {}
     default = str(target.get("DefaultTargetCapacityType") or "on-demand")
     if default not in known_types():
@@ -48,15 +48,15 @@ def target_type(parameters: Mapping[str, Any]) -> str:
         name for kind, name in _OPTIONS.items() if _is_foreign(default, kind, parameters, name)
     ]
     if wrong:
-        raise RequestRefused(
-            "InvalidParameterCombination", f"{wrong[0]} does not go with {default}"
-        )
+        raise RequestRefused("InvalidParameterCombination", f"{wrong[0]} does not match {default}")
     _check_reservation_types(default, parameters.get("ReservedCapacityOptions") or {})
     return default
 
 
 def _is_foreign(default: str, kind: str, parameters: Mapping[str, Any], name: str) -> bool:
-    """Options of spot and of on-demand may stand together: a fleet may ask for both."""
+    """Whether an option belongs to another market. Spot and on-demand options may be combined: a fleet may request
+    both.
+    """
     usual = {"spot", "on-demand"}
     return bool(parameters.get(name)) and kind != default and not {kind, default} <= usual
 
@@ -65,7 +65,7 @@ def _check_reservation_types(default: str, options: Mapping[str, Any]) -> None:
     if default == RESERVED and options.get("ReservationTypes") != [INTERRUPTIBLE]:
         raise RequestRefused(
             "InvalidParameterValue",
-            f"ReservedCapacityOptions.ReservationTypes: the emulator offers {INTERRUPTIBLE} alone",
+            f"ReservedCapacityOptions.ReservationTypes: the emulator offers only {INTERRUPTIBLE}",
         )
 
 
@@ -74,15 +74,15 @@ def check_template(
 ) -> None:
     """Raises RequestRefused for a template of another market, and for a reservation of another."""
     market = str((data.get("InstanceMarketOptions") or {}).get("MarketType") or "")
-    wanted = _MARKETS.get(default, "")
-    if market != wanted and not (market == default == "spot"):
+    template_market = _MARKETS.get(default, "")
+    if market != template_market and not (market == default == "spot"):
         raise RequestRefused(
             "InvalidParameterCombination",
-            f"MarketType {market or 'on-demand'} of the launch template does not go with {default}",
+            f"MarketType {market or 'on-demand'} of the launch template does not match {default}",
         )
     specification = data.get("CapacityReservationSpecification") or {}
     target = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
-    if wanted and not target:
+    if template_market and not target:
         raise RequestRefused("MissingParameter", f"{default} needs a CapacityReservationTarget")
-    if target and find(str(target)).market != wanted:
+    if target and find(str(target)).market != template_market:
         raise RequestRefused("InvalidParameterCombination", f"{target} cannot be used as {default}")

@@ -1,9 +1,8 @@
-"""Which pool serves how much of a fleet request: pure decisions, no AWS objects.
+"""Distributes a fleet request over pools: pure decisions, no AWS objects.
 
-A pool is one (instance type, zone, capacity type) with a price. How much capacity a pool really has
-is known only when a test says so, so ``price-capacity-optimized`` is price order here;
-``capacity-optimized`` looks at the stated capacity first. A pool that cannot serve what was asked
-of it is reported, as EC2 does (LCH-60).
+A pool is one (instance type, zone, capacity type) with a price. The capacity of a pool is known only when a test states
+it, so ``price-capacity-optimized`` is price order here; ``capacity-optimized`` compares the stated capacity first. A
+pool that cannot serve its share is reported, as on EC2 (LCH-60).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PRICE_STRATEGIES = frozenset({"lowest-price", "price-capacity-optimized", "lowestPrice"})
 PRIORITY_STRATEGIES = frozenset({"prioritized", "capacity-optimized-prioritized"})
 STRATEGIES = {
     "spot": frozenset(
@@ -36,9 +34,7 @@ PoolKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One override that EC2 could launch. ``priority`` is None when the request gives none (sorts
-    last).
-    """
+    """One override that EC2 could launch. ``priority`` is None when the request gives none (sorts last)."""
 
     instance_type: str
     zone: str
@@ -47,17 +43,17 @@ class Pool:
     priority: float | None
     payload: Any = None
     limit: int = UNLIMITED
-    """Most instances of this override, whatever its pool has: addresses, quota, reservation."""
+    """Most instances of this override by other limits than the pool's capacity: addresses, quota, reservation."""
 
     @property
     def key(self) -> PoolKey:
-        """How stated capacity is looked up."""
+        """The pool's key in the stated capacity."""
         return self.instance_type, self.zone, self.capacity_type
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``grants`` in launch order, ``exhausted`` pools that could not give what was asked."""
+    """``grants`` in launch order; ``exhausted`` are the pools that could not serve their share."""
 
     grants: tuple[tuple[Pool, int], ...]
     exhausted: tuple[Pool, ...]
@@ -69,14 +65,12 @@ class Plan:
 
 
 def available(capacity: Mapping[PoolKey, int], pool: Pool) -> int:
-    """Instances that ``pool`` still has; unlimited when nobody stated it."""
+    """Instances that ``pool`` still has; unlimited without a statement."""
     return min(capacity.get(pool.key, UNLIMITED), pool.limit)
 
 
 def order(pools: Sequence[Pool], strategy: str, capacity: Mapping[PoolKey, int]) -> list[Pool]:
-    """The order in which the strategy tries the pools. Equal pools keep the order of the
-    request.
-    """
+    """The order in which the strategy tries the pools. Equal pools keep the order of the request."""
 
     def by_priority(pool: Pool) -> tuple[float, float]:
         return (float("inf") if pool.priority is None else pool.priority, pool.price)
@@ -142,7 +136,7 @@ def _use(remaining: dict[PoolKey, int], pool: Pool, number: int) -> None:
 
 
 def cut(plan: Plan, give: int) -> Plan:
-    """The first ``give`` instances of a plan; pools that lose some are exhausted."""
+    """The first ``give`` instances of a plan; pools that lose instances count as exhausted."""
     grants: list[tuple[Pool, int]] = []
     exhausted = list(plan.exhausted)
     left = give
@@ -163,9 +157,7 @@ def plan_within_one(
     capacity: Mapping[PoolKey, int],
     group: Callable[[Pool], str],
 ) -> Plan:
-    """The best plan that stays within one zone or one type: most instances first, then the lowest
-    cost.
-    """
+    """The best plan within one zone or one type: most instances first, then the lowest cost."""
     names = list(dict.fromkeys(group(pool) for pool in pools))
     plans = [
         plan([pool for pool in pools if group(pool) == name], want, strategy, capacity)

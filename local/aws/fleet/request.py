@@ -1,8 +1,7 @@
-"""CreateFleet: check the request, turn overrides into pools, plan, launch, report (LCH-50 to
-LCH-60).
+"""CreateFleet: check the request, turn overrides into pools, plan, launch, report (LCH-50 to LCH-60).
 
-Only ``Type: instant`` exists here. What the emulator does not do is refused with a clear error
-rather than ignored: instance requirements, weights, total price limits, maintenance strategies.
+Only ``Type: instant`` exists here. Unsupported options are refused with a clear error and never ignored: instance
+requirements, weights, total price limits, maintenance strategies.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ REFUSED_OPTIONS = ("MaxTotalPrice", "MaintenanceStrategies")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One override with its template: ``origin`` is what EC2 echoes as
-    LaunchTemplateAndOverrides.
-    """
+    """One override with its template: ``origin`` is what EC2 returns as LaunchTemplateAndOverrides."""
 
     specification: LaunchSpecification
     origin: Mapping[str, Any]
@@ -54,9 +51,7 @@ class FleetRequest:
         self._tags = TagSpecifications.parse(parameters.get("TagSpecifications") or [])
 
     def run(self) -> dict[str, Any]:
-        """{FleetId, Instances, Errors}. Raises RequestRefused when EC2 would refuse the whole
-        call.
-        """
+        """{FleetId, Instances, Errors}. Raises RequestRefused when EC2 would refuse the whole call."""
         targets = _targets(self._parameters)
         self._cut = self._emulator.capacity.next_cut()
         for capacity_type, number in targets.items():
@@ -214,9 +209,7 @@ class FleetRequest:
 
 
 def create_fleet(emulator: Emulator, region: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of CreateFleet, the first one when the client token is known. Raises
-    RequestRefused.
-    """
+    """The answer of CreateFleet; the first answer when the client token is known. Raises RequestRefused."""
     token = str(parameters.get("ClientToken") or "")
     key = ("CreateFleet", region, token)
     earlier = emulator.tokens.earlier_answer(key, parameters) if token else None
@@ -232,7 +225,7 @@ def create_fleet(emulator: Emulator, region: str, parameters: Mapping[str, Any])
 def specification_from_template(
     template: LaunchTemplate, region: str, subnet: Any
 ) -> LaunchSpecification:
-    """What the launch template alone says, on-demand, in ``subnet``."""
+    """The specification of the launch template alone, on-demand, in ``subnet``."""
     data = template.data
     interfaces = data.get("NetworkInterfaces") or [{}]
     groups = data.get("SecurityGroupIds") or interfaces[0].get("Groups") or []
@@ -292,7 +285,7 @@ def _configs(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _targets(parameters: Mapping[str, Any]) -> dict[str, int]:
-    """Instances wanted per capacity type."""
+    """Requested instances per capacity type."""
     if parameters.get("Type") != "instant":
         raise _unsupported(f"Type {parameters.get('Type') or 'maintain'}", "use instant")
     target = parameters.get("TargetCapacitySpecification") or {}

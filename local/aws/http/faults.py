@@ -1,11 +1,10 @@
-"""Faults that people order: which calls fail, when, and how their answers look.
+"""Ordered faults: which calls fail, when, and with which answer.
 
-``mode`` ``before`` answers without doing anything; ``after`` does the work and then spoils the
-answer, which is how a lost answer looks to a client; ``slow`` does the work and answers truthfully,
-only late. Status 0 closes the connection without an answer. The pseudo-action ``KMSDecrypt`` makes
-the next instances end at once (LCH-67).
+``mode`` ``before`` answers without doing anything; ``after`` does the work and then replaces the answer, which looks to
+a client like a lost answer; ``slow`` does the work and delays the true answer. Status 0 closes the connection without
+an answer. The pseudo-action ``KMSDecrypt`` makes the next instances terminate at once (LCH-67).
 
-What may go wrong: two orders match one call. The older one decides, and only it is used up.
+When two orders match one call, the older one applies, and only that one is used up.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from typing import Any, Literal
 from shared.concurrency.clock import Clock
 
 ACTION_FAULT_LIMIT = 100
-"""Most waiting orders per action."""
+"""Most pending orders per action."""
 ORDER_LIMIT = 1_000
-"""Most waiting orders in all."""
+"""Most pending orders in all."""
 
 DROPPED = 0
 """Status that means: close the connection."""
@@ -31,7 +30,7 @@ Mode = Literal["before", "after", "slow"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What the spoiled answer says, and how many seconds it is held back."""
+    """The replacing answer, and the seconds by which it is delayed."""
 
     code: str
     message: str
@@ -39,15 +38,15 @@ class Fault:
     mode: Mode
     delay_seconds: float = 0.0
     body: str | None = None
-    """The whole answer, instead of an error of AWS: what a proxy would write."""
+    """The whole answer, as a proxy would write it, instead of an AWS error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Which of the matching calls meet the fault. Every given limit holds at the same time.
+    """Selects the matching calls that fail. Every given limit applies at the same time.
 
-    ``calls_per_second`` lets that many calls through (a bucket of ``burst`` tokens) and spoils the
-    rest; ``percent`` spoils a share of the calls, drawn from ``seed``.
+    ``calls_per_second`` lets that many calls succeed (a bucket of ``burst`` tokens) and fails the rest; ``percent``
+    fails a share of the calls, drawn from ``seed``.
     """
 
     count: int | None = None
@@ -73,7 +72,7 @@ class _Order:
         self.met = 0
 
     def matches(self, action: str, service: str | None) -> bool:
-        """A pseudo-action has no service and is met by its own name only."""
+        """Whether the order names this call. A pseudo-action has no service and matches by its exact name only."""
         if service is None or ":" not in self.pattern:
             return self.pattern == action or (
                 service is not None and fnmatchcase(action, self.pattern)
@@ -81,11 +80,11 @@ class _Order:
         return fnmatchcase(f"{service}:{action}", self.pattern)
 
     def over(self, now: float) -> bool:
-        """Whether no later call can meet it."""
+        """Whether no later call can fail by this order."""
         return self.left == 0 or (self._ends is not None and now >= self._ends)
 
     def meets(self, now: float) -> bool:
-        """Whether this call meets the fault; asking uses it up."""
+        """Whether this call fails. The check counts against the order's limits."""
         if self._skip > 0:
             self._skip -= 1
             return False
@@ -109,7 +108,7 @@ class _Order:
         return True
 
     def described(self, now: float) -> dict[str, Any]:
-        """For people: what waits, for how long, how often it was met."""
+        """A readable form: what is pending, for how long, and how many calls failed."""
         return {
             "action": self.pattern,
             "code": self.fault.code,
@@ -134,9 +133,9 @@ class Faults:
         self._cancelled = threading.Event()
 
     def order(self, pattern: str, fault: Fault, occurrence: Occurrence) -> None:
-        """Calls of ``pattern`` meet ``fault``: an action, ``sqs:*``, ``Describe*``, ``*``.
+        """Let calls of ``pattern`` fail with ``fault``. A pattern is an action, ``sqs:*``, ``Describe*`` or ``*``.
 
-        Raises OverflowError when too many orders wait.
+        Raises OverflowError when too many orders are pending.
         """
         now = self._clock.monotonic()
         with self._lock:
@@ -144,13 +143,15 @@ class Faults:
             same = sum(one.pattern == pattern for one in self._orders)
             if same >= ACTION_FAULT_LIMIT or len(self._orders) >= ORDER_LIMIT:
                 raise OverflowError(
-                    f"{same} faults wait for {pattern} and {len(self._orders)} in all; "
+                    f"{same} faults are pending for {pattern} and {len(self._orders)} in all; "
                     f"the limits are {ACTION_FAULT_LIMIT} and {ORDER_LIMIT}"
                 )
             self._orders.append(_Order(pattern, fault, occurrence, now))
 
     def take(self, action: str, service: str | None = None) -> Fault | None:
-        """The fault that this call meets, used up by asking. No ``service``: a pseudo-action."""
+        """The fault of this call, or None. The check counts against the order's limits. No ``service``: a
+        pseudo-action.
+        """
         if not self._orders:
             return None
         now = self._clock.monotonic()
@@ -162,18 +163,18 @@ class Faults:
         return None
 
     def hold(self, seconds: float) -> None:
-        """Wait, but no longer than until all faults are cancelled."""
+        """Wait for ``seconds``, or until all faults are cancelled."""
         if seconds > 0:
             self._cancelled.wait(seconds)
 
     def waiting(self) -> list[dict[str, Any]]:
-        """Every order that can still be met, oldest first."""
+        """Every order that can still apply, oldest first."""
         now = self._clock.monotonic()
         with self._lock:
             return [one.described(now) for one in self._orders if not one.over(now)]
 
     def clear(self) -> None:
-        """Cancel every order and let held answers go."""
+        """Cancel every order and release delayed answers."""
         with self._lock:
             self._orders.clear()
             self._cancelled.set()

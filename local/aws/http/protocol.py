@@ -1,6 +1,4 @@
-"""What of an AWS request the emulator must know before moto sees it, and error answers in each
-protocol.
-"""
+"""The parts of an AWS request that the emulator reads before moto does, and error answers in each protocol."""
 
 from __future__ import annotations
 
@@ -15,14 +13,12 @@ from xml.sax.saxutils import escape
 CREDENTIAL = re.compile(r"Credential=[^/]+/\d+/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 XML_CODE = re.compile(rb"<Code>([^<]+)</Code>")
 BODY_LIMIT = 4 * 1024 * 1024
-"""Longest request body, bytes."""
+"""Longest request body in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Service and region come from the signature; ``action`` is empty for most calls of REST services
-    such as EKS.
-    """
+    """Service and region come from the signature; ``action`` is empty for most calls of REST services such as EKS."""
 
     service: str
     region: str
@@ -31,7 +27,7 @@ class Request:
     json_protocol: bool
 
     def json_parameters(self) -> dict[str, Any]:
-        """The parameters of a JSON request; empty when the body is none."""
+        """The parameters of a JSON request; empty when the body is not JSON."""
         try:
             parsed = json.loads(self.body or b"{}")
         except ValueError:
@@ -45,7 +41,7 @@ class Request:
 
 
 def read(environ: Mapping[str, Any], body: bytes, default_region: str) -> Request:
-    """Recognise an AWS request."""
+    """Identify an AWS request."""
     match = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
     target = str(environ.get("HTTP_X_AMZ_TARGET", ""))
     form = environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded")
@@ -71,7 +67,7 @@ _REST_ACTIONS = {
 
 
 def _rest_action(service: str, environ: Mapping[str, Any]) -> str:
-    """Of REST services only the calls that Dovetail makes get a name."""
+    """The action of a REST call. Only the calls that Dovetail makes have one."""
     kind, _, one = str(environ.get("PATH_INFO", "")).strip("/").partition("/")
     is_whole = service != "eks" or "/" not in one
     is_read = environ.get("REQUEST_METHOD") == "GET" and one and is_whole
@@ -92,7 +88,7 @@ def error_answer(request: Request, code: str, message: str) -> tuple[str, bytes]
 
 
 def error_code(status: int, body: bytes) -> str | None:
-    """The AWS error code in an answer, None for a success."""
+    """The AWS error code of an answer, None for a success."""
     if status < 400:
         return None
     if found := XML_CODE.search(body):

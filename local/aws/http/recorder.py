@@ -1,4 +1,4 @@
-"""The last API calls with their parameters, for assertions. Bounded: the oldest fall out."""
+"""The last API calls with their parameters, for assertions. Bounded: the oldest are dropped."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ CALL_LIMIT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One API call. ``at`` is epoch seconds; ``code`` the AWS error code or None; ``status`` what
-    the client saw.
+    """One API call. ``at`` is epoch seconds; ``code`` is the AWS error code or None; ``status`` is what the client
+    received.
     """
 
     at: float
@@ -25,7 +25,7 @@ class Call:
 
 
 class Recorder:
-    """A ring of calls."""
+    """A bounded list of calls."""
 
     def __init__(self, limit: int = CALL_LIMIT) -> None:
         self._lock = threading.Lock()
@@ -37,11 +37,11 @@ class Recorder:
             self._calls.append(call)
 
     def calls(self, action: str | None = None) -> list[Call]:
-        """Oldest first; only those of ``action`` when given."""
+        """The calls, oldest first; only those of ``action`` when given."""
         with self._lock:
             return [call for call in self._calls if action in (None, call.action)]
 
     def clear(self) -> None:
-        """Forget every call."""
+        """Delete every call."""
         with self._lock:
             self._calls.clear()

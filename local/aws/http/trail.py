@@ -1,5 +1,5 @@
-"""What CloudTrail would show of launches: one RunInstances event per instance of a fleet, invoked by
-``ec2fleet.amazonaws.com`` with minCount = maxCount = 1 (LCH-57). Bounded: the oldest fall out.
+"""CloudTrail's events of launches: one RunInstances event per instance of a fleet, invoked by
+``ec2fleet.amazonaws.com`` with minCount = maxCount = 1 (LCH-57). Bounded: the oldest are dropped.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ FLEET = "ec2fleet.amazonaws.com"
 
 
 class Trail:
-    """A ring of CloudTrail events. Safe to use from every thread."""
+    """A bounded list of CloudTrail events. Safe to use from every thread."""
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
         self._lock = threading.Lock()
         self._events: deque[dict[str, Any]] = deque(maxlen=limit)
 
     def launched(self, instances: list[Instance], *, by_fleet: bool) -> None:
-        """The launch of ``instances``: one event each by a fleet, one for all by a person."""
+        """Record the launch of ``instances``: one event per instance of a fleet, one event in all for a direct call."""
         groups = [[instance] for instance in instances] if by_fleet else [instances]
         with self._lock:
             self._events.extend(_event(group, by_fleet=by_fleet) for group in groups)
 
     def events(self) -> list[dict[str, Any]]:
-        """Oldest first."""
+        """The events, oldest first."""
         with self._lock:
             return list(self._events)
 
     def clear(self) -> None:
-        """Forget every event."""
+        """Delete every event."""
         with self._lock:
             self._events.clear()
 

@@ -1,9 +1,7 @@
-"""The WSGI application: control endpoint, pricing, faults, recording, and moto behind them; and its
-threaded server.
+"""The WSGI application (control endpoint, pricing, faults, recording, and moto behind them) and its threaded server.
 
-EC2 requests run one at a time under the inventory's lock, because moto's EC2 backend is not safe
-for threads. Other services run side by side: an SQS long poll must not hold anything up. Each
-connection has a thread of its own.
+EC2 requests run one at a time under the inventory's lock, because moto's EC2 backend is not thread-safe. Other services
+run concurrently: an SQS long poll must not block other requests. Each connection has its own thread.
 """
 
 from __future__ import annotations
@@ -54,9 +52,7 @@ class Answer:
         self.body = body
 
     def send(self, start_response: StartResponse) -> list[bytes]:
-        """Hand the answer to the WSGI server with its exact length, which keeps the connection
-        open.
-        """
+        """Send the answer with its exact length, which keeps the connection open."""
         kept = [
             (k, v) for k, v in self.headers if k.lower() not in {"content-length", "connection"}
         ]
@@ -107,7 +103,7 @@ class Application:
     def _answer_aws(self, environ: dict[str, Any], body: bytes) -> Answer:
         request = protocol.read(environ, body, self._emulator.settings.region)
         fault = self._emulator.faults.take(request.action, request.service)
-        answer = self._answer_or_spoil(request, environ, fault)
+        answer = self._answer_with_fault(request, environ, fault)
         self._record(request, environ, answer)
         if fault is not None:
             self._emulator.faults.hold(fault.delay_seconds)
@@ -115,7 +111,7 @@ class Application:
             _drop(environ)
         return answer
 
-    def _answer_or_spoil(
+    def _answer_with_fault(
         self, request: protocol.Request, environ: dict[str, Any], fault: Fault | None
     ) -> Answer:
         if fault is not None and fault.mode == "before":
@@ -187,7 +183,7 @@ def _code(answer: Answer) -> str | None:
 
 
 def _parameters(request: protocol.Request, environ: dict[str, Any]) -> dict[str, Any]:
-    """As the client gave them: API names where a parser ran, flat query names otherwise."""
+    """The parameters as the client sent them: API names where a parser ran, flat query names otherwise."""
     parsed = environ.get(patches.PARAMETERS_KEY)
     if parsed is None and request.service == "ec2":
         parsed = patches.parse_ec2(request.action, request.body)
@@ -209,15 +205,13 @@ def _json(status: int, value: Any) -> Answer:
 
 
 def _of_aws(value: Any, content_type: str) -> Answer:
-    """A success of a JSON service; by the request id a client knows that AWS wrote it."""
+    """A success of a JSON service; the request id shows clients that AWS wrote the answer."""
     headers = [("Content-Type", content_type), ("x-amzn-RequestId", REQUEST_ID)]
     return Answer(200, headers, json.dumps(value).encode())
 
 
 def _drop(environ: dict[str, Any]) -> None:
-    """Close the connection without an answer; werkzeug takes a ConnectionError as the client's own
-    doing.
-    """
+    """Close the connection without an answer; werkzeug treats a ConnectionError as closed by the client."""
     connection = environ.get("werkzeug.socket")
     if connection is not None:
         connection.shutdown(socket.SHUT_RDWR)
@@ -232,13 +226,13 @@ class RequestHandler(MotoRequestHandler):  # type: ignore[misc]
     disable_nagle_algorithm = True
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:
-        """The recorder keeps the calls."""
+        """Write no log line; the recorder keeps the calls."""
 
 
 def build_server(emulator: Emulator) -> BaseWSGIServer:
-    """A bound server that does not serve yet; its ``port`` is the real one."""
+    """A bound server that does not serve yet; its ``port`` is the real port."""
     patches.install(emulator)
-    # moto stamps its messages with real time, whatever was stepped since.
+    # moto stamps its messages with real time, without the steps of the emulator's clock.
     speed.install(emulator.clock.real)
     settings = emulator.settings
     return make_server(

@@ -1,5 +1,5 @@
-"""IAM of the emulator: each service of the stack may do what deploy/iam gives its role, and nothing else.
+"""IAM of the emulator: each service of the stack has exactly the permissions that deploy/iam gives its role.
 
-``policies`` reads the files, ``evaluation`` is IAM's rule, ``requests`` and ``launches`` say which permissions a
-request needs, ``enforcement`` refuses. Access keys that are no service's (people, tests, the CLI) may do everything.
+``policies`` reads the files, ``evaluation`` implements IAM's rule, ``requests`` and ``launches`` list the permissions
+that a request needs, ``enforcement`` refuses requests. Access keys of users, tests and the CLI are not restricted.
 """

@@ -1,4 +1,4 @@
-"""Refuses what the role of the service that signed a request does not allow."""
+"""Refuses requests that the role of the signing service does not allow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 ALWAYS_ALLOWED = frozenset({"sts"})
-"""Whose caller asks who it is, or takes on its role."""
+"""Actions that need no permission in AWS either: reading one's own identity and assuming a role."""
 FORBIDDEN = 403
 _KEY = re.compile(r"Credential=([^/]+)/")
 _XML = "text/xml;charset=UTF-8"
@@ -31,7 +31,7 @@ Denial = tuple[int, str, bytes]
 
 
 class Enforcement:
-    """Knows the roles. One per emulator."""
+    """The roles and their policies. One per emulator."""
 
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
@@ -46,15 +46,17 @@ class Enforcement:
         self._roles: dict[str, tuple[Statement, ...]] = {}
 
     def denial(self, request: protocol.Request, environ: Mapping[str, Any]) -> Denial | None:
-        """The answer to a request that its role does not allow; None when it does, or when nobody restricts the key."""
+        """The refusal of a request that its role does not allow; None when it is allowed, or when the key is not
+        restricted.
+        """
         key = _KEY.search(str(environ.get("HTTP_AUTHORIZATION", "")))
         service = service_of(key[1]) if key else None
         if service is None or request.service in ALWAYS_ALLOWED:
             return None
         with self._emulator.inventory.lock:
-            return self._judged(service, request, str(environ.get("PATH_INFO", "")))
+            return self._checked(service, request, str(environ.get("PATH_INFO", "")))
 
-    def _judged(self, service: str, request: protocol.Request, path: str) -> Denial | None:
+    def _checked(self, service: str, request: protocol.Request, path: str) -> Denial | None:
         resources = Resources(self._emulator, request.region)
         if denied := self._first_denied(service, needed(resources, request, path)):
             return self._refused(request, service, denied)
@@ -63,9 +65,9 @@ class Enforcement:
         denied = self._first_denied(service, needed_by_the_fleet(resources, request))
         return None if denied is None else self._empty_fleet(request, resources, service, denied)
 
-    def _first_denied(self, service: str, asked: list[Permission]) -> Permission | None:
+    def _first_denied(self, service: str, needed: list[Permission]) -> Permission | None:
         allowed = self._statements(service)
-        return next((one for one in asked if not is_allowed(allowed, one)), None)
+        return next((one for one in needed if not is_allowed(allowed, one)), None)
 
     def _statements(self, service: str) -> tuple[Statement, ...]:
         if service not in self._roles:
@@ -78,13 +80,15 @@ class Enforcement:
         code = (
             "UnauthorizedOperation" if ec2 else "AccessDeniedException" if rest else "AccessDenied"
         )
-        content_type, body = protocol.error_answer(request, code, _told(service, denied))
+        content_type, body = protocol.error_answer(request, code, _denial_message(service, denied))
         return FORBIDDEN, content_type, body
 
     def _empty_fleet(
         self, request: protocol.Request, resources: Resources, service: str, denied: Permission
     ) -> Denial:
-        """The fleet was made, its instances may not be: EC2 says so in the answer's errors."""
+        """The answer when the fleet is allowed and its instances are not: as in EC2, the errors are inside a successful
+        answer.
+        """
         parameters = patches.parse_ec2(request.action, request.body)
         target = parameters.get("TargetCapacitySpecification") or {}
         lifecycle = target.get("DefaultTargetCapacityType") or "on-demand"
@@ -94,7 +98,7 @@ class Enforcement:
                 str(template.version),
                 override,
                 lifecycle,
-                _told(service, denied),
+                _denial_message(service, denied),
             )
             for template, overrides in templates_of(resources, parameters)
             for override in overrides
@@ -111,7 +115,7 @@ def _is_dry_run(request: protocol.Request) -> bool:
     return request.query_parameters().get("DryRun", "").lower() == "true"
 
 
-def _told(service: str, denied: Permission) -> str:
+def _denial_message(service: str, denied: Permission) -> str:
     log.warning("denied", service=service, action=denied.action, resource=denied.resource)
     return (
         "You are not authorized to perform this operation. User: "

@@ -1,7 +1,7 @@
-"""IAM's rule for one permission on one resource: allowed by a statement and denied by none. Pure.
+"""IAM's rule for one permission on one resource: some statement allows it and none denies it. Pure.
 
-Only what deploy/iam uses is known. Another operator raises ``ValueError``: a policy that is not understood must not
-pass.
+Only the operators of deploy/iam are known. Another operator raises ``ValueError``, because a policy that is not
+understood must not allow anything.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ import msgspec
 from local.aws.iam.policies import Statement
 
 Context = Mapping[str, tuple[str, ...]]
-"""Condition key -> the values that the request has for it."""
+"""Condition key -> the request's values for it."""
 FOR_ALL, FOR_ANY = "ForAllValues:", "ForAnyValue:"
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """One thing that a request needs."""
+    """One permission that a request needs."""
 
     action: str
-    """Such as ``ec2:RunInstances``."""
+    """The action, such as ``ec2:RunInstances``."""
     resource: str = "*"
-    """An ARN, or ``*`` for an action that knows no resources."""
+    """An ARN, or ``*`` for an action without resource-level permissions."""
     context: dict[str, tuple[str, ...]] = {}
 
 
 def is_allowed(statements: Iterable[Statement], permission: Permission) -> bool:
-    """An explicit denial wins; without a statement that applies the answer is no."""
+    """Whether the statements allow it. An explicit denial wins; without a matching statement the answer is no."""
     applying = [one for one in statements if applies(one, permission)]
     return bool(applying) and all(one.allows for one in applying)
 
 
 def applies(statement: Statement, permission: Permission) -> bool:
-    """Is the statement about this action on this resource, and do all its conditions hold?"""
+    """Whether the statement covers this action on this resource and all its conditions hold."""
     action = permission.action.lower()
     return (
         any(_like(pattern.lower(), action) for pattern in statement.actions)
@@ -50,7 +50,7 @@ def applies(statement: Statement, permission: Permission) -> bool:
 
 
 def _holds(operator: str, accepted: tuple[str, ...], values: tuple[str, ...]) -> bool:
-    """A key that the request lacks fails, but for ``ForAllValues``, which it fulfils."""
+    """Whether one condition holds. A key that the request lacks fails, except for ``ForAllValues``."""
     compare = _OPERATORS.get(operator.removeprefix(FOR_ALL).removeprefix(FOR_ANY))
     if compare is None:
         raise ValueError(f"the emulator does not know the condition operator {operator}")
@@ -64,7 +64,7 @@ def _like(pattern: str, text: str) -> bool:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """``*``: any text, ``?``: any character."""
+    """A pattern as a regular expression. ``*``: any text, ``?``: any character."""
     parts = {"*": ".*", "?": "."}
     return re.compile("".join(parts.get(one) or re.escape(one) for one in pattern), re.DOTALL)
 

@@ -1,7 +1,7 @@
-"""Which permissions a launch needs: one for each resource that it uses or makes, and one for each that it tags.
+"""Permissions of a launch: one for each resource that it uses or creates, and one for each that it tags.
 
-CreateFleet needs its own for the fleet; the instances behind it are started with RunInstances, by the same role. When
-that is denied the fleet exists and has errors, as in EC2. What is tagged while it is made needs CreateTags, too.
+CreateFleet needs permissions for the fleet itself; its instances are started with RunInstances by the same role. When
+RunInstances is denied, the fleet exists and has errors, as in EC2. Tags at creation also need CreateTags.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def tags_by_kind(*specifications: Iterable[Json]) -> dict[str, dict[str, str]]:
 def making(
     action: str, resource: str, tags: Tags, base: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Permission]:
-    """Make something that carries these tags from its first moment."""
+    """Permissions to create a resource with these tags."""
     context = {**base, **requested(tags)}
     yield Permission(f"ec2:{action}", resource, context)
     if tags:
@@ -38,13 +38,13 @@ def making(
 
 
 def requested(tags: Tags) -> dict[str, tuple[str, ...]]:
-    """The condition keys of tags that a request brings."""
+    """The condition keys of tags in a request."""
     keys = {f"aws:RequestTag/{key}": (value,) for key, value in tags.items()}
     return {**keys, "aws:TagKeys": tuple(tags)} if tags else {}
 
 
 def of_fleet(resources: Resources, parameters: Json) -> Iterator[Permission]:
-    """CreateFleet itself."""
+    """Permissions of CreateFleet itself."""
     tags = tags_by_kind(parameters.get("TagSpecifications") or ())
     yield from making("CreateFleet", resources.arn("fleet"), tags.get("fleet", {}), resources.base)
     for template, overrides in templates_of(resources, parameters):
@@ -52,7 +52,7 @@ def of_fleet(resources: Resources, parameters: Json) -> Iterator[Permission]:
 
 
 def of_fleets_instances(resources: Resources, parameters: Json) -> Iterator[Permission]:
-    """What the fleet starts with RunInstances."""
+    """Permissions of the fleet's RunInstances call."""
     target = parameters.get("TargetCapacitySpecification") or {}
     spot = target.get("DefaultTargetCapacityType") == "spot"
     for template, overrides in templates_of(resources, parameters):
@@ -62,7 +62,7 @@ def of_fleets_instances(resources: Resources, parameters: Json) -> Iterator[Perm
 
 
 def of_instances(resources: Resources, parameters: Json) -> Iterator[Permission]:
-    """RunInstances."""
+    """Permissions of RunInstances."""
     template = resources.template(parameters.get("LaunchTemplate") or {})
     data = {**(template.data if template else {}), **parameters}
     written = (template.data if template else {}).get("TagSpecifications") or ()
@@ -72,7 +72,7 @@ def of_instances(resources: Resources, parameters: Json) -> Iterator[Permission]
 
 
 def templates_of(resources: Resources, parameters: Json) -> list[tuple[LaunchTemplate, list[Json]]]:
-    """The templates that exist, each with its overrides: one that does not is refused later, for that."""
+    """The existing templates, each with its overrides; the call itself refuses templates that do not exist."""
     found = []
     for config in parameters.get("LaunchTemplateConfigs") or ():
         template = resources.template(config.get("LaunchTemplateSpecification") or {})
@@ -95,7 +95,7 @@ def _started(
 def _used(
     resources: Resources, action: str, template: LaunchTemplate | None, data: Json, overrides: Iterable[Json]
 ) -> Iterator[Permission]:  # fmt: skip
-    """What must exist before."""
+    """Permissions on existing resources that the launch uses."""
     if template is not None:
         tags = resources.template_tags(template.template_id)
         arn = resources.arn("launch-template", template.template_id)
@@ -105,7 +105,7 @@ def _used(
 
 
 def _names(data: Json, overrides: Iterable[Json]) -> set[tuple[str, str]]:
-    """(resource type, id) of all that a launch names."""
+    """(resource type, id) of all resources that a launch names."""
     interfaces = data.get("NetworkInterfaces") or ()
     groups = [
         *(data.get("SecurityGroupIds") or ()),

@@ -1,4 +1,4 @@
-"""The policies of deploy/iam, filled in as a deployment would, and the access key of each service."""
+"""The policies of deploy/iam with their placeholders filled as in a deployment, and the access key of each service."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 def access_key(service: str) -> str:
-    """The access key id that a service of the local stack signs with."""
+    """The access key id with which a service of the local stack signs."""
     return f"{_KEY_PREFIX}{service.upper()}"
 
 
 def service_of(key: str) -> str | None:
-    """The service that signs with this key; None for everybody else's."""
+    """The service that signs with this key; None for other keys."""
     return key.removeprefix(_KEY_PREFIX).lower() if key.startswith(_KEY_PREFIX) else None
 
 
 @cache
 def policies_of(service: str) -> tuple[str, ...]:
-    """Names of the policies of a service's role; none for a service that calls nothing of AWS."""
+    """Names of the policies of a service's role; none for a service without AWS calls."""
     roles: dict[str, list[str]] = json.loads((IAM / "roles.json").read_text())
     return tuple(roles.get(service, ()))
 
 
 def statements(policies: Iterable[str], values: Mapping[str, str]) -> tuple[Statement, ...]:
-    """All statements of these policies. Raises KeyError for a placeholder that ``values`` lacks."""
+    """All statements of these policies. Raises KeyError for a placeholder without a value."""
     documents = (
         json.loads(_filled((IAM / "policies" / f"{name}.json").read_text(), values))
         for name in policies

@@ -1,7 +1,7 @@
-"""Which permissions a request needs, for every call that Dovetail makes.
+"""The permissions that a request needs, for every call that Dovetail makes.
 
-What does not exist needs no permission here: the call is refused for that. An action that is not listed needs one of
-its own name on everything.
+A resource that does not exist needs no permission here, because the call itself refuses it. An action that is not
+listed needs a permission of its own name on all resources.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from local.aws.moto.state import ACCOUNT_ID
 Parameters = dict[str, Any]
 Rule = Callable[[Resources, Parameters], Iterator[Permission]]
 BATCHES = {"DeleteMessageBatch": "DeleteMessage"}
-"""IAM knows one permission for one and for many."""
+"""Batch actions, which use the permission of the single action."""
 
 
 def needed(resources: Resources, request: protocol.Request, path: str) -> list[Permission]:
-    """All that must be allowed before the call does anything."""
+    """All permissions that must be granted before the call does anything."""
     rule = _EC2.get(request.action) if request.service == "ec2" else None
     if rule is not None:
         return list(rule(resources, patches.parse_ec2(request.action, request.body)))
@@ -36,7 +36,7 @@ def needed(resources: Resources, request: protocol.Request, path: str) -> list[P
 
 
 def needed_by_the_fleet(resources: Resources, request: protocol.Request) -> list[Permission]:
-    """What a fleet needs to start its instances."""
+    """The permissions with which a fleet starts its instances."""
     parameters = patches.parse_ec2(request.action, request.body)
     return list(launches.of_fleets_instances(resources, parameters))
 
@@ -67,7 +67,7 @@ def _terminate(resources: Resources, parameters: Parameters) -> Iterator[Permiss
 
 
 def _tag(resources: Resources, parameters: Parameters) -> Iterator[Permission]:
-    """What exists already. Dovetail tags nothing but instances."""
+    """Permissions on existing resources. Dovetail tags only instances."""
     new = {tag["Key"]: tag.get("Value") or "" for tag in parameters.get("Tags") or ()}
     for identity in parameters.get("Resources") or ():
         tags = resources.instance_tags(identity) or {}
@@ -97,7 +97,7 @@ def _queue(
 def _parameter(
     resources: Resources, request: protocol.Request, path: str, action: str
 ) -> Iterator[Permission]:
-    """One that AWS publishes belongs to no account."""
+    """Permissions on a parameter. Parameters that AWS publishes belong to no account."""
     name = str(request.json_parameters().get("Name") or "")
     account = "" if name.startswith("/aws/service/") else ACCOUNT_ID
     yield Permission(
@@ -123,7 +123,7 @@ def _managed_resource(
 def _profile(
     resources: Resources, request: protocol.Request, path: str, action: str
 ) -> Iterator[Permission]:
-    """Of instance profiles, and of the role that is put into one."""
+    """Permissions on instance profiles, and on the role that is added to one."""
     said = request.query_parameters()
     name = said.get("InstanceProfileName")
     if name is None:
@@ -148,7 +148,7 @@ def _profile(
 def _group(
     resources: Resources, request: protocol.Request, path: str, action: str
 ) -> Iterator[Permission]:
-    """Only what changes a group knows resources."""
+    """Permissions on groups. Only actions that change a group support resource-level permissions."""
     if not request.action.startswith("Describe"):
         arn, tags = resources.group(request.query_parameters().get("AutoScalingGroupName", ""))
         yield Permission(action, arn, {**resources.base, **resources.tagged(tags, "autoscaling")})

@@ -1,4 +1,4 @@
-"""What the emulator holds, as IAM sees it: ARNs, and the tags that conditions ask for."""
+"""The emulator's resources in IAM's terms: ARNs, and the tags that conditions read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from local.aws.emulator import Emulator
 from local.aws.moto.state import ACCOUNT_ID, LaunchTemplate, launch_template
 
 OTHERS = frozenset({"image", "snapshot"})
-"""Anybody's: their ARN names no account."""
+"""Resources without an owner: their ARN names no account."""
 Context = dict[str, tuple[str, ...]]
 
 
 class Resources:
-    """Of one region. Ask under the inventory's lock for what is EC2's."""
+    """Resources of one region. EC2 resources must be read under the inventory's lock."""
 
     def __init__(self, emulator: Emulator, region: str) -> None:
         self._emulator = emulator
@@ -25,7 +25,7 @@ class Resources:
         self.base: Context = {"aws:RequestedRegion": (region,)}
 
     def arn(self, kind: str, identity: str = "*") -> str:
-        """Of an EC2 resource. ``*``: one that does not exist yet."""
+        """The ARN of an EC2 resource. ``*``: a resource that does not exist yet."""
         account = "" if kind in OTHERS else ACCOUNT_ID
         return f"arn:aws:ec2:{self._region}:{account}:{kind}/{identity}"
 
@@ -37,13 +37,13 @@ class Resources:
         }
 
     def instance_tags(self, identity: str) -> dict[str, str] | None:
-        """None: there is no such instance."""
+        """The tags of an instance; None for an unknown instance."""
         found = self._emulator.inventory.get(identity)
         return None if found is None else dict(found.tags)
 
-    def template(self, wanted: Mapping[str, Any]) -> LaunchTemplate | None:
-        """None: there is no such template or version."""
-        named = {key: value for key, value in wanted.items() if value}
+    def template(self, reference: Mapping[str, Any]) -> LaunchTemplate | None:
+        """The template; None for an unknown template or version."""
+        named = {key: value for key, value in reference.items() if value}
         try:
             return launch_template(self._emulator.ec2(self._region), named)
         except RequestRefused:
@@ -54,16 +54,16 @@ class Resources:
         return {tag["key"]: tag["value"] for tag in found.get_tags()}
 
     def profile(self, name: str) -> tuple[str, dict[str, str]] | None:
-        """ARN and tags of an instance profile. None: there is none of this name."""
+        """ARN and tags of an instance profile; None for an unknown name."""
         for found in self._emulator.iam().instance_profiles.values():
             if found.name == name:
                 return str(found.arn), {tag["Key"]: tag["Value"] for tag in found.tags}
         return None
 
-    def roles_of_profile(self, wanted: Mapping[str, str]) -> list[str]:
-        """ARNs of the roles that instances with this profile get."""
+    def roles_of_profile(self, reference: Mapping[str, str]) -> list[str]:
+        """ARNs of the roles of instances with this profile."""
         for profile in self._emulator.iam().instance_profiles.values():
-            if wanted.get("Name") == profile.name or wanted.get("Arn") == profile.arn:
+            if reference.get("Name") == profile.name or reference.get("Arn") == profile.arn:
                 return [str(role.arn) for role in profile.roles]
         return []
 

@@ -1,9 +1,7 @@
-"""EC2 and Health events through moto's EventBridge to the queues that its rules name (INT-06 to
-INT-14).
+"""EC2 and Health events, sent through moto's EventBridge to the queues of its rules (INT-06 to INT-14).
 
-A spot warning is followed by the real termination after the notice; every change of an instance's
-state is announced as EC2 does. Events are put on the timer thread or a request thread, never under
-a caller's lock for long.
+A spot warning is followed by the real termination after the notice; every state change of an instance is announced as
+on EC2. Events are sent on the timer thread or a request thread, and a caller's lock is held only briefly.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import Any
 from moto.events.models import events_backends
 
 from local.aws.clock.timers import Timers
-from local.aws.ec2.instances import ENDING, SPOT_TERMINATION, Instance, Inventory
+from local.aws.ec2.instances import SPOT_TERMINATION, TERMINATION_STATES, Instance, Inventory
 from local.aws.interruptions.notices import Maintenance, Notices
 from local.aws.moto.speed import COPIES
 from local.aws.moto.state import ACCOUNT_ID
@@ -33,7 +31,7 @@ LIFECYCLE_TERMINATION = "EC2 Instance-terminate Lifecycle Action"
 
 
 class Interruptions:
-    """Puts events about instances and carries out what they announce."""
+    """Sends events about instances and performs what they announce."""
 
     def __init__(
         self,
@@ -51,7 +49,7 @@ class Interruptions:
 
     @contextmanager
     def delivering(self, copies: int) -> Iterator[None]:
-        """Within, the queue gets every message ``copies`` times, with the same id."""
+        """Inside the block the queue gets every message ``copies`` times, with the same id."""
         before = COPIES.set(copies)
         try:
             yield
@@ -59,9 +57,7 @@ class Interruptions:
             COPIES.reset(before)
 
     def warn_spot(self, region: str, instance_id: str, zone: str, notice: float | None) -> None:
-        """The two-minute warning now, the termination after ``notice`` seconds (None: as
-        configured).
-        """
+        """Send the two-minute warning now and terminate after ``notice`` seconds (None: as configured)."""
         detail = {"instance-id": instance_id, "instance-action": "terminate"}
         self._put(region, "aws.ec2", SPOT_WARNING, detail, [_arn(zone, instance_id)])
         seconds = self._behaviour.interruption_notice_seconds if notice is None else notice
@@ -69,18 +65,18 @@ class Interruptions:
         self._timers.after(seconds, lambda: self._reclaim(instance_id))
 
     def recommend_rebalance(self, region: str, instance_id: str, zone: str) -> None:
-        """The rebalance recommendation; nothing else happens."""
+        """Send the rebalance recommendation; nothing else happens."""
         self._notices.recommend_rebalance(instance_id, self._clock.now())
         detail = {"instance-id": instance_id}
         self._put(region, "aws.ec2", REBALANCE, detail, [_arn(zone, instance_id)])
 
     def warn_capacity_reservation(self, region: str, instance_id: str, zone: str) -> None:
-        """The capacity reservation warning (INT-14); nothing else happens."""
+        """Send the capacity reservation warning (INT-14); nothing else happens."""
         detail = {"instance-id": instance_id, "instance-action": "terminate"}
         self._put(region, "aws.ec2", CAPACITY_RESERVATION, detail, [_arn(zone, instance_id)])
 
     def announce_lifecycle(self, region: str, detail: Mapping[str, str]) -> None:
-        """A hook of an auto scaling group waits (INT-41)."""
+        """Announce that a hook of an auto scaling group waits (INT-41)."""
         group = (
             f"arn:aws:autoscaling:{region}:{ACCOUNT_ID}:autoScalingGroup:*:autoScalingGroupName/"
         )
@@ -88,20 +84,18 @@ class Interruptions:
         self._put(region, "aws.autoscaling", LIFECYCLE_TERMINATION, detail, resources)
 
     def announce_state(self, instance: Instance, state: str) -> None:
-        """The state-change notification that EC2 sends on every change."""
+        """Send the state-change notification that EC2 sends on every change."""
         self.report_state(instance.region, instance.instance_id, state)
 
     def report_state(self, region: str, instance_id: str, state: str) -> None:
-        """A state-change notification, whatever the instance really does."""
+        """Send a state-change notification without changing the instance."""
         detail = {"instance-id": instance_id, "state": state}
         self._put(region, "aws.ec2", STATE_CHANGE, detail, [_arn(region, instance_id)])
 
     def schedule_maintenance(
         self, region: str, instance_ids: Sequence[str], overrides: Mapping[str, str]
     ) -> None:
-        """A Health event that names ``instance_ids`` (INT-13). ``overrides`` replace detail
-        fields.
-        """
+        """Send a Health event that names ``instance_ids`` (INT-13). ``overrides`` replace detail fields."""
         start = self._clock.now() + 86_400
         for instance_id in instance_ids:
             self._notices.schedule(instance_id, _retirement(instance_id, start))
@@ -122,7 +116,7 @@ class Interruptions:
 
     def _reclaim(self, instance_id: str) -> None:
         instance = self._inventory.get(instance_id)
-        if instance is not None and instance.state not in ENDING:
+        if instance is not None and instance.state not in TERMINATION_STATES:
             self._inventory.terminate(instance, SPOT_TERMINATION)
 
     def _put(
@@ -150,5 +144,5 @@ def _retirement(instance_id: str, start: float) -> Maintenance:
 
 
 def _arn(place: str, instance_id: str) -> str:
-    """EC2 writes the zone into the account position of spot ARNs; see INT-10."""
+    """An instance ARN. EC2 writes the zone into the account position of spot ARNs; see INT-10."""
     return f"arn:aws:ec2:{place}:instance/{instance_id}"

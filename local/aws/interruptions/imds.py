@@ -1,10 +1,10 @@
 """The instance metadata service, one per instance: ``/_dovetail/imds/<instance id>/latest/...``.
 
-As much of IMDSv2 as termination handlers read: tokens, the spot notice, the rebalance
-recommendation, scheduled events, the auto scaling target state, and who the instance is.
+It has the parts of IMDSv2 that termination handlers read: tokens, the spot notice, the rebalance recommendation,
+scheduled events, the auto scaling target state, and the instance's identity.
 
-What may go wrong: a request without a valid token is 401, as on EC2 with ``HttpTokens: required``;
-what is not announced is 404; an instance that ended answers nothing, here 404.
+A request without a valid token is 401, as on EC2 with ``HttpTokens: required``; a path without an announcement is 404;
+a terminated instance answers nothing on EC2 and 404 here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Messages that a queue consumer must survive: not JSON, wrong shapes, unknown kinds (INT-04,
-INT-05).
-"""
+"""Messages that a queue consumer must survive: invalid JSON, wrong shapes, unknown kinds (INT-04, INT-05)."""
 
 from __future__ import annotations
 
@@ -45,4 +43,4 @@ MALFORMED = {
     "large": json.dumps({**_SPOT, "detail": {"instance-id": _KNOWN, "padding": "x" * 200_000}}),
     "surrogate": '{"version": "0", "source": "\\ud800", "detail-type": "\\udfff"}',
 }
-"""Name -> body."""
+"""Name -> message body."""

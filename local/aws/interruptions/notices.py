@@ -1,7 +1,6 @@
-"""What an instance can learn of its own fate from the metadata service.
+"""Announcements to an instance that its metadata service shows.
 
-Filled by the same interruptions that go to the queue, read by ``imds``. Bounded: the oldest
-instance falls out.
+Written by the same interruptions that go to the queue, read by ``imds``. Bounded: the oldest instance is dropped.
 """
 
 from __future__ import annotations
@@ -44,39 +43,39 @@ class Notices:
         self._by_instance: dict[str, Notice] = {}
 
     def of(self, instance_id: str) -> Notice:
-        """An empty notice for an instance that nobody warned."""
+        """The notice of an instance; empty when nothing was announced."""
         return self._by_instance.get(instance_id, Notice())
 
     def warn_spot(self, instance_id: str, ends_at: float) -> None:
-        """The first warning stands; a repeated one does not put the end off."""
+        """Record a spot warning. Only the first one counts: a repeated warning does not delay the end."""
         self._change(instance_id, lambda n: n if n.ends_at else replace(n, ends_at=ends_at))
 
     def recommend_rebalance(self, instance_id: str, at: float) -> None:
-        """The first recommendation stands."""
+        """Record a rebalance recommendation. Only the first one counts."""
         self._change(instance_id, lambda n: n if n.rebalance_at else replace(n, rebalance_at=at))
 
     def schedule(self, instance_id: str, event: Maintenance) -> None:
-        """Add a scheduled event; the oldest falls out when there are too many."""
+        """Add a scheduled event; the oldest one is dropped when there are too many."""
         self._change(
             instance_id,
             lambda n: replace(n, maintenance=(*n.maintenance, event)[-MAINTENANCE_LIMIT:]),
         )
 
     def cancel_maintenance(self, instance_id: str) -> None:
-        """The scheduled events are over."""
+        """Remove the scheduled events."""
         self._change(instance_id, lambda n: replace(n, maintenance=()))
 
     def set_lifecycle(self, instance_id: str, state: str | None) -> None:
-        """What an auto scaling group wants of the instance."""
+        """Set the target lifecycle state of an auto scaling group."""
         self._change(instance_id, lambda n: replace(n, target_lifecycle_state=state))
 
     def forget(self, instance_id: str) -> None:
-        """The instance is gone."""
+        """Remove the notice of a deleted instance."""
         with self._lock:
             self._by_instance.pop(instance_id, None)
 
     def clear(self) -> None:
-        """Forget every notice."""
+        """Remove every notice."""
         with self._lock:
             self._by_instance.clear()
 

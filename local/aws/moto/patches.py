@@ -1,8 +1,7 @@
-"""Every change to moto's behaviour, in one place. Written against moto 5.2.5; each patch says why
-it exists.
+"""Every change to moto's behaviour, in one place. Written against moto 5.2.5; each patch states its reason.
 
-moto's EC2Response is put together from mixins and looks its actions up by name, so replacing an
-attribute replaces an action. ``install`` is called once per process, before the first request.
+moto's EC2Response consists of mixins and finds its actions by name, so replacing an attribute replaces an action.
+``install`` is called once per process, before the first request.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ from local.aws.fleet.request import create_fleet
 from local.aws.moto.state import ec2
 
 PARAMETERS_KEY = "dovetail.parameters"
-"""Where a request's parsed parameters wait in the WSGI environment for the recorder."""
+"""Key of a request's parsed parameters in the WSGI environment, where the recorder reads them."""
 
 INSTANCE_TYPE_PAGE = 100
 TYPE_PAGE_LIMIT = 60
-"""Finished pages that are kept; one of 100 types is 0.4 MB."""
+"""Number of cached pages; one page of 100 types has 0.4 MB."""
 INTERNAL_EVENT_FIELDS = frozenset({"ingestion-time", "archive-arn", "replay-name"})
 XML = {"Content-Type": "text/xml;charset=UTF-8"}
 
@@ -53,7 +52,7 @@ Action = Callable[[Emulator, str, Mapping[str, Any]], Any]
 
 
 def install(emulator: Emulator) -> None:
-    """Put the emulator's answers in the place of moto's."""
+    """Replace moto's actions with the emulator's."""
     _install_actions(emulator)
     _install_auto_scaling(emulator)
     _install_instance_type_paging()
@@ -65,9 +64,7 @@ def install(emulator: Emulator) -> None:
 
 
 def _install_actions(emulator: Emulator) -> None:
-    """moto 5.2.5 ignores pools, prices, capacity, tokens and lifecycle, and scans all tags per
-    instance.
-    """
+    """moto 5.2.5 ignores pools, prices, capacity, tokens and lifecycle, and scans all tags per instance."""
     replaced: dict[str, Action] = {
         "create_fleet": create_fleet,
         "run_instances": run_instances,
@@ -100,8 +97,8 @@ def _answering(emulator: Emulator, action: Action) -> Callable[[Any], Any]:
 
 
 def _install_auto_scaling(emulator: Emulator) -> None:
-    """moto 5.2.5 has no lifecycle actions, its groups know only instances of their own, and every hook of its waits
-    for two days.
+    """moto 5.2.5 has no lifecycle actions, its groups know only instances of their own, and all its hooks wait for two
+    days.
     """
     for name, action in autoscaling_actions.ACTIONS.items():
         setattr(AutoScalingResponse, name, _scaling(emulator, action))
@@ -126,8 +123,8 @@ def _scaling(emulator: Emulator, action: autoscaling_actions.Action) -> Callable
 
 
 def _install_instance_type_paging() -> None:
-    """moto answers all 1,395 types in one page of 5.9 MB, which blocks a client's event loop for
-    0.4 s, and takes a second to write it. The types never change: finished pages are kept.
+    """moto answers all 1,395 types in one page of 5.9 MB, which takes a second to write and blocks a client's event
+    loop for 0.4 s. The types never change, so finished pages are cached.
     """
     complete = EC2Response.describe_instance_types
     pages: dict[str, str] = {}
@@ -152,9 +149,7 @@ def _instance_type_page(response: Any, types: list[Any]) -> str:
 
 
 def _install_tag_check(emulator: Emulator) -> None:
-    """moto accepts tags for an instance that does not exist; EC2 answers
-    InvalidInstanceID.NotFound.
-    """
+    """moto accepts tags for an instance that does not exist; EC2 answers InvalidInstanceID.NotFound."""
     for name in ("create_tags", "delete_tags"):
         setattr(EC2Response, name, _checked(emulator, getattr(EC2Response, name)))
 
@@ -173,16 +168,14 @@ def _checked(emulator: Emulator, original: Callable[[Any], Any]) -> Callable[[An
 
 
 def _install_address_count() -> None:
-    """moto counts network interfaces; our instances have none, they book addresses with the
-    subnet.
-    """
+    """moto counts network interfaces; our instances have none and reserve addresses in the subnet."""
     Subnet.available_ip_address_count = property(
         lambda self: self._available_ip_addresses - len(self._subnet_ips)
     )
 
 
 def _install_published_parameters() -> None:
-    """moto has no image parameters of EKS and the like, and forbids to create them."""
+    """moto lacks the image parameters of EKS and other publishers, and forbids their creation."""
     check = ParameterDict._check_loading_status
 
     def check_and_publish(self: Any, key: str) -> None:
@@ -197,7 +190,7 @@ def _install_published_parameters() -> None:
 
 
 class _PublishedAmi(Ami):  # type: ignore[misc]
-    """moto says 15 GiB of every image's root volume."""
+    """moto reports 15 GiB for every image's root volume."""
 
     root_gib: int
 
@@ -208,7 +201,7 @@ class _PublishedAmi(Ami):  # type: ignore[misc]
 
 
 def publish_image(region: str, image: PublishedImage) -> None:
-    """Let DescribeImages show the image."""
+    """Make DescribeImages show the image."""
     backend = ec2(region)
     if image.image_id not in backend.amis:
         published = _PublishedAmi(
@@ -249,9 +242,7 @@ def _parameter(account_id: str, image: PublishedImage) -> Any:
 
 
 def _install_plain_events() -> None:
-    """moto wants jsonpath_ng even for a rule without an input transformer, and walks the event with
-    it.
-    """
+    """moto needs jsonpath_ng even for a rule without an input transformer, and walks the event with it."""
     transform = EventTemplateParser.parse
 
     def parse(input_template: str, input_paths_map: Any, event: Mapping[str, Any]) -> Any:
@@ -263,7 +254,7 @@ def _install_plain_events() -> None:
 
 
 def _install_parameter_capture() -> None:
-    """The recorder wants API parameter names; moto has them only after its own parser ran."""
+    """The recorder needs API parameter names, which moto has only after its own parser ran."""
     original = EC2Response.call_action
 
     def call_action(self: Any) -> Any:
@@ -274,9 +265,7 @@ def _install_parameter_capture() -> None:
 
 
 def parse_ec2(action: str, body: bytes) -> dict[str, Any]:
-    """Parameters of an EC2 request that moto never saw, by the parser moto uses. Empty for an
-    unknown action.
-    """
+    """Parameters of an EC2 request that moto did not process, by moto's parser. Empty for an unknown action."""
     model = get_service_model("ec2")
     if action not in model.operation_names:
         return {}

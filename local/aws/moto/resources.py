@@ -1,13 +1,12 @@
-"""Import moto without the data that one region does not need, and with the types that it lacks. Must run before
-anything else imports ``moto.ec2``.
+"""Import moto without the data that one region does not need, and with the types that it lacks. Must run before any
+other module imports ``moto.ec2``.
 
-Written against moto 5.2.5. At import it reads the instance-type offerings of every region (0.5 s,
-130 MB) and 1,299 images that no EKS node uses. Both go through
-``moto.utilities.utils.load_resource``, which is replaced for the time of the import only. Another
-region than ``AWS_REGION`` therefore offers no instance types.
+Written against moto 5.2.5. At import moto reads the instance-type offerings of every region (0.5 s, 130 MB) and 1,299
+images that no EKS node uses, both through ``moto.utilities.utils.load_resource``. That function is replaced during the
+import only. Regions other than ``AWS_REGION`` therefore offer no instance types.
 
-moto also makes a session of botocore's for many a question, and each reads the same files anew: half
-of the emulator's start and of a reset. Here all of a process's sessions read them once.
+moto also creates botocore sessions repeatedly, and each one reads the same files again, which is half of the time of
+the emulator's start and of a reset. Here all sessions of a process read them once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read and write access to moto's own resources: backends per region, subnets, volumes, templates.
 
-Nothing here changes how moto behaves; that is ``moto_patches``.
+Nothing here changes moto's behaviour; ``patches`` does that.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def default_subnet(backend: Any, zone: str) -> Any | None:
 
 
 def attach_volume(volume: Any, instance_id: str, device: str) -> None:
-    """Mark ``volume`` as attached to one of our instances, which moto only needs the id of."""
+    """Mark ``volume`` as attached to one of our instances; moto needs only the instance's id."""
     volume.attachment = VolumeAttachment(
         volume, SimpleNamespace(id=instance_id), device, "attached"
     )
@@ -68,10 +68,10 @@ class LaunchTemplate:
     data: Mapping[str, Any]
 
 
-def launch_template(backend: Any, wanted: Mapping[str, Any]) -> LaunchTemplate:
+def launch_template(backend: Any, reference: Mapping[str, Any]) -> LaunchTemplate:
     """Resolve {LaunchTemplateId or LaunchTemplateName, Version}. Raises RequestRefused."""
-    template_id = wanted.get("LaunchTemplateId")
-    name = wanted.get("LaunchTemplateName")
+    template_id = reference.get("LaunchTemplateId")
+    name = reference.get("LaunchTemplateName")
     if bool(template_id) == bool(name):
         raise RequestRefused(
             "InvalidParameterCombination",
@@ -82,7 +82,7 @@ def launch_template(backend: Any, wanted: Mapping[str, Any]) -> LaunchTemplate:
     template = backend.launch_templates.get(template_id)
     if template is None:
         raise _unknown_template(name, template_id)
-    number = wanted.get("Version") or "$Default"
+    number = reference.get("Version") or "$Default"
     version = _version(template, str(number))
     return LaunchTemplate(str(template.id), str(template.name), int(version.number), version.data)
 
@@ -111,6 +111,6 @@ def _version(template: Any, number: str) -> Any:
 
 
 def reset() -> None:
-    """Forget every resource of every moto service that was used."""
+    """Delete every resource of every moto service that was used."""
     BackendDict.reset()
     reset_model_data()

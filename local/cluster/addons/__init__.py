@@ -1,1 +1,1 @@
-"""What an EKS cluster runs on every node: its usual add-ons, as DaemonSets that ask for what theirs ask for."""
+"""The usual add-ons of an EKS cluster, as DaemonSets with the resource requests of the real ones."""

@@ -1,6 +1,7 @@
-"""The add-ons by the names that EKS has for them, and what each runs on every node.
+"""Add-ons by their EKS names, and the DaemonSets of each.
 
-Requests are those of the add-ons' own manifests: they lower what is left for other pods, which a planner must see.
+Requests are copied from the add-ons' own manifests: they reduce the free resources of every node, which a planner must
+account for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ ALL, NONE = "all", "none"
 
 @dataclass(frozen=True)
 class Daemon:
-    """One DaemonSet. ``removes_taint``: key of the start-up taint that its pod takes off its node when it is ready."""
+    """One DaemonSet. ``removes_taint``: key of the start-up taint that is removed from the node when its pod there is
+    ready.
+    """
 
     name: str
     requests: dict[str, str] = field(default_factory=dict)
@@ -25,7 +28,7 @@ class Daemon:
 
 @dataclass(frozen=True)
 class CsiDriver:
-    """A CSIDriver object. ``attaches``: volumes are attached to a node before a pod there starts."""
+    """A CSIDriver object. ``attaches``: volumes are attached to the node before a pod starts there."""
 
     name: str
     attaches: bool
@@ -33,7 +36,7 @@ class CsiDriver:
 
 @dataclass(frozen=True)
 class Addon:
-    """What comes with one add-on."""
+    """The objects of one add-on."""
 
     daemons: tuple[Daemon, ...]
     driver: CsiDriver | None = None
@@ -69,11 +72,11 @@ ADDONS = {
     ),
 }
 USUAL = "vpc-cni,kube-proxy"
-"""What a fresh cluster has."""
+"""The add-ons of a fresh cluster."""
 
 
 def chosen(text: str) -> dict[str, Addon]:
-    """The add-ons that a list with commas names, or ``all`` or ``none``. Raises ConfigurationError."""
+    """The add-ons of a comma-separated list, or of ``all`` or ``none``. Raises ConfigurationError."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if names == [ALL]:
         return dict(ADDONS)
@@ -81,6 +84,8 @@ def chosen(text: str) -> dict[str, Addon]:
         return {}
     unknown = [name for name in names if name not in ADDONS]
     if unknown or not names:
-        told = f"no add-on is named {unknown[0]!r}" if unknown else "no add-on is named"
-        raise ConfigurationError(f"add-ons: {told}; there are {', '.join(ADDONS)}, and all or none")
+        problem = f"no add-on is named {unknown[0]!r}" if unknown else "no add-on is named"
+        raise ConfigurationError(
+            f"add-ons: {problem}; there are {', '.join(ADDONS)}, and all or none"
+        )
     return {name: ADDONS[name] for name in names}

@@ -1,4 +1,4 @@
-"""Makes the objects of add-ons: DaemonSets that tolerate everything and have priority system-node-critical."""
+"""Creates the objects of add-ons: DaemonSets that tolerate every taint and have the priority system-node-critical."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from local.cluster.api.errors import ApiError
 from local.cluster.storage.store import Store
 
 REMOVES_TAINT = "local.dovetail.sh/removes-taint"
-"""Annotation of a pod: the key of the taint that its node loses when the pod is ready."""
+"""Annotation of a pod: the key of the taint that is removed from its node when the pod is ready."""
 
 
 def daemon_set(daemon: Daemon) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def csi_driver(driver: CsiDriver) -> dict[str, Any]:
 
 
 def create_addons(store: Store, addons: Iterable[Addon]) -> None:
-    """Create what belongs to them; what exists stays as it is."""
+    """Create the add-ons' objects; existing objects are not changed."""
     for addon in addons:
         for daemon in addon.daemons:
             _create(store, "namespaces", {"metadata": {"name": daemon.namespace}})

@@ -1,4 +1,4 @@
-"""Takes start-up taints off nodes: an annotation of an agent's pod says which taint goes when the pod is ready."""
+"""Removes start-up taints from nodes: an annotation of an agent's pod names the taint."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from local.cluster.storage.store import Store
 
 
 def removed_taint(pod: Obj) -> str:
-    """The key of the taint that goes when the pod is ready; empty for most pods."""
+    """The key of the taint that is removed when the pod is ready; empty for most pods."""
     return str((pod["metadata"].get("annotations") or {}).get(REMOVES_TAINT, ""))
 
 
 class StartupTaintController:
-    """Agents on a node -> taints of the node. Keys are nodes."""
+    """Removes the taints that ready agent pods name. Keys are nodes."""
 
     name = "startup-taints"
 
@@ -24,7 +24,7 @@ class StartupTaintController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Agents; and nodes, whose taints may come after them."""
+        """Watch agents, and nodes, because a taint may be added after its agent is ready."""
         informers.on("pods", self._on_pod)
         informers.on("nodes", self._on_node)
 
@@ -42,7 +42,7 @@ class StartupTaintController:
             self.queue.add(key_of(obj))
 
     async def reconcile(self, key: Key) -> float | None:
-        """Remove the taints of the agents that are ready."""
+        """Remove the taints of the ready agents."""
         node = find(self._store, "nodes", key)
         taints = (node["spec"].get("taints") or []) if node else []
         gone = {

@@ -1,4 +1,4 @@
-"""One request on one kind, read and checked, and the answers that all verbs give."""
+"""One decoded and checked request on one kind, and the answers that all verbs share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def success(code: int, details: Document | None = None) -> Response:
 
 @dataclass(frozen=True)
 class Call:
-    """One request on one kind, read and checked."""
+    """One decoded and checked request on one kind."""
 
     store: Store
     access: Access
@@ -53,12 +53,12 @@ class Call:
 
     @property
     def collection(self) -> Collection:
-        """The objects meant. Raises ApiError 404."""
+        """The collection that the request addresses. Raises ApiError 404."""
         return self.store.collection(self.target.plural, self.target.group)
 
     @property
     def resource(self) -> Resource:
-        """The kind in the version asked for.
+        """The kind in the requested version.
 
         Raises ApiError 404 for a version that is not served.
         """
@@ -78,7 +78,7 @@ class Call:
 
     @property
     def rendering(self) -> Renderer:
-        """How to write the answer."""
+        """The renderer of the answer."""
         include = self.query.text("includeObject")
         return renderer(self.store, self.resource, self.accept, include)
 
@@ -89,27 +89,27 @@ class Call:
 
     @property
     def manager(self) -> Manager:
-        """The author of a write, without fields yet."""
+        """The author of a write, without owned fields yet."""
         name = self.query.text("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
         time = rfc3339(self.store.clock.now())
         return Manager(name, "Update", self.resource.api_version, time, frozenset())
 
     @property
     def field_types(self) -> FieldTypes:
-        """How the kind's lists join."""
+        """The merge types of the kind's lists."""
         custom = self.store.custom_kind(self.resource)
         return FieldTypes(custom.versions[self.resource.version].schema if custom else None)
 
     def stored_form(self, document: Document) -> Document:
-        """A document of the version asked for, as the store keeps it."""
+        """A document of the requested version in the store's version."""
         return to_stored(document) if self.resource == AUTOSCALERS_V1 else document
 
-    def asked_form(self, document: Document) -> Document:
-        """A stored document in the version asked for."""
+    def requested_form(self, document: Document) -> Document:
+        """A stored document in the requested version."""
         return from_stored(document) if self.resource == AUTOSCALERS_V1 else document
 
     def check_right(self, verb: str) -> None:
-        """Raises ApiError 403 when the user may not do this to the same object as well."""
+        """Raises ApiError 403 when the user may not also do this to the same object."""
         target = self.target
         namespace, subresource = target.namespace, target.subresource
         asked = Attributes(
@@ -118,7 +118,7 @@ class Call:
         self.access.authorizer.check(self.user, asked)
 
     def check_grant(self, document: Document) -> None:
-        """Raises ApiError 403 when a role or a binding would give more than the user has."""
+        """Raises ApiError 403 when a role or a binding would grant more rights than the user has."""
         target = self.target
         metadata = {**(document.get("metadata") or {}), "namespace": target.namespace}
         whole = {**document, "metadata": metadata}

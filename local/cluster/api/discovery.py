@@ -1,9 +1,7 @@
-"""What the server serves, told in the two forms clients ask for: aggregated discovery v2 and the
-older lists.
+"""Discovery documents in the two formats that clients request: aggregated discovery v2 and the older lists.
 
-Source: the "Aggregated Discovery" and "API discovery" reference pages. What may go wrong: a client
-caches discovery; kubectl
-keeps it for six hours under ~/.kube/cache and notices new kinds only when a lookup fails.
+Source: the "Aggregated Discovery" and "API discovery" reference pages. Clients cache discovery: kubectl keeps it for
+six hours under ~/.kube/cache and notices new kinds only when a lookup fails.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ Groups = dict[str, dict[str, list[Resource]]]
 
 
 def groups_of(store: Store) -> Groups:
-    """Everything that is served."""
+    """All served groups."""
     groups: Groups = defaultdict(lambda: defaultdict(list))
     for resource in (*store.served(), AUTOSCALERS_V1, *REVIEWS):
         groups[resource.group][resource.version].append(resource)

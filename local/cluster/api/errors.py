@@ -1,11 +1,7 @@
-"""The failures that a Kubernetes API server answers with, as one exception that renders to a
-``Status`` object.
+"""The failures of a Kubernetes API server, as one exception that renders to a ``Status`` object.
 
-Codes, reasons and texts follow apimachinery's ``errors.go`` and ``field/errors.go``: clients match
-on ``reason``
-and ``details``, people on the message. What may go wrong: a text that differs from the real
-server's breaks only
-people's habits; a wrong code or reason breaks clients.
+Codes, reasons and texts follow apimachinery's ``errors.go`` and ``field/errors.go``, because clients match on
+``reason`` and ``details``, and people know the messages.
 """
 
 from __future__ import annotations
@@ -45,7 +41,7 @@ class ApiError(DovetailError):
 
 @dataclass(frozen=True)
 class FieldError:
-    """One broken field: ``field`` is a path such as ``spec.containers[0].image``."""
+    """One invalid field: ``field`` is a path such as ``spec.containers[0].image``."""
 
     field: str
     reason: str
@@ -57,7 +53,7 @@ class FieldError:
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """A field that must be given and is not."""
+    """A required field that is missing."""
     text = f"Required value: {detail}" if detail else "Required value"
     return FieldError(field, "FieldValueRequired", text)
 
@@ -68,7 +64,7 @@ def invalid_value(field: str, value: Any, detail: str) -> FieldError:
 
 
 def wrong_type(field: str, value: Any, detail: str) -> FieldError:
-    """A field of another JSON type than the schema says."""
+    """A field of another JSON type than the schema has."""
     return FieldError(field, "FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {detail}")
 
 
@@ -133,13 +129,13 @@ MODIFIED = (
 
 
 def conflict(resource: Resource, name: str, why: str = MODIFIED) -> ApiError:
-    """409 for a lost compare-and-set or a failed precondition."""
+    """409 for a failed compare-and-set or a failed precondition."""
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
     return ApiError(409, "Conflict", message, _details(resource, name))
 
 
 def invalid(resource: Resource, name: str, errors: list[FieldError]) -> ApiError:
-    """422 that names every broken field."""
+    """422 that names every invalid field."""
     texts = [f"{error.field}: {error.message}" for error in errors]
     shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
@@ -162,7 +158,7 @@ def other_name(given: str, name: str) -> ApiError:
 
 
 def not_decoded(value: Any, wanted: str) -> ApiError:
-    """400: a patch that is some other JSON than its format has. ``wanted``: the real server's name for that."""
+    """400: a patch of the wrong JSON type. ``wanted``: the real server's name of the expected type."""
     kinds = {dict: "object", list: "array", str: "string", bool: "bool"}
     kind = kinds.get(type(value), "number")
     text = f"json: cannot unmarshal {kind} into Go value of type {wanted}"
@@ -176,18 +172,18 @@ def forbidden(resource: Resource, name: str, why: str) -> ApiError:
 
 
 def expired(message: str) -> ApiError:
-    """410: a watch or list position is older than what is kept. The client lists again."""
+    """410: a watch or list position is older than the kept changes. The client must list again."""
     return ApiError(410, "Expired", message)
 
 
 def method_not_allowed() -> ApiError:
-    """405."""
+    """405 for a verb that the resource does not have."""
     message = "the server does not allow this method on the requested resource"
     return ApiError(405, "MethodNotAllowed", message)
 
 
 def unsupported_media_type(accepted: str) -> ApiError:
-    """415; ``accepted`` lists the media types that would do."""
+    """415; ``accepted`` lists the supported media types."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         + accepted

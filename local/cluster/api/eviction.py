@@ -1,12 +1,9 @@
-"""Whether a pod may be evicted now, and what that costs its disruption budget.
+"""Decides whether a pod may be evicted now, and charges its disruption budget.
 
-A plain decision after the real server's ``registry/core/pod/storage/eviction.go``: pods that do not
-serve (Pending,
-finished, already being deleted) need no budget; two budgets for one pod are a configuration error
-(500); an unready
-pod of a healthy workload goes without a charge. What may go wrong: budgets are kept by the
-disruption controller;
-while its ``observedGeneration`` lags behind, the answer is 429, as for an exhausted budget.
+A plain decision that follows the real server's ``registry/core/pod/storage/eviction.go``: pods that do not serve
+(Pending, finished, already being deleted) need no budget; two budgets for one pod are a configuration error (500); an
+unready pod of a healthy workload is not charged. While the disruption controller's ``observedGeneration`` of a budget
+lags behind, the answer is 429, as for an exhausted budget.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ BUSY_SECONDS = 10
 
 
 def needs_budget(pod: Document) -> bool:
-    """Whether evicting ``pod`` disrupts anything that a budget counts."""
+    """Whether the eviction of ``pod`` disrupts a pod that a budget counts."""
     phase = pod.get("status", {}).get("phase")
     unserving = phase in ("Succeeded", "Failed", "Pending")
     return not unserving and not pod["metadata"].get("deletionTimestamp")
@@ -46,9 +43,9 @@ def budget_of(pod: Document, budgets: list[Document]) -> Document | None:
 
 
 def charged(pod: Document, budget: Document, now: float) -> Document | None:
-    """The budget's status after this eviction, or None when it is free. Raises ApiError 429."""
+    """The budget's status after this eviction, or None when the eviction is not charged. Raises ApiError 429."""
     status = budget.get("status", {})
-    if not _is_ready(pod) and _unready_goes_free(budget):
+    if not _is_ready(pod) and _unready_is_not_charged(budget):
         return None
     observed = status.get("observedGeneration")
     name = budget["metadata"]["name"]
@@ -70,7 +67,7 @@ def _is_ready(pod: Document) -> bool:
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
-def _unready_goes_free(budget: Document) -> bool:
+def _unready_is_not_charged(budget: Document) -> bool:
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget.get("status", {})

@@ -1,8 +1,7 @@
 """Lists in pages. Every page shows the state at the first page's revision.
 
-A continue token holds that revision and the last key handed out. What may go wrong: the log of
-changes no longer
-reaches back to the revision; the answer is then 410 Expired and the client lists anew.
+A continue token holds that revision and the last returned key. When the log of changes no longer reaches back to the
+revision, the answer is 410 Expired and the client must list again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ TOO_OLD = (
 
 @dataclass(frozen=True)
 class Token:
-    """Where the next page starts: after ``key``, as things were at ``revision``."""
+    """The start of the next page: after ``key``, in the state at ``revision``."""
 
     revision: int
     key: Key
@@ -39,7 +38,7 @@ class Token:
 
     @classmethod
     def parse(cls, text: str) -> Token:
-        """Raises ApiError 400 for a token this server did not make."""
+        """Read a token. Raises ApiError 400 for a token that this server did not make."""
         try:
             revision, namespace, name = orjson.loads(base64.urlsafe_b64decode(text))
             return cls(int(revision), (str(namespace), str(name)))

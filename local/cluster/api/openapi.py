@@ -1,11 +1,9 @@
-"""``/openapi/v3``: enough for ``kubectl explain``, ``apply`` and ``edit``.
+"""``/openapi/v3``, as far as ``kubectl explain``, ``apply`` and ``edit`` need it.
 
-Custom resources publish their own schema, built-in kinds their outer shape (apiVersion, kind,
-metadata, spec, status).
-kubectl reads two things: the ``patch`` operation (does it know ``fieldValidation``?) and, for
-explain, the schema that names
-the kind in ``x-kubernetes-group-version-kind``. ``/openapi/v2`` knows no kinds: kubectl looks there
-before it takes a ``List`` apart, and leaves kinds that it does not find to the server.
+Custom resources publish their own schema, built-in kinds their outer shape (apiVersion, kind, metadata, spec, status).
+kubectl reads two things: whether the ``patch`` operation has ``fieldValidation``, and, for explain, the schema that
+names the kind in ``x-kubernetes-group-version-kind``. ``/openapi/v2`` lists no kinds: kubectl looks there before it
+splits a ``List``, and leaves unknown kinds to the server.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ METADATA: Schema = {
 }
 V2_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 V2_EMPTY = b""
-"""A document without kinds: in protobuf a message without fields has no bytes."""
+"""A document without kinds. In protobuf a message without fields is empty."""
 DEFAULT_INFO = {"title": "Kubernetes", "version": VERSION}
 
 

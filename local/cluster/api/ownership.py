@@ -1,12 +1,9 @@
-"""Server-side apply: who owns which field, and what one manager's new intent does to the object.
+"""Server-side apply: the owner of each field, and the effect of one manager's new intent on the object.
 
-Ownership is kept only for objects that somebody applied server-side, as ``metadata.managedFields``
-in the real
-format (FieldsV1). An object without it gets a manager ``before-first-apply`` that owns everything,
-as on a real
-server. Lists joined by a key are owned entry by entry; every other list is one leaf. Source:
-KEP-555. What may go
-wrong: status written through its subresource is not tracked.
+Ownership is kept only for objects that were applied server-side, as ``metadata.managedFields`` in the real format
+(FieldsV1). As on a real server, an object without it gets a manager ``before-first-apply`` that owns everything. Lists
+merged by a key are owned entry by entry; every other list is one leaf. Status written through its subresource is not
+tracked. Source: KEP-555.
 """
 
 from __future__ import annotations
@@ -34,10 +31,7 @@ BEFORE = "before-first-apply"
 
 @dataclass(frozen=True)
 class FieldTypes:
-    """How the lists below a field join:
-
-    by schema for custom resources, by name for built-in kinds.
-    """
+    """Merge types of the lists below a field: by schema for custom resources, by name for built-in kinds."""
 
     schema: Schema | None
     name: str = ""
@@ -55,7 +49,7 @@ class FieldTypes:
         return FieldTypes(None if self.schema is None else self.schema.get("items") or {}, "")
 
     def keys(self, entries: list[Any]) -> tuple[str, ...]:
-        """The fields that tell entries apart; empty when the list is one leaf."""
+        """The fields that identify an entry; empty when the list is one leaf."""
         if self.schema is None:
             key = list_key(self.name, entries)
             return (key,) if key else ()
@@ -86,7 +80,7 @@ class Manager:
         }
 
     def without(self, paths: frozenset[Path]) -> Manager:
-        """This manager after it lost ``paths``."""
+        """This manager without ``paths``."""
         left = self.paths - paths
         return Manager(self.name, self.operation, self.api_version, self.time, left)
 
@@ -144,7 +138,7 @@ def _leaves(value: Any, types: FieldTypes, path: Path) -> Iterator[Path]:
 
 
 def ownable(document: Document) -> Document:
-    """The part of an object that managers can own: no identity, no status."""
+    """The part of an object that managers can own: without identity and status."""
     metadata = document.get("metadata") or {}
     kept = {name: metadata[name] for name in OWNABLE_METADATA if metadata.get(name)}
     hidden = ("apiVersion", "kind", "metadata", "status")
@@ -162,7 +156,7 @@ _MISSING = object()
 
 
 def value_at(document: Any, path: Path) -> Any:
-    """The value of a leaf, or a marker that equals nothing when it is missing."""
+    """The value of a leaf, or a marker unequal to every value when it is missing."""
     for element in path:
         if element == ".":
             return True
@@ -188,8 +182,7 @@ def applied(
 ) -> Document:
     """``live`` after ``author`` (paths not filled in yet) applied ``config``.
 
-    Raises ApiError 409 that names every field another manager set to another value, unless
-    ``force``.
+    Raises ApiError 409 that names every field that another manager set to another value, unless ``force``.
     """
     intent = owned_paths(config, types)
     everyone = managers(live) or [
@@ -215,7 +208,7 @@ def _with_managers(document: Document, live: Document, entries: list[Manager]) -
     settled = []
     for manager in entries:
         old = before.get((manager.name, manager.operation))
-        # An apply that changes nothing keeps its time, so that it is no write at all.
+        # An apply without changes keeps its time, so that the store sees no change and writes nothing.
         settled.append(old if old and old.paths == manager.paths else manager)
     fields = [manager.entry() for manager in settled]
     return {**document, "metadata": {**document["metadata"], "managedFields": fields}}
@@ -233,7 +226,7 @@ def _conflicts(
 
 
 def _differ(present: Any, wanted: Any) -> bool:
-    # An empty object in a configuration says "this object exists", not "it is empty".
+    # An empty object in a configuration means "this object exists", not "it is empty".
     if wanted == {} and isinstance(present, dict):
         return False
     return bool(present != wanted)
@@ -300,9 +293,7 @@ def _removed(document: Any, path: Path) -> Any:
 
 
 def transferred(old: Document, new: Document, types: FieldTypes, author: Manager) -> Document:
-    """``new`` with the fields it changes handed to ``author``; only for objects that have
-    managers.
-    """
+    """``new`` with the changed fields owned by ``author``; only for objects that have managers."""
     everyone = managers(new)
     if not everyone or old is new:
         return new

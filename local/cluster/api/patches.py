@@ -1,11 +1,8 @@
-"""The three patch formats of the API as functions from a document and a patch to a new document.
+"""The three patch formats of the API, as functions from a document and a patch to a new document.
 
-JSON merge patch is RFC 7386, JSON patch RFC 6902, strategic merge patch the Kubernetes design
-document "Strategic
-Merge Patch" with the merge keys of the built-in types. Nothing is changed in place; unchanged parts
-are shared.
-What may go wrong: a list missing from ``MERGE_KEYS`` is replaced as a whole, as for types without
-patch tags.
+JSON merge patch is RFC 7386, JSON patch RFC 6902, and strategic merge patch is the Kubernetes design document
+"Strategic Merge Patch" with the merge keys of the built-in types. Documents are not changed in place; unchanged parts
+are shared. A list that is missing in ``MERGE_KEYS`` is replaced as a whole, as for types without patch tags.
 """
 
 from __future__ import annotations
@@ -36,12 +33,12 @@ MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
-"""Which field joins the entries of a list, by the list's name. ``taints`` and ``tolerations`` are
-atomic on
-purpose: with a key ``kubectl taint node x key-`` would silently do nothing."""
+"""The merge keys of lists, by the list's name. ``taints`` and ``tolerations`` are deliberately atomic: with a merge key
+``kubectl taint node x key-`` would silently do nothing.
+"""
 
 SETS = frozenset({"finalizers"})
-"""Lists of plain values that a strategic patch adds to instead of replacing."""
+"""Lists of plain values to which a strategic patch adds."""
 
 _PRIMITIVE_DELETE = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
@@ -63,8 +60,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def json_patch(document: dict[str, Any], operations: Any) -> dict[str, Any]:
     """RFC 6902.
 
-    Raises ApiError 422 for a failed test or a path that is not there, 400 for a malformed
-    patch.
+    Raises ApiError 422 for a failed test or a missing path, 400 for a malformed patch.
     """
     if not isinstance(operations, list):
         raise not_decoded(operations, "[]handlers.jsonPatchOp")
@@ -81,9 +77,7 @@ def json_patch(document: dict[str, Any], operations: Any) -> dict[str, Any]:
 
 
 def strategic_merge(target: Any, patch: Any) -> Any:
-    """Strategic merge patch with ``$patch``, ``$deleteFromPrimitiveList``, ``$setElementOrder``,
-    ``$retainKeys``.
-    """
+    """Strategic merge patch with ``$patch``, ``$deleteFromPrimitiveList``, ``$setElementOrder``, ``$retainKeys``."""
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":
@@ -141,9 +135,7 @@ def _ordered(entries: list[Any], key: str, order: list[Any] | None) -> list[Any]
 
 
 def list_key(name: str, entries: list[Any]) -> str | None:
-    """The field that tells the entries of list ``name`` apart; None for a list that is replaced as
-    a whole.
-    """
+    """The merge key of list ``name``; None for a list that is replaced as a whole."""
     if not entries or not all(isinstance(entry, dict) for entry in entries):
         return None
     return next((key for key in MERGE_KEYS.get(name, ()) if key in entries[0]), None)

@@ -1,7 +1,7 @@
-"""HTTP requests read once: which object a path means, what the query asks for, what the body holds.
+"""Decoded HTTP requests: the object of the path, the options of the query, the content of the body.
 
-What may go wrong: query booleans follow Go's ParseBool, because kubernetes_asyncio sends
-``watch=True``; YAML timestamps stay text, as they are in JSON.
+Query booleans follow Go's ParseBool, because kubernetes_asyncio sends ``watch=True``. YAML timestamps remain text, as
+in JSON.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from local.cluster.api.protobuf.decoding import UnknownKindError, decoded
 TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 FALSE = frozenset({"", "0", "f", "F", "false", "FALSE", "False"})
 BODY_LIMIT = 3 * 1024 * 1024
-"""Largest body in bytes, as the real server's."""
+"""Largest body in bytes, the same as the real server's."""
 NESTING_LIMIT = 200
-"""Levels of a YAML body. Far more than any schema has."""
+"""Most levels of a YAML body, far more than any schema has."""
 
 JSON, YAML = "application/json", "application/yaml"
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
@@ -41,9 +41,9 @@ _TextTimestamps.yaml_implicit_resolvers = {
 }
 
 
-def _refuse_bottomless(content: bytes) -> None:
-    """Raises ApiError 400 for YAML that must not be loaded: libyaml's loader recurses, and its stack overflow ends the
-    process; a few aliases of aliases stand for more than fits into memory. No client writes either.
+def _refuse_unsafe_yaml(content: bytes) -> None:
+    """Raises ApiError 400 for YAML that is unsafe to load: deep nesting overflows the stack of libyaml's recursive
+    loader and ends the process, and nested aliases expand to more than the memory holds. No client writes either.
     """
     depth = 0
     for event in yaml.parse(content, yaml.CSafeLoader):
@@ -57,7 +57,7 @@ def _refuse_bottomless(content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """What a path names. ``plural`` is empty for the group itself, ``name`` for a collection."""
+    """The object or collection of a path. ``plural`` is empty for the group itself, ``name`` for a collection."""
 
     group: str
     version: str
@@ -68,9 +68,7 @@ class Target:
 
 
 def parse_path(path: str) -> Target | None:
-    """``/apis/<group>/<version>[/namespaces/<ns>]/<plural>[/<name>[/<subresource>]]``; None for
-    anything else.
-    """
+    """``/apis/<group>/<version>[/namespaces/<ns>]/<plural>[/<name>[/<subresource>]]``; None for any other path."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 1:
         group, version, rest = "", parts[1], parts[2:]
@@ -102,7 +100,7 @@ class Query:
         return self._values.get(name, "")
 
     def flag(self, name: str) -> bool:
-        """A boolean. Raises ApiError 400 for anything Go's ParseBool refuses."""
+        """A boolean. Raises ApiError 400 for values that Go's ParseBool refuses."""
         value = self._values.get(name, "")
         if value not in TRUE and value not in FALSE:
             raise bad_request(
@@ -121,7 +119,7 @@ class Query:
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing may be stored."""
+        """Whether the request must not be stored."""
         return bool(self._values.get("dryRun"))
 
 
@@ -148,7 +146,7 @@ class Body:
             if self.media_type == PROTOBUF:
                 return decoded(self.content)
             if "yaml" in self.media_type:
-                _refuse_bottomless(self.content)
+                _refuse_unsafe_yaml(self.content)
                 return yaml.load(self.content, _TextTimestamps)
             return orjson.loads(self.content)
         except UnknownKindError as error:
@@ -158,7 +156,7 @@ class Body:
             raise bad_request(f"the request body cannot be decoded: {text}") from error
 
     def object(self) -> dict[str, Any]:
-        """The body as one object. Raises ApiError 400, and 415 for encodings that are not read."""
+        """The body as one object. Raises ApiError 400, and 415 for unsupported encodings."""
         if self.media_type not in ("", JSON, YAML, PROTOBUF, "*/*"):
             raise unsupported_media_type(f"{JSON}, {YAML}, {PROTOBUF}")
         value = self.value()
@@ -169,5 +167,5 @@ class Body:
         return value
 
     def options(self) -> dict[str, Any]:
-        """DeleteOptions; an empty body means none."""
+        """DeleteOptions; empty for an empty body."""
         return self.object() if self.content.strip() else {}

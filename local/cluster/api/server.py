@@ -1,11 +1,8 @@
-"""The embedded cluster's API over HTTP, for kubectl, kubernetes_asyncio and everything else that
-speaks Kubernetes.
+"""The embedded cluster's API over HTTP, for kubectl, kubernetes_asyncio and other Kubernetes clients.
 
-One route takes every path; ``verbs.py`` does the work. Plain HTTP, and who sends no token is the
-cluster's administrator: bind it to the loopback address only.
-What may go wrong: keep-alive must outlive a client's retry pause, or kubectl drain dies with EOF on
-a retried
-eviction; hence ``KEEP_ALIVE_SECONDS``.
+One route takes every path; ``verbs.py`` does the work. The protocol is plain HTTP, and a client without a token is the
+cluster's administrator, so bind only to the loopback address. Idle connections must outlive a client's retry pause,
+because otherwise kubectl drain fails with EOF on a repeated eviction; see ``KEEP_ALIVE_SECONDS``.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ HEALTH = ("/healthz", "/livez", "/readyz")
 VERSION = {
     "major": "1",
     "minor": "32",
-    # Says whose server this is: unlike the real 1.32, its scheduler follows nominations by others.
+    # Identifies this server: unlike the real 1.32, its scheduler follows nominations by other programs.
     "gitVersion": f"{openapi.VERSION}+dovetail",
     "gitCommit": "",
     "gitTreeState": "clean",
@@ -64,7 +61,7 @@ HANDLERS: dict[str, Handler] = {
 def build_app(store: Store, access: Access | None = None) -> Starlette:
     """The ASGI application on top of ``store``. It must run on the store's own event loop.
 
-    ``access`` knows the tokens; without it none exists but those that the server itself will issue.
+    ``access`` holds the tokens; by default only tokens that the server itself issues are valid.
     """
     known = access or access_to(store)
 
@@ -158,8 +155,8 @@ async def serve(
 ) -> None:
     """Serve until cancelled; then open watches get ``STOP_SECONDS`` to end.
 
-    ``started`` is called with the port once connections are accepted (port 0: a free one).
-    Raises OSError when the port is taken.
+    ``started`` is called with the port once connections are accepted (port 0: a free port). Raises OSError when the
+    port is taken.
     """
     listener = listen(host, port)
     server = ClusterServer(_config(build_app(store, access)))
@@ -189,7 +186,7 @@ def _config(app: Starlette) -> uvicorn.Config:
 
 
 class ClusterServer(uvicorn.Server):
-    """uvicorn without its signal handlers: whoever runs ``serve`` decides when it ends."""
+    """uvicorn without its signal handlers: the caller of ``serve`` decides when it ends."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

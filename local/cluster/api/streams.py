@@ -1,12 +1,8 @@
-"""Watches over HTTP: a cursor on the log of changes, written out as one JSON event per line.
+"""Watches over HTTP: a cursor on the log of changes, written as one JSON event per line.
 
-A selector turns changes into transitions: an object that starts to match is ADDED for this watcher,
-one that stops is
-DELETED. A watcher that reads too slowly is cut: its socket blocks at most ``SEND_SECONDS`` per
-batch, and when the log
-has moved past it, it gets 410 and must list again. What may go wrong: half-open connections;
-bookmarks every ten
-seconds make the client notice.
+A selector turns changes into transitions: an object that starts to match is ADDED for this watcher, one that stops is
+DELETED. Slow watchers are disconnected: a socket may block at most ``SEND_SECONDS`` per batch, and a watcher that the
+log has passed gets 410 and must list again. Bookmarks every ten seconds let clients detect half-open connections.
 """
 
 from __future__ import annotations
@@ -37,7 +33,7 @@ INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """What the client asked for. ``revision`` None or 0: start with everything there is."""
+    """The client's options. ``revision`` None or 0: start with all existing objects."""
 
     namespace: str
     matches: Predicate | None
@@ -86,7 +82,7 @@ class WatchStream:
         return _line("BOOKMARK", self._rendering.bookmark(metadata))
 
     def _start(self) -> tuple[Iterator[Stored], int]:
-        """What to show first and the position to go on from. Raises ApiError 410."""
+        """The initial objects and the position from which to continue. Raises ApiError 410."""
         options, changes = self._options, self._collection.log
         from_scratch = not options.revision or options.initial_events
         if from_scratch:
@@ -95,7 +91,7 @@ class WatchStream:
             return iter([] if skip else objects), changes.end
         revision = options.revision or 0
         if revision > self._store.revision:
-            # A number from an earlier life of this server: everything the client knows is void.
+            # A revision from before a restart of this server: all of the client's state is invalid.
             raise expired(f"too large resource version: {revision} ({self._store.revision})")
         return iter(()), changes.after(revision)
 

@@ -1,7 +1,6 @@
 """The verbs of the API over HTTP: each turns one request into calls on the store and one answer.
 
-What may go wrong: everything a client does wrong raises ApiError, which ``server.py`` renders as a
-Status.
+Every client error raises ApiError, which ``server.py`` renders as a Status.
 """
 
 from __future__ import annotations
@@ -55,7 +54,9 @@ def read(call: Call) -> Response:
 
 
 def read_log(call: Call) -> Response:
-    """What ``kubectl logs`` gets: why there is nothing to read. Raises ApiError 404, and 400 for a wrong container."""
+    """The answer to ``kubectl logs``: the reason why there is no log. Raises ApiError 404, and 400 for a wrong
+    container.
+    """
     target = call.target
     pod = call.store.get(target.plural, target.name, **call.address)
     names = [container["name"] for container in pod["spec"].get("containers") or []]
@@ -213,7 +214,7 @@ def patch(call: Call, body: Body) -> Response:
     old = call.store.get(target.plural, target.name, **call.address)
     if target.subresource == "scale":
         old = call.store.scale(target.plural, target.name, **call.address)
-    asked = call.asked_form(old)
+    asked = call.requested_form(old)
     new = copied(_patched(call, asked, body))
     if new == asked:
         return call.render(old)
@@ -224,9 +225,9 @@ def patch(call: Call, body: Body) -> Response:
 
 
 def _check_identity(call: Call, kind: str, sent: object, stored: Document) -> None:
-    """A patch leaves kind, name and uid as they are. Raises ApiError 400 and 422."""
+    """Check that a patch does not change kind, name and uid. Raises ApiError 400 and 422."""
     if not isinstance(sent, dict):
-        return  # what is wrong then is said when it is written
+        return  # other errors are found when the object is written
     if call.resource.custom and not call.target.subresource and kind != call.resource.kind:
         error = invalid_value("kind", kind, f"must be {call.resource.kind}")
         raise invalid(other_fields(call.resource, kind=kind), call.target.name, [error])
@@ -335,7 +336,7 @@ def _delete_one(call: Call, name: str, namespace: str, options: Document) -> Doc
 
 
 def delete_collection(call: Call, options: Document) -> Response:
-    """Delete everything the selectors match."""
+    """Delete all objects that the selectors match."""
     query = call.query
     matches = object_predicate(query.text("labelSelector"), query.text("fieldSelector"))
     found = list(call.collection.scan(call.target.namespace or None))

@@ -1,9 +1,7 @@
-"""What happens to an object between the request and the store: defaults, cluster-dependent values,
-validation.
+"""Admission of an object before it is stored: defaults, values that depend on the cluster, and validation.
 
-What may go wrong: an admission rule needs another object (a priority class) that the manifest
-creates later; as on
-a real server the pod is refused until it exists.
+A pod that names a PriorityClass is refused until that class exists, as on a real server, even when the same manifest
+creates the class later.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ def admit_update(
 
 @contextmanager
 def _shape_checked(resource: Resource) -> Iterator[None]:
-    # Built-in kinds have no schema here: a list where an object belongs shows as one of these errors.
+    # Built-in kinds have no schema here: a list in place of an object shows as one of these errors.
     try:
         yield
     except MalformedQuantity as error:

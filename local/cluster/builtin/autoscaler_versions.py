@@ -1,7 +1,7 @@
 """HorizontalPodAutoscaler in ``autoscaling/v1``, which ``kubectl autoscale`` writes up to version 1.32.
 
-Stored is ``autoscaling/v2``. The older version knows one measure, the use of the CPU; others stay stored and are
-not shown in it.
+The stored version is ``autoscaling/v2``. The older version has only one metric, CPU utilization; other metrics remain
+stored and are not shown in it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""The defaults that a real API server writes into built-in objects, as far as anything in a cluster
-acts on them.
+"""The defaults that a real API server writes into built-in objects, as far as a program in the cluster reads them.
 
-Works in place on an object that the store just copied. Sources: ``pkg/apis/*/v1/defaults.go`` and
-the default
-admission plugins (Priority, DefaultTolerationSeconds, DefaultStorageClass). What may go wrong: a
-default that is
-missing here shows as a difference in ``kubectl diff``; probes and volume sources keep what the
-client sent.
+Works in place on an object that the store just copied. Sources: ``pkg/apis/*/v1/defaults.go`` and the default admission
+plugins (Priority, DefaultTolerationSeconds, DefaultStorageClass). A default that is missing here shows as a difference
+in ``kubectl diff``; probes and volume sources are not completed.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ NOT_READY: Document = {
     "tolerationSeconds": TOLERATION_SECONDS,
 }
 UNREACHABLE: Document = {**NOT_READY, "key": "node.kubernetes.io/unreachable"}
-# One object for all pods: documents are read only, and 10,000 pods would hold 20,000 copies.
+# One shared object for all pods: documents are read-only, and 10,000 pods would need 20,000 copies.
 
 POD_SPEC: Document = {
     "restartPolicy": "Always",
@@ -40,7 +36,7 @@ SERVICE_ADDRESSES = 253
 
 
 def fill(target: Document, defaults: Document) -> None:
-    """Set what is missing."""
+    """Set the missing fields."""
     for name, value in defaults.items():
         if target.get(name) is None:
             target[name] = value
@@ -71,7 +67,7 @@ def _default_container(container: Document) -> None:
         fill(port, {"protocol": "TCP"})
     limits = container["resources"].get("limits")
     if limits:
-        # A limit without a request requests the limit.
+        # A limit without a request is also the request.
         requests = container["resources"].get("requests") or {}
         container["resources"]["requests"] = {**limits, **requests}
 
@@ -260,7 +256,7 @@ WITH_SPEC = frozenset(DEFAULTS) - WITHOUT_SPEC
 
 
 def apply_defaults(resource: Resource, document: Document) -> None:
-    """Complete a built-in object in place; at create and at every update."""
+    """Complete a built-in object in place, at creation and at every update."""
     default = DEFAULTS.get(resource.plural)
     if resource.custom or default is None:
         return
@@ -270,7 +266,7 @@ def apply_defaults(resource: Resource, document: Document) -> None:
 
 
 def first_status(resource: Resource, document: Document) -> Document | None:
-    """The status that a new object starts with, None for kinds without one."""
+    """The status of a new object, None for kinds without one."""
     if resource.plural == "pods":
         return {"phase": "Pending", "qosClass": quality_of_service(document["spec"])}
     return dict(FIRST_STATUS[resource.plural]) if resource.plural in FIRST_STATUS else None

@@ -1,4 +1,4 @@
-"""What a cluster has before anybody creates anything: namespaces, priorities, roles."""
+"""Objects of a new cluster: namespaces, priority classes, roles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 
 
 
 def first_objects() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(plural, group, object) in the order in which they are created."""
+    """(plural, group, object) in the order of creation."""
     for name in NAMESPACES:
         yield "namespaces", "", {"metadata": {"name": name}}
     for name, value in PRIORITIES.items():

@@ -1,8 +1,6 @@
-"""Objects from YAML files, created when the cluster starts: definitions first, then what they
-define.
+"""Creates objects from YAML files when the cluster starts: definitions first, then their custom resources.
 
-A file that is not YAML, or an object of an unknown kind, stops the start with a message that names
-the file.
+An invalid YAML file or an object of an unknown kind stops the start with a message that names the file.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 CRDS, ACCOUNTS = "CRD_DIRECTORY", "ACCOUNTS_DIRECTORY"
-"""The settings that name folders."""
+"""The settings that name the folders."""
 ACCOUNT_KINDS = frozenset(
     {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 )
-"""What is created of ACCOUNTS_DIRECTORY: the workloads in it run as processes beside the cluster."""
+"""The kinds that are created from ACCOUNTS_DIRECTORY; the workloads in it run as processes beside the cluster."""
 Manifest = tuple[Path, dict[str, Any]]
 FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Ten times as fast as the other, where PyYAML was built with libyaml."""
+"""libyaml's loader, ten times as fast as the Python one, when PyYAML has it."""
 
 
 def read_manifests(directory: Path, setting: str = CRDS) -> list[Manifest]:
@@ -49,13 +47,13 @@ def read_manifests(directory: Path, setting: str = CRDS) -> list[Manifest]:
 
 
 def create_manifests(store: Store, directory: Path) -> None:
-    """Create the folder's objects; those that exist stay. Raises ConfigurationError."""
+    """Create the folder's objects; existing objects are not changed. Raises ConfigurationError."""
     for path, document in read_manifests(directory):
         _create(store, path, document, CRDS)
 
 
 def create_accounts(store: Store, directory: Path) -> list[dict[str, Any]]:
-    """Create what the folder says about users and rights. Returns its ServiceAccounts.
+    """Create the folder's users and rights and return its ServiceAccounts.
 
     Raises ConfigurationError.
     """

@@ -1,9 +1,7 @@
-"""Which kinds the API server knows without a CustomResourceDefinition, and how they are addressed.
+"""The kinds that the API server serves without a CustomResourceDefinition, and their addresses.
 
-A ``Resource`` is one row of the discovery document. Custom resources get theirs from
-``custom_resources.py``.
-What may go wrong: a kind that a manifest needs is missing here; kubectl then says "no matches for
-kind".
+A ``Resource`` is one row of the discovery document. Those of custom resources come from ``custom_resources.py``. For a
+kind that is missing here kubectl reports "no matches for kind".
 """
 
 from __future__ import annotations
@@ -40,12 +38,12 @@ class Resource:
 
     @property
     def qualified(self) -> str:
-        """``plural.group``, or the bare plural in the core group: how messages name it."""
+        """``plural.group``, or the bare plural in the core group, as messages write it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def singular_name(self) -> str:
-        """What ``kubectl get <singular>`` accepts."""
+        """The singular name that ``kubectl get`` accepts."""
         return self.singular or self.kind.lower()
 
     @property
@@ -182,9 +180,9 @@ REVIEWS = (
     _review(ACCESS_GROUP, "SelfSubjectRulesReview"),
     _review(ACCESS_GROUP, "SubjectAccessReview"),
 )
-"""Questions that are answered at once and stored nowhere."""
+"""Reviews, which are answered at once and not stored."""
 TOKEN_REQUEST = _review(IDENTITY_GROUP, "TokenRequest", namespaced=True)
-"""The body of ``serviceaccounts/token``; not served by itself."""
+"""The body of ``serviceaccounts/token``; not a resource of its own."""
 
 BUILT_IN: tuple[Resource, ...] = (
     CORE + APPS + BATCH + RBAC + STORAGE + NETWORKING + ADMISSION + OTHERS

@@ -1,16 +1,14 @@
-"""What a built-in object must satisfy: the checks of ``pkg/apis/*/validation`` that manifests
-really trip over.
+"""Validation of built-in objects: the checks of Kubernetes' ``pkg/apis/*/validation`` that manifests most often fail.
 
-Plain functions from an object to the list of its errors. What may go wrong: an object that a real
-server refuses
-is accepted here, because only the rules that matter to scheduling and to workloads are written
-down.
+Plain functions from an object to the list of its errors. Only the rules that matter to scheduling and to workloads are
+here, so this server may accept an object that a real API server refuses.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from local.cluster.api.authorization import role_checks
@@ -25,13 +23,14 @@ from local.cluster.api.errors import (
 from local.cluster.builtin.resources import Resource
 from local.cluster.storage.selectors import selector_matches
 from local.cluster.storage.watches import Document
+from shared.domain.resources import parse_quantity
+from shared.errors import InvalidObject
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _LABEL_NAME = re.compile(
     r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 )
 _LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
-_QUANTITY = re.compile(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?$")
 
 SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
@@ -56,30 +55,24 @@ FREE_NAMES = frozenset({"clusterroles", "clusterrolebindings", "roles", "rolebin
 WORKLOADS = frozenset({"daemonsets", "deployments", "replicasets", "statefulsets"})
 SPREAD_ACTIONS = ["DoNotSchedule", "ScheduleAnyway"]
 OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"]
-SUFFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}
-SUFFIXES |= {letter: 1000.0 ** (i + 1) for i, letter in enumerate("kMGTPE")}
 CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 HUGE_PAGES = "hugepages-"
-SUFFIXES |= {f"{letter}i": 1024.0 ** (i + 1) for i, letter in enumerate("KMGTPE")}
 
 
 class MalformedQuantity(ValueError):
-    """Found while the object is decoded: the real server answers 400 and names no field."""
+    """The API server finds the error while it decodes the object, so it answers 400 and names no field."""
 
 
-def quantity(text: Any) -> float | None:
-    """A quantity as a number good enough to compare; None when it is malformed."""
-    match = _QUANTITY.match(str(text))
-    if match is None:
+def quantity(text: Any) -> Decimal | None:
+    """The exact value of a quantity; None when it is malformed."""
+    try:
+        return parse_quantity(text, field="quantity")
+    except InvalidObject:
         return None
-    suffix = match[2] or ""
-    if suffix and suffix[0] in "eE" and suffix[1:].lstrip("+-").isdigit():
-        return float(str(text))
-    return float(str(text)[: len(str(text)) - len(suffix)]) * SUFFIXES[suffix]
 
 
 def metadata_errors(resource: Resource, metadata: Document) -> Iterator[FieldError]:
-    """Name and labels."""
+    """The errors in an object's name and labels."""
     name = metadata["name"]
     if resource.plural not in FREE_NAMES and not _SUBDOMAIN.match(name):
         yield invalid_value("metadata.name", name, SUBDOMAIN_RULE)
@@ -87,7 +80,7 @@ def metadata_errors(resource: Resource, metadata: Document) -> Iterator[FieldErr
 
 
 def label_errors(path: str, labels: Document) -> Iterator[FieldError]:
-    """Label names and values."""
+    """The errors in label names and values."""
     for name, value in labels.items():
         if not _LABEL_NAME.match(name):
             yield invalid_value(path, name, LABEL_NAME_RULE)
@@ -96,7 +89,7 @@ def label_errors(path: str, labels: Document) -> Iterator[FieldError]:
 
 
 def pod_spec_errors(spec: Document, path: str) -> Iterator[FieldError]:
-    """Containers and topology spread constraints."""
+    """The errors in containers and topology spread constraints."""
     containers = spec.get("containers")
     if not isinstance(containers, list) or not containers:
         yield required(f"{path}.containers")
@@ -140,15 +133,15 @@ def _amount_errors(name: str, amount: Any, path: str) -> Iterator[FieldError]:
 
 
 def _over_limit(name: str, amount: Any, limits: Document, path: str) -> Iterator[FieldError]:
-    """Of what no node may promise twice, the request is the limit."""
+    """Errors of a request above its limit; what cannot be overcommitted needs a request equal to its limit."""
     divisible = not name.startswith(HUGE_PAGES) and ("/" not in name or "kubernetes.io/" in name)
     if name not in limits:
         if not divisible:
             text = "Limit must be set for non overcommitable resources"
             yield required(f"{path}.limits", text)
         return
-    asked, limit = quantity(amount), quantity(limits[name])
-    if asked is None or limit is None or asked == limit or (divisible and asked < limit):
+    request, limit = quantity(amount), quantity(limits[name])
+    if request is None or limit is None or request == limit or (divisible and request < limit):
         return
     relation = "less than or equal to" if divisible else "equal to"
     text = f"must be {relation} {name} limit of {limits[name]}"
@@ -209,7 +202,7 @@ def _budget_errors(spec: Document) -> Iterator[FieldError]:
 
 
 def object_errors(resource: Resource, document: Document) -> list[FieldError]:
-    """Everything that is wrong with a built-in object."""
+    """All errors of a built-in object."""
     errors = list(metadata_errors(resource, document["metadata"]))
     spec = document.get("spec") or {}
     if resource.plural == "pods":
@@ -244,7 +237,7 @@ POD_RULE = (
 
 
 def change_errors(resource: Resource, old: Document, new: Document) -> list[FieldError]:
-    """What an update changes although it may not."""
+    """Errors of an update that changes immutable fields."""
     before, after = old.get("spec") or {}, new.get("spec") or {}
     if resource.plural == "pods" and _fixed_part(before) != _fixed_part(after):
         return [_pod_change(before, after)]
@@ -261,7 +254,7 @@ def change_errors(resource: Resource, old: Document, new: Document) -> list[Fiel
 
 
 def status_errors(resource: Resource, old: Document, new: Document) -> list[FieldError]:
-    """What an update of the status changes although it may not."""
+    """Errors of a status update that changes fields which are fixed."""
     if resource.plural != "pods" or not (old.get("spec") or {}).get("nodeName"):
         return []
     nominated = (new.get("status") or {}).get("nominatedNodeName")

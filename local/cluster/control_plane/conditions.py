@@ -1,6 +1,4 @@
-"""Status conditions: lists of ``{type, status, reason, message, lastTransitionTime}`` keyed by
-type.
-"""
+"""Status conditions: lists of ``{type, status, reason, message, lastTransitionTime}`` keyed by type."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def is_true(obj: Mapping[str, Any], condition_type: str) -> bool:
 def with_conditions(
     conditions: Iterable[Mapping[str, Any]] | None, new: Iterable[Condition], now: str
 ) -> list[Condition]:
-    """``conditions`` with ``new`` put in; lastTransitionTime moves only when the status changes."""
+    """``conditions`` with ``new`` inserted or replaced; lastTransitionTime changes only with the status."""
     merged = {condition["type"]: dict(condition) for condition in conditions or ()}
     for condition in new:
         before = merged.get(condition["type"])

@@ -1,14 +1,12 @@
-"""One subscription per resource, shared by all controllers, and indexes that are right at the
-moment of use.
+"""One subscription per resource, shared by all controllers, and indexes that are current when they are read.
 
-Handlers run synchronously in the order they were registered, so an index that is registered before
-a controller is up to date when the controller hears of the change. Events may lag behind the store
-(they queue); therefore an index keeps names only and ``KeyIndex.members`` reads the objects from
-the store. An object missing from the store is dropped from the index; an object that a controller
-just created is added by that controller. That replaces client-go's expectations.
+Handlers run synchronously in the order of their registration, so an index that is registered before a controller is up
+to date when the controller is called. Events may lag behind the store (they queue); therefore an index keeps only
+names, and ``KeyIndex.members`` reads the objects from the store. An object missing from the store is dropped from the
+index; an object that a controller just created is added by that controller. This replaces client-go's expectations.
 
-A reader that falls behind the store's log gets 410; it lists again, and what vanished meanwhile is
-reported DELETED.
+A reader that falls behind the store's log gets 410. It lists again, and objects deleted in between are reported
+DELETED.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ def key_of(obj: Obj) -> Key:
 
 
 def controllers_of(obj: Obj, kind: str) -> list[Key]:
-    """Keys of the objects of one kind that control this one: one at most, in the same namespace."""
+    """The key of the object of one kind that controls this one; empty when there is none."""
     metadata = obj["metadata"]
     owners = metadata.get("ownerReferences") or ()
     return [
@@ -59,7 +57,7 @@ def controllers_of(obj: Obj, kind: str) -> list[Key]:
 
 
 class Informers:
-    """Fans the store's events out to handlers."""
+    """Distributes the store's events to handlers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -71,11 +69,11 @@ class Informers:
         self._handlers[plural, group].append(handler)
 
     def on_all(self, handler: AnyHandler) -> None:
-        """Call ``handler(resource, type, object)`` for every kind but events, custom ones included."""
+        """Call ``handler(resource, type, object)`` for every kind except Events, custom kinds included."""
         self._any_handlers.append(handler)
 
     async def run(self) -> None:
-        """Deliver events until cancelled; kinds that appear or vanish are followed."""
+        """Deliver events until cancelled. Kinds that are added or removed later are followed too."""
         tasks: dict[ResourceKey, tuple[Collection, asyncio.Task[None]]] = {}
         async with asyncio.TaskGroup() as group:
             definitions = self._store.subscribe(CRD_PLURAL, group=CRD_GROUP)
@@ -88,11 +86,11 @@ class Informers:
         group: asyncio.TaskGroup,
         tasks: dict[ResourceKey, tuple[Collection, asyncio.Task[None]]],
     ) -> None:
-        wanted = set(self._handlers)
+        followed = set(self._handlers)
         if self._any_handlers:
             kinds = {(resource.plural, resource.group) for resource in self._store.served()}
-            wanted |= kinds - {("events", "")}
-        served = {key: self._store.collection(*key) for key in wanted}
+            followed |= kinds - {("events", "")}
+        served = {key: self._store.collection(*key) for key in followed}
         for key, (collection, task) in list(tasks.items()):
             if served.get(key) is not collection:
                 task.cancel()
@@ -150,7 +148,7 @@ class Informers:
 class KeyIndex:
     """Finds objects of one resource by values derived from them (owner uid, node name).
 
-    ``derive(object)`` gives the values; it is asked again when members are read, so a stale entry is never returned.
+    ``derive(object)`` gives the values. It is called again when members are read, so a stale entry is never returned.
     """
 
     def __init__(
@@ -167,18 +165,18 @@ class KeyIndex:
         informers.on(plural, self._on_event, group=group)
 
     def add(self, obj: Obj) -> None:
-        """Make an object findable at once, without waiting for its event."""
+        """Add an object at once, without waiting for its event."""
         for value in self._derive(obj):
             self._keys[value][key_of(obj)] = None
 
     def members(self, value: str) -> list[Obj]:
-        """The objects with this value, as the store has them now, oldest entry first."""
+        """The objects with this value in their current state, oldest entry first."""
         return [obj for obj in self._read(value) if obj is not None]
 
-    async def members_in_turns(self, value: str) -> list[Obj]:
-        """Like ``members`` for thousands of objects: lets others run in between.
+    async def members_with_pauses(self, value: str) -> list[Obj]:
+        """Like ``members`` for thousands of objects, with pauses for other tasks.
 
-        An object read early may have changed when the list is complete; its event tells.
+        An object read early may have changed when the list is complete; its event then reports the change.
         """
         turn, found = TimeSlice(), []
         for obj in self._read(value):
@@ -188,7 +186,7 @@ class KeyIndex:
         return found
 
     def _read(self, value: str) -> Iterator[Obj | None]:
-        """Each entry's object; None for one that is no member any more, which is forgotten."""
+        """Each entry's object; None for one that is no longer a member and is dropped from the index."""
         for key in list(self._keys.get(value, ())):
             obj = find(self._store, self._plural, key, group=self._group)
             if obj is not None and value in self._derive(obj):
@@ -213,7 +211,7 @@ class KeyIndex:
 
 
 def find(store: Store, plural: str, key: Key, *, group: str = "") -> Obj | None:
-    """The object as stored now, or None. Read only."""
+    """The object as currently stored, or None. Read only."""
     return store.find(plural, key.name, group=group, namespace=key.namespace or None)
 
 

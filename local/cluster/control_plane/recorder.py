@@ -1,9 +1,8 @@
-"""Writes Events: who did what to which object, repeated ones counted instead of stored again.
+"""Writes Events; a repeated event raises a count and is not stored again.
 
-Callers never wait: records queue up to ``QUEUE_LIMIT`` and are dropped beyond it (counted in the
-log), because an event is news, not state. A repetition (same object, reason and text) raises
-``count`` and ``lastTimestamp`` (client-go's EventCorrelator); a text that changes within ``reason``
-makes a new Event.
+Callers never wait: records queue up to ``QUEUE_LIMIT`` and are dropped beyond it (the log counts them), because no
+component depends on an Event. A repetition (same object, reason and text) raises ``count`` and ``lastTimestamp``
+(client-go's EventCorrelator); another text with the same ``reason`` creates a new Event.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class EventRecorder:
     def record(
         self, obj: Obj, reason: str, message: str, *, component: str, event_type: str = "Normal"
     ) -> None:
-        """Note an event about ``obj``."""
+        """Queue an event about ``obj``."""
         if len(self._pending) >= QUEUE_LIMIT:
             self._dropped += 1
             return

@@ -1,9 +1,7 @@
-"""What runs beside the API server: informers, controllers, scheduler, kubelets, each supervised on
-its own.
+"""The control plane beside the API server: informers, controllers, scheduler and kubelets, each supervised separately.
 
-Indexes are registered with the informers before the controllers that read them, which is what keeps
-them current
-when a controller is called.
+Indexes are registered with the informers before the controllers that read them, so they are up to date when a
+controller is called.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from shared.concurrency.clock import Clock, rfc3339
 
 
 def node_of(pod: Obj) -> list[str]:
-    """The name of the node that a pod is bound to, for an index; none while it waits."""
+    """The name of the pod's node, for an index; none while the pod waits."""
     node = pod["spec"].get("nodeName")
     return [node] if node else []
 
@@ -100,7 +98,7 @@ class ControlPlane:
         ]
 
     def create_first_objects(self) -> None:
-        """Files of CRD_DIRECTORY, fixed nodes, add-ons. Raises ConfigurationError."""
+        """Create the objects of CRD_DIRECTORY, the fixed nodes and the add-ons. Raises ConfigurationError."""
         settings = self._settings
         if settings.crd_directory is not None:
             create_manifests(self._store, settings.crd_directory)

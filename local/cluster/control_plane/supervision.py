@@ -1,9 +1,7 @@
-"""Loops that outlive their errors: an exception is logged with its loop's name and the loop starts
-again.
+"""Supervised loops: an exception is logged with its loop's name and the loop is restarted.
 
-The pause doubles from ``FIRST_PAUSE_SECONDS`` to ``LONGEST_PAUSE_SECONDS`` and starts over once a loop ran longer
-than the longest pause. Cancellation passes through. One broken controller therefore never stops
-another.
+The pause doubles from ``FIRST_PAUSE_SECONDS`` to ``LONGEST_PAUSE_SECONDS`` and is reset after a loop ran for more than
+twice the longest pause. Cancellation is passed on. One failing controller therefore never stops another.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ log = get_logger(__name__)
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 5.0
 SLICE_SECONDS = 0.008
-"""How long one loop may hold the event loop before it lets others run."""
+"""Time that one loop may hold the event loop before it yields."""
 
 
 async def supervise(name: str, run: Callable[[], Awaitable[None]]) -> None:
@@ -38,7 +36,7 @@ async def supervise(name: str, run: Callable[[], Awaitable[None]]) -> None:
 
 
 class TimeSlice:
-    """Lets others run when this loop has worked for a while: ``await turn.share()`` in every long loop."""
+    """Limits how long a loop runs without yielding: call ``await turn.share()`` in every long loop."""
 
     def __init__(self, seconds: float = SLICE_SECONDS) -> None:
         self._seconds = seconds

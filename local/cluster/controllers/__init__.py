@@ -1,1 +1,1 @@
-"""The controllers of kube-controller-manager that node scaling can observe, small and in-process."""
+"""The controllers of kube-controller-manager whose effects node scaling observes, in small in-process versions."""

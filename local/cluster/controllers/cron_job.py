@@ -1,4 +1,4 @@
-"""CronJobs create Jobs when their schedule says so, and keep a few that have ended.
+"""CronJobs create Jobs by their schedule and keep a few finished ones.
 
 schedule, timeZone, suspend, startingDeadlineSeconds, concurrencyPolicy and both history limits work as in batch/v1.
 """
@@ -30,7 +30,7 @@ from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 
 GROUP, COMPONENT = "batch", "cronjob-controller"
 MISSED_LIMIT = 1_000
-"""Missed times that are walked through; of more, the first so many count."""
+"""Most missed times that are examined; if more were missed, the first ones count."""
 MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -43,9 +43,9 @@ MACROS = {
 
 
 def schedule_times(spec: Obj, since: float, now: float) -> tuple[float | None, float | None]:
-    """(newest time that came after ``since``, next time), in seconds since the epoch; None: there is none.
+    """(newest scheduled time after ``since`` and until ``now``, next time) in epoch seconds; None: there is none.
 
-    Raises ValueError for a schedule or a time zone that cannot be read.
+    Raises ValueError for an invalid schedule or time zone.
     """
     text = str(spec.get("schedule") or "")
     try:
@@ -68,12 +68,12 @@ def _zone(spec: Obj) -> tzinfo:
 
 
 def is_finished(job: Obj) -> bool:
-    """Whether a Job has come to an end, good or bad."""
+    """Whether a Job is finished, successfully or not."""
     return is_true(job, "Complete") or is_true(job, "Failed")
 
 
 class CronJobController:
-    """CronJob -> Jobs."""
+    """Creates Jobs for CronJobs."""
 
     name = "cronjob"
 
@@ -82,7 +82,7 @@ class CronJobController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """CronJobs and the Jobs they own."""
+        """Watch CronJobs and the Jobs they own."""
         informers.on("cronjobs", self._on_cron_job, group=GROUP)
         informers.on("jobs", self._on_job, group=GROUP)
 
@@ -95,18 +95,18 @@ class CronJobController:
             self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Start what is due, write the status, let old Jobs go. The seconds until the next time."""
+        """Start due Jobs, write the status, delete old Jobs. Returns the seconds until the next scheduled time."""
         cron_job = find(self._store, "cronjobs", key, group=GROUP)
         if cron_job is None or cron_job["metadata"].get("deletionTimestamp"):
             return None
         now, spec = self._clock.now(), cron_job["spec"]
-        self._let_old_go(cron_job)
+        self._delete_old(cron_job)
         last = (cron_job.get("status") or {}).get("lastScheduleTime")
         since = parse_rfc3339(last or cron_job["metadata"]["creationTimestamp"])
         try:
             due, upcoming = schedule_times(spec, since, now)
         except ValueError as error:
-            self._tell(cron_job, "UnparseableSchedule", str(error), "Warning")
+            self._record(cron_job, "UnparseableSchedule", str(error), "Warning")
             return None
         if due is not None and not spec.get("suspend") and not _too_late(spec, due, now):
             due = due if self._start(cron_job, due) else None
@@ -119,12 +119,12 @@ class CronJobController:
         return list(self._jobs.members(cron_job["metadata"]["uid"]))
 
     def _start(self, cron_job: Obj, due: float) -> bool:
-        """Create the Job for ``due``; False when another one must end first."""
+        """Create the Job for ``due``; False when another one must finish first."""
         policy = cron_job["spec"].get("concurrencyPolicy", "Allow")
         active = [job for job in self._owned(cron_job) if not is_finished(job)]
         if active and policy == "Forbid":
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._tell(cron_job, "JobAlreadyActive", text)
+            self._record(cron_job, "JobAlreadyActive", text)
             return False
         for job in active if policy == "Replace" else ():
             self._delete(cron_job, job)
@@ -133,15 +133,15 @@ class CronJobController:
 
     def _create(self, cron_job: Obj, due: float) -> None:
         metadata, template = cron_job["metadata"], cron_job["spec"]["jobTemplate"]
-        told = template.get("metadata") or {}
+        template_metadata = template.get("metadata") or {}
         name = f"{metadata['name'][:52]}-{int(due // 60)}"
         owner = owner_reference(cron_job, kind="CronJob", api_version="batch/v1")
         job = {
             "metadata": {
                 "name": name,
-                "labels": told.get("labels") or {},
+                "labels": template_metadata.get("labels") or {},
                 "annotations": {
-                    **(told.get("annotations") or {}),
+                    **(template_metadata.get("annotations") or {}),
                     "batch.kubernetes.io/cronjob-scheduled-timestamp": rfc3339(due),
                 },
                 "ownerReferences": [owner],
@@ -153,9 +153,9 @@ class CronJobController:
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            return  # made before a crash that lost the status
+            return  # created before a crash, after which the status was not written
         self._jobs.add(created)
-        self._tell(cron_job, "SuccessfulCreate", f"Created job {name}")
+        self._record(cron_job, "SuccessfulCreate", f"Created job {name}")
 
     def _write_status(self, key: Key, started: float | None) -> None:
         cron_job = find(self._store, "cronjobs", key, group=GROUP)
@@ -172,7 +172,7 @@ class CronJobController:
             changed = {**cron_job, "status": status}
             self._store.update("cronjobs", changed, group=GROUP, subresource="status")
 
-    def _let_old_go(self, cron_job: Obj) -> None:
+    def _delete_old(self, cron_job: Obj) -> None:
         spec, owned = cron_job["spec"], self._owned(cron_job)
         for condition, limit in (
             ("Complete", spec.get("successfulJobsHistoryLimit", 3)),
@@ -194,9 +194,9 @@ class CronJobController:
             namespace=metadata["namespace"],
             propagation="Background",
         )
-        self._tell(cron_job, "SuccessfulDelete", f"Deleted job {metadata['name']}")
+        self._record(cron_job, "SuccessfulDelete", f"Deleted job {metadata['name']}")
 
-    def _tell(self, cron_job: Obj, reason: str, text: str, event_type: str = "Normal") -> None:
+    def _record(self, cron_job: Obj, reason: str, text: str, event_type: str = "Normal") -> None:
         self._recorder.record(cron_job, reason, text, component=COMPONENT, event_type=event_type)
 
 
@@ -207,5 +207,5 @@ def _too_late(spec: Obj, due: float, now: float) -> bool:
 
 def _reference(job: Obj) -> dict[str, str]:
     metadata = job["metadata"]
-    told = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
-    return {"apiVersion": "batch/v1", "kind": "Job", **told}
+    reference = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
+    return {"apiVersion": "batch/v1", "kind": "Job", **reference}

@@ -1,9 +1,8 @@
-"""DaemonSets keep one pod on every node that the pod could run on. The scheduler binds it.
+"""DaemonSets keep one pod on every eligible node. The scheduler binds it.
 
-Each pod is pinned by required node affinity on ``metadata.name`` and gets the tolerations that
-Kubernetes 1.32's daemon controller adds, so it starts on nodes that are cordoned or under pressure.
-An outdated pod is deleted when fewer than ``maxUnavailable`` are unavailable (RollingUpdate). Surge
-is not modelled.
+Each pod names its node by required node affinity on ``metadata.name`` and has the tolerations of Kubernetes 1.32's
+daemon controller, so it starts on nodes that are cordoned or under pressure. An outdated pod is deleted when fewer than
+``maxUnavailable`` are unavailable (RollingUpdate). Surge is not modelled.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ DAEMON_TOLERATIONS = (
 
 
 def daemon_spec(template_spec: dict[str, Any]) -> dict[str, Any]:
-    """The pod spec of every node, without the node's name."""
+    """The pod spec for every node, without the node's name."""
     tolerations = [*(template_spec.get("tolerations") or ())]
     tolerations += [t for t in DAEMON_TOLERATIONS if t not in tolerations]
     if template_spec.get("hostNetwork"):
@@ -76,7 +75,7 @@ def pinned(spec: dict[str, Any], node: str) -> dict[str, Any]:
 
 
 def pinned_node(pod: Obj) -> str:
-    """The node a daemon pod is for."""
+    """The node that a daemon pod is created for."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
@@ -87,7 +86,7 @@ def pinned_node(pod: Obj) -> str:
 
 
 def wants_node(spec: dict[str, Any], matches: NodePredicate, node: Obj) -> tuple[bool, bool]:
-    """(may start there, may stay there): NoSchedule taints keep pods out, only NoExecute ones drive them off."""
+    """(may start there, may stay there): NoSchedule taints prevent a start, only NoExecute taints evict."""
     labels = node["metadata"].get("labels") or {}
     if not matches(labels, node["metadata"]["name"]):
         return False, False
@@ -97,7 +96,7 @@ def wants_node(spec: dict[str, Any], matches: NodePredicate, node: Obj) -> tuple
 
 
 class DaemonSetController:
-    """DaemonSet -> one pod per node."""
+    """Keeps one pod per node for each DaemonSet."""
 
     name = "daemonset"
 
@@ -106,7 +105,7 @@ class DaemonSetController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """DaemonSets, nodes, and the pods they own."""
+        """Watch DaemonSets, nodes, and the pods they own."""
         informers.on("daemonsets", self._on_daemon_set, group=GROUP)
         informers.on("nodes", self._on_node)
         informers.on("pods", self._on_pod)
@@ -128,7 +127,7 @@ class DaemonSetController:
             self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Create what is missing, delete what is misplaced, finished or outdated."""
+        """Create missing pods; delete misplaced, finished or outdated ones."""
         daemon_set = find(self._store, "daemonsets", key, group=GROUP)
         if daemon_set is None or daemon_set["metadata"].get("deletionTimestamp"):
             return None

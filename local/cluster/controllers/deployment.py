@@ -1,9 +1,8 @@
 """Deployments keep one ReplicaSet per pod template and move replicas from old ones to the new one.
 
-Arithmetic of maxSurge and maxUnavailable: kube-controller-manager's ``rolling.go`` (percentages:
-surge rounds up, unavailable rounds down, and both zero means one unavailable). The status lets
-``kubectl rollout status`` end. A paused Deployment is only scaled. Rollback is kubectl's work: it
-patches the template back.
+maxSurge and maxUnavailable are computed as in kube-controller-manager's ``rolling.go`` (percentages: surge rounds up,
+unavailable rounds down, and both zero means one unavailable). The status allows ``kubectl rollout status`` to end. A
+paused Deployment is only scaled. kubectl implements rollback: it restores the old template.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def share_of(value: int | str | None, total: int, *, default: str, round_up: boo
 
 @dataclass(frozen=True)
 class Limits:
-    """How far a rollout may stray from ``replicas``, in pods."""
+    """Bounds of the number of pods during a rollout."""
 
     replicas: int
     surge: int
@@ -57,10 +56,10 @@ def limits_of(deployment: Obj) -> Limits:
     replicas = spec.get("replicas", 1)
     rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
     surge = share_of(rolling.get("maxSurge"), replicas, default="25%", round_up=True)
-    gone = share_of(rolling.get("maxUnavailable"), replicas, default="25%", round_up=False)
-    if surge == 0 and gone == 0:
-        gone = 1
-    return Limits(replicas, surge, min(gone, replicas))
+    unavailable = share_of(rolling.get("maxUnavailable"), replicas, default="25%", round_up=False)
+    if surge == 0 and unavailable == 0:
+        unavailable = 1
+    return Limits(replicas, surge, min(unavailable, replicas))
 
 
 def _replicas(replica_set: Obj) -> int:
@@ -72,14 +71,14 @@ def _available(replica_set: Obj) -> int:
 
 
 def rolling_sizes(new: Obj, old: list[Obj], limits: Limits) -> dict[str, int]:
-    """The next size of each ReplicaSet, by name; only those that change."""
+    """The next size of each ReplicaSet that changes, by name."""
     total = _replicas(new) + sum(_replicas(rs) for rs in old)
-    wanted = _replicas(new)
-    if wanted > limits.replicas:
-        wanted = limits.replicas
-    elif wanted < limits.replicas:
-        wanted += max(min(limits.replicas + limits.surge - total, limits.replicas - wanted), 0)
-    sizes = {new["metadata"]["name"]: wanted} if wanted != _replicas(new) else {}
+    desired = _replicas(new)
+    if desired > limits.replicas:
+        desired = limits.replicas
+    elif desired < limits.replicas:
+        desired += max(min(limits.replicas + limits.surge - total, limits.replicas - desired), 0)
+    sizes = {new["metadata"]["name"]: desired} if desired != _replicas(new) else {}
     if not sizes:
         sizes = _shrunk_old(new, old, limits)
     return sizes
@@ -92,7 +91,7 @@ def _shrunk_old(new: Obj, old: list[Obj], limits: Limits) -> dict[str, int]:
     if spare <= 0:
         return {}
     sizes = {rs["metadata"]["name"]: _replicas(rs) for rs in old}
-    for rs in old:  # unhealthy replicas cost no availability
+    for rs in old:  # removing unhealthy replicas does not reduce availability
         name, unhealthy = rs["metadata"]["name"], _replicas(rs) - _available(rs)
         step = min(spare, max(unhealthy, 0))
         sizes[name] -= step
@@ -111,7 +110,7 @@ def _shrunk_old(new: Obj, old: list[Obj], limits: Limits) -> dict[str, int]:
 
 
 class DeploymentController:
-    """Deployment -> ReplicaSets."""
+    """Scales the ReplicaSets of Deployments."""
 
     name = "deployment"
 
@@ -128,7 +127,7 @@ class DeploymentController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Deployments and the ReplicaSets they own."""
+        """Watch Deployments and the ReplicaSets they own."""
         informers.on("deployments", self._on_deployment, group=GROUP)
         informers.on("replicasets", self._on_replica_set, group=GROUP)
 
@@ -141,7 +140,7 @@ class DeploymentController:
             self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
-        """One step of the rollout; ReplicaSet events bring the next one."""
+        """One step of the rollout; the events of ReplicaSets cause the next one."""
         deployment = find(self._store, "deployments", key, group=GROUP)
         if deployment is None or deployment["metadata"].get("deletionTimestamp"):
             return None
@@ -156,7 +155,7 @@ class DeploymentController:
             self._note_revision(deployment, new, old)
             for name, size in self._sizes(deployment, new, old).items():
                 self._resize(deployment, Key(key.namespace, name), size)
-            self._drop_history(deployment, old)
+            self._delete_history(deployment, old)
         self._write_status(key, digest)
         return None
 
@@ -164,8 +163,8 @@ class DeploymentController:
         limits = limits_of(deployment)
         active = [rs for rs in old if _replicas(rs) > 0]
         if not active:
-            wanted = limits.replicas
-            return {new["metadata"]["name"]: wanted} if _replicas(new) != wanted else {}
+            desired = limits.replicas
+            return {new["metadata"]["name"]: desired} if _replicas(new) != desired else {}
         if deployment["spec"].get("paused"):
             return {}
         if (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
@@ -191,7 +190,7 @@ class DeploymentController:
         )
         self._replica_sets.add(created)
         text = f"Scaled up replica set {created['metadata']['name']} from 0 to {_replicas(created)}"
-        self._tell(deployment, text)
+        self._record(deployment, text)
         return created
 
     def _note_revision(self, deployment: Obj, new: Obj, old: list[Obj]) -> None:
@@ -216,14 +215,14 @@ class DeploymentController:
         self._store.patch("replicasets", key.name, body, group=GROUP, namespace=key.namespace)
         direction = "up" if size > _replicas(before) else "down"
         text = f"Scaled {direction} replica set {key.name} from {_replicas(before)} to {size}"
-        self._tell(deployment, text)
+        self._record(deployment, text)
 
-    def _tell(self, deployment: Obj, message: str) -> None:
+    def _record(self, deployment: Obj, message: str) -> None:
         self._recorder.record(
             deployment, "ScalingReplicaSet", message, component="deployment-controller"
         )
 
-    def _drop_history(self, deployment: Obj, old: list[Obj]) -> None:
+    def _delete_history(self, deployment: Obj, old: list[Obj]) -> None:
         limit = deployment["spec"].get("revisionHistoryLimit", 10)
         idle = [rs for rs in old if _replicas(rs) == 0 and not _status(rs).get("replicas")]
         surplus = len(idle) - limit

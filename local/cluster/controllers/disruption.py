@@ -1,10 +1,9 @@
-"""The disruption controller keeps the numbers of PodDisruptionBudgets that evictions are checked
-against.
+"""The disruption controller keeps the status of PodDisruptionBudgets, which evictions are checked against.
 
-Arithmetic: kube-controller-manager's ``disruption.go``. ``minAvailable`` as a number counts the
-pods there are; a percentage, and ``maxUnavailable``, count what the pods' controllers want, so they
-fail for pods without one. An eviction notes its pod in ``disruptedPods``; the entry ends when the
-pod is going, or after two minutes.
+Computed as in kube-controller-manager's ``disruption.go``. ``minAvailable`` as a number counts existing pods; a
+percentage, and ``maxUnavailable``, count the replicas of the pods' controllers, so they fail for pods without a
+controller. An eviction records its pod in ``disruptedPods``; the entry is removed when the pod is being deleted, or
+after two minutes.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ SCALABLE = {
 
 
 class NoScale(Exception):
-    """A pod's controller, and so the wanted number of pods, is unknown."""
+    """The controller of a pod, and so the expected number of pods, is unknown."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a budget wants of how many."""
+    """Expected and desired numbers of healthy pods."""
 
     expected: int
     desired: int
 
 
 class DisruptionController:
-    """PodDisruptionBudget status."""
+    """Writes the status of PodDisruptionBudgets."""
 
     name = "disruption"
 
@@ -54,7 +53,7 @@ class DisruptionController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Budgets, the pods of their namespace, and what scales those."""
+        """Watch budgets, the pods of their namespace, and the pods' controllers."""
         informers.on(PLURAL, self._on_budget, group=GROUP)
         informers.on("pods", self._on_pod)
         for plural, group in SCALABLE.values():
@@ -82,7 +81,7 @@ class DisruptionController:
             self.queue.add(key)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Count and write the status; look again when an entry of disruptedPods runs out."""
+        """Count and write the status. Runs again when an entry of disruptedPods expires."""
         budget = find(self._store, PLURAL, key, group=GROUP)
         if budget is None:
             return None
@@ -136,14 +135,14 @@ class DisruptionController:
         return Numbers(expected, share_of(least, expected, default="0", round_up=True))
 
     def _expected(self, pods: list[Obj]) -> int:
-        wanted: dict[str, int] = {}
+        replicas: dict[str, int] = {}
         for pod in pods:
             owner = self._scaled_owner(pod)
             if owner is None:
                 name = pod["metadata"]["name"]
                 raise NoScale(f'found no controller with a scale for pod "{name}"')
-            wanted[owner["metadata"]["uid"]] = int(owner["spec"].get("replicas", 1))
-        return sum(wanted.values())
+            replicas[owner["metadata"]["uid"]] = int(owner["spec"].get("replicas", 1))
+        return sum(replicas.values())
 
     def _scaled_owner(self, obj: Obj) -> Obj | None:
         """The topmost controller with replicas."""

@@ -1,11 +1,9 @@
-"""The garbage collector: an object whose owners are all gone is deleted; deletion policies of
-owners are carried out.
+"""The garbage collector deletes objects whose owners no longer exist, and applies the deletion policies of owners.
 
-It follows every kind, custom ones included. Work is keyed by the owner's uid. Background deletion
-needs nothing from the owner; ``orphanDependents`` and foreground deletion leave a finalizer on it
-(``orphan``, ``foregroundDeletion``) that is removed here when its dependents have been released or
-have gone. Whether an owner exists is decided by looking it up in the store, never by what events
-said, so the order of events does not matter.
+It follows every kind, custom ones included. Work is keyed by the owner's uid. Background deletion needs nothing from
+the owner; ``orphanDependents`` and foreground deletion set a finalizer on it (``orphan``, ``foregroundDeletion``) that
+is removed here when its dependents are released or deleted. Whether an owner exists is decided by a lookup in the store
+and never by events, so the order of events does not matter.
 """
 
 from __future__ import annotations
@@ -25,11 +23,11 @@ log = get_logger(__name__)
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 FOREGROUND_RECHECK = 0.1
-"""Seconds between two looks at the dependents of an owner that waits for them."""
+"""Seconds between two checks of the dependents of an owner that waits for them."""
 
 
 class Place(NamedTuple):
-    """Where an object is stored."""
+    """The address of a stored object."""
 
     plural: str
     group: str
@@ -37,7 +35,7 @@ class Place(NamedTuple):
 
 
 class GarbageCollector:
-    """Deletes dependents."""
+    """Deletes dependents of deleted owners."""
 
     name = "garbage"
 
@@ -48,7 +46,7 @@ class GarbageCollector:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Everything."""
+        """Watch every kind."""
         informers.on_all(self._on_event)
 
     def _on_event(self, resource: Resource, event_type: str, obj: Obj) -> None:
@@ -80,7 +78,7 @@ class GarbageCollector:
                 del self._dependents[uid]
 
     async def reconcile(self, key: Key) -> float | None:
-        """Carry out what one owner's end, or its beginning end, means for its dependents."""
+        """Process the dependents of one owner that is deleted or being deleted."""
         uid = key.name
         owner = self._dying.get(uid)
         if owner is not None:
@@ -129,7 +127,7 @@ class GarbageCollector:
         return None
 
     def _release_or_delete(self, uid: str, place: Place, obj: Obj, orphan: bool) -> bool:
-        """True when the owner has to wait for this dependent."""
+        """Whether the owner has to wait for this dependent."""
         owners = obj["metadata"].get("ownerReferences") or []
         if orphan:
             self._patch(place, {"ownerReferences": [o for o in owners if o["uid"] != uid]})
@@ -158,7 +156,7 @@ class GarbageCollector:
                 namespace=place.key.namespace or None,
             )
         except ApiError:
-            return None  # the kind itself is gone
+            return None  # the kind itself was deleted
 
     def _patch(self, place: Place, metadata: dict[str, Any]) -> None:
         self._store.patch(

@@ -1,8 +1,7 @@
-"""Jobs run pods until enough of them succeeded.
+"""Jobs run pods until enough of them have succeeded.
 
-When their pods end says ``kubelet/run_times.py``. Parallelism, completions, backoffLimit and
-ttlSecondsAfterFinished work as in batch/v1; indexed completion, suspension and failure policies are
-not modelled.
+``kubelet/run_times.py`` determines when their pods end. Parallelism, completions, backoffLimit and
+ttlSecondsAfterFinished work as in batch/v1; indexed completion, suspension and failure policies are not modelled.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ GROUP = "batch"
 
 
 class JobController:
-    """Job -> Pods."""
+    """Creates pods for Jobs."""
 
     name = "job"
 
@@ -55,7 +54,7 @@ class JobController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Jobs and the pods they own."""
+        """Watch Jobs and the pods they own."""
         informers.on("jobs", self._on_job, group=GROUP)
         informers.on("pods", self._on_pod)
 
@@ -68,7 +67,7 @@ class JobController:
             self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Start missing pods, write the status, delete the job when its time to live is over."""
+        """Start missing pods, write the status, and delete the job when its TTL expires."""
         job = find(self._store, "jobs", key, group=GROUP)
         if job is None or job["metadata"].get("deletionTimestamp"):
             return None
@@ -81,18 +80,18 @@ class JobController:
         parallelism = job["spec"].get("parallelism", 1)
         completions = job["spec"].get("completions") or parallelism
         gave_up = failed > job["spec"].get("backoffLimit", 6)
-        wanted = 0 if gave_up else min(parallelism, completions - succeeded)
-        await self._resize(job, active, wanted)
+        desired = 0 if gave_up else min(parallelism, completions - succeeded)
+        await self._resize(job, active, desired)
         self._write_status(key, succeeded, failed, completions, gave_up)
         return None
 
-    async def _resize(self, job: Obj, active: list[Obj], wanted: int) -> None:
+    async def _resize(self, job: Obj, active: list[Obj], desired: int) -> None:
         turn, namespace = TimeSlice(), job["metadata"]["namespace"]
-        for pod in active[max(wanted, 0) :]:
+        for pod in active[max(desired, 0) :]:
             self._store.delete("pods", pod["metadata"]["name"], namespace=namespace)
             await turn.share()
         owner = owner_reference(job, kind="Job", api_version="batch/v1")
-        for _ in range(wanted - len(active)):
+        for _ in range(desired - len(active)):
             name = f"{job['metadata']['name']}-{suffix(self._rng)}"
             template = job["spec"]["template"]
             pod = pod_from_template(template, name=name, namespace=namespace, owner=owner)
@@ -101,7 +100,7 @@ class JobController:
                 "job-name": job["metadata"]["name"],
             }
             self._pods.add(self._store.create("pods", pod, namespace=namespace))
-            self._tell(job, "SuccessfulCreate", f"Created pod: {name}")
+            self._record(job, "SuccessfulCreate", f"Created pod: {name}")
             await turn.share()
 
     def _write_status(
@@ -127,14 +126,14 @@ class JobController:
             else:
                 status["completionTime"] = now
             if gave_up:
-                self._tell(job, condition["reason"], condition["message"], "Warning")
+                self._record(job, condition["reason"], condition["message"], "Warning")
             else:
-                self._tell(job, "Completed", "Job completed")
+                self._record(job, "Completed", "Job completed")
             status["conditions"] = with_conditions(before.get("conditions"), [condition], now)
         if status != before:
             self._store.update("jobs", {**job, "status": status}, group=GROUP, subresource="status")
 
-    def _tell(self, job: Obj, reason: str, text: str, event_type: str = "Normal") -> None:
+    def _record(self, job: Obj, reason: str, text: str, event_type: str = "Normal") -> None:
         self._recorder.record(job, reason, text, component="job-controller", event_type=event_type)
 
     def _expire(self, job: Obj) -> float | None:

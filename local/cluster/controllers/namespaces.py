@@ -1,8 +1,8 @@
-"""The namespace controller gives each namespace its ServiceAccount ``default``, empties one that is being deleted, then
-lets it go.
+"""The namespace controller creates each namespace's ServiceAccount ``default`` and empties and finalizes deleted
+namespaces.
 
-Pods on nodes end through their kubelets, so a namespace may need several looks. Objects held by
-finalizers keep it in phase Terminating, as in a real cluster.
+Pods on nodes end through their kubelets, so a namespace may need several passes. Objects with finalizers keep it in
+phase Terminating, as in a real cluster.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from local.cluster.storage.store import Store
 
 RECHECK_SECONDS = 0.1
 ACCOUNT = "default"
-"""Pods that name no ServiceAccount run as this one."""
+"""The ServiceAccount of pods that name none."""
 
 
 class NamespaceController:
-    """Namespace deletion."""
+    """Creates default accounts and completes namespace deletion."""
 
     name = "namespace"
 
@@ -28,7 +28,7 @@ class NamespaceController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Namespaces, and ServiceAccounts because one of them comes back."""
+        """Watch namespaces, and ServiceAccounts because a deleted default account is created again."""
         informers.on("namespaces", self._on_namespace)
         informers.on("serviceaccounts", self._on_account)
 
@@ -41,7 +41,7 @@ class NamespaceController:
             self.queue.add(Key("", obj["metadata"]["namespace"]))
 
     async def reconcile(self, key: Key) -> float | None:
-        """Make the account of a namespace that stays; empty one that goes, and finalize it when nothing is left."""
+        """Create the account of an active namespace. Empty a deleted one, and finalize it when it is empty."""
         namespace = find(self._store, "namespaces", key)
         if namespace is None:
             return None
@@ -61,7 +61,7 @@ class NamespaceController:
             self._store.create("serviceaccounts", account, namespace=namespace)
 
     async def _empty(self, namespace: str) -> int:
-        """Delete everything in it; how many objects remain."""
+        """Delete all objects of the namespace. Returns the number of objects that remain."""
         turn, left = TimeSlice(), 0
         kinds = {(r.plural, r.group) for r in self._store.served() if r.namespaced}
         for plural, group in sorted(kinds):

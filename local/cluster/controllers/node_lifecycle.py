@@ -1,10 +1,8 @@
-"""Taints that follow a node's state, eviction by NoExecute taints, and the end of pods whose node
-is gone.
+"""Taints that follow a node's state, eviction by NoExecute taints, and deletion of pods whose node no longer exists.
 
-Parts of kube-controller-manager: node lifecycle (a cordon becomes the taint
-``node.kubernetes.io/unschedulable``; a node that is not Ready gets ``not-ready`` or
-``unreachable``), taint eviction (tolerationSeconds count from ``timeAdded``), and pod garbage
-collection. Pods tolerate not-ready and unreachable for 300 s by admission, where that is in force.
+Parts of kube-controller-manager: node lifecycle (a cordon becomes the taint ``node.kubernetes.io/unschedulable``; a
+node that is not Ready gets ``not-ready`` or ``unreachable``), taint eviction (tolerationSeconds count from
+``timeAdded``), and pod garbage collection. Admission lets pods tolerate not-ready and unreachable for 300 s.
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 OWN_TAINTS = (CORDON, NOT_READY, UNREACHABLE)
 DEFAULT_TOLERATION_SECONDS = 300.0
-"""What admission (DefaultTolerationSeconds) gives every pod for not-ready and unreachable."""
+"""The tolerationSeconds that admission (DefaultTolerationSeconds) gives every pod for not-ready and unreachable."""
 
 Taint = dict[str, Any]
 
 
-def wanted_taints(node: Obj) -> list[tuple[str, str]]:
-    """(key, effect) of the taints that the node's state calls for."""
+def required_taints(node: Obj) -> list[tuple[str, str]]:
+    """(key, effect) of the taints that the node's state requires."""
     taints = [(CORDON, "NoSchedule")] if (node.get("spec") or {}).get("unschedulable") else []
     ready = find_condition(node, "Ready")
     status = ready.get("status") if ready else "False"
@@ -44,23 +42,25 @@ def wanted_taints(node: Obj) -> list[tuple[str, str]]:
 
 
 def _was_ready(node: Obj) -> bool:
-    """A booting node is not ready either, but nothing has to leave it."""
+    """Whether the node has been Ready. A booting node is not ready either, but no pod has to leave it."""
     ready = find_condition(node, "Ready") or {}
     return ready.get("reason") != "KubeletNotReady"
 
 
 def adjusted_taints(node: Obj, now: str) -> list[Taint]:
-    """The node's taints with ours brought up to date; others stay as they are."""
+    """The node's taints with this controller's taints updated; others are not changed."""
     taints: list[Taint] = list((node.get("spec") or {}).get("taints") or ())
-    wanted = wanted_taints(node)
-    kept = [t for t in taints if t["key"] not in OWN_TAINTS or (t["key"], t["effect"]) in wanted]
+    required = required_taints(node)
+    kept = [t for t in taints if t["key"] not in OWN_TAINTS or (t["key"], t["effect"]) in required]
     present = {(t["key"], t["effect"]) for t in kept}
-    added = [{"key": k, "effect": e, "timeAdded": now} for k, e in wanted if (k, e) not in present]
+    added = [
+        {"key": k, "effect": e, "timeAdded": now} for k, e in required if (k, e) not in present
+    ]
     return kept + added
 
 
 def eviction_delay(pod: Obj, taints: list[Taint], now: float) -> float | None:
-    """Seconds until NoExecute taints drive the pod off; None when they never do."""
+    """Seconds until NoExecute taints evict the pod; None when they never do."""
     tolerations = pod["spec"].get("tolerations") or ()
     delays: list[float] = []
     for taint in taints:
@@ -78,7 +78,7 @@ def eviction_delay(pod: Obj, taints: list[Taint], now: float) -> float | None:
 
 
 class NodeLifecycleController:
-    """Node state -> taints -> evictions; node gone -> pods gone."""
+    """Updates taints, evicts pods, and deletes the pods of deleted nodes."""
 
     name = "node-lifecycle"
 
@@ -87,7 +87,7 @@ class NodeLifecycleController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Nodes, and pods as they are bound."""
+        """Watch nodes, and pods when they are bound."""
         informers.on("nodes", self._on_node)
         informers.on("pods", self._on_pod)
 
@@ -104,7 +104,7 @@ class NodeLifecycleController:
             self.queue.add(Key("", node_name))
 
     async def reconcile(self, key: Key) -> float | None:
-        """Bring one node's taints and pods in line with its state."""
+        """Update one node's taints and pods to match its state."""
         node = find(self._store, "nodes", key)
         if node is None:
             await self._collect_orphans(key.name)

@@ -1,4 +1,4 @@
-"""Making pods from templates, and reading what became of them."""
+"""Creation of pods from templates, and the state of pods."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from local.cluster.control_plane.conditions import find_condition, is_true
 from local.cluster.control_plane.informers import Obj
 from shared.concurrency.clock import parse_rfc3339
 
-LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of generated names (apimachinery's SafeEncodeString: no vowels, no bad words)."""
 HASH_LABEL = "pod-template-hash"
 
 
 def suffix(rng: random.Random, length: int = 5) -> str:
     """A random name suffix."""
-    return "".join(rng.choices(LETTERS, k=length))
+    return "".join(rng.choices(SAFE_ALPHABET, k=length))
 
 
 def template_hash(template: Mapping[str, Any]) -> str:
-    """Ten letters that change with the template; what a rollback brings back hashes as before."""
+    """Ten letters that change with the template; a template restored by a rollback has its earlier hash again."""
     content = orjson.dumps(_significant(template), option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(content).digest()
-    return "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:10])
+    return "".join(SAFE_ALPHABET[byte % len(SAFE_ALPHABET)] for byte in digest[:10])
 
 
 def _significant(value: Any) -> Any:
-    """``value`` without nulls and empty parts, which clients add and drop at will."""
+    """``value`` without nulls and empty parts, which clients may add or drop."""
     if isinstance(value, Mapping):
         parts = {key: _significant(part) for key, part in value.items() if key != HASH_LABEL}
         return {key: part for key, part in parts.items() if part not in (None, {}, [])}
@@ -78,14 +78,14 @@ def phase(pod: Obj) -> str:
 
 
 def is_active(pod: Obj) -> bool:
-    """Neither finished nor being deleted."""
+    """Whether the pod is neither finished nor being deleted."""
     return phase(pod) not in ("Succeeded", "Failed") and not pod["metadata"].get(
         "deletionTimestamp"
     )
 
 
 def is_ready(pod: Obj) -> bool:
-    """Condition Ready is True."""
+    """Whether the condition Ready is True."""
     return is_true(pod, "Ready")
 
 

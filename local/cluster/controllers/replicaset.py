@@ -1,9 +1,8 @@
 """ReplicaSets keep a number of pods alive.
 
-Surplus pods go in the order of kube-controller-manager's ActivePodsWithRanks: not placed before
-placed, Pending before Running, not ready before ready, lower
-``controller.kubernetes.io/pod-deletion-cost`` first, more replicas on the same node first, younger
-first. Adoption of orphaned pods is not modelled.
+Surplus pods go in the order of kube-controller-manager's ActivePodsWithRanks: not placed before placed, Pending before
+Running, not ready before ready, lower ``controller.kubernetes.io/pod-deletion-cost`` first, more replicas on the same
+node first, younger first. Adoption of orphaned pods is not modelled.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def _deletion_cost(pod: Obj) -> int:
 
 
 class ReplicaSetController:
-    """ReplicaSet -> Pods."""
+    """Creates and deletes pods for ReplicaSets."""
 
     name = "replicaset"
 
@@ -88,7 +87,7 @@ class ReplicaSetController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """ReplicaSets and the pods they own."""
+        """Watch ReplicaSets and the pods they own."""
         informers.on("replicasets", self._on_replica_set, group=GROUP)
         informers.on("pods", self._on_pod)
 
@@ -117,7 +116,7 @@ class ReplicaSetController:
         return self._write_status(key, active)
 
     async def _active(self, uid: str) -> list[Obj]:
-        return [pod for pod in await self._pods.members_in_turns(uid) if is_active(pod)]
+        return [pod for pod in await self._pods.members_with_pauses(uid) if is_active(pod)]
 
     async def _create(self, replica_set: Obj, count: int) -> None:
         turn = TimeSlice()
@@ -130,10 +129,10 @@ class ReplicaSetController:
             try:
                 created = self._store.create("pods", pod, namespace=namespace)
             except ApiError as error:
-                self._tell(replica_set, "FailedCreate", f"Error creating: {error.message}")
+                self._record(replica_set, "FailedCreate", f"Error creating: {error.message}")
                 raise
             self._pods.add(created)
-            self._tell(replica_set, "SuccessfulCreate", f"Created pod: {name}")
+            self._record(replica_set, "SuccessfulCreate", f"Created pod: {name}")
             await turn.share()
 
     async def _delete(self, replica_set: Obj, pods: list[Obj]) -> None:
@@ -143,10 +142,10 @@ class ReplicaSetController:
             self._store.delete(
                 "pods", metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
             )
-            self._tell(replica_set, "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
+            self._record(replica_set, "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
             await turn.share()
 
-    def _tell(self, replica_set: Obj, reason: str, message: str) -> None:
+    def _record(self, replica_set: Obj, reason: str, message: str) -> None:
         event_type = "Warning" if reason.startswith("Failed") else "Normal"
         self._recorder.record(
             replica_set,

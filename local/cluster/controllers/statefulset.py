@@ -1,9 +1,9 @@
-"""StatefulSets keep pods with names and claims of their own: ``web-0``, ``web-1`` and so on.
+"""StatefulSets keep pods with stable names and claims: ``web-0``, ``web-1`` and so on.
 
 Pods start in order, each when the one before is ready, and stop in the opposite order (``OrderedReady``), or all at
-once (``Parallel``). An outdated pod is replaced from the last one on, one at a time, down to ``partition``. Claims
-stay when pods go, as they do by default; ``persistentVolumeClaimRetentionPolicy`` and ``maxUnavailable`` are not
-modelled.
+once (``Parallel``). Outdated pods are replaced one at a time, from the highest ordinal down to ``partition``. Claims
+remain when pods are deleted, which is the default; ``persistentVolumeClaimRetentionPolicy`` and ``maxUnavailable`` are
+not modelled.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ INDEX_LABEL = "apps.kubernetes.io/pod-index"
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a StatefulSet asks for."""
+class DesiredSet:
+    """A StatefulSet's spec with its defaults."""
 
     first: int
     replicas: int
@@ -54,11 +54,11 @@ class Wanted:
     revision: str
 
     @staticmethod
-    def of(stateful_set: Obj) -> Wanted:
-        """Its spec with the defaults filled in."""
+    def of(stateful_set: Obj) -> DesiredSet:
+        """The spec with the defaults filled in."""
         spec = stateful_set["spec"]
         strategy = spec.get("updateStrategy") or {}
-        return Wanted(
+        return DesiredSet(
             first=(spec.get("ordinals") or {}).get("start") or 0,
             replicas=spec.get("replicas", 1),
             parallel=spec.get("podManagementPolicy") == "Parallel",
@@ -70,23 +70,23 @@ class Wanted:
 
     @property
     def ordinals(self) -> range:
-        """Of the pods that there shall be."""
+        """The ordinals of the pods that must exist."""
         return range(self.first, self.first + self.replicas)
 
 
 def ordinal_of(pod: Obj) -> int:
-    """The number at the end of the pod's name; -1 for a name of somebody else's making."""
+    """The number at the end of the pod's name; -1 for a name that this controller did not make."""
     number = pod["metadata"]["name"].rpartition("-")[2]
     return int(number) if number.isdecimal() else -1
 
 
 def revision_of(pod: Obj) -> str:
-    """The template that the pod was made from."""
+    """The revision of the template that the pod was created from."""
     return str((pod["metadata"].get("labels") or {}).get(REVISION_LABEL, ""))
 
 
 class StatefulSetController:
-    """StatefulSet -> claims and pods."""
+    """Creates claims and pods for StatefulSets."""
 
     name = "statefulset"
 
@@ -95,7 +95,7 @@ class StatefulSetController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """StatefulSets and the pods they own."""
+        """Watch StatefulSets and the pods they own."""
         informers.on("statefulsets", self._on_stateful_set, group=GROUP)
         informers.on("pods", self._on_pod)
 
@@ -108,59 +108,59 @@ class StatefulSetController:
             self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
-        """One step: start what is missing, else stop what is too much, else replace what is outdated."""
+        """One step: start a missing pod, otherwise stop a surplus one, otherwise replace an outdated one."""
         stateful_set = find(self._store, "statefulsets", key, group=GROUP)
         if stateful_set is None or stateful_set["metadata"].get("deletionTimestamp"):
             return None
-        wanted, pods = Wanted.of(stateful_set), self._members(stateful_set)
+        desired, pods = DesiredSet.of(stateful_set), self._members(stateful_set)
         for pod in pods.values():
             if phase(pod) in ("Succeeded", "Failed"):
                 self._delete(stateful_set, pod)
-        if self._start(stateful_set, wanted, pods) and self._stop(stateful_set, wanted, pods):
-            self._replace(stateful_set, wanted, pods)
-        return self._write_status(key, wanted)
+        if self._start(stateful_set, desired, pods) and self._stop(stateful_set, desired, pods):
+            self._replace(stateful_set, desired, pods)
+        return self._write_status(key, desired)
 
     def _members(self, stateful_set: Obj) -> dict[int, Obj]:
         found = self._pods.members(stateful_set["metadata"]["uid"])
         return {ordinal_of(pod): pod for pod in sorted(found, key=ordinal_of)}
 
-    def _start(self, stateful_set: Obj, wanted: Wanted, pods: dict[int, Obj]) -> bool:
-        """False while a pod that others wait for is not ready."""
-        for ordinal in wanted.ordinals:
+    def _start(self, stateful_set: Obj, desired: DesiredSet, pods: dict[int, Obj]) -> bool:
+        """Returns False while a pod that others must wait for is not ready."""
+        for ordinal in desired.ordinals:
             pod = pods.get(ordinal)
             if pod is None:
-                self._create(stateful_set, wanted, ordinal)
-            if not wanted.parallel and not (pod and self._available(pod, wanted)):
+                self._create(stateful_set, desired, ordinal)
+            if not desired.parallel and not (pod and self._available(pod, desired)):
                 return False
         return True
 
-    def _stop(self, stateful_set: Obj, wanted: Wanted, pods: dict[int, Obj]) -> bool:
-        """False while a surplus pod is there."""
-        surplus = [ordinal for ordinal in reversed(pods) if ordinal not in wanted.ordinals]
+    def _stop(self, stateful_set: Obj, desired: DesiredSet, pods: dict[int, Obj]) -> bool:
+        """Returns False while a surplus pod exists."""
+        surplus = [ordinal for ordinal in reversed(pods) if ordinal not in desired.ordinals]
         for ordinal in surplus:
             self._delete(stateful_set, pods[ordinal])
-            if not wanted.parallel:
+            if not desired.parallel:
                 return False
         return not surplus
 
-    def _replace(self, stateful_set: Obj, wanted: Wanted, pods: dict[int, Obj]) -> None:
-        if wanted.on_delete:
+    def _replace(self, stateful_set: Obj, desired: DesiredSet, pods: dict[int, Obj]) -> None:
+        if desired.on_delete:
             return
-        for ordinal in reversed(wanted.ordinals):
+        for ordinal in reversed(desired.ordinals):
             pod = pods.get(ordinal)
-            if pod is None or ordinal < wanted.first + wanted.partition:
+            if pod is None or ordinal < desired.first + desired.partition:
                 return
-            if revision_of(pod) != wanted.revision:
+            if revision_of(pod) != desired.revision:
                 self._delete(stateful_set, pod)
                 return
-            if not self._available(pod, wanted):
+            if not self._available(pod, desired):
                 return
 
-    def _available(self, pod: Obj, wanted: Wanted) -> bool:
+    def _available(self, pod: Obj, desired: DesiredSet) -> bool:
         ready = is_active(pod) and is_ready(pod)
-        return ready and ready_for(pod, self._clock.now()) >= wanted.least_ready
+        return ready and ready_for(pod, self._clock.now()) >= desired.least_ready
 
-    def _create(self, stateful_set: Obj, wanted: Wanted, ordinal: int) -> None:
+    def _create(self, stateful_set: Obj, desired: DesiredSet, ordinal: int) -> None:
         metadata, spec = stateful_set["metadata"], stateful_set["spec"]
         name, claims = f"{metadata['name']}-{ordinal}", dict[str, str]()
         for template in spec.get("volumeClaimTemplates") or ():
@@ -168,11 +168,11 @@ class StatefulSetController:
             claims[volume] = f"{volume}-{name}"
             self._create_claim(stateful_set, template, claims[volume])
         pod = _pod(stateful_set, name, claims)
-        labels = {REVISION_LABEL: wanted.revision, NAME_LABEL: name, INDEX_LABEL: str(ordinal)}
+        labels = {REVISION_LABEL: desired.revision, NAME_LABEL: name, INDEX_LABEL: str(ordinal)}
         pod["metadata"]["labels"] |= labels
         self._pods.add(self._store.create("pods", pod, namespace=metadata["namespace"]))
         text = f"create Pod {name} in StatefulSet {metadata['name']} successful"
-        self._tell(stateful_set, "SuccessfulCreate", text)
+        self._record(stateful_set, "SuccessfulCreate", text)
 
     def _create_claim(self, stateful_set: Obj, template: Obj, name: str) -> None:
         namespace = stateful_set["metadata"]["namespace"]
@@ -194,21 +194,21 @@ class StatefulSetController:
         )
         name = stateful_set["metadata"]["name"]
         text = f"delete Pod {metadata['name']} in StatefulSet {name} successful"
-        self._tell(stateful_set, "SuccessfulDelete", text)
+        self._record(stateful_set, "SuccessfulDelete", text)
 
-    def _tell(self, stateful_set: Obj, reason: str, text: str) -> None:
+    def _record(self, stateful_set: Obj, reason: str, text: str) -> None:
         self._recorder.record(stateful_set, reason, text, component=COMPONENT)
 
-    def _write_status(self, key: Key, wanted: Wanted) -> float | None:
+    def _write_status(self, key: Key, desired: DesiredSet) -> float | None:
         stateful_set = find(self._store, "statefulsets", key, group=GROUP)
         if stateful_set is None:
             return None
         before = stateful_set.get("status") or {}
         pods = list(self._members(stateful_set).values())
         ready = [pod for pod in pods if is_active(pod) and is_ready(pod)]
-        available = sum(self._available(pod, wanted) for pod in ready)
-        updated = sum(revision_of(pod) == wanted.revision for pod in pods)
-        whole = updated == len(ready) == len(pods) == wanted.replicas
+        available = sum(self._available(pod, desired) for pod in ready)
+        updated = sum(revision_of(pod) == desired.revision for pod in pods)
+        whole = updated == len(ready) == len(pods) == desired.replicas
         status: dict[str, Any] = {
             **before,
             "replicas": len(pods),
@@ -216,16 +216,16 @@ class StatefulSetController:
             "availableReplicas": available,
             "updatedReplicas": updated,
             "currentReplicas": len(pods) if whole else len(pods) - updated,
-            "currentRevision": wanted.revision
+            "currentRevision": desired.revision
             if whole
-            else before.get("currentRevision", wanted.revision),
-            "updateRevision": wanted.revision,
+            else before.get("currentRevision", desired.revision),
+            "updateRevision": desired.revision,
             "observedGeneration": stateful_set["metadata"].get("generation", 1),
         }
         if status != before:
             changed = {**stateful_set, "status": status}
             self._store.update("statefulsets", changed, group=GROUP, subresource="status")
-        return 1.0 if wanted.least_ready and available < len(ready) else None
+        return 1.0 if desired.least_ready and available < len(ready) else None
 
 
 def _pod(stateful_set: Obj, name: str, claims: dict[str, str]) -> Obj:

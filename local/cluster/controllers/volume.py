@@ -1,4 +1,4 @@
-"""Binds claims that need not wait for a pod, and takes back the volumes of claims that are gone."""
+"""Binds claims that do not wait for a pod, and releases the volumes of deleted claims."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from local.cluster.volumes.places import ZONE, class_allows, is_free
 
 COMPONENT = "persistentvolume-controller"
 RECHECK_SECONDS = 1.0
-"""Between two looks at a claim for which there is no node, and so no zone, yet."""
+"""Time between two checks of a claim for which no node, and so no zone, exists yet."""
 
 
 class VolumeController:
-    """PersistentVolumeClaim -> PersistentVolume."""
+    """Binds PersistentVolumeClaims to PersistentVolumes."""
 
     name = "volume"
 
@@ -33,7 +33,7 @@ class VolumeController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Claims and volumes."""
+        """Watch claims and volumes."""
         informers.on("persistentvolumeclaims", self._on_claim)
         informers.on("persistentvolumes", self._on_volume)
 
@@ -51,7 +51,7 @@ class VolumeController:
                     self.queue.add(key_of(claim))
 
     async def reconcile(self, key: Key) -> float | None:
-        """Bind one claim, or let its volume go."""
+        """Bind one claim, or release the volume of a deleted one."""
         claim = find(self._store, "persistentvolumeclaims", key)
         if claim is None:
             self._release(key)
@@ -71,7 +71,7 @@ class VolumeController:
         return None
 
     def _provide(self, claim: Obj, storage_class: Obj) -> float | None:
-        """In the zone of some node, which the claim's uid draws."""
+        """The labels of a node selected by the claim's uid, whose zone the volume gets."""
         places = {
             labels[ZONE]: labels
             for node in self._store.list("nodes")

@@ -1,10 +1,8 @@
-"""The work queue of controllers: a key waits once, however often it is added, and comes again after
-a failure.
+"""The work queue of controllers: each waiting key is queued once, and is queued again after a failure.
 
-A key that was reconciled a moment ago waits a little, so that a burst of pod events costs one
-reconcile instead of hundreds. The wait grows with the time the reconcile took (a ReplicaSet of
-10,000 pods takes longer). Failures back off from 20 ms to 5 s per key; a lost compare-and-set is
-repeated without a log line because it is normal.
+A key that was just reconciled rests briefly, so a burst of pod events costs one reconcile instead of hundreds. The rest
+grows with the duration of the reconcile (a ReplicaSet of 10,000 pods takes longer). Failures back off from 20 ms to 5 s
+per key; a failed compare-and-set is repeated without a log line because it is normal.
 """
 
 from __future__ import annotations
@@ -24,11 +22,11 @@ FIRST_RETRY = 0.02
 LONGEST_RETRY = 5.0
 COALESCE_SECONDS = 0.01
 COALESCE_FACTOR = 4.0
-"""A key rests this many times as long as its last reconcile took."""
+"""Rest of a key after a reconcile, as a multiple of the reconcile's duration."""
 
 
 class WorkQueue:
-    """Keys that need work, each at most once, some of them only after a delay."""
+    """Keys that need a reconcile, each at most once, some of them after a delay."""
 
     def __init__(self) -> None:
         self._ready: dict[Key, None] = {}
@@ -37,7 +35,7 @@ class WorkQueue:
         self._wake = asyncio.Event()
 
     def add(self, key: Key) -> None:
-        """Ask for a reconcile of ``key`` as soon as it has rested."""
+        """Request a reconcile of ``key`` as soon as its rest is over."""
         rest = self._rest_until.get(key, 0.0) - time.monotonic()
         if rest > 0:
             self.add_after(key, rest)
@@ -45,7 +43,7 @@ class WorkQueue:
             self._make_ready(key)
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Ask for a reconcile in ``seconds``; an earlier request for the same key stands."""
+        """Request a reconcile in ``seconds``; an earlier request for the same key takes precedence."""
         loop = asyncio.get_running_loop()
         timer = self._due.get(key)
         if timer is not None and timer.when() <= loop.time() + seconds:
@@ -55,7 +53,7 @@ class WorkQueue:
         self._due[key] = loop.call_later(seconds, self._make_ready, key)
 
     async def get(self) -> Key:
-        """The next key."""
+        """Wait for the next key."""
         while not self._ready:
             self._wake.clear()
             await self._wake.wait()
@@ -64,7 +62,7 @@ class WorkQueue:
         return key
 
     def rest(self, key: Key, seconds: float) -> None:
-        """Delay later requests for ``key``; forget the rests that are over."""
+        """Start the rest of ``key``, and drop rests that are over."""
         now = time.monotonic()
         if len(self._rest_until) > 1000:
             self._rest_until = {k: t for k, t in self._rest_until.items() if t > now}
@@ -79,22 +77,22 @@ class WorkQueue:
 
 
 class Controller(Protocol):
-    """Brings the objects that one key stands for nearer to what is wanted."""
+    """Moves the objects of one key towards their desired state."""
 
     name: str
     queue: WorkQueue
 
     def register(self, informers: Informers) -> None:
-        """Subscribe to what may change the outcome."""
+        """Subscribe to the events that may change the outcome."""
         ...
 
     async def reconcile(self, key: Key) -> float | None:
-        """Do the work; the number of seconds after which to look again, if any."""
+        """Reconcile one key. Returns the seconds after which to reconcile again, if any."""
         ...
 
 
 class Worker:
-    """Feeds one controller from its queue."""
+    """Runs one controller from its queue."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller

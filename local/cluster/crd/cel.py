@@ -1,9 +1,10 @@
-"""The rules of custom resources: ``x-kubernetes-validations``, written in CEL, at any node of a structural schema.
+"""The rules of custom resources: ``x-kubernetes-validations`` in CEL, at any node of a structural schema.
 
-``cel_rules.compile_rules`` makes the tree of rules once, when the definition is stored; ``broken_rules`` evaluates it
-against an object. As on a real server an evaluation that fails breaks the rule, a value that an update leaves as it is
-is not judged again (ratcheting), and rules about ``oldSelf`` wait for an old value. What may go wrong: unlike there, an
-unchanged value does not even meet its transition rules, and ``==`` on set and map lists minds their order.
+``cel_rules.compile_rules`` builds the tree of rules once, when the definition is stored; ``broken_rules`` evaluates it
+against an object. As on a real server, an evaluation that fails breaks the rule, a value that an update does not change
+is not validated again (ratcheting), and rules with ``oldSelf`` need an old value. Differences from a real server: an
+unchanged value is not checked against its transition rules either, and ``==`` on set and map lists depends on their
+order.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from local.cluster.crd.cel_functions import Function
 from local.cluster.crd.cel_values import FAILURES, Schema, cel_value
 
 ABSENT: Any = object()
-"""There is no old value: the object is new, or its list does not tell which entry was which."""
+"""Marks a missing old value: the object is new, or its list does not identify the old entry."""
 ROOT = "<nil>"
-"""How Kubernetes writes the path of a fault of the whole object."""
+"""The path that Kubernetes shows for an error of the whole object."""
 REASONS = ("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate")
 LONGEST_MESSAGE = 5 * 1024
 
-# A function that fails is told in the refusal; the library would write it to the log as well.
+# The refusal reports functions that fail; the library would write them to the log as well.
 logging.getLogger("cel").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule, ready to run. ``message`` is what a broken rule says when ``explains`` says nothing."""
+    """One compiled rule. ``message`` describes a broken rule when ``messageExpression`` gives no text."""
 
     program: cel.Program
     functions: dict[str, Function]
-    """Those that the rule calls: binding all of them would take longer than most rules."""
+    """The functions that the rule calls: binding all functions would take longer than most rules."""
     text: str
     message: str
     explains: cel.Program | None
@@ -50,7 +51,7 @@ class Rule:
     reason: str
     optional_old: bool
     is_transition: bool
-    """The rule is about a change: it waits for an old value."""
+    """A transition rule, which needs an old value."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def broken_rules(
 
 
 def _counterpart(entry: Any, old: Any, schema: Schema) -> Any:
-    """The entry of the old list that ``entry`` replaces: known for lists with keys only."""
+    """The entry of the old list that ``entry`` replaces; known only for lists with keys."""
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return ABSENT
     keys = schema.get("x-kubernetes-list-map-keys") or []
@@ -121,7 +122,7 @@ def _seen(value: Any, node: RuleNode) -> Any:
 
 
 def _fault(rule: Rule, variables: dict[str, Any]) -> str | None:
-    """What is wrong; None: the rule holds."""
+    """The error text; None when the rule holds."""
     context = cel.Context(variables, rule.functions)
     try:
         holds = rule.program.execute(context)
@@ -146,7 +147,7 @@ def _explained(rule: Rule, context: cel.Context) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no such key: {error.args[0]}"
-    # The rest of the library's text is advice for whoever calls it.
+    # The rest of the library's text is advice for its callers.
     return str(error).partition(". Check function arguments")[0].partition(": the operation is")[0]
 
 

@@ -1,9 +1,9 @@
 """The functions that Kubernetes adds to CEL, for the rules of custom resources.
 
-Values of Kubernetes' own CEL types (quantity, URL, IP, CIDR) are carried as maps with one reserved key, because the
-library hands only JSON-like values to functions; quantities are stored in their shortest form, so ``==`` compares
-amounts. Only what a Kubernetes API server offers is here: a rule that needs more must fail here too. What may go
-wrong: ``find`` and ``findAll`` use Python's ``re``, which differs from RE2 in corners.
+Values of Kubernetes' own CEL types (quantity, URL, IP, CIDR) are represented as maps with one reserved key, because the
+library passes only JSON-like values to functions. Quantities are stored in their shortest form, so ``==`` compares
+amounts. Only the functions of a Kubernetes API server exist here, so that a rule which needs others fails here too.
+``find`` and ``findAll`` use Python's ``re``, which differs from RE2 in rare cases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _inside(value: Any, kind: str) -> str:
 
 
 def _can(read: Function) -> Function:
-    """Whether ``read`` takes its argument."""
+    """A function that reports whether ``read`` accepts its argument."""
 
     def test(value: Any) -> bool:
         try:
@@ -56,7 +56,7 @@ def _quantity(text: Any) -> Carrier:
 
 
 def _carried(amount: Decimal) -> Carrier:
-    # Adding zero takes the sign off -0.
+    # Adding zero removes the sign of -0.
     return {"@quantity": str((amount + 0).normalize())}
 
 
@@ -104,7 +104,7 @@ QUANTITIES: dict[str, Function] = {
 
 def _url(text: str) -> Carrier:
     parts = urlsplit(text)
-    # Reading the port checks it.
+    # Reading the port validates it.
     if not text or not (parts.scheme or text.startswith("/")) or (parts.port or 0) < 0:
         raise ValueError(f"{text[:80]!r} is not a URL")
     return {"@url": text}
@@ -224,10 +224,10 @@ FUNCTIONS: dict[str, Function] = {
     **ADDRESSES,
     **TEXTS_AND_LISTS,
 }
-"""What rules can call beside the functions of the language itself."""
+"""Functions that rules can call in addition to those of the language."""
 
 _NATIVE = """size contains startsWith endsWith matches string bytes double int uint bool duration timestamp dyn type
 getFullYear getMonth getDayOfMonth getDate getDayOfWeek getDayOfYear getHours getMinutes getSeconds getMilliseconds
 hasValue value orValue or none of ofNonZeroValue"""
 NAMES = frozenset(_NATIVE.split()) | {name.rpartition(".")[2] for name in FUNCTIONS}
-"""Every function a rule can call, without its namespace."""
+"""Every function that a rule can call, without its namespace."""

@@ -1,11 +1,10 @@
-"""Reads the rules of a schema and finds the mistakes in them, when a definition is stored.
+"""Compiles the rules of a schema and finds their errors when a definition is stored.
 
-The library parses without checking types. What a real server finds beyond syntax is looked for here as far as text
-allows: unknown functions and variables, fields selected from ``self`` that the schema does not have, ``oldSelf`` where
-no old value can be found. What may go wrong: a rule that compares a number with text is refused by a real server with
-the definition, and here when it runs. Refused because the library cannot run them: optional fields (``self.?a``,
-``[?0]``), comprehensions with two variables, ``cel.bind`` and ``optMap``. Kubernetes' limits on the cost of rules are
-not computed.
+The library parses without type checks. Other errors that a real server finds are searched in the text as far as
+possible: unknown functions and variables, fields of ``self`` that the schema does not have, ``oldSelf`` where no old
+value exists. A rule that compares a number with text is refused by a real server with the definition, and here only
+when it runs. Refused because the library cannot run them: optional fields (``self.?a``, ``[?0]``), comprehensions with
+two variables, ``cel.bind`` and ``optMap``. Kubernetes' limits on the cost of rules are not computed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _TEXTS = ("rule", "message", "messageExpression", "fieldPath", "reason")
 
 @dataclass(frozen=True)
 class _Place:
-    """Where in a definition the compiler is. ``correlated``: old and new values can be told apart here."""
+    """A position in a definition. ``correlated``: old and new values can be matched here."""
 
     path: str
     is_root: bool = False
@@ -40,7 +39,7 @@ class _Place:
 
 
 def compile_rules(schema: Schema, path: str) -> tuple[RuleNode | None, list[FieldError]]:
-    """The rules in ``schema`` (None: there are none) and what is wrong with them, with fields below ``path``."""
+    """The rules in ``schema`` (None: there are none) and their errors, with fields below ``path``."""
     errors: list[FieldError] = []
     return _node(schema, _Place(path, is_root=True), errors), errors
 
@@ -105,7 +104,7 @@ def _rule(entry: Mapping[str, Any]) -> Rule:
 def _rule_errors(
     entry: Mapping[str, Any], schema: Schema, at: str, place: _Place
 ) -> Iterator[FieldError]:
-    """What a real server would not accept about one rule."""
+    """The errors of one rule that a real server would report."""
     text, explains, path = (entry.get(n) or "" for n in ("rule", "messageExpression", "fieldPath"))
     if not text.strip():
         yield required(f"{at}.rule", "rule is not specified")
@@ -143,7 +142,9 @@ def _expression_errors(
 
 @lru_cache(maxsize=2048)
 def _program(text: str) -> cel.Program:
-    """A definition is read several times on its way into the store. Raises ValueError for a syntax error."""
+    """The compiled text, cached because a definition is compiled several times while it is stored. Raises ValueError
+    for a syntax error.
+    """
     return cel.compile(text)
 
 
@@ -166,7 +167,7 @@ def _without_literals(text: str) -> str:
 
 
 def _undeclared(text: str, program: cel.Program) -> list[str]:
-    """Names of variables and functions that do not exist: the library would notice only when the rule runs."""
+    """Names of unknown variables and functions, which the library would report only when the rule runs."""
     bound = set(_BOUND.findall(_without_literals(text)))
     variables = set(program.variables()) - bound - _KNOWN
     functions = {name for name in program.functions() if name[0].isalpha()} - NAMES
@@ -174,7 +175,7 @@ def _undeclared(text: str, program: cel.Program) -> list[str]:
 
 
 def _undefined(text: str, schema: Schema, *, is_root: bool) -> list[str]:
-    """Fields that rules select from ``self`` and the schema does not have."""
+    """Fields that rules select from ``self`` and that the schema does not have."""
     missing = []
     for chain in _SELECTED.findall(_without_literals(text)):
         node: Schema | None = _with_object_fields(schema) if is_root else schema
@@ -197,7 +198,7 @@ def _is_closed(schema: Schema) -> bool:
 
 
 def _with_object_fields(schema: Schema) -> Schema:
-    # Of metadata, rules see the name only.
+    # Rules can read only the name of the metadata.
     text: Schema = {"type": "string"}
     metadata = {"type": "object", "properties": {"name": text, "generateName": text}}
     outer = {"apiVersion": text, "kind": text, "metadata": metadata}

@@ -1,7 +1,7 @@
-"""JSON as the rules of custom resources see it: property names as CEL can write them, dates and numbers typed.
+"""JSON values in the form that rules of custom resources read: property names escaped for CEL, dates and numbers typed.
 
-The schema decides: map keys stay as they are, properties are escaped (``a-b`` is ``a__dash__b``). What may go wrong:
-text that does not have its format stays text; the format's own check is the schema's part.
+The schema decides: map keys are not changed, properties are escaped (``a-b`` is ``a__dash__b``). Text that does not
+have its format remains text; the schema's validation reports it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import cel
 
 Schema = dict[str, Any]
 FAILURES = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
-"""How the library says that an expression has no value."""
+"""Exceptions of the library for an expression without a value."""
 
 _STATEMENTS = {"break", "continue", "else", "for", "function", "if", "let", "loop", "return"}
 _KEYWORDS = {"true", "false", "null", "in", "as", "const", "import", "package", "namespace"}
@@ -22,7 +22,7 @@ _ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/"
 
 @lru_cache(maxsize=4096)
 def escaped(name: str) -> str:
-    """How rules write the property ``name``: ``a-b`` is ``a__dash__b``, ``namespace`` is ``__namespace__``."""
+    """The name of a property in rules: ``a-b`` is ``a__dash__b``, ``namespace`` is ``__namespace__``."""
     if name in _KEYWORDS | _STATEMENTS:
         return f"__{name}__"
     for special, word in _ESCAPES:
@@ -31,7 +31,7 @@ def escaped(name: str) -> str:
 
 
 def cel_value(value: Any, schema: Schema) -> Any:
-    """``value`` as rules see it: nulls are absent, property names escaped, numbers and dates in CEL's types."""
+    """``value`` for rules: nulls are absent, property names escaped, numbers and dates have CEL's types."""
     if isinstance(value, dict):
         properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
         below = additional if isinstance(additional, dict) else {}

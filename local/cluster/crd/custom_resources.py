@@ -1,10 +1,8 @@
-"""Kinds that arrive at run time: what a CustomResourceDefinition says, ready for use.
+"""Custom kinds: the content of a CustomResourceDefinition, prepared for use.
 
-A definition is read once, when it is stored; then the kind is served at once and the definition
-gets its
-conditions. All served versions share one stored form (conversion strategy None: only apiVersion
-differs). What may
-go wrong: a definition whose names are taken is kept with ``NamesAccepted=False`` and is not served.
+A definition is compiled once, when it is stored; then the kind is served at once and the definition gets its
+conditions. All served versions share one stored form (conversion strategy None: only apiVersion differs). A definition
+whose names are already used is stored with ``NamesAccepted=False`` and is not served.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ class CustomVersion:
 
 
 class CustomKind:
-    """Everything a definition says about its kind."""
+    """The compiled content of one definition."""
 
     def __init__(self, definition: Document) -> None:
         spec = definition["spec"]
@@ -61,7 +59,7 @@ class CustomKind:
         return [version.resource for version in self.versions.values() if version.served]
 
     def version_of(self, document: Document) -> CustomVersion:
-        """The version a document is written in; the stored one when that is unknown."""
+        """The version of a document; the stored version when that is unknown."""
         name = str(document.get("apiVersion", "")).rpartition("/")[2]
         return self.versions.get(name) or self.versions[self.storage.version]
 
@@ -92,9 +90,10 @@ def _version(spec: Document, version: Document, index: int) -> CustomVersion:
 
 
 def _validator(schema: Schema, path: str) -> Validator:
-    """Made once per content: a definition is read when it is stored, when it is served and at every new start.
+    """The validator, cached by content: a definition is compiled when it is stored, when it is served and at every
+    start.
 
-    Raises jsonschema.SchemaError, TypeError or AttributeError for what is no schema.
+    Raises jsonschema.SchemaError, TypeError or AttributeError for an invalid schema.
     """
     return _made_validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS), path)
 
@@ -111,14 +110,14 @@ def _schema_path(index: int) -> str:
 
 
 def _scale_paths(scale: Document) -> ScalePaths:
-    """JSON paths such as ``.status.nodes``; the API allows dots and names only."""
+    """JSON paths such as ``.status.nodes``; the API allows only dots and names."""
     texts = (scale.get("specReplicasPath"), scale.get("statusReplicasPath"))
-    wanted, present = (tuple(str(text or "").split("."))[1:] for text in texts)
-    return ScalePaths(wanted or REPLICAS.wanted, present or REPLICAS.present)
+    desired, present = (tuple(str(text or "").split("."))[1:] for text in texts)
+    return ScalePaths(desired or REPLICAS.desired, present or REPLICAS.present)
 
 
 def definition_errors(definition: Document) -> list[FieldError]:
-    """What makes a CustomResourceDefinition unusable."""
+    """The errors of a CustomResourceDefinition."""
     spec = definition.get("spec") or {}
     names = spec.get("names") or {}
     errors = [required(f"spec.{name}") for name in ("group", "scope") if not spec.get(name)]
@@ -157,7 +156,7 @@ def default_definition(definition: Document) -> None:
 
 
 def names_conflict(definition: Document, served: list[Resource]) -> str | None:
-    """Why the definition's names cannot be used, or None."""
+    """The reason why the definition's names cannot be used, or None."""
     spec = definition["spec"]
     names = spec["names"]
     others = [r for r in served if r.group == spec["group"] and r.plural != names["plural"]]

@@ -1,12 +1,11 @@
 """Structural schemas of custom resources: pruning, defaulting, validation.
 
-``openAPIV3Schema`` is translated once into JSON Schema (``nullable``,
-``x-kubernetes-int-or-string``, boolean exclusive bounds) and checked with jsonschema; pruning and
-defaulting walk the original, as in apiextensions' ``schema/pruning`` and ``schema/defaulting``. Rules
-(``x-kubernetes-validations``) are evaluated in ``cel.py`` once the object has its shape. An update is
-not refused for a value that it leaves as it is (ratcheting), so that an object older than its schema can
-still be labelled and deleted. What may go wrong: Go's RE2 and Python's ``re`` differ in corners of
-``pattern``; a pattern Python cannot compile is ignored.
+``openAPIV3Schema`` is translated once into JSON Schema (``nullable``, ``x-kubernetes-int-or-string``, boolean exclusive
+bounds) and checked with jsonschema; pruning and defaulting use the original, as in apiextensions' ``schema/pruning``
+and ``schema/defaulting``. Rules (``x-kubernetes-validations``) are evaluated in ``cel.py`` after the schema itself is
+satisfied. An update is not refused for a value that it does not change (ratcheting), so an object older than its schema
+can still be labelled and deleted. Go's RE2 and Python's ``re`` differ in rare cases of ``pattern``; a pattern that
+Python cannot compile is ignored.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def _pruned_list(values: list[Any], schema: Schema, path: str) -> tuple[list[Any
 
 
 def _are_scalars(values: list[Any]) -> bool:
-    """Nothing in them can be pruned or filled: a machine names 600 instance types."""
+    """Whether the values need no pruning or defaults; a machine names 600 instance types, so the check saves time."""
     return not any(isinstance(value, (dict, list)) for value in values)
 
 
@@ -104,7 +103,7 @@ def _field_schema(schema: Schema, name: str) -> Schema | None:
 def with_defaults(value: Any, schema: Schema) -> Any:
     """``value`` with every missing field that has a ``default``, at any depth.
 
-    A null that the schema does not allow counts as missing: a real server drops it before it looks at anything else.
+    A null that the schema does not allow counts as missing: a real server drops it before any other step.
     """
     if isinstance(value, list):
         if _are_scalars(value):
@@ -169,20 +168,24 @@ def _translate_parts(schema: Schema, result: Schema) -> None:
 
 
 def check_schema(schema: Schema) -> None:
-    """Raises jsonschema.SchemaError, TypeError or AttributeError for what is no schema. Slow: once a definition."""
+    """Raises jsonschema.SchemaError, TypeError or AttributeError for an invalid schema. Slow: call it once per
+    definition.
+    """
     jsonschema.Draft202012Validator.check_schema(translated(schema))
 
 
 def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    """The keyword ``items``. Texts that are right are seen to be right without a validator for each of them."""
+    """The keyword ``items``. Valid texts are recognized without one validator per entry."""
     if not (
-        isinstance(instance, list) and set(map(type, instance)) <= {str} and _suit(instance, items)
+        isinstance(instance, list)
+        and set(map(type, instance)) <= {str}
+        and _are_valid_texts(instance, items)
     ):
         yield from _GENERAL_ITEMS(validator, items, instance, schema)
 
 
-def _suit(texts: list[str], schema: Any) -> bool:
-    """Whether all of them are certainly valid; False for a schema that says more than texts' usual rules."""
+def _are_valid_texts(texts: list[str], schema: Any) -> bool:
+    """Whether all texts are certainly valid; False for a schema with more than the usual keywords of texts."""
     if not schema.keys() <= {"type", "maxLength", "minLength", "pattern"}:
         return False
     if "string" not in schema.get("type", ("string",)):
@@ -205,7 +208,7 @@ _Checker = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
 class Validator:
     """Checks objects against one structural schema.
 
-    Rules with mistakes are left out: whoever stores a definition looks at ``rule_errors``, whose fields begin at
+    Invalid rules are left out: the code that stores a definition reports ``rule_errors``, whose fields begin at
     ``path``, after ``check_schema``.
     """
 
@@ -218,7 +221,7 @@ class Validator:
         self._rules, self.rule_errors = compile_rules(schema, path)
 
     def errors(self, document: dict[str, Any], old: Any = ABSENT) -> list[FieldError]:
-        """Everything wrong with ``document``, which replaces ``old``, in order of the fields' paths."""
+        """All errors of ``document``, which replaces ``old``, in order of the fields' paths."""
         found = [
             error
             for problem in self._problems(document, old)
@@ -234,7 +237,7 @@ class Validator:
         return [*found, *broken_rules(self._rules, document, old)]
 
     def _problems(self, document: dict[str, Any], old: Any) -> Iterator[Any]:
-        """The object's own, then those of its parts; a part that an update leaves as it is is not looked at."""
+        """The object's own errors, then those of its parts; parts that an update does not change are skipped."""
         yield from self._checker.iter_errors(document)
         for name, checker in self._parts.items():
             if name not in document or _unchanged(document, old, [name]):
@@ -251,7 +254,7 @@ SHAPELESS = {
     "FieldValueTooMany",
     "FieldValueTypeInvalid",
 }
-"""Faults that keep rules from being evaluated: rules rely on types, and their cost on sizes."""
+"""Errors after which rules are not evaluated: rules rely on types, and their cost on sizes."""
 UNCHECKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -259,7 +262,7 @@ UNCHECKED = (
 
 
 def _unchanged(document: Any, old: Any, path: Any) -> bool:
-    """Whether the value at ``path``, or what it is part of, is the same in ``old``."""
+    """Whether the value at ``path``, or a value that contains it, is the same in ``old``."""
     for part in path:
         if not isinstance(document, dict) or not isinstance(old, dict):
             break

@@ -1,1 +1,1 @@
-"""Kubelets: instances of the AWS emulator join as Nodes, pods bound to them start and stop."""
+"""Kubelets: instances of the AWS emulator join as Nodes, and pods bound to them start and stop."""

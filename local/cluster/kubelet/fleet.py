@@ -1,13 +1,13 @@
-"""Instances become Nodes: registration, readiness, and the end.
+"""Instances become Nodes: registration, readiness, termination.
 
-Each look at the emulator moves every instance along: running and tagged for this cluster -> Node
-object after ``boot_seconds`` -> Ready after ``ready_seconds`` more. An instance that ends takes its
-kubelet with it at once (pods on it freeze); after ``grace_seconds`` its Node becomes Ready=Unknown,
-and the cloud's node lifecycle controller deletes the Node. A Node with a finalizer stays, marked
-for deletion, until its controller lets it go. A Node that somebody deleted while its instance runs
-is not registered again (a kubelet registers when it starts).
+Each poll of the emulator advances every instance: running and tagged for this cluster -> Node object after
+``boot_seconds`` -> Ready after ``ready_seconds`` more. When an instance terminates, its kubelet stops at once (pods on
+it do not change any more); after ``grace_seconds`` its Node becomes Ready=Unknown, and the cloud's node lifecycle
+controller deletes the Node. A Node with a finalizer remains, marked for deletion, until its controller removes the
+finalizer. A Node that was deleted while its instance runs is not registered again, because a kubelet registers only
+when it starts.
 
-While the emulator is down nothing is concluded about instances.
+While the emulator does not answer, instances are assumed unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 _DECIDED = (400, 409, 422)
-"""Codes that the same Node would get again."""
+"""Error codes that the same Node would get again."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class BootTimes:
 
 @dataclass
 class Machine:
-    """An instance whose kubelet registered a Node. Times are the clock's wall time."""
+    """An instance whose kubelet registered a Node. Times are wall time."""
 
     node_name: str
     provider_id: str
@@ -61,7 +61,7 @@ class Machine:
 
 
 class Fleet:
-    """All kubelets' view of their machines."""
+    """The kubelets of all machines."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Fleet:
         return simulated or node["metadata"]["name"] in self._alive
 
     async def run(self, client: InstanceClient, poll_seconds: float) -> None:
-        """Look at the instances again and again until cancelled."""
+        """Poll the instances until cancelled."""
         while True:
             try:
                 self.observe(await client.instances())
@@ -99,7 +99,7 @@ class Fleet:
             await asyncio.sleep(poll_seconds)
 
     def observe(self, instances: dict[str, Instance]) -> None:
-        """Move every machine along, given all instances that exist now."""
+        """Advance every machine, given all instances that exist now."""
         now = self._clock.now()
         for instance in instances.values():
             machine = self._machines.get(instance.instance_id)
@@ -123,7 +123,7 @@ class Fleet:
             if error.code in _DECIDED:
                 self._machines[instance.instance_id] = machine
                 self._take_over(machine, error)
-            return  # else it registers at the next poll, as a kubelet that does not reach the API server
+            return  # otherwise it registers at the next poll, like a kubelet that cannot reach the API server
         self._machines[instance.instance_id] = machine
         self._alive.add(machine.node_name)
         log.info("node registered", node=machine.node_name, instance=instance.instance_id)
@@ -135,13 +135,17 @@ class Fleet:
         name, group = node["metadata"]["name"], "storage.k8s.io"
         try:
             if self._store.find("csinodes", name, group=group) is not None:
-                self._store.delete("csinodes", name, group=group)  # of a node before with this name
+                self._store.delete(
+                    "csinodes", name, group=group
+                )  # of an earlier node with this name
             self._store.create("csinodes", csi_node(node, instance), group=group)
         except ApiError as error:
             log.warning("CSINode not written", node=name, error=error.message)
 
     def _take_over(self, machine: Machine, error: ApiError) -> None:
-        """A kubelet that was started again finds its Node; a namesake is somebody else's."""
+        """Whether an existing Node belongs to this machine, whose kubelet was restarted. A Node of the same name may
+        belong to another one.
+        """
         node = self._node(machine)
         if error.reason != "AlreadyExists" or node is None:
             return
@@ -182,7 +186,7 @@ class Fleet:
         return node if same else None
 
     def _make_ready(self, machine: Machine) -> bool:
-        """False: its node is gone, or was changed between two writes; to be tried again at the next poll."""
+        """Returns False when the node was deleted or changed between two writes; the next poll tries again."""
         node = self._node(machine)
         if node is None:
             return False
@@ -200,8 +204,9 @@ class Fleet:
         return True
 
     def _remove_not_ready_taint(self, stored: Obj) -> bool:
-        """Compared with the version that was answered: a list of taints from an older read brings back what others have
-        removed since, as the autoscaler removes its boot taint."""
+        """Conditional on the version that was read: an older list of taints would restore taints that others have
+        removed since, such as the autoscaler's boot taint.
+        """
         taints = [
             t for t in stored["spec"].get("taints") or () if t["key"] != NOT_READY_TAINT["key"]
         ]

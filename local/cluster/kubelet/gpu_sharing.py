@@ -1,6 +1,6 @@
-"""GPUs that a node reports: what is in the machine, multiplied when user data lets pods share each by time.
+"""GPUs that a node reports: the machine's devices, multiplied when user data enables time-slicing.
 
-Bottlerocket's settings for that are ``[settings.kubelet-device-plugins.nvidia]`` and its table ``time-slicing``.
+Bottlerocket's settings for it are ``[settings.kubelet-device-plugins.nvidia]`` and its table ``time-slicing``.
 Partitions of one GPU (MIG) are not modelled.
 """
 
@@ -20,7 +20,7 @@ DEFAULT_REPLICAS = 2
 
 @dataclass(frozen=True)
 class GpuSharing:
-    """How many pods share an NVIDIA GPU, and whether its resource is then named ``nvidia.com/gpu.shared``."""
+    """Number of pods that share an NVIDIA GPU, and whether the resource is then named ``nvidia.com/gpu.shared``."""
 
     replicas: int = 1
     renamed: bool = False
@@ -30,7 +30,7 @@ UNSHARED = GpuSharing()
 
 
 def read_sharing(settings: Mapping[str, Any]) -> GpuSharing:
-    """From Bottlerocket's ``settings``. Raises ValueError that names the setting."""
+    """Read Bottlerocket's ``settings``. Raises ValueError that names the setting."""
     nvidia = _table(_table(settings, "kubelet-device-plugins"), "nvidia")
     if nvidia.get("device-sharing-strategy") != TIME_SLICING:
         return UNSHARED

@@ -1,7 +1,7 @@
-"""What a node says of the image that it booted: system, kernel, runtime and kubelet, read off the name of the image.
+"""The node information of a booted image: system, kernel, runtime and kubelet, derived from the name of the image.
 
-Names are those under which EKS, Bottlerocket, Windows and Ubuntu images are published. An image with another name
-counts as Amazon Linux 2023, or Windows 2022, of the cluster's own version.
+Names are the published ones of EKS, Bottlerocket, Windows and Ubuntu images. An image with another name counts as
+Amazon Linux 2023, or Windows 2022, of the cluster's own version.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WINDOWS_BUILDS = {"2019": "10.0.17763.7314", "2022": "10.0.20348.2966", "2025":
 
 @dataclass(frozen=True)
 class NodeSystem:
-    """As in ``status.nodeInfo``."""
+    """The fields of ``status.nodeInfo``."""
 
     image: str
     kernel: str
@@ -35,7 +35,7 @@ class NodeSystem:
 
 
 def kubelet_version(version: str) -> str:
-    """Of an image for Kubernetes ``version``, such as 1.32."""
+    """The kubelet version of an image for Kubernetes ``version``, such as 1.32."""
     return f"v{version}.4-eks"
 
 

@@ -1,8 +1,7 @@
 """The instances of the AWS emulator, read from its control endpoint ``GET /_dovetail/instances``.
 
-The endpoint answers ``{"instances": [...]}``; units: seconds since the epoch, MiB. An emulator that
-is down or answers nonsense raises Unreachable or Unavailable; the kubelets then keep what they
-know.
+The endpoint answers ``{"instances": [...]}``; units: seconds since the epoch, MiB. An emulator that does not answer, or
+answers invalid data, raises Unreachable or Unavailable; the kubelets then keep their last state.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ INSTANCES = TypeAdapter(dict[str, list[Instance]])
 
 
 class InstanceClient:
-    """Asks the emulator. Close it when done."""
+    """Client of the emulator. Close it after use."""
 
     def __init__(self, endpoint: str) -> None:
         self._url = endpoint.rstrip("/") + PATH
@@ -65,7 +64,7 @@ class InstanceClient:
         self._session = aiohttp.ClientSession(timeout=timeout)
 
     async def instances(self) -> dict[str, Instance]:
-        """Every instance by id, ended ones included while the emulator remembers them."""
+        """Every instance by id, terminated ones included while the emulator still lists them."""
         body = await self._get()
         try:
             parsed = INSTANCES.validate_json(body)
@@ -84,7 +83,7 @@ class InstanceClient:
             raise Unreachable(f"no answer from the AWS emulator: {error}", url=self._url) from error
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._session.close()
 
     async def __aenter__(self) -> InstanceClient:

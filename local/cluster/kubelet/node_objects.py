@@ -1,9 +1,9 @@
-"""The Node object that a kubelet registers, and what is left for pods on it.
+"""The Node object that a kubelet registers, with its capacity and allocatable resources.
 
-Capacity: memory is what the type promises less 7.5 % that the hypervisor and the kernel keep
-(Karpenter's VM_MEMORY_OVERHEAD_PERCENT); arm64 machines lose 64 MiB first. Reservations: EKS'
-bootstrap (cpu 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest;
-memory 11 MiB per pod plus 255 MiB) and the kubelet's eviction threshold of 100 MiB.
+Capacity: memory is the type's nominal memory minus 7.5 % for the hypervisor and the kernel (Karpenter's
+VM_MEMORY_OVERHEAD_PERCENT); arm64 machines first lose 64 MiB. Reservations: EKS' bootstrap (cpu 6 % of the first core,
+1 % of the second, 0.5 % of the next two, 0.25 % of the rest; memory 11 MiB per pod plus 255 MiB) and the kubelet's
+eviction threshold of 100 MiB.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CPU_BANDS = ((1000, 0.06), (1000, 0.01), (2000, 0.005))
 LAST_BAND = 0.0025
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 SIMULATED = "local.dovetail.sh/kubelet"
-"""Annotation; with the value ``simulated`` a Node without an instance has a kubelet all the same."""
+"""Annotation; the value ``simulated`` gives a Node without an instance a kubelet."""
 LEGACY_LABELS = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/os": "kubernetes.io/os",
@@ -37,7 +37,7 @@ NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"
 
 
 def reserved_milli_cpu(vcpus: int) -> int:
-    """EKS' kube-reserved cpu in millicores; each band is cut to whole millicores."""
+    """EKS' kube-reserved CPU in millicores; each band is rounded down to whole millicores."""
     left, reserved = vcpus * 1000, 0
     for width, share in CPU_BANDS:
         reserved += int(min(left, width) * share)
@@ -85,7 +85,7 @@ def node_labels(instance: Instance, operating_system: str = "linux") -> dict[str
         "topology.kubernetes.io/zone": instance.zone,
         "topology.kubernetes.io/region": instance.region,
     }
-    # Deprecated, and still set by kubelets and cloud providers; manifests select by them.
+    # Deprecated labels, which kubelets and cloud providers still set and manifests still select.
     labels |= {old: labels[new] for old, new in LEGACY_LABELS.items()}
     if instance.zone_id:
         labels["topology.k8s.aws/zone-id"] = instance.zone_id
@@ -93,7 +93,7 @@ def node_labels(instance: Instance, operating_system: str = "linux") -> dict[str
 
 
 def node_object(instance: Instance, configuration: KubeletConfiguration, now: str) -> Obj:
-    """The Node at registration: not ready yet, tainted accordingly."""
+    """The Node at registration: not ready, with the corresponding taint."""
     capacity, allocatable = node_resources(
         instance, configuration.max_pods, configuration.gpu_sharing
     )
@@ -163,7 +163,7 @@ def conditions(*, ready: bool, now: str) -> list[dict[str, str]]:
 
 
 def unknown_conditions(now: str) -> list[dict[str, str]]:
-    """What the node lifecycle controller writes when a kubelet fell silent."""
+    """The conditions that the node lifecycle controller writes when a kubelet no longer reports."""
     silent = {
         "status": "Unknown",
         "reason": "NodeStatusUnknown",
@@ -176,8 +176,8 @@ def unknown_conditions(now: str) -> list[dict[str, str]]:
 
 
 def fixed_instance(number: int, region: str, now: float) -> Instance:
-    """The machine behind a fixed node: an m5.large that no instance list shows."""
-    # Beyond the subnets that instances get theirs from: a node is named after its address.
+    """The machine of a fixed node: an m5.large that is in no instance list."""
+    # Outside the subnets of instances, because a node is named after its address.
     address = f"192.168.{128 + number // 240}.{10 + number % 240}"
     return Instance(
         instance_id=f"i-{number:017x}",

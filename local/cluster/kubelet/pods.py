@@ -1,9 +1,8 @@
-"""Pods on ready nodes start, run, end by themselves if told so, and stop when deleted.
+"""Pods on ready nodes start, run, end by themselves when their manifest says so, and stop when deleted.
 
-Every step is a time at which something is due, kept in one heap; due steps are carried out in
-slices so that hundreds of pods that start together do not hold the event loop. A step looks at the
-pod and its node again when its time has come: a pod of a node without a living kubelet is left
-alone, exactly as it would be. A pod starts when its volumes are attached.
+Every step has a due time in one heap. Due steps run in slices, so hundreds of pods that start together do not block the
+event loop. A step reads the pod and its node again when it is due: pods of a node without a running kubelet do not
+change, as in a real cluster. A pod starts when its volumes are attached.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class PodTimes:
 
 
 class PodRunner:
-    """Plays all containers of the cluster."""
+    """Simulates all containers of the cluster."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class PodRunner:
         self._wake = asyncio.Event()
 
     def register(self, informers: Informers) -> None:
-        """Pods, and what they wait for: nodes that are ready, volumes that are attached."""
+        """Watch pods, and the objects that they wait for: ready nodes and attached volumes."""
         informers.on("pods", self._on_pod)
         informers.on("nodes", self._on_node)
         informers.on(ATTACHMENTS, self._on_attachment, group=STORAGE)
@@ -106,7 +105,7 @@ class PodRunner:
             self._wake.set()
 
     async def run(self) -> None:
-        """Carry out steps as they become due, until cancelled."""
+        """Run steps when they become due, until cancelled."""
         turn = TimeSlice()
         while True:
             pause = self._due[0][0] - time.monotonic() if self._due else None
@@ -140,7 +139,9 @@ class PodRunner:
             elif step == "create":
                 self._write(pod, self._creating(pod))
             elif step == "start" and phase(pod) == "Pending":
-                if has_volumes(self._store, pod):  # else its attachment's event brings it back
+                if has_volumes(
+                    self._store, pod
+                ):  # otherwise its attachment's event plans this step again
                     self._write(pod, self._running(pod))
             elif step == "finish" and phase(pod) == "Running":
                 self._write(pod, self._succeeded(pod))

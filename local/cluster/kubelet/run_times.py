@@ -1,9 +1,9 @@
-"""How long a pod runs before it ends by itself: nothing runs in it, so its manifest must tell.
+"""How long a pod runs before it ends by itself. No program runs in it, so the time comes from its manifest.
 
-The annotation ``local.dovetail.sh/run-seconds`` says it for any pod. Without it a pod that is not restarted ends
-when the ``sleep`` commands of its containers would (``sleep 120``, ``sh -c 'work; sleep 2m'``), and a second after
-its start when its commands name no sleep. A pod without commands of its own, a server by all appearances, runs until
-it is deleted; so does ``sleep infinity``.
+The annotation ``local.dovetail.sh/run-seconds`` sets it for any pod. Without it, a pod that is not restarted ends when
+the ``sleep`` commands of its containers would (``sleep 120``, ``sh -c 'work; sleep 2m'``), and after one second when
+its commands contain no sleep. A pod without commands is assumed to be a server and runs until it is deleted; so does
+``sleep infinity``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = get_logger(__name__)
 RUN_SECONDS = "local.dovetail.sh/run-seconds"
 """Annotation: the pod succeeds after this many seconds of running."""
 QUICK_SECONDS = 1.0
-"""A command without a sleep."""
+"""Run time of a command without a sleep."""
 _SLEEP = re.compile(
     r"(?<![\w./-])(?:/\w+)*/?sleep((?:\s+(?:\d+(?:\.\d+)?[smhd]?|infinity))+)(?![\w.])"
 )
@@ -28,7 +28,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def run_seconds(pod: Obj) -> float | None:
-    """How long the pod runs before it succeeds; None: until it is deleted."""
+    """The seconds that the pod runs before it succeeds; None: until it is deleted."""
     text = (pod["metadata"].get("annotations") or {}).get(RUN_SECONDS)
     try:
         if text is not None:

@@ -1,11 +1,10 @@
-"""What an instance's user data tells its kubelet: labels, taints, pod limit, operating system,
-sharing of GPUs.
+"""Kubelet settings in an instance's user data: labels, taints, pod limit, operating system, GPU sharing.
 
-Four formats of the images: Amazon Linux 2 and Ubuntu (a shell script, alone or as part of a MIME message, that calls
+Four formats: Amazon Linux 2 and Ubuntu (a shell script, alone or in a MIME message, that calls
 ``/etc/eks/bootstrap.sh`` with ``--kubelet-extra-args``), Amazon Linux 2023 (``NodeConfig`` YAML of nodeadm, alone or in
-MIME; of several documents the last wins), Bottlerocket (TOML) and Windows (PowerShell that calls
-``Start-EKSBootstrap.ps1``). Unknown formats give an empty configuration: such an instance joins without labels, as it
-would with a broken script that still starts the kubelet. Nothing in user data is executed.
+MIME; the last of several documents applies), Bottlerocket (TOML) and Windows (PowerShell that calls
+``Start-EKSBootstrap.ps1``). Unknown formats give an empty configuration: the instance joins without labels, like with a
+broken script that still starts the kubelet. User data is never executed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _DOUBLED_QUOTE = re.compile("(['\u2018-\u201b])\\1")
 
 @dataclass(frozen=True)
 class KubeletConfiguration:
-    """The kubelet flags that show on the Node object. ``max_pods`` None means the instance type's limit."""
+    """The kubelet flags that affect the Node object. ``max_pods`` None means the instance type's limit."""
 
     labels: dict[str, str] = field(default_factory=dict)
     taints: list[dict[str, str]] = field(default_factory=list)
@@ -47,7 +46,7 @@ class KubeletConfiguration:
 
 
 def parse_user_data(encoded: str | None) -> KubeletConfiguration:
-    """Read base64 user data. Raises ValueError that says what cannot be read."""
+    """Read base64 user data. Raises ValueError that describes the unreadable part."""
     if not encoded:
         return KubeletConfiguration()
     try:
@@ -93,7 +92,7 @@ def _from_bootstrap(script: str) -> KubeletConfiguration:
 
 
 def _from_powershell(text: str) -> KubeletConfiguration:
-    """The last call wins, as it does when the script runs."""
+    """The last call applies, as when the script runs."""
     calls = [line for line in text.splitlines() if "-EKSClusterName" in line]
     if not calls:
         return KubeletConfiguration(operating_system="windows")

@@ -1,6 +1,4 @@
-"""Columns of the built-in kinds other than pods, nodes and workloads, and the table that finds
-them by kind.
-"""
+"""Columns of the built-in kinds other than pods, nodes and workloads, and the table of all columns by kind."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""What ``kubectl get`` shows: the columns of every kind and the cells of every object.
+"""The output of ``kubectl get``: the columns of every kind and the cells of every object.
 
-Follows ``pkg/printers/internalversion/printers.go`` for built-in kinds and additionalPrinterColumns
-for custom ones.
-Priority 0 columns are always shown, priority 1 with ``-o wide``. What may go wrong: a kind without
-columns of its
-own shows name and age only.
+Follows ``pkg/printers/internalversion/printers.go`` for built-in kinds and additionalPrinterColumns for custom ones.
+Columns of priority 0 are always shown, those of priority 1 with ``-o wide``. A kind without columns of its own shows
+only name and age.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ UNKNOWN = "<unknown>"
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 31_536_000
 
 Cell = Callable[[Document, float], Any]
-"""The cell of an object at a moment (seconds since the epoch)."""
+"""The cell of an object at a time (seconds since the epoch)."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def human_duration(seconds: float) -> str:
 
 
 def since(stamp: Any, now: float) -> str:
-    """How long ago an RFC 3339 stamp was."""
+    """The time since an RFC 3339 stamp."""
     if not isinstance(stamp, str):
         return UNKNOWN
     try:
@@ -98,7 +96,7 @@ def count(path: str) -> Cell:
 
 
 def custom_columns(columns: tuple[dict[str, Any], ...]) -> list[Column]:
-    """The columns of a custom resource; only its age when it names none."""
+    """The columns of a custom resource; only its age when it defines none."""
     return [_custom_column(column) for column in columns] or [AGE]
 
 

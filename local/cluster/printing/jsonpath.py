@@ -1,8 +1,8 @@
-"""The part of JSONPath that additionalPrinterColumns use.
+"""The subset of JSONPath that additionalPrinterColumns use.
 
 Fields (``.a.b``, ``['a/b']``, ``\\.`` inside a name), indexes, ``[*]`` and filters on one field
-(``[?(@.type=="Ready")]``). The first match is shown, as the real server does. What may go wrong: an
-expression outside this subset gives an empty cell.
+(``[?(@.type=="Ready")]``). The first match is shown, as on a real server. An expression outside this subset gives an
+empty cell.
 """
 
 from __future__ import annotations

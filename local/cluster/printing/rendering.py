@@ -1,10 +1,7 @@
-"""How objects leave the server: as JSON, as the Table that kubectl prints, or as metadata alone.
+"""The formats in which objects are returned: JSON, the Table that kubectl prints, or only the metadata.
 
-Chosen by the Accept header. Plain JSON reuses the bytes that were encoded once; an object asked for
-in another version
-than the stored one is encoded again with that apiVersion. What may go wrong: a client that accepts
-only protobuf
-gets 406.
+The Accept header selects the format. JSON reuses the bytes that were encoded once; an object requested in another
+version than the stored one is encoded again with that apiVersion. A client that accepts only protobuf gets 406.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ META = "meta.k8s.io/v1"
 
 
 class Renderer(Protocol):
-    """One way to write objects."""
+    """One format of objects."""
 
     def one(self, stored: Stored) -> bytes:
         """An object alone."""
@@ -48,7 +45,7 @@ class Renderer(Protocol):
 
 @dataclass(frozen=True)
 class JsonRenderer:
-    """Whole objects. ``resource`` is the version asked for; ``stored_as`` the stored apiVersion."""
+    """Whole objects. ``resource`` is the requested version; ``stored_as`` is the stored apiVersion."""
 
     resource: Resource
     stored_as: str
@@ -98,13 +95,13 @@ class MetadataRenderer:
 
 
 class TableRenderer:
-    """Tables as at ``now`` (seconds since the epoch); ``include`` is None, Metadata or Object."""
+    """Tables at the time ``now`` (seconds since the epoch); ``include`` is None, Metadata or Object."""
 
     def __init__(self, columns: list[Column], store: Store, include: str) -> None:
         self._columns = columns
         self._store = store
         self._include = include
-        self._told = False
+        self._columns_sent = False
 
     def _row(self, stored: Stored, now: float) -> Document:
         document = stored.document
@@ -149,7 +146,7 @@ class TableRenderer:
 
     def event(self, stored: Stored) -> bytes:
         # Only the first event of a watch carries the column definitions.
-        heads, self._told = not self._told, True
+        heads, self._columns_sent = not self._columns_sent, True
         version = stored.document["metadata"].get("resourceVersion", "")
         return self._table([stored], {"resourceVersion": version}, heads=heads)
 

@@ -1,9 +1,9 @@
-"""Filters: which nodes can take a pod, and why the others cannot, in kube-scheduler's words.
+"""Filters: the nodes that can run a pod, and the reasons why others cannot, with kube-scheduler's texts.
 
-Order and wording follow Kubernetes 1.32's default profile: NodeUnschedulable, TaintToleration,
-NodeAffinity, NodePorts, NodeResourcesFit, VolumeBinding, PodTopologySpread, InterPodAffinity; a node counts under
-the first plugin that refuses it. Verdicts that depend on the node alone are cached per shape.
-Preemption is in ``preemption.py``, volumes are in ``local/cluster/volumes``.
+Order and texts follow Kubernetes 1.32's default profile: NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
+NodeResourcesFit, VolumeBinding, PodTopologySpread, InterPodAffinity; a node counts under the first plugin that refuses
+it. Verdicts that depend only on the node are cached per shape. Preemption is in ``preemption.py``, volumes are in
+``local/cluster/volumes``.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ POD_AFFINITY = "node(s) didn't match pod affinity rules"
 POD_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 PREEMPTIBLE = frozenset({SPREAD, POD_ANTI_AFFINITY, EXISTING_ANTI_AFFINITY})
-"""Reasons of the pod checks that the leaving of other pods may end."""
+"""Reasons of the pod checks that the removal of other pods may resolve."""
 CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 NodeCheck = Callable[[NodeState], str]
-"""Gives the reason for a refusal, empty when the node passes."""
+"""Returns the reason for a refusal, empty when the node passes."""
 
 
 @dataclass(slots=True)
 class Evaluation:
-    """Nodes that fit, and how often each reason refused one."""
+    """The nodes that fit, and the number of nodes that each reason refused."""
 
     feasible: list[NodeState]
     reasons: Counter[str]
@@ -42,10 +42,10 @@ class Evaluation:
     helpless: int = 0
     """Nodes where preemption could not help either."""
     whole: str = ""
-    """A reason that holds for all nodes alike."""
+    """A reason that applies to all nodes."""
 
     def message(self, preemption: str = "") -> str:
-        """kube-scheduler's FitError text; ``preemption`` says why none was tried."""
+        """kube-scheduler's FitError text; ``preemption`` is the reason why no preemption was tried."""
         if self.nodes == 0:
             return "no nodes available to schedule pods"
         head = f"0/{self.nodes} nodes are available: "
@@ -59,12 +59,12 @@ class Evaluation:
             (self.helpless, "Preemption is not helpful for scheduling"),
             (victims, "No preemption victims found for incoming pod"),
         )
-        told = ", ".join(sorted(f"{count} {text}" for count, text in counted if count))
-        return f"{head}{parts}. preemption: {head}{told}."
+        refusals_text = ", ".join(sorted(f"{count} {text}" for count, text in counted if count))
+        return f"{head}{parts}. preemption: {head}{refusals_text}."
 
 
 def node_verdict(shape: PodShape, node: NodeState) -> str:
-    """Why this node can never take the shape as it is now; empty when it could."""
+    """The reason why this node can never run the shape in its current form; empty when it could."""
     cached = shape.node_verdicts.get(node.name)
     if cached is not None and cached[0] == node.version:
         return cached[1]
@@ -83,21 +83,21 @@ def _fixed_refusal(shape: PodShape, node: NodeState) -> str:
 
 
 def insufficient(pod: PodInfo, node: NodeState, state: ClusterState) -> list[str]:
-    """One reason for each resource the node lacks, pods nominated to it counted in."""
+    """One reason for each resource that the node lacks; pods nominated to the node count as placed."""
     held = state.nominated.get(node.name)
     allocatable, requested = node.allocatable, node.requested
     reasons: list[str] = []
-    for resource, wanted in pod.shape.wanted:
+    for resource, amount in pod.shape.nonzero_requests:
         free = allocatable.get(resource, 0) - requested.get(resource, 0)
         if held:
-            free -= _held(resource, pod, held.values())
-        if wanted > free:
+            free -= _reserved(resource, pod, held.values())
+        if amount > free:
             reasons.append("Too many pods" if resource == "pods" else f"Insufficient {resource}")
     return reasons
 
 
-def _held(resource: str, pod: PodInfo, nominated: Iterable[PodInfo]) -> int:
-    """What other nominated pods of at least the same priority will take."""
+def _reserved(resource: str, pod: PodInfo, nominated: Iterable[PodInfo]) -> int:
+    """The amount reserved for other nominated pods of at least the same priority."""
     return sum(
         other.shape.requests.get(resource, 0)
         for other in nominated
@@ -106,7 +106,7 @@ def _held(resource: str, pod: PodInfo, nominated: Iterable[PodInfo]) -> int:
 
 
 def ports_clash(shape: PodShape, node: NodeState) -> bool:
-    """Whether a host port is taken; 0.0.0.0 clashes with every address."""
+    """Whether a host port is in use; 0.0.0.0 conflicts with every address."""
     for address, protocol, port in shape.ports:
         for (other_address, other_protocol, other_port), count in node.ports.items():
             same = count > 0 and (protocol, port) == (other_protocol, other_port)
@@ -146,7 +146,7 @@ def evaluate(
 def refusals(
     pod: PodInfo, node: NodeState, state: ClusterState, checks: list[NodeCheck]
 ) -> tuple[list[str], bool]:
-    """Why the node does not take the pod (empty: it does), and whether no pod's leaving could change that."""
+    """The reasons why the node refuses the pod (empty when it fits), and whether preemption cannot resolve them."""
     verdict = node_verdict(pod.shape, node)
     if verdict:
         return [verdict], True
@@ -155,7 +155,8 @@ def refusals(
     reasons = insufficient(pod, node, state)
     if reasons:
         return reasons, any(
-            wanted > node.allocatable.get(resource, 0) for resource, wanted in pod.shape.wanted
+            requested > node.allocatable.get(resource, 0)
+            for resource, requested in pod.shape.nonzero_requests
         )
     for check in checks:
         reason = check(node)
@@ -165,7 +166,7 @@ def refusals(
 
 
 def pod_checks(shape: PodShape, state: ClusterState) -> list[NodeCheck]:
-    """Checks that depend on where other pods are now. Valid until the next placement."""
+    """Checks that depend on the placement of other pods. Valid until the next placement."""
     hard = [constraint for constraint in shape.spread if constraint.hard]
     checks = list(state.volumes.checks(shape)) if shape.claims else []
     checks += [_spread_check(shape, state, constraint, hard) for constraint in hard]

@@ -1,8 +1,8 @@
-"""Preemption: which pods of lower priority must go for a pod that fits nowhere (kube-scheduler's DefaultPreemption).
+"""Preemption: the pods of lower priority that must be removed for a pod that fits nowhere (DefaultPreemption).
 
-Plain decisions over the scheduler's own state. A node is tried by taking its lesser pods away and giving back, the
-most important first, each that the pod still fits beside; the state is the same afterwards. Disruption budgets are
-preferred to be kept, as in a real cluster, and not a guarantee.
+Plain decisions over the scheduler's own state. A node is tried by removing its pods of lower priority and restoring,
+most important first, each pod that still fits; the state is the same afterwards. As in a real cluster, disruption
+budgets are respected where possible, without a guarantee.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from local.cluster.storage.selectors import selector_matches
 from shared.concurrency.clock import parse_rfc3339
 
 TRIED_NODES = 100
-"""Nodes on which victims are looked for at one attempt; the next attempt begins elsewhere."""
+"""Nodes on which one attempt searches for victims; the next attempt starts at another node."""
 PRIORITY_SPAN = 1 << 31
-"""Added to each priority of a sum: more victims then weigh more, also those with negative priorities."""
+"""Added to each priority of a sum, so that more victims always weigh more, also with negative priorities."""
 WAITS = "not eligible due to a terminating pod on the nominated node"
 NEVER = "not eligible due to preemptionPolicy=Never"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A node, the pods that must leave it, and how many of them a disruption budget protects."""
+    """A node, the pods that must be removed from it, and how many of them a disruption budget protects."""
 
     node: NodeState
     victims: tuple[PodInfo, ...]
@@ -36,7 +36,7 @@ class Candidate:
 
 
 class Budgets:
-    """The disruption budgets as they are now, asked about pods of a node one after another."""
+    """The current disruption budgets, applied to the pods of a node one after another."""
 
     def __init__(self, budgets: Iterable[Obj]) -> None:
         self._budgets = [
@@ -49,7 +49,7 @@ class Budgets:
         ]
 
     def protected(self, pods: Sequence[PodInfo]) -> set[Any]:
-        """Keys of those that no budget lets go, if all that come before them go."""
+        """Keys of the pods that no budget allows to remove, when all earlier pods are removed."""
         left = [allowed for _, _, allowed in self._budgets]
         found = set()
         for pod in pods:
@@ -70,7 +70,7 @@ def _means(namespace: str, selector: Any, pod: PodInfo) -> bool:
 
 
 def refusal_to_preempt(pod: PodInfo, state: ClusterState) -> str:
-    """Why the pod may not preempt others now; empty when it may."""
+    """The reason why the pod may not preempt others now; empty when it may."""
     if not pod.shape.preempts:
         return NEVER
     node = state.nodes.get(pod.shape.nominated or "")
@@ -85,7 +85,7 @@ def refusal_to_preempt(pod: PodInfo, state: ClusterState) -> str:
 def find_candidate(
     pod: PodInfo, state: ClusterState, nodes: Iterable[NodeState], budgets: Budgets
 ) -> Candidate | None:
-    """The node to make room on, None when that would help nowhere."""
+    """The node on which to make room, None when preemption helps nowhere."""
     if not state.has_priority_below(pod.shape.priority):
         return None
     checks = pod_checks(pod.shape, state)
@@ -116,7 +116,7 @@ def _candidate(
         state.remove_pod(other.key)
     victims: list[PodInfo] = []
     fits = _fits(pod, node, state)
-    # Those that a budget protects are given back first.
+    # Pods that a budget protects are restored first.
     for other in sorted(lesser, key=lambda one: one.key not in protected):
         state.place(other, node.name)
         if fits and not _fits(pod, node, state):
@@ -134,7 +134,7 @@ def _fits(pod: PodInfo, node: NodeState, state: ClusterState) -> bool:
 
 
 def _cost(candidate: Candidate) -> tuple[float, ...]:
-    """Less is better: budgets kept, unimportant victims, few of them, young ones."""
+    """Smaller is better: few protected pods, then unimportant, few and young victims."""
     priorities = [victim.shape.priority for victim in candidate.victims]
     highest = max(priorities)
     oldest = min(

@@ -1,71 +1,53 @@
-"""What pods ask for and nodes have, as integers: cpu in millicores, everything else in its own unit
-(bytes, pieces).
+"""Resource amounts of pods and nodes as integers: CPU in millicores, every other resource in its own unit (bytes,
+pieces).
 
-Requests follow k8s.io/component-helpers ``resource.PodRequests`` (Kubernetes 1.32): containers add
-up, an init container counts as the largest moment of the start, a sidecar (init container with
-restartPolicy Always) stays, the overhead comes on top. A request that is missing is taken from the
-limit, as the API server's defaulting does.
+Requests follow k8s.io/component-helpers ``resource.PodRequests`` (Kubernetes 1.32): the requests of containers are
+added; the init containers count with the largest sum that runs at one time; a sidecar (an init container with
+restartPolicy Always) keeps running and is added; the pod's overhead is added last. A missing request takes the value of
+the limit, as the API server's defaulting does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any
 
-SUFFIXES: Mapping[str, Decimal] = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal(10**3),
-    "M": Decimal(10**6),
-    "G": Decimal(10**9),
-    "T": Decimal(10**12),
-    "P": Decimal(10**15),
-    "E": Decimal(10**18),
-    "Ki": Decimal(2**10),
-    "Mi": Decimal(2**20),
-    "Gi": Decimal(2**30),
-    "Ti": Decimal(2**40),
-    "Pi": Decimal(2**50),
-    "Ei": Decimal(2**60),
-}
+from shared.domain.resources import parse_quantity
+
 DEFAULT_MILLI_CPU = 100
-"""What a container without a cpu request counts as in scores (kube-scheduler's DefaultMilliCPURequest)."""
-DEFAULT_MEMORY = 200 * 2**20
-"""The same for memory (DefaultMemoryRequest, 200 MiB)."""
+"""CPU of a container without a CPU request in scores (kube-scheduler's DefaultMilliCPURequest)."""
+DEFAULT_MEMORY_BYTES = 200 * 2**20
+"""Memory of a container without a memory request in scores (kube-scheduler's DefaultMemoryRequest)."""
 
 Resources = dict[str, int]
 
 
+# A cluster of thousands of pods repeats a few hundred texts; the bound keeps arbitrary objects from filling memory.
 @lru_cache(maxsize=4096)
-def parse_quantity(text: str) -> Decimal:
-    """Kubernetes' resource.Quantity. Raises ValueError when it is none."""
-    number = text.rstrip("numkKMGTPEi")
-    suffix = text[len(number) :]
-    try:
-        return Decimal(number) * SUFFIXES[suffix]
-    except (InvalidOperation, KeyError) as error:
-        raise ValueError(f"{text!r} is not a quantity such as 250m, 1.5 or 2Gi") from error
+def _parsed(text: str) -> Decimal:
+    return parse_quantity(text, field="quantity")
 
 
 def amount(resource: str, quantity: str | int | float) -> int:
-    """A quantity as integer, rounded up: millicores for cpu, the plain unit otherwise."""
-    value = parse_quantity(str(quantity))
+    """A quantity as an integer, rounded up: millicores for ``cpu``, the plain unit otherwise.
+
+    Raises InvalidObject.
+    """
+    value = _parsed(str(quantity))
     if resource == "cpu":
         value *= 1000
     return int(value.to_integral_value(rounding=ROUND_CEILING))
 
 
 def amounts(quantities: Mapping[str, Any] | None) -> Resources:
-    """A ResourceList as integers."""
+    """A ResourceList as integers. Raises InvalidObject."""
     return {name: amount(name, quantity) for name, quantity in (quantities or {}).items()}
 
 
 def container_requests(container: Mapping[str, Any]) -> Resources:
-    """Requests of one container; a limit stands in for a missing request."""
+    """Requests of one container; a missing request takes the value of the limit."""
     resources = container.get("resources") or {}
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
@@ -81,7 +63,7 @@ def _raise_to(total: Resources, least: Mapping[str, int]) -> None:
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Resources:
-    """What the scheduler must find on one node for this pod, with ``pods: 1``."""
+    """Amounts that the pod needs on its node, with ``pods: 1``."""
     total: Resources = {}
     for container in spec.get("containers") or ():
         _add(total, container_requests(container))
@@ -93,9 +75,9 @@ def pod_requests(spec: Mapping[str, Any]) -> Resources:
             _add(sidecars, requests)
             _raise_to(highest_start, sidecars)
         else:
-            moment = dict(sidecars)
-            _add(moment, requests)
-            _raise_to(highest_start, moment)
+            running = dict(sidecars)
+            _add(running, requests)
+            _raise_to(highest_start, running)
     _add(total, sidecars)
     _raise_to(total, highest_start)
     _add(total, amounts(spec.get("overhead")))
@@ -104,12 +86,12 @@ def pod_requests(spec: Mapping[str, Any]) -> Resources:
 
 
 def scoring_requests(spec: Mapping[str, Any]) -> tuple[int, int]:
-    """(millicores, bytes) that scores count: containers without a request count as the defaults above."""
+    """(millicores, bytes) for scores; a container without a request counts with the defaults above."""
     cpu = memory = 0
     for container in spec.get("containers") or ():
         requests = container_requests(container)
         cpu += requests.get("cpu", DEFAULT_MILLI_CPU)
-        memory += requests.get("memory", DEFAULT_MEMORY)
+        memory += requests.get("memory", DEFAULT_MEMORY_BYTES)
     return cpu, memory
 
 

@@ -1,11 +1,9 @@
-"""The scheduler's loop: pods without a node come in through events, bindings go out through the
-store.
+"""The scheduler's loop: events deliver pods without a node, and the store receives the bindings.
 
-One turn works for at most ``SLICE`` seconds: it tries groups of equal pods, then tells users about
-pods that fit nowhere (condition PodScheduled=False, Event FailedScheduling), then lets others run.
-Everything is read again from the store at the moment of use, so a late event does no harm. A
-binding that the store refuses (pod gone or bound by somebody else) drops the pod from the queue;
-the pod's next event brings it back.
+One turn works for at most ``SLICE_SECONDS``: it tries groups of equal pods, then reports pods that fit nowhere
+(condition PodScheduled=False, Event FailedScheduling), then yields. Every object is read again from the store when it
+is used, so late events do no harm. When the store refuses a binding (the pod was deleted or bound by another program),
+the pod leaves the queue; its next event adds it again.
 """
 
 from __future__ import annotations
@@ -33,18 +31,20 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 NAME = "default-scheduler"
-SLICE = 0.01
-"""Seconds of work between two turns of the event loop."""
+SLICE_SECONDS = 0.01
+"""Time of work between two turns of the event loop."""
 REWRITE_SECONDS = 3.0
-"""A group's message is rewritten on its pods at most this often: text only."""
+"""Shortest time between two changes of the message on a group's pods: only the text differs."""
 REWRITES_PER_SECOND = 100
-"""Nor more often than so many pods allow: of a thousand each hears every 10 s, kube-scheduler's longest back-off."""
+"""Rate of these changes over all pods: with a thousand pods each is updated every 10 s, kube-scheduler's longest
+back-off.
+"""
 ALL_NODES_BELOW = 100
-"""Fewer nodes than this are all scored; of more, a share (kube-scheduler's percentageOfNodesToScore)."""
+"""Below this number all nodes are scored; above it only a share (kube-scheduler's percentageOfNodesToScore)."""
 
 
 def enough_nodes(nodes: int) -> int:
-    """How many fitting nodes to look for before scoring (numFeasibleNodesToFind)."""
+    """Number of fitting nodes to find before scoring (numFeasibleNodesToFind)."""
     if nodes < ALL_NODES_BELOW:
         return nodes
     share = max(50 - nodes // 125, 5)
@@ -73,10 +73,10 @@ class Scheduler:
         rate = writes_per_second
         self._bucket = TokenBucket(rate, max(1, round(2 * rate)), SystemClock()) if rate else None
         self._free_at = float("-inf")
-        """When the next write is due (time.monotonic), by ``writes_per_second``."""
+        """The time of the next write (time.monotonic), by ``writes_per_second``."""
 
     def register(self, informers: Informers) -> None:
-        """Listen to pods, nodes, namespaces and volumes."""
+        """Watch pods, nodes, namespaces and volumes."""
         informers.on("namespaces", self._on_namespace)
         informers.on("nodes", self._on_node)
         informers.on("pods", self._on_pod)
@@ -99,12 +99,12 @@ class Scheduler:
                 continue
 
     def _turn(self) -> float | None:
-        """Work for one slice; how long to sleep then (0: there is more to do, None: until woken)."""
-        until = time.monotonic() + SLICE
+        """Work for one slice. Returns the time to sleep (0: more work is ready, None: until woken)."""
+        until = time.monotonic() + SLICE_SECONDS
         while (now := time.monotonic()) < until:
             if now < self._free_at:
                 return self._free_at - now
-            # Released here, not before: a binding above may have made room for a parked group.
+            # Groups are released only here, because a binding above may have changed what a parked group needs.
             soonest = self._queue.release(time.monotonic())
             group = self._queue.next_group()
             if group is None:
@@ -126,7 +126,7 @@ class Scheduler:
                     message = evaluation.message(why if pod.shape.nominated else "")
                     self._queue.park(group, message, time.monotonic())
                     if pod.shape.nominated and not why:
-                        self._take_nominations(list(group.pods))
+                        self._remove_nominations(list(group.pods))
                 else:
                     self._queue.requeue(group)
                 return
@@ -135,7 +135,7 @@ class Scheduler:
         self._queue.requeue(group)
 
     def _preempt(self, pod: PodInfo) -> bool:
-        """Make room for the pod on the node where that costs least, and nominate it there; False when nothing helps."""
+        """Make room for the pod on the cheapest node, and nominate the pod there. False when nothing helps."""
         budgets = Budgets(self._store.list("poddisruptionbudgets", group="policy"))
         names = pod.shape.node_names
         nodes = [one for one in self._candidates() if names is None or one.name in names]
@@ -146,8 +146,8 @@ class Scheduler:
             self._evict(victim, pod, chosen.node.name)
         return True
 
-    def _take_nominations(self, keys: list[Key]) -> None:
-        """Of pods that fit nowhere, not even with preemption: kube-scheduler ends the nomination, whoever wrote it."""
+    def _remove_nominations(self, keys: list[Key]) -> None:
+        """Remove the nominations of pods that fit nowhere even with preemption, as kube-scheduler does."""
         body = {"status": {"nominatedNodeName": None}}
         for key in keys:
             try:
@@ -158,7 +158,7 @@ class Scheduler:
                 log.info("nomination not ended", pod=str(key), error=error.message)
 
     def _nominate(self, pod: PodInfo, node: str) -> bool:
-        """Say on the pod which node it waits for. Before the room is made: no other pod shall take it."""
+        """Set the pod's nominated node. This comes before the evictions, so that no other pod takes the room."""
         key, body = pod.key, {"status": {"nominatedNodeName": node}}
         try:
             written = self._store.patch(
@@ -180,11 +180,11 @@ class Scheduler:
         condition["reason"] = "PreemptionByScheduler"
         self._set_condition(found, condition)
         self._store.delete("pods", victim.key.name, namespace=victim.key.namespace)
-        told = f"Preempted by pod {pod.uid} on node {node}"
-        self._recorder.record(found, "Preempted", told, component=NAME)
+        text = f"Preempted by pod {pod.uid} on node {node}"
+        self._recorder.record(found, "Preempted", text, component=NAME)
 
     def _nominated(self, pod: PodInfo) -> NodeState | None:
-        """The pod's nominated node when it fits there: tried before all others, whoever named it (KEP-5278)."""
+        """The nominated node when the pod fits there; it is tried before all others, whoever set it (KEP-5278)."""
         node = self._state.nodes.get(pod.shape.nominated or "")
         if node is None or not node.exists:
             return None
@@ -215,14 +215,14 @@ class Scheduler:
             log.info("binding refused", pod=str(pod.key), node=node.name, error=error.message)
             return
         self._state.place(pod, node.name)
-        self._queue.stir(only_pod_dependent=True)
+        self._queue.allow_retries(only_pod_dependent=True)
         bound = find(self._store, "pods", pod.key)
         if bound is not None:
             text = f"Successfully assigned {pod.key.namespace}/{pod.key.name} to {node.name}"
             self._recorder.record(bound, "Scheduled", text, component=NAME)
 
     def _report(self, until: float, soonest: float | None) -> float | None:
-        """Write the verdict onto parked pods; 0 when the slice ended before all were written."""
+        """Write the result onto parked pods. Returns 0 when the slice ended before all were written."""
         for group in self._queue.unreported():
             now = time.monotonic()
             pause = max(REWRITE_SECONDS, len(group.pods) / REWRITES_PER_SECOND)
@@ -242,7 +242,7 @@ class Scheduler:
         return soonest
 
     def _report_pod(self, key: Key, message: str, *, rewrite: bool) -> bool:
-        """True when the pod's condition says ``message`` now; a text that only changed waits."""
+        """Returns True when the pod's condition has ``message`` now; a change of only the text may wait."""
         pod = find(self._store, "pods", key)
         if pod is None:
             return True
@@ -294,10 +294,10 @@ class Scheduler:
             self._state.remove_node(name)
         elif not self._state.set_node(current):
             return
-        self._stir()
+        self._allow_retries()
 
     def _on_storage(self, _event_type: str, _obj: Obj, _old: Obj | None) -> None:
-        self._stir()
+        self._allow_retries()
 
     def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
         key = key_of(obj)
@@ -306,17 +306,17 @@ class Scheduler:
         if pod is None or finished:
             self._dequeue(key)
             if self._state.remove_pod(key):
-                self._stir()
+                self._allow_retries()
         elif pod["spec"].get("nodeName"):
             self._dequeue(key)
             if self._state.place(self._state.info(pod), pod["spec"]["nodeName"]):
-                self._stir(only_pod_dependent=True)
+                self._allow_retries(only_pod_dependent=True)
         else:
             self._on_waiting_pod(key, pod)
 
     def _on_waiting_pod(self, key: Key, pod: Obj) -> None:
         if self._state.remove_pod(key):
-            self._stir()  # another pod of the same name was placed and is gone
+            self._allow_retries()  # an earlier pod of the same name was placed and deleted
         ours = pod["spec"].get("schedulerName", NAME) == NAME
         if not ours or pod["metadata"].get("deletionTimestamp"):
             self._dequeue(key)
@@ -331,7 +331,7 @@ class Scheduler:
             self._state.drop_nomination(before)
             self._queue.renominate(info)
             if before.shape.nominated:
-                self._stir()
+                self._allow_retries()
         else:
             self._dequeue_other_shape(info)
             self._queue.add(info)
@@ -354,8 +354,8 @@ class Scheduler:
         if pod is not None:
             self._state.drop_nomination(pod)
             if pod.shape.nominated:
-                self._stir()
+                self._allow_retries()
 
-    def _stir(self, *, only_pod_dependent: bool = False) -> None:
-        self._queue.stir(only_pod_dependent=only_pod_dependent)
+    def _allow_retries(self, *, only_pod_dependent: bool = False) -> None:
+        self._queue.allow_retries(only_pod_dependent=only_pod_dependent)
         self._wake.set()

@@ -1,16 +1,15 @@
-"""Scores: which of the fitting nodes a pod should take.
+"""Scores: the choice between the nodes that fit a pod.
 
-Plugins and weights follow Kubernetes 1.32's default profile where the local cluster can know the
-input: TaintToleration 3, NodeAffinity 2, PodTopologySpread 2, InterPodAffinity 2, NodeResourcesFit
-1, NodeResourcesBalancedAllocation 1. Each plugin gives 0..100 per node. Differences from the real
-scheduler: affinity preferences of pods already placed do not count, and images are the same
-everywhere.
+Plugins and weights follow Kubernetes 1.32's default profile where the local cluster has the input: TaintToleration 3,
+NodeAffinity 2, PodTopologySpread 2, InterPodAffinity 2, NodeResourcesFit 1, NodeResourcesBalancedAllocation 1. Each
+plugin gives 0..100 per node. Differences from the real scheduler: affinity preferences of placed pods do not count, and
+images are the same everywhere.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from local.cluster.scheduling.filters import domain_counts, spread_counts
 from local.cluster.scheduling.selectors import untolerated
@@ -18,7 +17,6 @@ from local.cluster.scheduling.shapes import PodShape
 from local.cluster.scheduling.state import ClusterState, NodeState
 
 HIGHEST = 100.0
-Score = Callable[[NodeState], float]
 
 
 def choose(
@@ -28,7 +26,7 @@ def choose(
     strategy: str,
     rng: random.Random,
 ) -> NodeState:
-    """The best node; equals are drawn by lot, as kube-scheduler does."""
+    """The best node; one of several equal nodes is drawn at random, as in kube-scheduler."""
     if len(nodes) == 1:
         return nodes[0]
     totals = [resource_score(shape, node, strategy) for node in nodes]

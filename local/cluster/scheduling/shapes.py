@@ -1,8 +1,7 @@
-"""Pod shapes: pods that ask the scheduler for exactly the same share one compiled object.
+"""Pod shapes: pods with the same scheduling requirements share one compiled object.
 
-10,000 replicas are one shape: its selectors are compiled once and its verdict per node is cached,
-so trying the next replica costs a comparison of integers per node. The key holds every field that a
-filter or score reads.
+10,000 replicas are one shape: its selectors are compiled once and its verdict per node is cached, so trying the next
+replica costs a comparison of integers per node. The key contains every field that a filter or score reads.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from local.cluster.scheduling.quantities import (
     scoring_requests,
 )
 from local.cluster.scheduling.selectors import (
-    LabelPredicate,
     NodePredicate,
-    label_predicate,
     node_predicate,
     node_term_predicate,
 )
+from local.cluster.storage.selectors import LabelPredicate, label_predicate
 
 SPEC_FIELDS = (
     "nodeSelector",
@@ -42,7 +40,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def shape_key(pod: Obj) -> bytes:
-    """Equal for pods that the scheduler cannot tell apart."""
+    """A key that is equal for pods which the scheduler cannot distinguish."""
     spec, metadata = pod["spec"], pod["metadata"]
     containers = [
         [c.get("resources"), c.get("ports"), c.get("restartPolicy")]
@@ -61,7 +59,7 @@ def shape_key(pod: Obj) -> bytes:
 
 
 def claim_names(pod: Obj) -> tuple[str, ...]:
-    """The PersistentVolumeClaims that a pod mounts; that of an ephemeral volume is named after pod and volume."""
+    """The PersistentVolumeClaims that a pod mounts. The claim of an ephemeral volume is named after pod and volume."""
     found: list[str] = []
     for volume in pod["spec"].get("volumes") or ():
         name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
@@ -74,7 +72,7 @@ def claim_names(pod: Obj) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class PodSelector:
-    """Pods meant by an affinity term or spread constraint: a label selector within some namespaces."""
+    """The pods of an affinity term or spread constraint: a label selector within some namespaces."""
 
     identity: bytes
     labels_match: LabelPredicate
@@ -83,7 +81,7 @@ class PodSelector:
     skip_terminating: bool
 
     def matches(self, shape: PodShape, namespace_labels: Mapping[str, Mapping[str, str]]) -> bool:
-        """Whether pods of this shape are meant."""
+        """Whether pods of this shape match."""
         return self._in_namespace(shape.namespace, namespace_labels) and self.labels_match(
             shape.labels
         )
@@ -122,7 +120,7 @@ class SpreadConstraint:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class PodShape:
-    """What the scheduler reads of a pod, compiled."""
+    """The compiled scheduling fields of a pod."""
 
     key: bytes
     namespace: str
@@ -142,12 +140,12 @@ class PodShape:
     nominated: str | None
     preempts: bool
     claims: tuple[str, ...] = ()
-    wanted: list[tuple[str, int]] = field(init=False)
+    nonzero_requests: list[tuple[str, int]] = field(init=False)
     """The requests that are not zero."""
     node_verdicts: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.wanted = [(name, value) for name, value in self.requests.items() if value]
+        self.nonzero_requests = [(name, value) for name, value in self.requests.items() if value]
 
     @property
     def depends_on_pods(self) -> bool:
@@ -166,15 +164,16 @@ class PodInfo:
     terminating: bool
 
     def is_renominated(self, before: PodInfo) -> bool:
-        """Whether ``before`` is this waiting pod with another nomination, or with none, and nothing else has changed
-        that may change while a pod waits."""
+        """Whether ``before`` is the same waiting pod and only its nomination differs among the fields that may change
+        while a pod waits.
+        """
         old, new = before.shape, self.shape
         same = (before.uid, old.labels, old.tolerations) == (self.uid, new.labels, new.tolerations)
         return same and old.nominated != new.nominated
 
 
 def compile_shape(pod: Obj, key: bytes) -> PodShape:
-    """Compile a pod's scheduling fields. Raises ValueError for a malformed quantity."""
+    """Compile a pod's scheduling fields. Raises InvalidObject for a malformed quantity."""
     spec, metadata, labels = pod["spec"], pod["metadata"], pod["metadata"].get("labels") or {}
     namespace = metadata.get("namespace") or "default"
     affinity = spec.get("affinity") or {}
@@ -216,7 +215,7 @@ def pod_info(pod: Obj, shape: PodShape) -> PodInfo:
 
 
 def _named_nodes(affinity: Mapping[str, Any]) -> frozenset[str] | None:
-    """The only nodes that can match when every term names nodes by metadata.name (DaemonSet pods)."""
+    """The only nodes that can match, when every term selects nodes by metadata.name (DaemonSet pods)."""
     required = (affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}
     names: set[str] = set()
     for term in required.get("nodeSelectorTerms") or ():

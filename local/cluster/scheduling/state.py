@@ -1,8 +1,7 @@
-"""The scheduler's view of nodes and placed pods, kept up to date one change at a time.
+"""The scheduler's view of nodes and placed pods, updated one change at a time.
 
-Besides sums per node it counts, for each selector that some pending pod uses, the matching pods per
-node. Filters therefore never walk over all pods. Counters live as long as a shape that uses them
-(weak references).
+Besides sums per node it counts the matching pods per node for each selector that a pending pod uses, so filters never
+iterate over all pods. Counters exist as long as a shape that uses them (weak references).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class NodeState:
     ports: Counter[tuple[str, str, int]] = field(default_factory=Counter)
 
     def add(self, pod: PodInfo, sign: int = 1) -> None:
-        """Count a pod's requests and ports; ``sign`` -1 takes them back."""
+        """Count a pod's requests and ports; ``sign`` -1 removes them."""
         for resource, value in pod.shape.requests.items():
             self.requested[resource] = self.requested.get(resource, 0) + sign * value
         self.scoring_cpu += sign * pod.shape.scoring[0]
@@ -55,14 +54,14 @@ class NodeState:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class PodCounter:
-    """Pods per node that a selector means."""
+    """Matching pods of a selector per node."""
 
     selector: PodSelector
     per_node: Counter[str] = field(default_factory=Counter)
     verdicts: WeakKeyDictionary[PodShape, bool] = field(default_factory=WeakKeyDictionary)
 
     def matches(self, shape: PodShape, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-        """Whether the selector means pods of this shape (remembered)."""
+        """Whether pods of this shape match the selector (cached)."""
         verdict = self.verdicts.get(shape)
         if verdict is None:
             verdict = self.verdicts[shape] = self.selector.matches(shape, namespaces)
@@ -70,14 +69,14 @@ class PodCounter:
 
 
 class Volumes(Protocol):
-    """What the claims of pods allow; only asked for shapes that have claims."""
+    """Constraints by the claims of pods; used only for shapes with claims."""
 
     def refusal(self, shape: PodShape) -> str:
-        """Why no node at all can take the shape; empty when one could."""
+        """The reason why no node at all can run the shape; empty when one could."""
         ...
 
     def checks(self, shape: PodShape) -> list[Callable[[NodeState], str]]:
-        """For each claim a check that gives the reason why a node does not do, empty when it does."""
+        """One check per claim, which returns the reason why a node does not fit, or empty."""
         ...
 
 
@@ -97,7 +96,7 @@ class ClusterState:
         self._counter_users: WeakKeyDictionary[PodShape, list[PodCounter]] = WeakKeyDictionary()
 
     def info(self, pod: Obj) -> PodInfo:
-        """The pod with its shared shape. Raises ValueError for a malformed quantity."""
+        """The pod with its shared shape. Raises InvalidObject for a malformed quantity."""
         key = shape_key(pod)
         shape = self._shapes.get(key)
         if shape is None:
@@ -109,7 +108,7 @@ class ClusterState:
         return [node for node in self.nodes.values() if node.exists]
 
     def set_node(self, obj: Obj) -> bool:
-        """Take over a Node object; True when a pending pod may fit because of the change."""
+        """Store a Node object; True when a pending pod may fit because of the change."""
         node = self.nodes.setdefault(obj["metadata"]["name"], NodeState(obj["metadata"]["name"]))
         spec = obj.get("spec") or {}
         labels, taints = obj["metadata"].get("labels") or {}, spec.get("taints") or []
@@ -126,7 +125,7 @@ class ClusterState:
         return True
 
     def remove_node(self, name: str) -> None:
-        """Forget a Node object; its pods stay counted until they are deleted."""
+        """Remove a Node object; its pods are counted until they are deleted."""
         node = self.nodes.get(name)
         if node is None:
             return
@@ -150,7 +149,7 @@ class ClusterState:
         return True
 
     def remove_pod(self, key: Key) -> bool:
-        """Forget a placed pod; False when it was not placed."""
+        """Remove a placed pod; False when it was not placed."""
         node_name = self._placed.pop(key, None)
         if node_name is None:
             return False
@@ -161,7 +160,7 @@ class ClusterState:
         return True
 
     def counter(self, shape: PodShape, selector: PodSelector) -> PodCounter:
-        """The counter of a selector that ``shape`` uses; it lives as long as the shape."""
+        """The counter of a selector that ``shape`` uses; it exists as long as the shape."""
         counter = self._counters.get(selector.identity)
         if counter is None:
             counter = self._counters[selector.identity] = PodCounter(selector)
@@ -173,7 +172,7 @@ class ClusterState:
         return counter
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Take over a namespace's labels (None: it is gone); counters start over if they changed."""
+        """Store a namespace's labels (None: it was deleted); changed labels reset the counters."""
         if self.namespaces.get(name) == labels:
             return
         self.namespaces.pop(name, None)
@@ -187,12 +186,12 @@ class ClusterState:
                     self._count_match(counter, node, pod, 1)
 
     def nominate(self, pod: PodInfo) -> None:
-        """Hold the pod's nominated node for it against pods of lower or equal priority."""
+        """Reserve the pod's nominated node against pods of lower or equal priority."""
         if pod.shape.nominated:
             self.nominated.setdefault(pod.shape.nominated, {})[pod.key] = pod
 
     def drop_nomination(self, pod: PodInfo) -> None:
-        """End what ``nominate`` began."""
+        """Remove the reservation of ``nominate``."""
         held = self.nominated.get(pod.shape.nominated or "")
         if held is not None:
             held.pop(pod.key, None)
@@ -200,7 +199,7 @@ class ClusterState:
                 del self.nominated[pod.shape.nominated or ""]
 
     def has_priority_below(self, priority: int) -> bool:
-        """Whether any placed pod has less than ``priority``."""
+        """Whether any placed pod has a lower priority than ``priority``."""
         return any(found < priority for found in self._priorities)
 
     def _all_pods(self) -> Iterator[tuple[NodeState, PodInfo]]:

@@ -1,8 +1,7 @@
-"""All objects of one kind, in the order of their keys, with the log of their changes.
+"""All objects of one kind in the order of their keys, with the log of their changes.
 
-Keys are kept sorted because the API lists in key order and pages by key. A past state is the
-present one with
-the newer changes undone, which is how a later page of a list stays consistent with its first page.
+Keys are kept sorted because the API lists in key order and pages by key. A past state is computed by undoing the newer
+changes, so a later page of a list is consistent with its first page.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ AFTER_ANY_NAME = "\U0010ffff"
 
 
 def key_of(document: Document) -> Key:
-    """Where a document is filed."""
+    """The key of a document."""
     metadata = document["metadata"]
     return metadata.get("namespace") or "", metadata["name"]
 
@@ -62,7 +61,7 @@ class Collection:
         return (objects[key] for key in self._keys[start:end])
 
     def scan_at(self, revision: int, namespace: str | None) -> Iterator[Stored]:
-        """Like ``scan``, as things were at ``revision``.
+        """Like ``scan``, in the state at ``revision``.
 
         Raises ApiError 410 when the log is too short.
         """
@@ -89,7 +88,7 @@ class Collection:
         self.log.append(Change(revision, kind, stored, previous))
 
     def remove(self, stored: Stored, revision: int) -> None:
-        """Take an object out; ``stored`` is its last version, which watchers see."""
+        """Remove an object; ``stored`` is its last version, which watchers receive."""
         key = key_of(stored.document)
         previous = self._objects.pop(key)
         previous.forget_raw()

@@ -1,12 +1,8 @@
-"""How an object changes between its versions: identity, generation, deletion. Plain functions, no
-state.
+"""Changes of an object between its versions: identity, generation, deletion. Plain functions without state.
 
-Follows apiserver's ``registry/rest`` (BeforeCreate, BeforeUpdate, BeforeDelete). What may go wrong:
-callers that
-expect a status sent with create or with a plain update to be kept. Kinds with a status subresource
-take it only
-through that subresource; nodes are the exception at create, because kubelets register with their
-status.
+Follows apiserver's ``registry/rest`` (BeforeCreate, BeforeUpdate, BeforeDelete). Kinds with a status subresource accept
+a status only through that subresource, so a status in a create or a plain update is dropped. Nodes are the exception at
+creation, because kubelets register with their status.
 """
 
 from __future__ import annotations
@@ -79,8 +75,9 @@ def check_type(resource: Resource, document: Document) -> None:
 
 
 def check_metadata(resource: Resource, document: Document) -> Document:
-    """``metadata`` as an object. Raises ApiError 400 when it or the object is something else; the shape of a custom
-    object's other fields is its schema's matter."""
+    """``metadata`` as an object. Raises ApiError 400 when it or the whole object has another type; other fields of a
+    custom object are checked by its schema.
+    """
     metadata = document.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")
@@ -96,7 +93,7 @@ def check_metadata(resource: Resource, document: Document) -> Document:
 
 
 def check_scope(resource: Resource, metadata: Document, namespace: str | None) -> None:
-    """Settle the namespace. Raises ApiError 400 when body and request disagree."""
+    """Set the namespace. Raises ApiError 400 when body and request disagree."""
     if not resource.namespaced:
         metadata.pop("namespace", None)
         return
@@ -109,7 +106,7 @@ def check_scope(resource: Resource, metadata: Document, namespace: str | None) -
 
 
 def reset_for_create(resource: Resource, document: Document, uid: str, now: float) -> None:
-    """Give a new object its identity and drop what a client may not set."""
+    """Give a new object its identity and drop the fields that clients may not set."""
     metadata = document["metadata"]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(name, None)
@@ -121,7 +118,7 @@ def reset_for_create(resource: Resource, document: Document, uid: str, now: floa
 def check_preconditions(
     resource: Resource, old: Document, uid: str | None, resource_version: str | None
 ) -> None:
-    """Raises ApiError 409 when the stored object is not the one the caller meant."""
+    """Raises ApiError 409 when the stored object does not meet the caller's preconditions."""
     metadata = old["metadata"]
     if uid and uid != metadata["uid"]:
         actual = metadata["uid"]
@@ -134,7 +131,7 @@ def check_preconditions(
 def check_deletion(
     resource: Resource, old: Document, uid: str | None, resource_version: str | None
 ) -> None:
-    """The same before a deletion or an eviction, in the words that the real server has for these."""
+    """``check_preconditions`` for a deletion or an eviction, with the real server's texts for these."""
     metadata = old["metadata"]
     if uid and uid != metadata["uid"]:
         why = (
@@ -151,8 +148,7 @@ def successor(
 ) -> Document:
     """The next version when a client sends ``new`` to the object (None) or to its ``status``.
 
-    Raises ApiError 409 for a stale resourceVersion or another uid, 422 for new finalizers on a
-    dying object.
+    Raises ApiError 409 for a stale resourceVersion or another uid, 422 for new finalizers on an object in deletion.
     """
     sent = check_metadata(resource, new)
     check_preconditions(resource, old, sent.get("uid"), sent.get("resourceVersion"))
@@ -184,10 +180,7 @@ def _status_successor(resource: Resource, old: Document, new: Document) -> Docum
 
 
 def sharing(old: Document, new: Document) -> Document:
-    """``new`` with its equal parts taken from ``old``:
-
-    two versions then cost little more than one.
-    """
+    """``new`` with equal parts replaced by those of ``old``, so that two versions need little more memory than one."""
     shared = _shared_fields(old, new)
     shared["metadata"] = _shared_fields(old["metadata"], new["metadata"])
     return shared
@@ -215,7 +208,7 @@ def _check_finalizers(resource: Resource, old: Document, new: Document) -> None:
 
 
 def with_generation(old: Document, new: Document) -> Document:
-    """``new`` with its generation raised when anything but metadata and status differs."""
+    """``new`` with its generation incremented when anything except metadata and status differs."""
     desired = [{k: v for k, v in d.items() if k not in ("metadata", "status")} for d in (old, new)]
     if desired[0] == desired[1]:
         return new
@@ -224,7 +217,7 @@ def with_generation(old: Document, new: Document) -> Document:
 
 
 def pod_grace(pod: Document, asked: int | None) -> int:
-    """Seconds between a pod's deletion mark and its end; 0 when no kubelet has to stop anything."""
+    """Seconds from a pod's deletion timestamp to its removal; 0 when no kubelet has to stop it."""
     if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in (
         "Succeeded",
         "Failed",
@@ -237,7 +230,7 @@ def pod_grace(pod: Document, asked: int | None) -> int:
 def marked_for_deletion(
     resource: Resource, old: Document, grace_asked: int | None, now: float
 ) -> Document:
-    """``old`` with its deletion mark; ``old`` itself when a delete changes nothing any more."""
+    """``old`` with its deletion timestamp; ``old`` itself when a delete changes nothing more."""
     metadata = old["metadata"]
     marked_at = metadata.get("deletionTimestamp")
     grace = pod_grace(old, grace_asked) if resource.plural == "pods" else 0
@@ -257,7 +250,7 @@ def marked_for_deletion(
 
 
 def is_gone(resource: Resource, document: Document) -> bool:
-    """Whether nothing holds a marked object back any more."""
+    """Whether a marked object can be removed: no finalizer and no grace period is left."""
     metadata = document["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
         return False
@@ -269,7 +262,7 @@ def is_gone(resource: Resource, document: Document) -> bool:
 
 
 def name_errors(metadata: Document) -> list[FieldError]:
-    """What is wrong with metadata.name."""
+    """The errors of metadata.name."""
     name = metadata.get("name")
     if not name:
         return [required("metadata.name", "name or generateName is required")]
@@ -282,9 +275,9 @@ def name_errors(metadata: Document) -> list[FieldError]:
 
 @dataclass(frozen=True)
 class ScalePaths:
-    """Where a kind keeps the two numbers of its Scale."""
+    """The paths of a kind's two Scale numbers."""
 
-    wanted: tuple[str, ...] = ("spec", "replicas")
+    desired: tuple[str, ...] = ("spec", "replicas")
     present: tuple[str, ...] = ("status", "replicas")
 
 
@@ -300,11 +293,11 @@ def _number_at(document: Any, path: tuple[str, ...]) -> int | None:
 def scale_of(
     resource: Resource, document: Document, selector: str, paths: ScalePaths = REPLICAS
 ) -> Document:
-    """The ``autoscaling/v1`` Scale of a workload. Raises ApiError 500 for a custom object without its number."""
+    """The ``autoscaling/v1`` Scale of a workload. Raises ApiError 500 for a custom object without the number."""
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    metadata, wanted = document["metadata"], _number_at(document, paths.wanted)
+    metadata, wanted = document["metadata"], _number_at(document, paths.desired)
     if wanted is None and resource.custom:
-        field = "." + ".".join(paths.wanted)
+        field = "." + ".".join(paths.desired)
         text = f'Internal error occurred: the spec replicas field "{field}" does not exist'
         raise ApiError(500, "InternalError", text)
     return {
@@ -317,7 +310,7 @@ def scale_of(
 
 
 def scaled(old: Document, scale: Document, paths: ScalePaths = REPLICAS) -> Document:
-    """``old`` with the replicas of a Scale. Raises ApiError 422 when that is no count."""
+    """``old`` with the replicas of a Scale. Raises ApiError 422 for an invalid number."""
     replicas: Any = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
         raise ApiError(
@@ -327,7 +320,7 @@ def scaled(old: Document, scale: Document, paths: ScalePaths = REPLICAS) -> Docu
     sent = (scale.get("metadata") or {}).get("resourceVersion")
     if sent:
         metadata["resourceVersion"] = sent
-    return {**_with_number(old, paths.wanted, replicas), "metadata": metadata}
+    return {**_with_number(old, paths.desired, replicas), "metadata": metadata}
 
 
 def _with_number(document: Any, path: tuple[str, ...], number: int) -> Any:
@@ -340,9 +333,7 @@ def _with_number(document: Any, path: tuple[str, ...], number: int) -> Any:
 
 
 def with_propagation(document: Document, propagation: str | None) -> Document:
-    """``document`` with the finalizer of its propagation policy; the garbage collector takes it
-    off.
-    """
+    """``document`` with the finalizer of its propagation policy, which the garbage collector removes."""
     finalizer = PROPAGATION_FINALIZERS.get(propagation or "")
     present = document["metadata"].get("finalizers") or []
     if finalizer is None or finalizer in present:
@@ -362,7 +353,9 @@ def check_bindable(resource: Resource, pod: Document) -> None:
 
 
 def bound(pod: Document, node: str, now: float) -> Document:
-    """``pod`` on ``node``, with its PodScheduled condition. A nomination ends: it has come true or is refuted."""
+    """``pod`` bound to ``node``, with its PodScheduled condition. The nomination is removed, because the binding
+    replaces it.
+    """
     condition = {
         "type": "PodScheduled",
         "status": "True",

@@ -1,9 +1,7 @@
-"""Label and field selectors: the query strings of list and watch, and the ``LabelSelector`` objects
-of specs.
+"""Label and field selectors: the query strings of list and watch, and the ``LabelSelector`` objects of specs.
 
-Grammar and meaning follow apimachinery's ``labels/selector.go`` and ``fields/selector.go``:
-``notin`` and ``!=`` also match objects without the label. What may go wrong: a malformed selector
-is answered with 400, never with "everything matches".
+Grammar and meaning follow apimachinery's ``labels/selector.go`` and ``fields/selector.go``: ``notin`` and ``!=`` also
+match objects without the label. A malformed selector is answered with 400 and never matches everything.
 """
 
 from __future__ import annotations
@@ -17,6 +15,8 @@ from local.cluster.api.errors import bad_request
 
 Predicate = Callable[[dict[str, Any]], bool]
 """Whether a whole object matches."""
+Labels = Mapping[str, str]
+LabelPredicate = Callable[[Labels], bool]
 
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
@@ -24,6 +24,7 @@ _SET = re.compile(rf"^({_KEY})\s+(in|notin)\s*\(([^()]*)\)$")
 _EQUALITY = re.compile(rf"^({_KEY})\s*(==|=|!=)\s*({_VALUE})$")
 _NUMBER = re.compile(rf"^({_KEY})\s*([<>])\s*(-?\d+)$")
 _EXISTENCE = re.compile(rf"^(!?)\s*({_KEY})$")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _SINGLE_VALUE = re.compile(rf"^{_VALUE}$")
 _PARTS = re.compile(r"(?:[^,(]|\([^)]*\))+")
 
@@ -36,8 +37,8 @@ class LabelRequirement:
     operator: str
     values: frozenset[str] = frozenset()
 
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether a set of labels satisfies this term."""
+    def matches(self, labels: Labels) -> bool:
+        """Whether the labels satisfy this term. An unknown operator matches nothing."""
         value = labels.get(self.key)
         if self.operator == "In":
             return value in self.values
@@ -47,17 +48,21 @@ class LabelRequirement:
             return value is not None
         if self.operator == "DoesNotExist":
             return value is None
-        return self._compares(value)
+        return self.operator in ("Gt", "Lt") and self._compares(value)
 
     def _compares(self, value: str | None) -> bool:
-        if value is None or not re.fullmatch(r"-?\d+", value):
+        number, bound = _integer(value), _integer(next(iter(self.values), None))
+        if number is None or bound is None:
             return False
-        bound = int(next(iter(self.values)))
-        return int(value) > bound if self.operator == "Gt" else int(value) < bound
+        return number > bound if self.operator == "Gt" else number < bound
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text is not None and _INTEGER.fullmatch(text) else None
 
 
 def parse_label_selector(text: str) -> list[LabelRequirement]:
-    """Terms of ``a=b,c in (d,e),!f``. Raises ApiError 400 that shows the part that is wrong."""
+    """Terms of ``a=b,c in (d,e),!f``. Raises ApiError 400 that shows the invalid part."""
     stripped = text.strip()
     if not stripped:
         return []
@@ -88,25 +93,29 @@ def _set_values(text: str, part: str) -> frozenset[str]:
     return frozenset(values)
 
 
-def selector_requirements(selector: Mapping[str, Any]) -> list[LabelRequirement]:
-    """Terms of a ``metav1.LabelSelector`` object (matchLabels and matchExpressions)."""
+def requirement(expression: Mapping[str, Any]) -> LabelRequirement:
+    """The term of a ``LabelSelectorRequirement`` or ``NodeSelectorRequirement`` object."""
+    values = frozenset(str(value) for value in expression.get("values") or ())
+    return LabelRequirement(expression["key"], expression["operator"], values)
+
+
+def label_predicate(selector: Mapping[str, Any] | None) -> LabelPredicate:
+    """A ``metav1.LabelSelector`` as a predicate over labels: None matches nothing, ``{}`` everything."""
+    if selector is None:
+        return lambda _labels: False
     labels = selector.get("matchLabels") or {}
     terms = [LabelRequirement(key, "In", frozenset({value})) for key, value in labels.items()]
-    for term in selector.get("matchExpressions") or []:
-        values = frozenset(term.get("values") or ())
-        terms.append(LabelRequirement(term["key"], term["operator"], values))
-    return terms
+    terms += [requirement(term) for term in selector.get("matchExpressions") or ()]
+    return lambda labels: all(term.matches(labels) for term in terms)
 
 
-def selector_matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """A ``LabelSelector`` against labels: None matches nothing, ``{}`` everything."""
-    if selector is None:
-        return False
-    return all(term.matches(labels) for term in selector_requirements(selector))
+def selector_matches(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
+    """Whether a ``LabelSelector`` matches the labels, as in ``label_predicate``."""
+    return label_predicate(selector)(labels)
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A ``LabelSelector`` as the query string that means the same."""
+    """A ``LabelSelector`` as the equivalent query string."""
     forms = {"Exists": "{k}", "DoesNotExist": "!{k}", "NotIn": "{k} notin ({v})"}
     texts = [f"{k}={v}" for k, v in ((selector or {}).get("matchLabels") or {}).items()]
     for term in (selector or {}).get("matchExpressions") or []:
@@ -120,7 +129,7 @@ _FIELD_PARTS = re.compile(r"(?:[^,\\]|\\.)+")
 
 
 def parse_field_selector(text: str) -> list[tuple[tuple[str, ...], str, bool]]:
-    """(path, value, wanted) of every term of ``spec.nodeName=a,status.phase!=b``.
+    """(path, value, equal) of every term of ``spec.nodeName=a,status.phase!=b``.
 
     Raises ApiError 400.
     """
@@ -137,7 +146,7 @@ def parse_field_selector(text: str) -> list[tuple[tuple[str, ...], str, bool]]:
 
 
 def field_text(document: Any, path: tuple[str, ...]) -> str:
-    """The value at ``path`` as selectors compare it: missing is empty, booleans in lower case."""
+    """The value at ``path`` as selectors compare it: a missing value is empty, booleans are in lower case."""
     for name in path:
         if not isinstance(document, dict):
             return ""
@@ -148,7 +157,7 @@ def field_text(document: Any, path: tuple[str, ...]) -> str:
 
 
 def object_predicate(label_selector: str | None, field_selector: str | None) -> Predicate | None:
-    """One test for both selectors; None when everything matches. Raises ApiError 400."""
+    """One predicate for both selectors; None when everything matches. Raises ApiError 400."""
     labels = parse_label_selector(label_selector or "")
     fields = parse_field_selector(field_selector or "")
     if not labels and not fields:
@@ -158,8 +167,6 @@ def object_predicate(label_selector: str | None, field_selector: str | None) -> 
         present = document["metadata"].get("labels") or {}
         if not all(term.matches(present) for term in labels):
             return False
-        return all(
-            (field_text(document, path) == value) is wanted for path, value, wanted in fields
-        )
+        return all((field_text(document, path) == value) is equal for path, value, equal in fields)
 
     return matches

@@ -1,17 +1,11 @@
-"""The cluster's state in memory, with the semantics of a Kubernetes API server and without its
-HTTP.
+"""The cluster's state in memory, with the semantics of a Kubernetes API server and without HTTP.
 
-Everything runs on one event loop and every method is synchronous, so each call is a transaction: a
-revision counter
-numbers the changes of all kinds, objects are replaced and never changed in place, and readers get
-the stored
-documents themselves. READ ONLY: copy before you change one. HTTP handlers and in-process
-controllers use the same
-methods. What may go wrong: a caller that mutates a returned document corrupts the store for
-everybody.
+Everything runs on one event loop and every method is synchronous, so each call is a transaction: a revision counter
+numbers the changes of all kinds, objects are replaced and never changed in place, and readers get the stored documents
+themselves. They are READ ONLY: copy a document before changing it, because a change would corrupt the store for all
+readers. HTTP handlers and in-process controllers use the same methods.
 
-A namespace ends when its ``spec.finalizers`` are empty: ``update("namespaces", ns,
-subresource="finalize")``.
+A namespace is removed when its ``spec.finalizers`` are empty: ``update("namespaces", ns, subresource="finalize")``.
 """
 
 from __future__ import annotations
@@ -46,7 +40,7 @@ __all__ = ["ApiError", "Document", "Resource", "Store", "Subscription"]
 class Store:
     """All objects of the cluster.
 
-    ``ids`` makes uids and generated names; ``log_length`` is per kind.
+    ``ids`` generates uids and names; ``log_length`` is per kind.
     """
 
     def __init__(self, clock: Clock, ids: random.Random, *, log_length: int = 20_000) -> None:
@@ -59,7 +53,7 @@ class Store:
         for plural, group, document in first_objects():
             self.create(plural, document, group=group)
 
-    # What is served
+    # Served kinds
 
     @property
     def revision(self) -> int:
@@ -122,7 +116,7 @@ class Store:
         return [document for document in found if matches is None or matches(document)]
 
     def subscribe(self, plural: str, *, group: str = "") -> Subscription:
-        """Everything there is now, and every change from now on, without a gap between the two."""
+        """All current objects and every later change, without a gap between the two."""
         collection = self.collection(plural, group)
         initial = [stored.document for stored in collection.scan(None)]
         return Subscription(initial, Cursor(collection.log, collection.log.end))
@@ -163,8 +157,8 @@ class Store:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> Document:
-        """Replace an object, its status, its scale or a namespace's finalizers; a no-op
-        writes nothing.
+        """Replace an object, its status, its scale or a namespace's finalizers; an update without changes writes
+        nothing.
 
         Raises ApiError 404, 409 Conflict when metadata.resourceVersion is given and stale, 422.
         """
@@ -237,12 +231,10 @@ class Store:
         propagation: str | None = None,
         dry_run: bool = False,
     ) -> Document:
-        """Mark an object for deletion and take it out once nothing holds it. Returns its
-        last version.
+        """Mark an object for deletion and remove it when nothing prevents that. Returns its last version.
 
-        Raises ApiError 404, and 409 for a failed precondition. A bound pod stays until it
-        is deleted with
-        ``grace_seconds=0`` (its kubelet's part), any object until its finalizers are empty.
+        Raises ApiError 404, and 409 for a failed precondition. A bound pod remains until it is deleted with
+        ``grace_seconds=0`` (by its kubelet), any object until its finalizers are empty.
         """
         collection = self.collection(plural, group)
         resource = collection.resource
@@ -289,11 +281,10 @@ class Store:
         delete_options: dict[str, Any] | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Delete a pod if its disruption budget allows, and charge the budget.
+        """Delete a pod if its disruption budget allows it, and charge the budget.
 
-        Raises ApiError 404, 409 (preconditions), 429 TooManyRequests with a
-        DisruptionBudget cause, 500 when
-        several budgets select the pod.
+        Raises ApiError 404, 409 (preconditions), 429 TooManyRequests with a DisruptionBudget cause, 500 when several
+        budgets select the pod.
         """
         options = delete_options or {}
         preconditions = options.get("preconditions") or {}
@@ -320,7 +311,7 @@ class Store:
         if budget and status and not dry_run:
             self.update(plural, {**budget, "status": status}, group=group, subresource="status")
 
-    # Inside
+    # Internals
 
     def _uid(self) -> str:
         return str(uuid.UUID(int=self._ids.getrandbits(128), version=4))
@@ -360,7 +351,7 @@ class Store:
         return document
 
     def _follow_definition(self, definitions: Collection, document: Document) -> None:
-        # The definition controller's part, done at once: a kind is served as soon as it is created.
+        # A real server's definition controller does this later; here a kind is served as soon as it is created.
         spec = document["spec"]
         key: tuple[str, str] = (spec["group"], spec["names"]["plural"])
         if document["metadata"]["name"] not in self._definition_names(definitions):
@@ -375,7 +366,7 @@ class Store:
             self._commit(definitions, settled)
 
     def _drop(self, collection: Collection | None) -> None:
-        # Watchers of a kind that ends see its objects go.
+        # Watchers of a removed kind see its objects deleted.
         if collection is None:
             return
         for stored in list(collection.scan(None)):

@@ -1,12 +1,9 @@
-"""What changed, in order: one bounded log of changes per kind, read by any number of cursors.
+"""One bounded log of changes per kind, in order, read by any number of cursors.
 
-A watcher has no queue of its own. It keeps a position in the log and sleeps until the log grows, so
-a thousand
-watchers cost a thousand integers, and a slow one can never hold memory: when the log has moved past
-its position
-it gets 410 Expired and must list again, as with the real API server's watch cache. What may go
-wrong: a burst larger than
-the log between two reads of a live watcher also expires it; raise ``log_length`` then.
+A watcher has no queue of its own. It keeps a position in the log and sleeps until the log grows, so a thousand watchers
+cost a thousand integers, and a slow watcher never keeps memory: when the log has passed its position, it gets 410
+Expired and must list again, as with the real API server's watch cache. A burst of changes longer than the log between
+two reads also expires a live watcher; raise ``log_length`` in that case.
 """
 
 from __future__ import annotations
@@ -28,11 +25,11 @@ Documents handed out by the store are never changed in place.
 """
 
 BATCH = 256
-"""Most changes that a cursor hands out before the event loop turns."""
+"""Most changes that a cursor returns before it yields to the event loop."""
 
 
 class Stored:
-    """One version of an object: the document, and its JSON once somebody asked for it."""
+    """One version of an object: the document, and its JSON after the first request for it."""
 
     __slots__ = ("_raw", "document")
 
@@ -48,13 +45,13 @@ class Stored:
         return self._raw
 
     def forget_raw(self) -> None:
-        """Give the bytes back: a newer version took this one's place."""
+        """Drop the encoded bytes, because a newer version replaced this one."""
         self._raw = None
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One step of the log.
+    """One entry of the log.
 
     ``type`` is ADDED, MODIFIED or DELETED; ``previous`` is None only for ADDED.
     """
@@ -111,7 +108,7 @@ class ChangeLog:
         return self._first + bisect_right(self._changes, revision, key=lambda c: c.revision)
 
     def read(self, position: int, count: int) -> list[Change]:
-        """Up to ``count`` changes from ``position`` on. Raises ApiError 410 when they are gone."""
+        """Up to ``count`` changes from ``position`` on. Raises ApiError 410 when they are no longer kept."""
         if position < self._first:
             raise expired(f"too old resource version: the log starts after {self.forgotten}")
         start = position - self._first
@@ -122,12 +119,12 @@ class ChangeLog:
         self._wakers.add(waker)
 
     def detach(self, waker: asyncio.Event) -> None:
-        """Forget ``waker``."""
+        """Stop setting ``waker``."""
         self._wakers.discard(waker)
 
 
 class Cursor:
-    """One reader's place in a log. Close it when done."""
+    """A reader's position in a log. Close it after use."""
 
     def __init__(self, log: ChangeLog, position: int) -> None:
         self._log = log
@@ -142,13 +139,13 @@ class Cursor:
 
     @property
     def expired(self) -> bool:
-        """Whether the log moved past this cursor."""
+        """Whether the log no longer has this cursor's position."""
         return self._position < self._log.start
 
     def take(self, count: int = BATCH) -> list[Change]:
-        """The next changes, none when up to date.
+        """The next changes, empty when up to date.
 
-        Raises ApiError 410 when the log moved past this cursor.
+        Raises ApiError 410 when the log no longer has this cursor's position.
         """
         changes = self._log.read(self._position, count)
         self._position += len(changes)
@@ -167,21 +164,21 @@ class Cursor:
         return True
 
     def close(self) -> None:
-        """Stop being woken."""
+        """Stop wake-ups by the log."""
         self._log.detach(self._waker)
 
 
 class Subscription:
-    """An in-process watch: everything as it was at the start, then every change."""
+    """An in-process watch: all objects at the start, then every change."""
 
     def __init__(self, initial: list[Document], cursor: Cursor) -> None:
         self.initial = initial
         self._cursor = cursor
 
     async def events(self) -> AsyncIterator[tuple[str, Document, Document | None]]:
-        """(type, object, the object before).
+        """(type, object, previous object).
 
-        Ends when the reader was too slow: subscribe again then.
+        Ends when the reader was too slow; the caller then subscribes again.
         """
         try:
             while not self._cursor.expired:
@@ -193,5 +190,5 @@ class Subscription:
             self._cursor.close()
 
     def close(self) -> None:
-        """End it without reading on."""
+        """End the subscription before it is exhausted."""
         self._cursor.close()

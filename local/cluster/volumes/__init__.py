@@ -1,1 +1,1 @@
-"""Persistent volumes: which nodes reach them, and who makes and binds them."""
+"""Persistent volumes: the nodes that reach them, their provisioning, binding and attachment."""

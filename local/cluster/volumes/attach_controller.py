@@ -1,7 +1,7 @@
-"""Attaches volumes to the nodes of the pods that mount them, and detaches them when no pod there does any more.
+"""Attaches volumes to the nodes of the pods that mount them, and detaches them when no pod there mounts them.
 
-One VolumeAttachment for each volume and node. A volume of which one node at a time may have the use waits until the
-node before has let it go; the pod that waits for it is told, in the words of kube-controller-manager.
+There is one VolumeAttachment for each volume and node. A volume that only one node may use at a time waits until it is
+detached from the previous node; the waiting pod gets an Event with kube-controller-manager's text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from local.cluster.volumes.attaching import (
 
 COMPONENT = "attachdetach-controller"
 RECHECK_SECONDS = 0.5
-"""Between two looks at a volume that another node has."""
+"""Time between two checks of a volume that is attached to another node."""
 SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
@@ -34,13 +34,13 @@ def attached_node(attachment: Obj) -> list[str]:
 
 
 def attached_volume(attachment: Obj) -> list[str]:
-    """The PersistentVolume of a VolumeAttachment, for an index; none for an inline one."""
+    """The PersistentVolume of a VolumeAttachment, for an index; none for an inline volume."""
     name = (attachment["spec"].get("source") or {}).get("persistentVolumeName")
     return [name] if name else []
 
 
 class AttachmentController:
-    """Pods on a node -> VolumeAttachments of the node. Keys are nodes."""
+    """Creates and deletes the VolumeAttachments of a node. Keys are nodes."""
 
     name = "attachments"
 
@@ -53,7 +53,7 @@ class AttachmentController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Pods that mount claims, and attachments that somebody else deletes."""
+        """Watch pods that mount claims, and attachments that other programs delete."""
         informers.on("pods", self._on_pod)
         informers.on(ATTACHMENTS, self._on_attachment, group=STORAGE)
 
@@ -70,17 +70,17 @@ class AttachmentController:
             self.queue.add(Key("", obj["spec"]["nodeName"]))
 
     async def reconcile(self, key: Key) -> float | None:
-        """Detach what no pod on the node mounts, attach what one does."""
-        wanted = {
+        """Detach volumes that no pod on the node mounts, and attach volumes that one mounts."""
+        mounted = {
             attachment: pod
             for pod in self._mounting(key.name)
             for attachment in volumes_of(self._store, pod)
         }
-        names = {attachment_name(one, key.name) for one in wanted}
+        names = {attachment_name(one, key.name) for one in mounted}
         for present in self._by_node.members(key.name):
             if present["metadata"]["name"] not in names:
                 self._detach(present)
-        waits = [not self._attach(one, pod, key.name) for one, pod in wanted.items()]
+        waits = [not self._attach(one, pod, key.name) for one, pod in mounted.items()]
         return RECHECK_SECONDS if any(waits) else None
 
     def _mounting(self, node: str) -> Iterator[Obj]:
@@ -89,23 +89,23 @@ class AttachmentController:
                 yield pod
 
     def _attach(self, attachment: Attachment, pod: Obj, node: str) -> bool:
-        """False when another node has the volume."""
+        """Returns False when the volume is attached to another node."""
         name = attachment_name(attachment, node)
         if self._store.find(ATTACHMENTS, name, group=STORAGE) is not None:
             return True
-        if self._held_elsewhere(attachment.volume, node):
+        if self._attached_elsewhere(attachment.volume, node):
             text = (
                 f'Multi-Attach error for volume "{attachment.volume}" Volume is already '
                 "exclusively attached to one node and can't be attached to another"
             )
-            self._tell(pod, "FailedAttachVolume", text, "Warning")
+            self._record(pod, "FailedAttachVolume", text, "Warning")
             return False
         self._create(attachment, name, node)
         text = f'AttachVolume.Attach succeeded for volume "{attachment.volume}"'
-        self._tell(pod, "SuccessfulAttachVolume", text, "Normal")
+        self._record(pod, "SuccessfulAttachVolume", text, "Normal")
         return True
 
-    def _held_elsewhere(self, volume: str, node: str) -> bool:
+    def _attached_elsewhere(self, volume: str, node: str) -> bool:
         found = self._store.find("persistentvolumes", volume)
         modes = (found["spec"].get("accessModes") or ()) if found else ()
         if SHARED_MODES.intersection(modes):
@@ -137,5 +137,5 @@ class AttachmentController:
             if error.code != 404:
                 raise
 
-    def _tell(self, pod: Obj, reason: str, text: str, event_type: str) -> None:
+    def _record(self, pod: Obj, reason: str, text: str, event_type: str) -> None:
         self._recorder.record(pod, reason, text, component=COMPONENT, event_type=event_type)

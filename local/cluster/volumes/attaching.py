@@ -1,4 +1,4 @@
-"""Which volumes a node must attach for its pods, and how many it can."""
+"""The volumes that a node must attach for its pods, and its limits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ATTACHMENTS = "volumeattachments"
 
 
 class Attachment(NamedTuple):
-    """A volume by its driver and name; one that is still to be made by the claim it is made for."""
+    """A volume by its driver and name; a volume that does not exist yet is named by its claim."""
 
     driver: str
     volume: str
 
 
 def attachments_of(store: Store, namespace: str, claims: Iterable[str]) -> set[Attachment]:
-    """What a node attaches for a pod that mounts these claims."""
+    """The volumes that a node attaches for a pod with these claims."""
     found = set[Attachment]()
     for name in claims:
         claim = store.find("persistentvolumeclaims", name, namespace=namespace)
@@ -34,7 +34,7 @@ def attachments_of(store: Store, namespace: str, claims: Iterable[str]) -> set[A
 
 
 def volumes_of(store: Store, pod: Obj) -> set[Attachment]:
-    """The volumes, made already, that the pod's node attaches for it."""
+    """The existing volumes that the pod's node attaches for it."""
     metadata = pod["metadata"]
     bound = [
         name
@@ -45,7 +45,7 @@ def volumes_of(store: Store, pod: Obj) -> set[Attachment]:
 
 
 def limits_of(store: Store, node: str) -> dict[str, int]:
-    """Driver -> the most volumes that the node attaches, as its CSINode says; a driver without a limit is not here."""
+    """Driver -> most volumes that the node attaches, from its CSINode; drivers without a limit are absent."""
     found = store.find("csinodes", node, group=STORAGE)
     drivers = (found["spec"].get("drivers") or ()) if found else ()
     counts = {one["name"]: (one.get("allocatable") or {}).get("count") for one in drivers}
@@ -53,13 +53,13 @@ def limits_of(store: Store, node: str) -> dict[str, int]:
 
 
 def attachment_name(attachment: Attachment, node: str) -> str:
-    """The name of the VolumeAttachment, the same whenever it is made."""
+    """The name of the VolumeAttachment, always the same for the same volume and node."""
     text = "\0".join([*attachment, node])
     return f"csi-{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def is_attached(store: Store, attachment: Attachment, node: str) -> bool:
-    """Whether the node has the volume."""
+    """Whether the volume is attached to the node."""
     found = store.find(ATTACHMENTS, attachment_name(attachment, node), group=STORAGE)
     return found is not None and bool((found.get("status") or {}).get("attached"))
 
@@ -85,6 +85,6 @@ def _attachment(store: Store, claim: Obj) -> Attachment | None:
 
 
 def _needs_attaching(store: Store, driver: str) -> bool:
-    """Drivers of shared file systems say in their CSIDriver that nothing is attached for them."""
+    """Whether the driver attaches volumes. CSIDrivers of shared file systems declare that they do not."""
     found = store.find("csidrivers", driver, group=STORAGE)
     return found is None or (found.get("spec") or {}).get("attachRequired") is not False

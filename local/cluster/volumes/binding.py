@@ -1,4 +1,4 @@
-"""Makes volumes and binds claims to them, as an external provisioner and the volume controller do together."""
+"""Creates volumes and binds claims to them: the work of an external provisioner and of the volume controller."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def class_of(store: Store, claim: Obj) -> Obj | None:
 
 
 def makes_volumes(storage_class: Obj) -> bool:
-    """Whether volumes of the class are made on demand."""
+    """Whether volumes of the class are created on demand."""
     return bool(storage_class.get("provisioner") != NOT_PROVISIONED)
 
 
 def waits(storage_class: Obj | None) -> bool:
-    """Whether claims of the class are bound when their first pod is placed."""
+    """Whether claims of the class are bound when their first pod is placed (WaitForFirstConsumer)."""
     return storage_class is not None and storage_class.get("volumeBindingMode") == WAITING
 
 
 def free_volume(
     store: Store, claim: Obj, labels: Labels | None = None, node: str = ""
 ) -> Obj | None:
-    """The smallest volume that is there already and suits; reached from a node when ``labels`` are given."""
+    """The smallest existing volume that satisfies the claim; reachable from a node when ``labels`` are given."""
     found = [
         volume
         for volume in store.list("persistentvolumes")
@@ -54,7 +54,7 @@ def provide(store: Store, claim: Obj, storage_class: Obj, labels: Labels, node: 
 
 
 def bind(store: Store, claim: Obj, volume: Obj, notes: dict[str, str] | None = None) -> None:
-    """Write the binding on both sides. Raises ApiError."""
+    """Write the binding to claim and volume. Raises ApiError."""
     metadata, name = claim["metadata"], volume["metadata"]["name"]
     store.patch("persistentvolumes", name, {"spec": {"claimRef": _reference(claim)}})
     _set_phase(store, name, "Bound")
@@ -79,7 +79,7 @@ def bind(store: Store, claim: Obj, volume: Obj, notes: dict[str, str] | None = N
 
 
 def release(store: Store, volume: Obj) -> None:
-    """The volume's claim is gone: delete a volume that was made for it, else keep it as its policy says."""
+    """Delete the volume of a deleted claim if it was provisioned for it; otherwise keep it, as its policy requires."""
     name = volume["metadata"]["name"]
     made = PROVISIONED_BY in (volume["metadata"].get("annotations") or {})
     if made and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
@@ -89,7 +89,7 @@ def release(store: Store, volume: Obj) -> None:
 
 
 def mark_available(store: Store, volume: Obj) -> None:
-    """Say on a volume that a claim may have it."""
+    """Set a volume's phase to Available."""
     if (volume.get("status") or {}).get("phase") in (None, "", "Pending"):
         _set_phase(store, volume["metadata"]["name"], "Available")
 
@@ -126,5 +126,5 @@ def _provision(store: Store, claim: Obj, storage_class: Obj, zone: str | None) -
 
 def _reference(claim: Obj) -> dict[str, str]:
     metadata = claim["metadata"]
-    told = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **told}
+    reference = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference}

@@ -1,4 +1,4 @@
-"""Makes the claim of each generic ephemeral volume: named after pod and volume, owned by the pod, gone with it."""
+"""Creates the claim of each generic ephemeral volume. It is named after pod and volume, and the pod owns it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPONENT = "ephemeral_volume"
 
 
 class EphemeralVolumeController:
-    """Pod -> PersistentVolumeClaims."""
+    """Creates PersistentVolumeClaims for pods."""
 
     name = "ephemeral-volumes"
 
@@ -23,7 +23,7 @@ class EphemeralVolumeController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Pods with such volumes."""
+        """Watch pods with ephemeral volumes."""
         informers.on("pods", self._on_pod)
 
     def _on_pod(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
@@ -31,7 +31,7 @@ class EphemeralVolumeController:
             self.queue.add(key_of(obj))
 
     async def reconcile(self, key: Key) -> float | None:
-        """Create what is missing. A claim of that name that is another's is left alone, and the pod told."""
+        """Create missing claims. A claim of the same name with another owner is not used, and the pod gets an Event."""
         pod = find(self._store, "pods", key)
         if pod is None or not is_active(pod):
             return None

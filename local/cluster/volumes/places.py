@@ -1,4 +1,4 @@
-"""Where a volume can be reached and where a storage class may make one, as predicates over a node's labels."""
+"""The topology of volumes and storage classes, as predicates over a node's labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from local.cluster.scheduling.selectors import node_term_predicate
 Labels = Mapping[str, str]
 ZONE = "topology.kubernetes.io/zone"
 ZONE_ALIASES = ("topology.ebs.csi.aws.com/zone", "failure-domain.beta.kubernetes.io/zone")
-"""Labels with which volumes and classes say the same; the first is set by the EBS driver, which does not run here."""
+"""Other zone labels of volumes and classes; the EBS driver, which does not run here, sets the first on nodes."""
 
 
 def reaches(volume: Obj) -> Callable[[Labels, str], bool]:
@@ -25,7 +25,7 @@ def reaches(volume: Obj) -> Callable[[Labels, str], bool]:
 
 
 def class_allows(storage_class: Obj, labels: Labels) -> bool:
-    """Whether the class may make a volume for a node with these labels."""
+    """Whether the class may create a volume for a node with these labels."""
     terms = storage_class.get("allowedTopologies") or ()
     whole = _with_aliases(labels)
     return not terms or any(
@@ -44,16 +44,16 @@ def _with_aliases(labels: Labels) -> Labels:
 
 
 def is_free(volume: Obj) -> bool:
-    """Whether no claim has the volume."""
+    """Whether the volume is bound to no claim."""
     return not volume["spec"].get("claimRef") and not volume["metadata"].get("deletionTimestamp")
 
 
 def suits(volume: Obj, claim: Obj) -> bool:
-    """Whether a volume that is there already is what the claim asks for."""
-    spec, wanted = volume["spec"], claim["spec"]
-    if (spec.get("storageClassName") or "") != (wanted.get("storageClassName") or ""):
+    """Whether an existing volume satisfies the claim."""
+    spec, request = volume["spec"], claim["spec"]
+    if (spec.get("storageClassName") or "") != (request.get("storageClassName") or ""):
         return False
-    if not set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ()):
+    if not set(request.get("accessModes") or ()) <= set(spec.get("accessModes") or ()):
         return False
     return capacity_of(volume) >= requested(claim)
 

@@ -1,7 +1,7 @@
-"""What claims ask of the scheduler (VolumeBinding of kube-scheduler): which nodes their volumes allow.
+"""Volume constraints of pods for the scheduler (kube-scheduler's VolumeBinding): the nodes that their volumes allow.
 
-Claims that wait for their first pod are bound here, right before the pod is. A node takes no more volumes of a driver
-than its CSINode says (NodeVolumeLimits).
+Claims that wait for their first pod are bound here, directly before the pod. A node takes no more volumes of a driver
+than its CSINode allows (NodeVolumeLimits).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ NodeCheck = Callable[[NodeState], str]
 
 
 class PodVolumes:
-    """Looks at the claims of pods as they are now."""
+    """The constraints by the current claims of pods."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def refusal(self, shape: PodShape) -> str:
-        """Why no node at all can take pods of this shape; empty when one could."""
+        """The reason why no node at all can run pods of this shape; empty when one could."""
         for name in shape.claims:
             claim = self._claim(shape, name)
             if claim is None:
@@ -43,21 +43,21 @@ class PodVolumes:
         return ""
 
     def checks(self, shape: PodShape) -> list[NodeCheck]:
-        """One check of the attach limits and one for each claim; ``refusal`` must have passed."""
+        """One check of the attach limits and one per claim; ``refusal`` must have been empty."""
         claims = (self._claim(shape, name) for name in shape.claims)
         places = [self._check(claim) for claim in claims if claim is not None]
         return [self._limit_check(shape), *places]
 
     def _limit_check(self, shape: PodShape) -> NodeCheck:
-        wanted = self._attachments(shape)
+        needed = self._attachments(shape)
 
         def check(node: NodeState) -> str:
             limits = limits_of(self._store, node.name)
-            if not limits.keys() & {one.driver for one in wanted}:
+            if not limits.keys() & {one.driver for one in needed}:
                 return ""
             here = {one for pod in node.pods.values() for one in self._attachments(pod.shape)}
-            counts = Counter(one.driver for one in here | wanted)
-            fresh = {one.driver for one in wanted - here}
+            counts = Counter(one.driver for one in here | needed)
+            fresh = {one.driver for one in needed - here}
             return TOO_MANY if any(counts[d] > limits.get(d, counts[d]) for d in fresh) else ""
 
         return check
@@ -66,7 +66,7 @@ class PodVolumes:
         return attachments_of(self._store, shape.namespace, shape.claims)
 
     def bind(self, shape: PodShape, node: NodeState) -> None:
-        """Bind what waits for the first pod, now that its node is known. Raises ApiError."""
+        """Bind the claims that wait for the first pod, whose node is known now. Raises ApiError."""
         for claim in self._waiting(shape):
             storage_class = class_of(self._store, claim)
             if storage_class is not None:

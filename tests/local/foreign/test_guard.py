@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from local.foreign.guard import sign_in_kubeconfig, sign_in_nodes
-from local.foreign.kubeconfig import Picked
+from local.foreign.kubeconfig import KubeContext
 
 
-def picked(server: str, context: str = "some", user: dict[str, Any] | None = None) -> Picked:
-    return Picked(context, {"server": server}, user or {})
+def picked(server: str, context: str = "some", user: dict[str, Any] | None = None) -> KubeContext:
+    return KubeContext(context, {"server": server}, user or {})
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,17 @@ def test_clusters_on_this_machine_or_its_network_pass(server: str) -> None:
             picked("https://10.0.0.2", user={"exec": {"command": "gke-gcloud-auth-plugin"}}),
             "program gke-gcloud-auth-plugin",
         ),
-        (picked("https://127.0.0.1:9443", "gke_project_zone_name"), "its name is a cloud's"),
-        (picked("https://127.0.0.1", "arn:aws:eks:us-west-2:1:cluster/a"), "its name is a cloud's"),
+        (
+            picked("https://127.0.0.1:9443", "gke_project_zone_name"),
+            "its name has the form of a cloud's context",
+        ),
+        (
+            picked("https://127.0.0.1", "arn:aws:eks:us-west-2:1:cluster/a"),
+            "its name has the form of a cloud's context",
+        ),
     ],
 )
-def test_each_sign_of_a_cloud_is_named(found: Picked, sign: str) -> None:
+def test_each_sign_of_a_cloud_is_named(found: KubeContext, sign: str) -> None:
     assert sign in sign_in_kubeconfig(found)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from local.foreign.kubeconfig import pick, write_private
+from local.foreign.kubeconfig import read_context, write_private
 from shared.errors import ConfigurationError
 
 
@@ -33,7 +33,7 @@ def written(folder: Path, document: Any) -> Path:
 
 
 def test_files_are_named_as_seen_from_the_kubeconfig(tmp_path: Path) -> None:
-    found = pick(written(tmp_path, config()))
+    found = read_context(written(tmp_path, config()))
     assert found.host == "127.0.0.1"
     assert found.cluster["certificate-authority"] == str(tmp_path / "pki/ca.crt")
     assert found.user == {
@@ -43,10 +43,10 @@ def test_files_are_named_as_seen_from_the_kubeconfig(tmp_path: Path) -> None:
 
 
 def test_a_copy_for_another_user_names_the_same_cluster_and_is_private(tmp_path: Path) -> None:
-    first = pick(written(tmp_path, config()))
+    first = read_context(written(tmp_path, config()))
     copy = tmp_path / "deep" / "copy"
     write_private(copy, first.document({"token": "secret"}, "dovetail"))
-    found = pick(copy)
+    found = read_context(copy)
     assert (found.cluster, found.user) == (first.cluster, {"token": "secret"})
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
@@ -65,12 +65,12 @@ def test_a_copy_for_another_user_names_the_same_cluster_and_is_private(tmp_path:
 )
 def test_each_fault_is_named(tmp_path: Path, document: Any, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        pick(written(tmp_path, document))
+        read_context(written(tmp_path, document))
 
 
 def test_a_file_that_is_missing_or_no_yaml_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot read .*nowhere: No such file"):
-        pick(tmp_path / "nowhere")
+        read_context(tmp_path / "nowhere")
     (tmp_path / "config").write_text("a: [")
     with pytest.raises(ConfigurationError, match="is not YAML"):
-        pick(tmp_path / "config")
+        read_context(tmp_path / "config")

@@ -181,7 +181,7 @@ async def test_another_autoscaler_is_not_joined(
     if kind is NODE_CLAIMS:
         spec["nodeClassRef"] = ref
     await cluster.kube.create(kind, {"metadata": {"name": "theirs"}, "spec": spec})
-    assert "another autoscaler works" in await refused(cluster, tmp_path / "b", accept_any=True)
+    assert "another autoscaler runs" in await refused(cluster, tmp_path / "b", accept_any=True)
 
 
 async def test_who_is_no_administrator_is_told_so(cluster: Cluster, tmp_path: Path) -> None:
@@ -193,5 +193,5 @@ async def test_who_is_no_administrator_is_told_so(cluster: Cluster, tmp_path: Pa
 
 async def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
     write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
-    with pytest.raises(ConfigurationError, match=r"http://127.0.0.1:9 does not answer"):
+    with pytest.raises(ConfigurationError, match=r"http://127.0.0.1:9 gave no usable answer"):
         await prepare(tmp_path / "kubeconfig", tmp_path / "a", accept_any=False)

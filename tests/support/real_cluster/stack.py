@@ -25,7 +25,7 @@ from local.stack_plan import (
     KUBELETS,
     PROJECT,
     SERVICES,
-    Joined,
+    ExistingCluster,
     choose_ports,
     plan_stack,
 )
@@ -69,7 +69,7 @@ def create_daemon_sets(plane: ControlPlane) -> None:
 @contextlib.contextmanager
 def real_stack(plane: ControlPlane, directory: Path, **extra: Any) -> Iterator[Stack]:
     """A stack on ``plane``, where ``deploy`` was applied. ``extra``: more variables for the services."""
-    joined = Joined(str(plane.kubeconfig), host=HOST)
+    joined = ExistingCluster(str(plane.kubeconfig), host=HOST)
     settings = replace(
         short_settings(directory, **extra), mirror_key=secrets.token_hex(16), cluster=joined
     )

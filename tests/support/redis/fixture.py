@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from local.redis_server import NAMES, RedisServer, redis_version, wheel_redis_server
+from local.redis_server import SERVER_NAMES, RedisServer, redis_version, wheel_redis_server
 
 _numbers = itertools.count(1)
 
 
 def redis_binaries() -> dict[str, Path]:
     """Redis binaries by version: those on PATH and the wheel's, each version once."""
-    on_path = [Path(one) for name in NAMES if (one := shutil.which(name))]
+    on_path = [Path(one) for name in SERVER_NAMES if (one := shutil.which(name))]
     wheel = wheel_redis_server()
     found = on_path if wheel is None else [wheel, *on_path]
     return {"v=" + ".".join(map(str, redis_version(binary))): binary for binary in found}

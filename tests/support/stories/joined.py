@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from local.process import identify, last_lines, spawn, terminate
-from local.stack import Joined, Stack
+from local.stack import ExistingCluster, Stack
 from local.stack_plan import PROJECT, clean_environment
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
@@ -57,7 +57,7 @@ async def embedded_cluster(folder: Path) -> AsyncIterator[Path]:
 async def joined_stack(kubeconfig: Path, directory: Path) -> AsyncIterator[Stack]:
     """All services, under their own ServiceAccounts, with the short times of the stories."""
     stack = Stack(directory)
-    settings = replace(short_settings(stack.directory), cluster=Joined(str(kubeconfig)))
+    settings = replace(short_settings(stack.directory), cluster=ExistingCluster(str(kubeconfig)))
     await asyncio.to_thread(stack.start, settings, detach=True)
     try:
         yield stack

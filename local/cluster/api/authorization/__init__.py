@@ -1,1 +1,1 @@
-"""Who asks, and what they may do: bearer tokens, ServiceAccounts and RBAC as a real API server evaluates them."""
+"""Authentication and authorization: bearer tokens, ServiceAccounts and RBAC, as a real API server evaluates them."""

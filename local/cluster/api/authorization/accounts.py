@@ -1,4 +1,4 @@
-"""A kubeconfig with a token for each ServiceAccount that the local stack's programs run as."""
+"""Kubeconfigs with tokens for the ServiceAccounts of the local stack's programs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from local.cluster.kubeconfig import write_kubeconfig
 def write_account_kubeconfigs(
     accounts: Iterable[dict[str, Any]], tokens: Tokens, folder: Path, server_url: str
 ) -> None:
-    """Write ``folder/NAMESPACE/NAME`` for each ServiceAccount object, and let its token stand for it.
+    """Write ``folder/NAMESPACE/NAME`` for each ServiceAccount object and register its token.
 
-    A token that a file has already is kept: programs that read it before a restart of the cluster go on with it.
+    An existing file keeps its token, so programs that read it can continue after a restart of the cluster.
     """
     for account in accounts:
         namespace, name = account["metadata"]["namespace"], account["metadata"]["name"]
@@ -34,4 +34,4 @@ def _token_in(path: Path) -> str:
     try:
         return str(yaml.safe_load(path.read_text())["users"][0]["user"]["token"])
     except (yaml.YAMLError, LookupError, TypeError):
-        return ""  # cut off by a kill while it was written
+        return ""  # incomplete, because a kill interrupted the write

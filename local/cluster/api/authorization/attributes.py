@@ -1,4 +1,4 @@
-"""What a request wants to do, in the words that roles use."""
+"""The attributes of a request that roles refer to."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Attributes:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
     def refused(self, user_name: str, reason: str = "") -> ApiError:
-        """403 in the words of a real server; ``reason`` is why no role could be found."""
+        """403 with the text of a real server; ``reason`` states why no role could be found."""
         if not self.resource:
-            told = f'User "{user_name}" cannot {self.verb} path "{self.path}"'
-            text = f"forbidden: {told}"
+            description = f'User "{user_name}" cannot {self.verb} path "{self.path}"'
+            text = f"forbidden: {description}"
             details = {}
         else:
-            told = (
+            description = (
                 f'User "{user_name}" cannot {self.verb} resource "{self.full_resource}" '
                 f'in API group "{self.group}" {self._scope()}'
             )
-            text = f"{self._object()} is forbidden: {told}"
+            text = f"{self._object()} is forbidden: {description}"
             details = {"name": self.name, "group": self.group, "kind": self.resource}
         details = {key: value for key, value in details.items() if value}
         return ApiError(403, "Forbidden", f"{text}: {reason}" if reason else text, details)
@@ -53,7 +53,7 @@ class Attributes:
 
 
 def resource_attributes(method: str, target: Target, query: Query) -> Attributes:
-    """Of a request on a resource. ``target.plural`` must not be empty."""
+    """The attributes of a request on a resource. ``target.plural`` must not be empty."""
     verb, name = _VERBS[method], target.name
     if not name:
         name = _selected_name(query) if method == "GET" else ""
@@ -67,7 +67,7 @@ def resource_attributes(method: str, target: Target, query: Query) -> Attributes
 
 
 def path_attributes(method: str, path: str) -> Attributes:
-    """Of a request on anything that is no resource, such as ``/version``."""
+    """The attributes of a request on a path that is no resource, such as ``/version``."""
     return Attributes(method.lower(), path=path)
 
 
@@ -78,7 +78,7 @@ def _collection_verb(verb: str, query: Query) -> str:
 
 
 def _selected_name(query: Query) -> str:
-    # So that a role with resourceNames allows to watch the one object that it names.
+    # A role with resourceNames thereby allows a watch on the one object that it names.
     for part in query.text("fieldSelector").split(","):
         key, equals, value = part.partition("=")
         if equals and key.strip() == "metadata.name":

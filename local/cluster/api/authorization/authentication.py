@@ -1,4 +1,4 @@
-"""Who sends a request: by its bearer token, or its owner when it has none; and whom it acts for."""
+"""The user of a request: the owner of its bearer token, the administrator without a token, or the impersonated user."""
 
 from __future__ import annotations
 
@@ -20,37 +20,43 @@ from shared.log import get_logger
 
 log = get_logger(__name__)
 
-TOLD_LIMIT = 1_000
-"""Different refusals that are logged."""
+LOGGED_REFUSALS_LIMIT = 1_000
+"""Most different refusals that are logged."""
 
 
 class Access:
-    """What one server knows about users: their tokens and their rights."""
+    """The users of one server: their tokens and their rights."""
 
     def __init__(self, tokens: Tokens, authorizer: Authorizer) -> None:
         self.tokens = tokens
         self.authorizer = authorizer
-        self._told: set[tuple[str, ...]] = set()
+        self._logged: set[tuple[str, ...]] = set()
 
-    def check(self, user: User, asked: Attributes) -> None:
-        """Raises ApiError 403 when ``user`` may not do what is asked, and logs it once."""
+    def check(self, user: User, attributes: Attributes) -> None:
+        """Raises ApiError 403 when ``user`` may not perform the request, and logs the refusal once."""
         try:
-            self.authorizer.check(user, asked)
+            self.authorizer.check(user, attributes)
         except ApiError as refusal:
-            self._tell(user, asked, refusal.message)
+            self._log_refusal(user, attributes, refusal.message)
             raise
 
-    def _tell(self, user: User, asked: Attributes, message: str) -> None:
-        # A client that asks again and again must not fill the log.
-        refused = (user.name, asked.verb, asked.group, asked.full_resource, asked.namespace)
-        if refused not in self._told and len(self._told) < TOLD_LIMIT:
-            self._told.add(refused)
-            log.warning("request forbidden", user=user.name, verb=asked.verb, reason=message)
+    def _log_refusal(self, user: User, attributes: Attributes, message: str) -> None:
+        # A client that repeats a refused request must not fill the log.
+        refused = (
+            user.name,
+            attributes.verb,
+            attributes.group,
+            attributes.full_resource,
+            attributes.namespace,
+        )
+        if refused not in self._logged and len(self._logged) < LOGGED_REFUSALS_LIMIT:
+            self._logged.add(refused)
+            log.warning("request forbidden", user=user.name, verb=attributes.verb, reason=message)
 
     def user(self, headers: Headers) -> User:
-        """The user that a request acts as.
+        """The user as whom a request acts.
 
-        Raises ApiError 401 for a token that is not valid, 403 when the sender may not act for the user that it names.
+        Raises ApiError 401 for an invalid token, 403 when the sender may not impersonate the named user.
         """
         sender = self._sender(headers.get("authorization", ""))
         name, groups = headers.get("impersonate-user", ""), headers.getlist("impersonate-group")
@@ -72,12 +78,12 @@ class Access:
     def _check_impersonation(self, sender: User, name: str, groups: list[str]) -> None:
         account = split_account(name)
         if account:
-            asked = Attributes(
+            attributes = Attributes(
                 "impersonate", resource="serviceaccounts", namespace=account[0], name=account[1]
             )
         else:
-            asked = Attributes("impersonate", resource="users", name=name)
-        self.authorizer.check(sender, asked)
+            attributes = Attributes("impersonate", resource="users", name=name)
+        self.authorizer.check(sender, attributes)
         for group in groups:
             self.authorizer.check(sender, Attributes("impersonate", resource="groups", name=group))
 

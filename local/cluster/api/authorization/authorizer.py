@@ -1,7 +1,7 @@
-"""The RBAC authorizer: which rules reach a user, and whether one of them allows a request.
+"""The RBAC authorizer: the rules that apply to a user, and whether one of them allows a request.
 
-The rules of each user are kept until a role or a binding changes. What may go wrong: a binding names
-a role that does not exist; as on a real server it then gives nothing, and the refusal says so.
+The rules of each user are cached until a role or a binding changes. As on a real server, a binding to a missing role
+grants nothing, and the refusal names the missing role.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EVERYTHING: tuple[Rule, ...] = (
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
 )
 USERS_KEPT = 1_000
-"""Users whose rules are kept; beyond that all are worked out anew."""
+"""Most users whose rules are cached; above it the whole cache is dropped."""
 
 
 @dataclass(frozen=True)
 class Grant:
-    """What one binding gives: ``rules`` everywhere, or in ``namespace`` alone when it is not empty."""
+    """The rights of one binding: ``rules`` in all namespaces, or only in ``namespace`` when it is not empty."""
 
     rules: tuple[Rule, ...]
     namespace: str
@@ -38,40 +38,40 @@ class Grant:
 
 @dataclass(frozen=True)
 class Decision:
-    """``reason`` says which binding allows it, or which roles of a refusal could not be read."""
+    """``reason`` names the binding that allows the request, or the roles that could not be read."""
 
     allowed: bool
     reason: str = ""
 
 
 class Authorizer:
-    """Decides by the Roles, ClusterRoles and bindings of one store as they are now."""
+    """Decides by the current Roles, ClusterRoles and bindings of one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: dict[User, tuple[Grant, ...]] = {}
         self._kept_at: tuple[int, ...] = ()
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
-        """Whether ``user`` may do what is asked."""
+    def decide(self, user: User, attributes: Attributes) -> Decision:
+        """Whether ``user`` may perform the request."""
         if MASTERS in user.groups:
             return Decision(True)
         faults = []
-        for grant in self._grants_in(user, asked.namespace):
-            if any(rule_allows(rule, asked) for rule in grant.rules):
+        for grant in self._grants_in(user, attributes.namespace):
+            if any(rule_allows(rule, attributes) for rule in grant.rules):
                 return Decision(True, f"RBAC: allowed by {grant.source}")
             if grant.fault:
                 faults.append(grant.fault)
         return Decision(False, f"RBAC: {', '.join(sorted({*faults}))}" if faults else "")
 
-    def check(self, user: User, asked: Attributes) -> None:
-        """Raises ApiError 403 when ``user`` may not do what is asked."""
-        decision = self.decide(user, asked)
+    def check(self, user: User, attributes: Attributes) -> None:
+        """Raises ApiError 403 when ``user`` may not perform the request."""
+        decision = self.decide(user, attributes)
         if not decision.allowed:
-            raise asked.refused(user.name, decision.reason)
+            raise attributes.refused(user.name, decision.reason)
 
     def rules_of(self, user: User, namespace: str) -> tuple[Rule, ...]:
-        """Every rule that reaches ``user`` in ``namespace`` (empty: cluster-wide ones alone)."""
+        """Every rule that applies to ``user`` in ``namespace`` (empty: only cluster-wide rules)."""
         if MASTERS in user.groups:
             return EVERYTHING
         return tuple(rule for grant in self._grants_in(user, namespace) for rule in grant.rules)
@@ -119,7 +119,7 @@ class Authorizer:
 def _source(binding: dict[str, Any], namespace: str, subject: dict[str, Any]) -> str:
     reference, name = binding["roleRef"], binding["metadata"]["name"]
     bound = f'RoleBinding "{name}/{namespace}"' if namespace else f'ClusterRoleBinding "{name}"'
-    told = subject["name"]
+    subject_name = subject["name"]
     if subject.get("kind") == "ServiceAccount":
-        told = f"{told}/{subject.get('namespace') or namespace}"
-    return f'{bound} of {reference["kind"]} "{reference["name"]}" to {subject["kind"]} "{told}"'
+        subject_name = f"{subject_name}/{subject.get('namespace') or namespace}"
+    return f'{bound} of {reference["kind"]} "{reference["name"]}" to {subject["kind"]} "{subject_name}"'

@@ -1,4 +1,6 @@
-"""Nobody grants more than he has: who writes a role or a binding must hold what it gives, or a right to give it."""
+"""Prevents privilege escalation: the author of a role or a binding must have the granted rights, or the right to
+escalate or bind.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ Document = dict[str, Any]
 def check_grant(
     store: Store, authorizer: Authorizer, user: User, resource: Resource, document: Document
 ) -> None:
-    """Raises ApiError 403 when ``user`` would give more by a role or a binding than he has."""
+    """Raises ApiError 403 when ``user`` would grant rights by a role or a binding that the user does not have."""
     if resource.group != RBAC_GROUP or MASTERS in user.groups:
         return
     metadata = document.get("metadata") or {}
@@ -36,8 +38,8 @@ def check_grant(
         rules = _rules_of(store, plural, name, namespace)
     else:
         return
-    asked = Attributes(verb, RBAC_GROUP, "v1", plural, "", namespace, name)
-    if authorizer.decide(user, asked).allowed:
+    attributes = Attributes(verb, RBAC_GROUP, "v1", plural, "", namespace, name)
+    if authorizer.decide(user, attributes).allowed:
         return
     owned = authorizer.rules_of(user, namespace)
     missing = [rule for rule in rules if not _covered(rule, owned)]
@@ -56,7 +58,7 @@ def _covered(rule: Rule, owned: tuple[Rule, ...]) -> bool:
 
 
 def _parts(rule: Rule) -> Iterator[Attributes]:
-    """Every single right of a rule; a wildcard is a right of its own, that only a wildcard covers."""
+    """Every single right of a rule; a wildcard is a separate right that only a wildcard covers."""
     verbs = rule.get("verbs") or ()
     for verb, path in product(verbs, rule.get("nonResourceURLs") or ()):
         yield Attributes(verb, path=path)
@@ -70,9 +72,9 @@ def _parts(rule: Rule) -> Iterator[Attributes]:
 
 def _refusal(user: User, resource: Resource, name: str, missing: list[Rule]) -> ApiError:
     groups = " ".join(f'"{group}"' for group in user.groups)
-    told = "\n".join(str(rule) for rule in missing)
+    missing_rules = "\n".join(str(rule) for rule in missing)
     why = (
         f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions '
-        f"not currently held:\n{told}"
+        f"not currently held:\n{missing_rules}"
     )
     return forbidden(resource, name, why)

@@ -1,5 +1,5 @@
-"""The roles and bindings that every cluster starts with: what each user may ask, and what ``kubectl create
-rolebinding --clusterrole=view`` names.
+"""Roles and bindings of a new cluster: the basic rights of every user, and the roles for ``kubectl create rolebinding
+--clusterrole=view``.
 
 A real server aggregates admin, edit and view from labelled roles; here each is one role.
 """
@@ -30,7 +30,7 @@ _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 
 
 def first_roles() -> list[tuple[str, Document]]:
-    """(plural, object) of every one."""
+    """(plural, object) of every role and binding."""
     roles = [
         _role("cluster-admin", _rule(["*"], ["*"], ["*"]), _paths(["*"], ["*"])),
         _role("system:discovery", _paths(["get"], DISCOVERY)),

@@ -1,4 +1,4 @@
-"""Questions about users and rights, answered at once and stored nowhere: what ``kubectl auth`` sends."""
+"""Access and token reviews of ``kubectl auth``, which are answered at once and not stored."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Document = dict[str, Any]
 
 
 def review(access: Access, user: User, plural: str, namespace: str, body: Document) -> Document:
-    """The answered review of the kind ``plural``, asked by ``user`` in ``namespace`` (empty: none).
+    """The answered review of the kind ``plural``, requested by ``user`` in ``namespace`` (empty: none).
 
-    Raises ApiError 404 for a kind that is no review, 400 for one that asks nothing.
+    Raises ApiError 404 for a kind that is no review, 400 for an incomplete review.
     """
     resource = next((one for one in REVIEWS if one.plural == plural), None)
     if resource is None:
@@ -31,24 +31,24 @@ def review(access: Access, user: User, plural: str, namespace: str, body: Docume
 
 
 def _own_access(access: Access, user: User, _namespace: str, spec: Document) -> Document:
-    return _decided(access, user, _asked(spec))
+    return _decided(access, user, _attributes(spec))
 
 
 def _access(access: Access, _user: User, _namespace: str, spec: Document) -> Document:
-    return _decided(access, _subject(spec), _asked(spec))
+    return _decided(access, _subject(spec), _attributes(spec))
 
 
 def _local_access(access: Access, _user: User, namespace: str, spec: Document) -> Document:
-    asked = _asked(spec)
-    if asked.namespace != namespace:
+    attributes = _attributes(spec)
+    if attributes.namespace != namespace:
         raise bad_request(
             f"spec.resourceAttributes.namespace must be {namespace}, the namespace of the path"
         )
-    return _decided(access, _subject(spec), asked)
+    return _decided(access, _subject(spec), attributes)
 
 
-def _decided(access: Access, user: User, asked: Attributes) -> Document:
-    decision = access.authorizer.decide(user, asked)
+def _decided(access: Access, user: User, attributes: Attributes) -> Document:
+    decision = access.authorizer.decide(user, attributes)
     status: Document = {"allowed": decision.allowed}
     return status | ({"reason": decision.reason} if decision.reason else {})
 
@@ -60,7 +60,7 @@ def _subject(spec: Document) -> User:
     return User(str(name), groups)
 
 
-def _asked(spec: Document) -> Attributes:
+def _attributes(spec: Document) -> Attributes:
     on_resource = spec.get("resourceAttributes") or {}
     on_path = spec.get("nonResourceAttributes") or {}
     if bool(on_resource) == bool(on_path):

@@ -1,4 +1,4 @@
-"""What Roles, ClusterRoles and their bindings must satisfy, and their defaults, as on a real server."""
+"""Validation and defaults of Roles, ClusterRoles and their bindings, as on a real server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
 
 
 def default_binding(binding: Document) -> None:
-    """The API groups of the role and the subjects, in place."""
+    """Set the API groups of the role and of the subjects, in place."""
     reference = binding.get("roleRef") or {}
     reference.setdefault("apiGroup", RBAC_GROUP)
     for subject in binding.get("subjects") or ():
@@ -30,7 +30,7 @@ def default_binding(binding: Document) -> None:
 
 
 def role_errors(role: Document, *, namespaced: bool) -> Iterator[FieldError]:
-    """Faults of a role's rules. Raises TypeError for a rule of another shape."""
+    """Errors of a role's rules. Raises TypeError for a rule of the wrong type."""
     for number, rule in enumerate(role.get("rules") or ()):
         yield from _rule_errors(f"rules[{number}]", rule, namespaced)
 
@@ -66,7 +66,7 @@ def _check_strings(path: str, value: object) -> None:
 
 
 def binding_errors(binding: Document, *, namespaced: bool) -> Iterator[FieldError]:
-    """Faults of a binding's role and subjects."""
+    """Errors of a binding's role and subjects."""
     reference = binding.get("roleRef") or {}
     kinds = ["Role", "ClusterRole"] if namespaced else ["ClusterRole"]
     if reference.get("apiGroup") != RBAC_GROUP:
@@ -93,7 +93,7 @@ def _subject_errors(path: str, subject: Document) -> Iterator[FieldError]:
 
 
 def reference_changed(old: Document, new: Document) -> FieldError | None:
-    """A binding keeps its role for life."""
+    """The error of a changed roleRef, which is immutable; None when it is unchanged."""
     if old.get("roleRef") == new.get("roleRef"):
         return None
     return invalid_value("roleRef", new.get("roleRef"), "cannot change roleRef")

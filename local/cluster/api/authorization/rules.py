@@ -1,6 +1,6 @@
-"""Whether one PolicyRule allows one request, and whether one subject means one user.
+"""Whether one PolicyRule allows one request, and whether one subject matches one user.
 
-Pure: no store, no clock. The semantics are those that Kubernetes documents for its RBAC authorizer.
+Pure: no store, no clock. The semantics are those of Kubernetes' documentation of its RBAC authorizer.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ Rule = dict[str, Any]
 """A PolicyRule as decoded JSON."""
 
 
-def rule_allows(rule: Rule, asked: Attributes) -> bool:
+def rule_allows(rule: Rule, attributes: Attributes) -> bool:
     """Whether ``rule`` alone allows the request."""
-    if not _holds(rule, "verbs", asked.verb):
+    if not _holds(rule, "verbs", attributes.verb):
         return False
-    if not asked.resource:
-        return _path_allowed(rule, asked.path)
+    if not attributes.resource:
+        return _path_allowed(rule, attributes.path)
     return (
-        _holds(rule, "apiGroups", asked.group)
-        and _resource_allowed(rule, asked)
-        and _name_allowed(rule, asked.name)
+        _holds(rule, "apiGroups", attributes.group)
+        and _resource_allowed(rule, attributes)
+        and _name_allowed(rule, attributes.name)
     )
 
 
@@ -33,11 +33,13 @@ def _holds(rule: Rule, field: str, value: str) -> bool:
     return ANY in allowed or value in allowed
 
 
-def _resource_allowed(rule: Rule, asked: Attributes) -> bool:
-    # "*" means subresources too, "pods" means the pod alone, "*/status" means that subresource of every kind.
-    if _holds(rule, "resources", asked.full_resource):
+def _resource_allowed(rule: Rule, attributes: Attributes) -> bool:
+    # "*" includes subresources, "pods" excludes them, "*/status" is that subresource of every kind.
+    if _holds(rule, "resources", attributes.full_resource):
         return True
-    return bool(asked.subresource) and f"*/{asked.subresource}" in (rule.get("resources") or ())
+    return bool(attributes.subresource) and f"*/{attributes.subresource}" in (
+        rule.get("resources") or ()
+    )
 
 
 def _name_allowed(rule: Rule, name: str) -> bool:

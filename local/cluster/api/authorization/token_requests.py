@@ -1,4 +1,4 @@
-"""The ``token`` subresource of a ServiceAccount: what ``kubectl create token`` asks for."""
+"""The ``token`` subresource of a ServiceAccount, which ``kubectl create token`` uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def answer_request(tokens: Tokens, account: dict[str, Any], body: dict[str, Any]
     if not isinstance(seconds, int) or not isinstance(audiences, list):
         raise bad_request("spec.expirationSeconds must be a number, spec.audiences a list")
     if spec.get("boundObjectRef"):
-        raise bad_request("spec.boundObjectRef: this cluster binds tokens to ServiceAccounts alone")
+        raise bad_request("spec.boundObjectRef: this cluster binds tokens to ServiceAccounts only")
     if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
         few = seconds < SHORTEST_SECONDS
         limit = "less than 10 minutes" if few else f"more than {LONGEST_SECONDS} seconds"

@@ -1,8 +1,8 @@
-"""Bearer tokens of ServiceAccounts: signed ones with an end (TokenRequest), and fixed ones from files.
+"""Bearer tokens of ServiceAccounts: signed tokens with an expiry (TokenRequest), and fixed tokens from files.
 
-A signed token is a JSON Web Token (HS256), so that people can read its claims; its key lives as long
-as the process. Fixed tokens are those that the local stack gives its services: they survive a restart
-of the cluster, whose ServiceAccounts then have new uids.
+A signed token is a JSON Web Token (HS256), so its claims are readable; its key exists as long as the process. Fixed
+tokens are those of the local stack's services: they remain valid after a restart of the cluster, whose ServiceAccounts
+then have new uids.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 @dataclass(frozen=True)
 class Identity:
-    """Whom a token stands for, and for which servers it is meant."""
+    """The user of a token, and the servers (audiences) that may accept it."""
 
     user: User
     audiences: tuple[str, ...]
 
 
 def unauthorized() -> ApiError:
-    """401."""
+    """401 for a request without a valid token."""
     return ApiError(401, "Unauthorized", "Unauthorized")
 
 
 class Tokens:
-    """Issues and verifies. ``store`` says which ServiceAccounts exist and what time it is."""
+    """Issues and verifies tokens. ``store`` provides the existing ServiceAccounts and the time."""
 
     def __init__(self, store: Store, key: bytes | None = None) -> None:
         self._store = store
@@ -47,13 +47,13 @@ class Tokens:
         self._fixed: dict[str, tuple[str, str]] = {}
 
     def fix(self, token: str, namespace: str, name: str) -> None:
-        """From now on ``token`` stands for a ServiceAccount, as long as that exists."""
+        """Accept ``token`` for a ServiceAccount from now on, as long as that exists."""
         self._fixed[token] = (namespace, name)
 
     def issue(
         self, account: dict[str, Any], audiences: Sequence[str], seconds: int
     ) -> tuple[str, float]:
-        """A token for a ServiceAccount object, and when it ends (seconds since the epoch)."""
+        """A token for a ServiceAccount object, and its expiry (seconds since the epoch)."""
         metadata, now = account["metadata"], int(self._store.clock.now())
         namespace, name = metadata["namespace"], metadata["name"]
         claims = {
@@ -72,7 +72,7 @@ class Tokens:
         return f"{content}.{self._signature(content)}", float(now + seconds)
 
     def identify(self, token: str) -> Identity | None:
-        """Whom ``token`` stands for; None when it is wrong, has ended or its ServiceAccount is gone."""
+        """The identity of ``token``; None when it is wrong or expired, or its ServiceAccount no longer exists."""
         if token in self._fixed:
             namespace, name = self._fixed[token]
             return self._identity(namespace, name, None, (AUDIENCE,))
@@ -86,7 +86,7 @@ class Tokens:
         )
 
     def user(self, token: str) -> User:
-        """The user behind a token that is meant for this server. Raises ApiError 401."""
+        """The user of a token for this server. Raises ApiError 401."""
         found = self.identify(token)
         if found is None or AUDIENCE not in found.audiences:
             raise unauthorized()
@@ -101,7 +101,7 @@ class Tokens:
         return Identity(service_account(namespace, name, account["metadata"]["uid"]), audiences)
 
     def _claims(self, token: str) -> dict[str, Any] | None:
-        # Only what this process signed is ever decoded, so its shape needs no check.
+        # Only tokens that this process signed are decoded, so their shape needs no check.
         content, _, signature = token.rpartition(".")
         if not token.isascii() or not hmac.compare_digest(signature, self._signature(content)):
             return None

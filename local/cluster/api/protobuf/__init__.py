@@ -1,1 +1,1 @@
-"""The Protocol Buffers form of built-in kinds, which Go's typed clients send: decoded, never written."""
+"""The Protocol Buffers encoding of built-in kinds, which Go's typed clients send. It is decoded, never written."""

@@ -1,8 +1,7 @@
-"""Objects in the Protocol Buffers form, decoded to what their JSON form says.
+"""Decodes objects from Protocol Buffers to their JSON form.
 
-A body is the four bytes ``k8s\\0`` and an envelope that names apiVersion and kind. Which field has which
-number is in fields.json (see ``generate_fields.py``). Unknown fields, of a newer client, are left out, as a
-real server does.
+A body is the four bytes ``k8s\\0`` and an envelope that names apiVersion and kind. fields.json holds the field numbers
+(see ``generate_fields.py``). Unknown fields of newer clients are dropped, as on a real server.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from shared.distribution.files import packaged
 MAGIC = b"k8s\x00"
 TABLE_FILE = packaged("local.cluster.api.protobuf", "fields.json")
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""Of the years 1 to 9999, since the epoch."""
+"""The years 1 to 9999 in seconds since the epoch."""
 Document = dict[str, Any]
 
 
@@ -45,7 +44,7 @@ class Table:
         return self._name(api_version, kind) is not None
 
     def decode(self, content: bytes) -> Document:
-        """The object in ``content``. Raises ValueError for anything else, UnknownKindError for an unknown kind."""
+        """The object in ``content``. Raises ValueError for invalid content, UnknownKindError for an unknown kind."""
         if not content.startswith(MAGIC):
             raise ValueError("it does not begin with the bytes that mark protobuf objects")
         parts = {number: _bytes(value) for number, _, value in fields_of(content[len(MAGIC) :])}
@@ -63,7 +62,7 @@ class Table:
         return self._kinds.get(f"{api_version} {kind}") or self._kinds.get(kind)
 
     def _message(self, name: str, content: bytes) -> Any:
-        # No message in the table contains itself, so the bytes cannot make this recurse without end.
+        # No message in the table contains itself, so the recursion is bounded whatever the bytes are.
         if name in _LEAVES:
             return _LEAVES[name]({n: value for n, _, value in fields_of(content)})
         document: Document = {}
@@ -119,7 +118,7 @@ _SCALARS: dict[str, tuple[int, Callable[[Any], Any]]] = {
 
 
 def _is_list(known: dict[int, tuple[str, ...]]) -> bool:
-    # Such as Verbs: a type that is a list of texts in JSON.
+    # A type that is a list of texts in JSON, such as Verbs.
     return known == {1: ("items", "s", "repeated")}
 
 

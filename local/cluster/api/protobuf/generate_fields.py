@@ -59,18 +59,18 @@ def messages_of(package: str, directory: Path) -> Iterator[tuple[str, Fields]]:
 
 
 def _field(
-    package: str, told: str, how: str, pointer: str, label: list[str], own: str
+    package: str, field_type: str, how: str, pointer: str, label: list[str], own: str
 ) -> list[str]:
-    kind = SCALARS.get(told) or _full_name(package, told)
+    kind = SCALARS.get(field_type) or _full_name(package, field_type)
     if "inline" in label:
         how = "inline"
-    elif not how and not pointer and "omitempty" in label and told in SCALARS:
+    elif not how and not pointer and "omitempty" in label and field_type in SCALARS:
         how = "nonzero"
     return [label[0] or own, kind, how]
 
 
-def _full_name(package: str, told: str) -> str:
-    path, _, name = told.lstrip(".").rpartition(".")
+def _full_name(package: str, field_type: str) -> str:
+    path, _, name = field_type.lstrip(".").rpartition(".")
     if not path:
         return f"{package}.{name}"
     known = {f"k8s.io.apimachinery.{one.replace('/', '.')}": short for short, one in MACHINERY}
@@ -87,7 +87,7 @@ def _tags(directory: Path) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def table_of(api: Path, machinery: Path) -> dict[str, object]:
-    """The whole table: only messages that a kind can reach."""
+    """The whole table, reduced to the messages that a kind can reach."""
     messages: dict[str, Fields] = {}
     for package, folder in MACHINERY:
         messages |= messages_of(package, machinery / folder)
@@ -117,7 +117,7 @@ def _reachable(messages: dict[str, Fields], names: set[str]) -> dict[str, Fields
 
 
 def check_examples(table: Table, directory: Path) -> int:
-    """How many examples were decoded. Raises ValueError for one that comes out wrong."""
+    """The number of decoded examples. Raises ValueError for an example that is decoded wrongly."""
     checked = 0
     for path in sorted(directory.glob("*.pb")):
         expected = json.loads(path.with_suffix(".json").read_text())

@@ -1,6 +1,6 @@
 """The wire format of Protocol Buffers: bytes to (field number, raw value) pairs.
 
-What may go wrong: bytes that are no message raise ValueError, whatever they are.
+Bytes that are no message always raise ValueError.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _varint(content: bytes, position: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """A 64-bit number as int32 and int64 fields mean it."""
+    """A 64-bit number as int32 and int64 fields interpret it."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 

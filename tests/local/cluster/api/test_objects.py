@@ -33,6 +33,16 @@ async def test_a_created_object_gets_its_identity_and_defaults(api, pod):
     assert made["status"]["phase"] == "Pending"
 
 
+@pytest.mark.parametrize(("request_", "limit"), [("9m", "0.009"), ("1", "1000m"), ("1e3", "1k")])
+async def test_a_request_equal_to_its_limit_in_another_form_is_accepted(api, pod, request_, limit):
+    pod["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": request_},
+        "limits": {"cpu": limit},
+    }
+    code, answer = await api.post(PODS, pod)
+    assert code == 201, answer
+
+
 async def test_generate_name_makes_distinct_names(api, pod):
     pod["metadata"] = {"generateName": "web-"}
     names = {(await api.post(PODS, pod))[1]["metadata"]["name"] for _ in range(5)}

@@ -15,6 +15,7 @@ from local.cluster.kubelet.node_objects import (
     reserved_milli_cpu,
 )
 from local.cluster.scheduling.quantities import amount, pod_requests
+from shared.errors import InvalidObject
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_quantities_become_integers(resource: str, text: str, value: int) -> Non
 
 @pytest.mark.parametrize("text", ["", "abc", "1Q", "--1"])
 def test_what_is_no_quantity_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a quantity"):
+    with pytest.raises(InvalidObject, match="is not a quantity"):
         amount("cpu", text)
 
 
