@@ -13,7 +13,7 @@ from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog
 from services.interruption.notices.notice import Notice
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeMarks
+from shared.kube.node_taints import NodeTaints
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.runtime.environment import Environment
 from shared.runtime.services import Loop
@@ -41,7 +41,7 @@ class NoticeHandling:
         unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
         notifier = Notifier(env.settings, env.bus, unavailable, env.clock)
         actions = MachineActions(
-            env.settings, Machines(env.kube), NodeMarks(env.kube), directory, notifier, webhook,
+            env.settings, Machines(env.kube), NodeTaints(env.kube), directory, notifier, webhook,
             env.clock, env.metrics, env.recorder,
         )  # fmt: skip
         backlog = Backlog()

@@ -31,7 +31,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeMarks
+from shared.kube.node_taints import NodeTaints
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.metrics import Metrics
@@ -66,7 +66,7 @@ class MachineActions:
 
     settings: InterruptionSettings
     machines: Machines
-    nodes: NodeMarks
+    nodes: NodeTaints
     directory: InstanceLookup
     notifier: Notifier
     webhook: Webhook
@@ -259,7 +259,7 @@ class MachineActions:
         if node is not None:
             await self._untaint(node, taint)
         for involved in self._involved(case):
-            await self.recorder.tell(
+            await self.recorder.write_now(
                 involved, NORMAL, case.action.reason, case.action.text, once=case.notice.id
             )
         # The annotation goes last: as long as it stands, a killed process leaves something that finds the rest.

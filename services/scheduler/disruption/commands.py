@@ -38,7 +38,7 @@ from shared.errors import (
 )
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeMarks, is_closed
+from shared.kube.node_taints import NodeTaints, is_cordoned
 from shared.kube.resources import PODS
 from shared.log import get_logger
 from shared.redis.mirror.pending_writes import PendingWrites
@@ -71,9 +71,9 @@ class Commands:
     """Command id -> nodes that its pods are to move to."""
 
     @property
-    def taints(self) -> NodeMarks:
+    def taints(self) -> NodeTaints:
         """Closes and opens nodes."""
-        return NodeMarks(self.kube)
+        return NodeTaints(self.kube)
 
     def records(self) -> list[CommandRecord]:
         """Every running command, those of a moment ago included, oldest first."""
@@ -203,7 +203,7 @@ class Commands:
         for candidate in command.candidates:
             generation = candidate.machine.generation_api
             if generation == V1 or command.replacements:  # EXE-07
-                await self.taints.close(candidate.node.name, generation)
+                await self.taints.cordon(candidate.node.name, generation)
             if generation == V1:
                 condition = Condition("True", command.reason, command.text, self.clock.now())
                 await self.machines.write_condition(candidate.machine, DISRUPTION_REASON, condition)
@@ -292,7 +292,7 @@ class Commands:
 
     async def _reopen(self, machine: Machine) -> None:
         """Let pods come again, and write that the machine stays."""
-        await self.taints.open(machine.node_name, machine.generation_api)
+        await self.taints.uncordon(machine.node_name, machine.generation_api)
         if machine.generation_api == V1:
             condition = Condition("False", "RolledBack", "", self.clock.now())
             await self.machines.write_condition(
@@ -321,7 +321,7 @@ class Commands:
             node = nodes.get(machine.node_name)
             if node is None or machine.key in held or machine.terminating or node.terminating:
                 continue
-            if is_closed(node) or machine.has(DISRUPTION_REASON):
+            if is_cordoned(node) or machine.has(DISRUPTION_REASON):
                 log.warning("opening a node that no command holds", node=node.name)
                 await self._release(machine)
 
