@@ -112,7 +112,10 @@ class Kube:
         Holds all objects in memory; for pods and machines prefer ``read_all``. Raises NotFound when the CRD is
         missing, Gone when the list expired three times in a row.
         """
-        selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        selectors: dict[str, Any] = {
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+        }
         pages = partial(self.pages, resource, namespace, **selectors, page_size=page_size)
         return KubeList(*await read_pages(pages, lambda one: one))
 

@@ -167,7 +167,7 @@ def from_client_error(
 
 
 def _not_of_aws(permission: str, metadata: Json, details: Json) -> DovetailError:
-    """The error for an answer without an error code. AWS always sends one, so a proxy answered; the outcome is unknown."""
+    """The error for an answer without an error code: AWS always sends one, so the outcome is unknown."""
     status = int(metadata.get("HTTPStatusCode", 0))
     text = (
         f"{permission} was answered with HTTP status {status} and no error code of AWS: check the proxies "
