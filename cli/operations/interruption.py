@@ -154,7 +154,7 @@ def _permissions(cloud: Cloud, url: str, *, hooks: bool) -> tuple[tuple[str, Cal
             lambda: cloud.sqs.receive(url, wait_seconds=0, maximum=1, visibility_seconds=0),
         ),
         ("sqs:DeleteMessage", lambda: cloud.sqs.may_delete(url)),
-        ("ec2:DescribeInstanceStatus", cloud.instance_statuses.ailments),
+        ("ec2:DescribeInstanceStatus", cloud.instance_statuses.problems),
     )
     if not hooks:
         return always

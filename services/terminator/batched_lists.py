@@ -53,17 +53,17 @@ class BatchedLists:
 
     async def all_machines(self) -> tuple[Sequence[Machine], Sequence[Mapping[str, Any]]]:
         """The readable machines, and the others as they are stored."""
-        return await self._machines.ask(None)
+        return await self._machines.submit(None)
 
     async def nodes(self) -> Sequence[NodePlace]:
         """All nodes."""
-        return await self._nodes.ask(None)
+        return await self._nodes.submit(None)
 
     async def volume_attachments(self) -> Sequence[Json]:
-        return await self._raw[VOLUME_ATTACHMENTS].ask(None)
+        return await self._raw[VOLUME_ATTACHMENTS].submit(None)
 
     async def launch_records(self) -> Sequence[Json]:
-        return await self._raw[LAUNCH_RECORDS].ask(None)
+        return await self._raw[LAUNCH_RECORDS].submit(None)
 
 
 def _reader(kube: Kube, resource: Resource) -> Callable[[], Awaitable[Sequence[Json]]]:

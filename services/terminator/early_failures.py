@@ -11,7 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.api.core.references import to_machine
-from shared.cloud.ec2.ended_instances import ENDED, ended_by_itself, ending_of, would_end_again
+from shared.cloud.ec2.ended_instances import (
+    TERMINATED_REASON,
+    ended_by_itself,
+    termination_message,
+    would_end_again,
+)
 from shared.cloud.ec2.records import Instance
 from shared.domain.machines.machine import REGISTERED, Machine
 from shared.kube.recorder import Recorder
@@ -29,8 +34,8 @@ class EarlyFailures:
         """True when the instance ended by itself and that was reported."""
         if machine.has(REGISTERED) or instance is None or not ended_by_itself(instance):
             return False
-        text = ending_of(instance)
-        await self.recorder.publish(to_machine(machine), "Warning", ENDED, text)
+        text = termination_message(instance)
+        await self.recorder.publish(to_machine(machine), "Warning", TERMINATED_REASON, text)
         if would_end_again(instance):
             await self.health.failed(machine)
         return True

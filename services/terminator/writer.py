@@ -23,7 +23,7 @@ from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeTaints, is_closed
+from shared.kube.node_taints import NodeTaints, is_cordoned
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
 from shared.log import get_logger
@@ -54,11 +54,11 @@ class Writer:
 
     async def close(self, node: Node, api: Generation) -> None:
         """No new pods, no load balancer traffic (TRM-03, TRM-04). Raises Conflict: an open node is not drained."""
-        closed = is_closed(node) if api.closes_by_taint else node.unschedulable
+        closed = is_cordoned(node) if api.closes_by_taint else node.unschedulable
         if closed and keys.EXCLUDE_FROM_BALANCERS in node.labels:
             return
         try:
-            await NodeTaints(self.kube).close(node.name, api, EXCLUDED, uid=node.uid)
+            await NodeTaints(self.kube).cordon(node.name, api, EXCLUDED, uid=node.uid)
         except NotFound:
             return
         log.info("tainted node" if api.closes_by_taint else "cordoned node", node=node.name)

@@ -1,7 +1,7 @@
-"""Termination lifecycle hooks of auto scaling groups: how long they wait, heartbeats, and their end (INT-41).
+"""Termination lifecycle hooks of Auto Scaling groups: their timeouts, heartbeats and completion (INT-41).
 
-What may go wrong: the action has ended meanwhile, because its time ran out or somebody else ended it. EC2 Auto Scaling
-calls that a ValidationError; here it is an answer, not an error.
+What may go wrong: the lifecycle action has ended meanwhile, because it timed out or another client completed it. EC2
+Auto Scaling reports a ValidationError then; these calls return False instead of raising it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from shared.errors import DovetailError
 CONTINUE = "CONTINUE"
 TOKEN_LENGTH = 36
 _OVER = re.compile("no active lifecycle action|not found", re.IGNORECASE)
-"""In words only: the same code stands for every wrong parameter."""
+"""An ended action is recognised by the error text only: ValidationError also stands for every invalid parameter."""
 
 
 class HookTimes(msgspec.Struct, frozen=True):
-    """Seconds a hook waits for a heartbeat, and in all, whatever heartbeats say."""
+    """Seconds that a hook waits for a heartbeat, and the total that heartbeats cannot extend."""
 
     heartbeat_seconds: float
     global_seconds: float
 
 
 class Token(msgspec.Struct, frozen=True):
-    """Names one lifecycle action. A ``token`` that can be none is left out: then the instance does."""
+    """Identifies one lifecycle action. A ``token`` of the wrong length is omitted: the instance then identifies it."""
 
     group: str
     hook: str
@@ -36,7 +36,7 @@ class Token(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> Json:
-        """For a call."""
+        """The parameters that identify the action in a call."""
         named = {"AutoScalingGroupName": self.group, "LifecycleHookName": self.hook}
         fits = len(self.token) == TOKEN_LENGTH
         token = {"LifecycleActionToken": self.token} if fits else {}
@@ -44,13 +44,13 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class AutoScaling:
-    """The calls about hooks. Writes are sent once: whoever asks repeats them, which is harmless."""
+    """Calls on lifecycle hooks. Writes are sent once; callers may repeat them, they are idempotent."""
 
     def __init__(self, calls: ServiceCalls) -> None:
         self._calls = calls
 
     async def hook_times(self, group: str, hook: str) -> HookTimes | None:
-        """None: there is no such hook. Raises TransientError and Unauthorized."""
+        """The timeouts of a hook; None when it does not exist. Raises TransientError and Unauthorized."""
         try:
             answer = await self._calls.read(
                 "describe_lifecycle_hooks", AutoScalingGroupName=group, LifecycleHookNames=[hook]
@@ -67,7 +67,7 @@ class AutoScaling:
         return None
 
     async def is_tagged(self, group: str, key: str) -> bool:
-        """Does the group carry a tag of this key? Raises TransientError and Unauthorized."""
+        """Whether the group carries a tag with this key. Raises TransientError and Unauthorized."""
         filters = [
             {"Name": "auto-scaling-group", "Values": [group]},
             {"Name": "key", "Values": [key]},
@@ -75,16 +75,16 @@ class AutoScaling:
         return bool((await self._calls.read("describe_tags", Filters=filters)).get("Tags"))
 
     async def heartbeat(self, action: Token) -> bool:
-        """Have the hook wait on. False: the action is over. Raises TransientError, Unauthorized and DovetailError."""
+        """Extend the hook's wait. False when the action has ended. Raises DovetailError."""
         return await self._answered("record_lifecycle_action_heartbeat", action.parameters)
 
     async def complete(self, action: Token) -> bool:
-        """End the wait with CONTINUE. False: the action is over. Raises as ``heartbeat``."""
+        """Complete the action with CONTINUE. False when it has ended. Raises as ``heartbeat``."""
         parameters = {**action.parameters, "LifecycleActionResult": CONTINUE}
         return await self._answered("complete_lifecycle_action", parameters)
 
     async def may_read_tags(self) -> None:
-        """Prove the permission for tags with a group that does not exist. Raises Unauthorized."""
+        """Check the permission to read tags, with a group that does not exist. Raises Unauthorized."""
         await self.is_tagged("dovetail-check", "dovetail-check")
 
     async def _answered(self, operation: str, parameters: Json) -> bool:

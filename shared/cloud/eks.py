@@ -1,4 +1,4 @@
-"""EKS: what a node must know to join its cluster (LCH-32, LCH-40)."""
+"""EKS: the cluster's data that a node needs to join it (LCH-32, LCH-40)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared.cloud.client.calls import ServiceCalls
 
 
 class EksCluster(msgspec.Struct, frozen=True):
-    """``certificate_authority`` is base64 PEM; ``service_cidr`` is IPv4, else IPv6."""
+    """``certificate_authority`` is base64 PEM; ``service_cidr`` is the IPv4 network, else the IPv6 network."""
 
     version: str
     endpoint: str
@@ -18,7 +18,7 @@ class EksCluster(msgspec.Struct, frozen=True):
 
     @property
     def is_ipv6(self) -> bool:
-        """Do pods and services have IPv6 addresses? A cluster has one family of the two, for ever."""
+        """Whether pods and services have IPv6 addresses. The address family of an EKS cluster never changes."""
         return ":" in self.service_cidr
 
 

@@ -1,6 +1,6 @@
-"""The EventBridge rules that fill the interruption queue, in one list (INT-06, INT-41).
+"""The EventBridge rules that send events to the interruption queue (INT-06, INT-41).
 
-From it come the files in deploy/iam (``make crds``), ``dovetail interruption check`` and the emulator's rules.
+The files in deploy/iam (``make crds``), ``dovetail interruption check`` and the emulator use this list.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class EventRule(NamedTuple):
-    """Which events go to the queue; the rule's name is that of the cluster, a hyphen and ``name``."""
+    """The events that one rule sends to the queue. Its full name is the cluster's name, a hyphen and ``name``."""
 
     name: str
     source: str
@@ -19,7 +19,7 @@ class EventRule(NamedTuple):
 LIFECYCLE = EventRule(
     "LifecycleTermination", "aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"
 )
-"""For LIFECYCLE_HOOKS alone."""
+"""Needed only with the setting LIFECYCLE_HOOKS."""
 EVENT_RULES = (
     EventRule("HealthEvents", "aws.health", "AWS Health Event"),
     EventRule("SpotInterruption", "aws.ec2", "EC2 Spot Instance Interruption Warning"),

@@ -1,4 +1,4 @@
-"""EventBridge: which rules send to a queue, for whoever checks the setup. Dovetail itself never changes a rule."""
+"""EventBridge: the rules that send to a queue, for ``dovetail interruption check``. Dovetail never changes a rule."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Rule(msgspec.Struct, frozen=True):
     pattern: dict[str, Any]
 
     def matches(self, source: str, detail_type: str) -> bool:
-        """Does it take all events of this source and type? A pattern that asks for more takes only some."""
+        """Whether the rule matches all events of this source and type; with further fields it matches only some."""
         if not self.enabled or not self.pattern or self.pattern.keys() - {"source", "detail-type"}:
             return False
-        wanted = {"source": source, "detail-type": detail_type}
-        return all(wanted[field] in (named or ()) for field, named in self.pattern.items())
+        event = {"source": source, "detail-type": detail_type}
+        return all(event[field] in (named or ()) for field, named in self.pattern.items())
 
 
 class Events:

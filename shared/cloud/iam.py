@@ -1,8 +1,7 @@
-"""IAM: the instance profiles that are made for node classes with a role (EC-21).
+"""IAM: the instance profiles that Dovetail creates for node classes with a role (EC-21).
 
-Every write may be repeated: what is there already, or gone already, is fine. What may go wrong: IAM answers from
-replicas, so a profile that was just made may be unknown to EC2 for some seconds; a role that does not exist is
-``NotFound``.
+Every write is idempotent. What may go wrong: IAM is eventually consistent, so EC2 may not know a new profile for some
+seconds; a role that does not exist is ``NotFound``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ log = get_logger(__name__)
 
 
 class InstanceProfile(msgspec.Struct, frozen=True):
-    """``roles``: names; IAM allows one at most."""
+    """``roles``: the names of its roles; IAM allows at most one."""
 
     name: str
     path: str
@@ -26,13 +25,13 @@ class InstanceProfile(msgspec.Struct, frozen=True):
 
 
 class Iam:
-    """Calls on IAM, which is the same in every region of a partition."""
+    """Calls on IAM, which is one service for all regions of a partition."""
 
     def __init__(self, calls: ServiceCalls) -> None:
         self._calls = calls
 
     async def instance_profile(self, name: str) -> InstanceProfile:
-        """Raises NotFound."""
+        """The instance profile of this name. Raises NotFound."""
         answer = await self._calls.read("get_instance_profile", InstanceProfileName=name)
         return _profile_from(answer["InstanceProfile"])
 
@@ -50,14 +49,16 @@ class Iam:
             if not answer.get("IsTruncated"):
                 return [profile for profile in found if profile.path.startswith(path)]
             if not answer.get("Marker"):
-                raise Unavailable("list_instance_profiles says there is more, but not where")
+                raise Unavailable(
+                    "list_instance_profiles returned a truncated list without a marker"
+                )
             position = {"Marker": answer["Marker"]}
         raise Unavailable(f"list_instance_profiles returned more than {MAXIMUM_PAGES} pages")
 
     async def ensure_instance_profile(
         self, name: str, *, role: str, path: str, tags: dict[str, str]
     ) -> None:
-        """Let there be a profile of this name that holds this role and no other. Raises NotFound for the role."""
+        """Create or correct the profile of this name, so that it holds only this role. Raises NotFound for the role."""
         profile = await self._found_or_made(name, path, tags)
         for other in profile.roles:
             if other != role:
@@ -71,7 +72,7 @@ class Iam:
                 "add_role_to_instance_profile", InstanceProfileName=name, RoleName=role
             )
         except DovetailError as error:
-            # A profile holds one role: another launcher may have put it in since we looked.
+            # A profile holds one role: another launcher may have added it since the profile was read.
             full = error.context.get("code") == "LimitExceeded"
             if not full or role not in (await self.instance_profile(name)).roles:
                 raise
@@ -91,7 +92,7 @@ class Iam:
         return _profile_from(answer["InstanceProfile"])
 
     async def delete_instance_profile(self, profile: InstanceProfile) -> None:
-        """Take its roles out and delete it. One that is gone already is fine."""
+        """Remove its roles (IAM deletes only empty profiles) and delete it. An absent profile is not an error."""
         for role in profile.roles:
             await self._remove_role(profile.name, role)
         try:

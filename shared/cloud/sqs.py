@@ -1,7 +1,7 @@
-"""SQS: the queue that EventBridge fills with interruption notices (docs/spec/interruption.md).
+"""SQS: the queue to which EventBridge sends interruption notices (docs/spec/interruption.md).
 
 Messages arrive at least once and in any order. A message that is not deleted within its visibility
-timeout is delivered again; so a failed delete is harmless and only reported.
+timeout is delivered again, so a failed delete is harmless and only logged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_RECEIPT = "bm8gc3VjaCByZWNlaXB0"
 
 
 class QueueMessage(msgspec.Struct, frozen=True):
-    """``receipt`` deletes this delivery. ``sent_at``: seconds since the epoch."""
+    """``receipt`` identifies this delivery for ``delete``. ``sent_at``: seconds since the epoch."""
 
     id: str
     receipt: str
@@ -32,13 +32,13 @@ class QueueMessage(msgspec.Struct, frozen=True):
 
 
 class Sqs:
-    """Receive and delete; sending is EventBridge's work."""
+    """Receives and deletes messages; only EventBridge sends them."""
 
     def __init__(self, calls: ServiceCalls) -> None:
         self._calls = calls
 
     async def queue_url(self, name: str) -> str:
-        """Raises NotFound for an unknown queue."""
+        """The URL of a queue. Raises NotFound for an unknown queue."""
         return str((await self._calls.read("get_queue_url", QueueName=name))["QueueUrl"])
 
     async def receive(
@@ -49,7 +49,7 @@ class Sqs:
         maximum: int = BATCH,
         visibility_seconds: int = 20,
     ) -> list[QueueMessage]:
-        """Up to ``maximum`` (1-10) messages; waits ``wait_seconds`` (0-20) for the first one."""
+        """Up to ``maximum`` (1-10) messages; waits at most ``wait_seconds`` (0-20) for the first one."""
         answer = await self._calls.read(
             "receive_message",
             QueueUrl=url,
@@ -69,7 +69,7 @@ class Sqs:
         ]
 
     async def delete(self, url: str, receipts: Sequence[str]) -> tuple[str, ...]:
-        """Delete deliveries; returns the receipts that SQS did not delete (they come again)."""
+        """Delete deliveries; returns the receipts that SQS did not delete (their messages are delivered again)."""
         failed: list[str] = []
         for chunk in _chunks(receipts):
             entries = [{"Id": str(i), "ReceiptHandle": r} for i, r in enumerate(chunk)]
@@ -81,24 +81,24 @@ class Sqs:
         return tuple(failed)
 
     async def attributes(self, url: str) -> dict[str, str]:
-        """All attributes of a queue, its policy among them. Raises NotFound and Unauthorized."""
+        """All attributes of a queue, including its policy. Raises NotFound and Unauthorized."""
         answer = await self._calls.read(
             "get_queue_attributes", QueueUrl=url, AttributeNames=["All"]
         )
         return {str(name): str(value) for name, value in (answer.get("Attributes") or {}).items()}
 
     async def may_delete(self, url: str) -> None:
-        """Prove the permission with a receipt that no message has. Raises Unauthorized."""
+        """Check the permission to delete, with a receipt that no message has. Raises Unauthorized."""
         try:
             await self._calls.write("delete_message", QueueUrl=url, ReceiptHandle=NO_RECEIPT)
         except (TransientError, Unauthorized, NotFound):
             raise
         except DovetailError:
-            return  # the receipt is refused, not the caller
+            return  # SQS refused the receipt, so the caller is allowed
 
 
 def _sent_at(attributes: Mapping[str, str]) -> float:
-    """0 for a stamp that is no number: the message itself may be read all the same."""
+    """The time in seconds; 0 for an unreadable one, because the message itself is still useful."""
     text = attributes.get("SentTimestamp", "")
     return int(text) / 1000 if text.isascii() and text.isdigit() else 0.0
 

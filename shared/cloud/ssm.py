@@ -1,4 +1,4 @@
-"""SSM Parameter Store: AWS publishes the newest image ids there (LCH-01..07)."""
+"""SSM Parameter Store, in which AWS publishes the newest image ids (LCH-01..07)."""
 
 from __future__ import annotations
 

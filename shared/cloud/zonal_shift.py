@@ -1,4 +1,4 @@
-"""ARC zonal shift: from which zones a cluster's traffic is shifted away (GAT-03).
+"""ARC zonal shift: the zones that a cluster's traffic is shifted away from (GAT-03).
 
 What may go wrong: a cluster that is not registered for zonal shifts is ``NotFound``.
 """
@@ -11,13 +11,13 @@ APPLIED = "APPLIED"
 
 
 class ZonalShift:
-    """The one call that Dovetail makes."""
+    """The one ARC call that Dovetail makes."""
 
     def __init__(self, calls: ServiceCalls) -> None:
         self._calls = calls
 
     async def shifted_zones(self, arn: str) -> frozenset[str]:
-        """Ids of the zones that the resource is shifted away from, by a person or by AWS itself. Raises NotFound."""
+        """Ids of the zones that the resource is shifted away from, manually or by AWS's autoshift. Raises NotFound."""
         answer = await self._calls.read("get_managed_resource", resourceIdentifier=arn)
         shifts = (*(answer.get("zonalShifts") or ()), *(answer.get("autoshifts") or ()))
         return frozenset(one["awayFrom"] for one in shifts if _is_applied(one))

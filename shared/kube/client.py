@@ -1,13 +1,12 @@
-"""The Kubernetes API as Dovetail uses it: plain dicts in and out, limits on everything.
+"""The Kubernetes API client: plain dicts in and out, with limits on every call.
 
 Reads are quorum reads (no ``resourceVersion=0``) and are tried up to four times on transient
-errors. Writes are tried again only on 429, which the server answers before it does anything; any
-other failed write may have happened, and only the caller knows how to find out (R6).
-Every call first takes a token from a bucket of ``qps``.
+errors. Writes are retried only on 429, which the server answers before it changes anything; any
+other failed write may have happened, and only the caller can find out (R6). Every call first takes
+a token from a bucket of ``qps``.
 
-What may go wrong: see ``shared.errors``; each method names what is special to it. Any call may
-raise Unreachable, Unavailable, Throttled (all transient) and Unauthorized (its text names the
-missing RBAC rule).
+Any call may raise Unreachable, Unavailable, Throttled (all transient) and Unauthorized (its text
+names the missing RBAC rule); each method lists its further errors (``shared.errors``).
 """
 
 from __future__ import annotations
@@ -27,21 +26,20 @@ from shared.errors import (
     NotFound,
     Throttled,
     TransientError,
-    Unreachable,
 )
 from shared.kube.listing import KubeList, read_pages
 from shared.kube.resources import PODS, Resource
-from shared.kube.transport.connection import JSON, Answer, Connection, Observer, Timeouts
+from shared.kube.transport.connection import JSON, Connection, Observer, Timeouts
 from shared.kube.transport.pacing import TokenBucket
 from shared.kube.transport.statuses import Call, decode_object
-from shared.kube.watching import LineSplitter, WatchEvent, parse_event
+from shared.kube.watching import WatchEvent, parse_event, read_lines
 
 READ_TRIES = 4
 WRITE_TRIES = 4
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
-"""A list of metadata alone; whole objects from a server that cannot cut them."""
+"""Requests metadata only; a server without this feature sends whole objects."""
 _VERSION = Resource("", "v1", "version", "Info", False)
 Object = dict[str, Any]
 Objects = list[Object]
@@ -78,9 +76,9 @@ class Kube:
         burst: int = 300,
         timeouts: Timeouts | None = None,
     ) -> Kube:
-        """A client by kubeconfig file, or by the pod's service account when ``kubeconfig`` is None.
+        """A client from a kubeconfig file, or from the pod's service account when ``kubeconfig`` is None.
 
-        Does not talk to the server yet. Raises ConfigurationError.
+        Sends no request yet. Raises ConfigurationError.
         """
         connection = await Connection.open(
             kubeconfig, clock=clock, user_agent=user_agent, timeouts=timeouts or Timeouts()
@@ -88,7 +86,7 @@ class Kube:
         return cls(connection, clock=clock, random=random, qps=qps, burst=burst)
 
     def observe(self, observer: Observer) -> None:
-        """Tell ``observer`` of each request that is sent."""
+        """Call ``observer`` for each request that is sent."""
         self._connection.observer = observer
 
     async def close(self) -> None:
@@ -96,7 +94,7 @@ class Kube:
         await self._connection.close()
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
-        """One object, as of now (quorum read). Raises NotFound."""
+        """The current state of one object (quorum read). Raises NotFound."""
         call = Call("get", resource, name, namespace)
         return decode_object(call, await self._read(call, {}))
 
@@ -111,25 +109,22 @@ class Kube:
     ) -> KubeList:
         """All objects (of all namespaces without ``namespace``); starts again when a page expires.
 
-        Holds everything in memory; for pods and machines prefer ``read_all``. Raises NotFound when the CRD is
-        missing, Gone when the list expired three times over.
+        Holds all objects in memory; for pods and machines prefer ``read_all``. Raises NotFound when the CRD is
+        missing, Gone when the list expired three times in a row.
         """
-        pages = partial(
-            self.pages,
-            resource,
-            namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            page_size=page_size,
-        )
+        selectors: dict[str, Any] = {
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+        }
+        pages = partial(self.pages, resource, namespace, **selectors, page_size=page_size)
         return KubeList(*await read_pages(pages, lambda one: one))
 
     async def read_all(
         self, resource: Resource, read: Callable[[Object], T], *, page_size: int = 100
     ) -> Sequence[T]:
-        """What ``read`` makes of each object of all namespaces; nothing else of them stays in memory.
+        """The results of ``read`` for all objects of all namespaces; the objects themselves are not kept.
 
-        ``read`` sees an object again when the list starts again. Raises as ``list``.
+        ``read`` gets an object again when the list starts again. Raises as ``list``.
         """
         return (await read_pages(partial(self.pages, resource, page_size=page_size), read))[0]
 
@@ -143,10 +138,10 @@ class Kube:
         page_size: int = 500,
         metadata_only: bool = False,
     ) -> AsyncGenerator[KubeList, None]:
-        """One consistent list, page by page, so that 10,000 pods never are in memory at once.
+        """One consistent list, page by page, so that 10,000 pods are never in memory at once.
 
-        ``metadata_only`` asks the server to leave out all but the metadata of each object. Raises
-        Gone when the list expired between pages: what was read is no complete list, start again.
+        ``metadata_only`` requests only the metadata of each object. Raises Gone when the list expired
+        between pages: the pages read so far are not a complete list, start again.
         """
         call = Call("list", resource, None, namespace)
         query = _selectors(label_selector, field_selector) | {"limit": str(page_size)}
@@ -168,7 +163,7 @@ class Kube:
         owner: str | None = None,
         subresource: str | None = None,
     ) -> Object:
-        """Create an object, in ``namespace`` or in the one its metadata names; or a ``subresource`` of ``owner``.
+        """Create an object in ``namespace``, else in the one of its metadata; or a ``subresource`` of ``owner``.
 
         Raises AlreadyExists and InvalidObject.
         """
@@ -187,8 +182,8 @@ class Kube:
         *,
         subresource: str | None = None,
     ) -> Object:
-        """Merge patch (RFC 7386); ``metadata.resourceVersion`` in it makes it a compare-and-set, ``metadata.uid`` keeps
-        it from another object of this name.
+        """Merge patch (RFC 7386). ``metadata.resourceVersion`` in it makes it a compare-and-set; with ``metadata.uid``
+        it fails when another object has this name.
 
         Raises NotFound, Conflict, InvalidObject.
         """
@@ -196,7 +191,7 @@ class Kube:
         try:
             data = await self._write(call, "PATCH", body, MERGE_PATCH)
         except InvalidObject as error:
-            if error.field == "metadata.uid":  # the API server calls it a field that may not change
+            if error.field == "metadata.uid":  # the API server reports it as an immutable field
                 raise Conflict(f"another object has this name: {error.message}") from error
             raise
         return decode_object(call, data)
@@ -215,8 +210,7 @@ class Kube:
         try:
             data = await self._write(call, "PATCH", [*operations], JSON_PATCH)
         except InvalidObject as error:
-            # The API server answers a failed test with 422 and no field; a broken object names its
-            # field.
+            # The API server answers a failed test with 422 and no field; for an invalid object it names the field.
             if error.field == "object" and any(op.get("op") == "test" for op in operations):
                 raise Conflict(f"a test of the patch failed: {error.message}") from error
             raise
@@ -225,7 +219,7 @@ class Kube:
     async def replace(
         self, resource: Resource, body: Object, *, subresource: str | None = None
     ) -> Object:
-        """Put the whole object; its ``metadata.resourceVersion`` makes it a compare-and-set.
+        """Replace the whole object; its ``metadata.resourceVersion`` makes it a compare-and-set.
 
         Raises NotFound, Conflict, InvalidObject.
         """
@@ -245,9 +239,9 @@ class Kube:
         resource_version: str | None = None,
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object (finalizers and grace may keep it for a while).
+        """Delete an object (finalizers and the grace period may delay its removal).
 
-        Raises NotFound, and Conflict when it is not the one with ``uid`` or ``resource_version``.
+        Raises NotFound, and Conflict when the object has another ``uid`` or ``resource_version``.
         """
         call = Call("delete", resource, name, namespace)
         options = _delete_options(uid, resource_version, grace_seconds)
@@ -260,8 +254,8 @@ class Kube:
         """Evict a pod through the eviction API, which respects disruption budgets.
 
         Raises EvictionBlocked when a budget forbids it now (``context["multiple"]``: several
-        budgets select the pod, it can never be evicted), Conflict when another pod has the name,
-        NotFound.
+        budgets select the pod, so it can never be evicted), Conflict when another pod has this
+        name, NotFound.
         """
         call = Call("create", PODS, name, namespace, "eviction")
         body = {
@@ -273,9 +267,9 @@ class Kube:
         await self._write(call, "POST", body)
 
     async def serves(self, resource: Resource) -> bool:
-        """Whether the server knows this resource of a group, that is, whether its CRD is installed.
+        """Whether the server serves this resource of a group, that is, whether its CRD is installed.
 
-        Asks discovery, which every service account may read, whatever its role.
+        Reads the discovery API, which every service account may read, whatever its role.
         """
         call = Call("discover", resource)
         try:
@@ -285,7 +279,7 @@ class Kube:
         return any(row.get("name") == resource.plural for row in found.get("resources") or [])
 
     async def version(self) -> Object:
-        """What the server is: ``major``, ``minor``, ``gitVersion``. Every service account may ask."""
+        """The server's version: ``major``, ``minor``, ``gitVersion``. Every service account may read it."""
         return await self._ask(Call("read", _VERSION), "/version")
 
     async def watch(
@@ -301,10 +295,9 @@ class Kube:
     ) -> AsyncGenerator[WatchEvent, None]:
         """Changes after ``resource_version``, bookmarks included, until the server ends the watch.
 
-        ``on_bytes`` is called when the watch is open and for every chunk that arrives. Use ``contextlib.aclosing`` when
-        leaving early. Raises Gone when the version is too old (list again), Unreachable when the
-        stream breaks or is silent for ``Timeouts.watch_silence`` seconds, another DovetailError on
-        another ERROR event.
+        ``on_bytes`` is called when the watch is open and for every chunk that arrives. Use ``contextlib.aclosing`` to
+        leave it early. Raises Gone when the version is too old (list again), Unreachable when the stream breaks or is
+        silent for ``Timeouts.watch_silence`` seconds, another DovetailError on another ERROR event.
         """
         call = Call("watch", resource, None, namespace)
         query = _selectors(label_selector, field_selector) | {
@@ -316,7 +309,7 @@ class Kube:
         await self._bucket.acquire()
         async with (
             self._connection.stream(call, resource.path(namespace), query) as answer,
-            aclosing(_lines(call, answer, on_bytes)) as lines,
+            aclosing(read_lines(call, answer, on_bytes)) as lines,
         ):
             async for line in lines:
                 yield parse_event(call, line)
@@ -362,21 +355,6 @@ class Kube:
         return await send()
 
 
-async def _lines(
-    call: Call, answer: Answer, on_bytes: Callable[[], None] | None
-) -> AsyncGenerator[bytes, None]:
-    splitter = LineSplitter()
-    if on_bytes:
-        on_bytes()  # The server has accepted the watch; the first event may be a minute away.
-    async for chunk in answer.content.iter_any():
-        if on_bytes:
-            on_bytes()
-        for line in splitter.feed(chunk):
-            yield line
-    if splitter.pending:
-        raise Unreachable(f"{call}: the stream ended inside an event")
-
-
 def _selectors(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
     query = {"labelSelector": label_selector, "fieldSelector": field_selector}
     return {key: value for key, value in query.items() if value}
@@ -385,8 +363,8 @@ def _selectors(label_selector: str | None, field_selector: str | None) -> dict[s
 def _delete_options(
     uid: str | None, resource_version: str | None, grace_seconds: int | None
 ) -> Object:
-    wanted = {"uid": uid, "resourceVersion": resource_version}
-    preconditions = {key: value for key, value in wanted.items() if value}
+    expected = {"uid": uid, "resourceVersion": resource_version}
+    preconditions = {key: value for key, value in expected.items() if value}
     options: Object = {"preconditions": preconditions} if preconditions else {}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
@@ -394,7 +372,7 @@ def _delete_options(
 
 
 def _typed(page: Object, resource: Resource) -> Objects:
-    """The items, with the apiVersion and kind that the API server leaves out of built-in ones."""
+    """The items, with the apiVersion and kind that the API server omits in lists of built-in kinds."""
     items: Objects = page.get("items") or []
     for item in items:
         item.setdefault("apiVersion", resource.api_version)

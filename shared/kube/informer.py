@@ -1,10 +1,10 @@
-"""List and watch one kind for ever, and tell the caller about every change (F15).
+"""List and watch one kind for ever, and report every change to the caller (F15).
 
-How it works: a consistent paged LIST, then WATCH from its version with bookmarks; each watch lives
-a random 240 to 480 s. Per object only (uid, resourceVersion) is kept, so 10,000 pods cost a few MB:
-the caller keeps what it needs. The difference between a LIST and what is known becomes ``Put`` and
-``Deleted``. A deletion carries identity alone, also where the watch showed a last state: one that
-was missed has none, and nobody may come to need it.
+How it works: a consistent paged LIST, then WATCH from its version with bookmarks; each watch lasts
+a random 240 to 480 s. The informer keeps only (uid, resourceVersion) per object, so 10,000 pods cost
+a few MB; the caller keeps the fields it needs. The difference between a LIST and the known objects
+becomes ``Put`` and ``Deleted``. A deletion carries the identity only, even when the watch sent a last
+state: a deletion that was missed has no last state, so callers must not depend on one.
 
 What may go wrong, and what happens then:
 - position expired (410 at open or in the stream), ERROR event: list again, after a jittered
@@ -13,11 +13,11 @@ What may go wrong, and what happens then:
   list again;
 - list expired between pages: list again;
 - duplicated or late events: dropped, because a watch is ordered by version;
-- a server that lost its data (versions run backwards): seen by its bookmark, list again;
-- the caller's ``on_event`` raises a DovetailError: logged, list again, so the event comes again;
-  it raises anything else: ``run`` raises it, for the supervisor.
-So delivery is at least once, in order per object, and the caller's state equals the server's after
-any fault.
+- a server that lost its data (versions run backwards): detected by its bookmark, list again;
+- the caller's ``on_event`` raises a DovetailError: logged, list again, so the event is repeated;
+- ``on_event`` raises anything else: ``run`` raises it, for the supervisor.
+So delivery is at least once, in order per object, and after any fault the caller's state becomes
+equal to the server's.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ LONGEST_WATCH_SECONDS = 480
 RESUMES = 3
 """Watches in a row that may break without an event before the informer lists again."""
 UNREACHABLE_SECONDS = 4.0
-"""Longest pause while there is no way to the server: what happened in a gap is seen within seconds of its end."""
+"""Longest pause while the server is unreachable: changes during an outage are seen within seconds after its end."""
 HEALTHY_WATCH_SECONDS = 10.0
-"""A watch that lasted this long was no failure, even if nothing happened in it."""
+"""A watch that lasted this long did not fail, even if it delivered no event."""
 
 
 class Key(NamedTuple):
-    """Names one object of a kind; the namespace is empty for cluster-scoped objects."""
+    """The namespace and name of one object; the namespace is empty for cluster-scoped kinds."""
 
     namespace: str
     name: str
@@ -64,7 +64,7 @@ class Key(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the informer remembers of an object."""
+    """The identity and version that the informer keeps of an object."""
 
     uid: str
     version: str
@@ -72,14 +72,14 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """An object as it is now, new or changed."""
+    """A new or changed object in its current state."""
 
     object: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """An object that is gone. ``version`` is the last one known of it."""
+    """A deleted object. ``version`` is its last known resourceVersion."""
 
     key: Key
     uid: str
@@ -92,11 +92,11 @@ OnSynced = Callable[[], Awaitable[None]]
 
 
 class Informer:
-    """One kind, watched. ``run`` it in a supervised task, once at a time.
+    """Watches one kind. Call ``run`` in a supervised task, once at a time.
 
     ``synced`` is set after the first complete list; ``last_progress`` is the monotonic time of the
-    last complete list or the last byte of an open watch (-inf: never), and a list that fails is no
-    progress; ``restarts`` counts lists after the first; ``last_error`` is None while all is well.
+    last complete list or the last byte of an open watch (-inf: never), and a failed list is no
+    progress; ``restarts`` counts lists after the first; ``last_error`` is None after a success.
     """
 
     def __init__(
@@ -113,9 +113,9 @@ class Informer:
         page_size: int = 500,
         first_backoff: float = 0.5,
     ) -> None:
-        """``on_event`` gets what happens to one object after the other.
+        """``on_event`` is awaited for one event after the other.
 
-        ``on_synced()`` is called after every complete list, the first and later ones.
+        ``on_synced`` is awaited after every complete list, the first one and later ones.
         """
         self.synced = asyncio.Event()
         self.last_progress = -inf
@@ -136,7 +136,7 @@ class Informer:
         self._position = ""
         self._open = False
         self._unsound_since = clock.monotonic()
-        self._doubted = asyncio.Event()
+        self._relist_requested = asyncio.Event()
 
     def __len__(self) -> int:
         """How many objects are known."""
@@ -144,7 +144,7 @@ class Informer:
 
     @property
     def position(self) -> str:
-        """The resourceVersion up to which ``on_event`` was given everything and took it; "": none yet."""
+        """The resourceVersion up to which ``on_event`` has handled every event; "" before the first list."""
         return self._position
 
     @property
@@ -153,27 +153,27 @@ class Informer:
         return self._open and self.synced.is_set()
 
     def unsound_seconds(self) -> float:
-        """How long it has not been sound; 0.0 while it is."""
+        """Seconds since the watch was last ``sound``; 0.0 while it is."""
         return 0.0 if self.sound else self._clock.monotonic() - self._unsound_since
 
     @property
     def known(self) -> Mapping[Key, Known]:
-        """Every object that was handed over and is not deleted. A view: it changes."""
+        """Every object that was reported and is not deleted. A live view of the informer's state."""
         return MappingProxyType(self._known)
 
-    def doubt(self, objects: Mapping[Key, str]) -> None:
-        """List again and hand these objects (with their UIDs) over again, as they are then, or as deleted.
+    def report_again(self, objects: Mapping[Key, str]) -> None:
+        """List again, and report these objects (key -> UID) again in their current state, or as deleted.
 
-        For a caller whose picture of them is wrong, whether or not they are known here.
+        For a caller whose copies of them are wrong, whether or not they are known here.
         """
         for key, uid in objects.items():
             known = self._known.get(key)
             self._known[key] = Known(known.uid if known else uid, "")
-        self._doubted.set()
+        self._relist_requested.set()
 
     @property
-    def doubts(self) -> bool:
-        """Whether a doubted object has not been handed over again yet."""
+    def has_unreported(self) -> bool:
+        """Whether an object of ``report_again`` has not been reported yet."""
         return any(not known.version for known in self._known.values())
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -188,8 +188,8 @@ class Informer:
                     self.restarts += 1
                 first = False
                 await self._list()
-                # Either the watch gives up, or somebody asks for a new list.
-                await run_until(self._doubted, self._watch())
+                # Ends when the watch fails for good, or when ``report_again`` requests a new list.
+                await run_until(self._relist_requested, self._watch())
             except ConfigurationError:
                 raise
             except DovetailError as error:
@@ -202,7 +202,7 @@ class Informer:
         await asyncio.sleep(delay)
 
     async def _list(self) -> None:
-        self._doubted.clear()
+        self._relist_requested.clear()
         seen: set[Key] = set()
         version = ""
         pages = self._kube.pages(
@@ -230,7 +230,7 @@ class Informer:
             await self._upsert(item)
 
     async def _watch(self) -> None:
-        """Watch, and resume, until the position is lost or three watches in a row fail; raises."""
+        """Watch and resume until the position expires or three watches in a row fail; raises that error."""
         failures = 0
         while True:
             opened = self._clock.monotonic()
@@ -268,7 +268,7 @@ class Informer:
                 async for event in events:
                     await self._take(event)
         finally:
-            # However it ended: changes may pass unseen until the next watch is open.
+            # Changes are not seen until the next watch is open, however this one ended.
             if self._open:
                 self._open, self._unsound_since = False, self._clock.monotonic()
 
@@ -294,7 +294,7 @@ class Informer:
         if old == new:
             return
         if old and old.uid != new.uid:
-            # Deleted and created again under the same name while we did not look.
+            # The object was deleted and created again under the same name between two events.
             await self._delete(key)
         await self._on_event(Put(item))
         self._known[key] = new
@@ -327,8 +327,8 @@ class Informer:
 def pause_after(error: DovetailError, backoff: Backoff) -> float:
     """Seconds until the next attempt.
 
-    A server that answers with errors is asked less and less often. One that does not answer at all
-    has no work from being asked, and until it is asked nothing is seen.
+    The delay doubles while the server answers with errors, which limits its load. An unreachable
+    server has no load from attempts, and its return is only seen by one, so its delay is capped.
     """
     wait = error.context.get("retry_after")
     delay = backoff.next(at_least=wait if isinstance(wait, float) else 0.0)
@@ -350,12 +350,12 @@ def compare_versions(left: str, right: str) -> int:
 
 
 def key_of(item: Mapping[str, Any]) -> Key:
-    """Of an object as the API server shows it."""
+    """The key of an object from the API server."""
     metadata = item["metadata"]
     return Key(str(metadata.get("namespace") or ""), str(metadata["name"]))
 
 
 def known_of(item: Mapping[str, Any]) -> Known:
-    """Of an object as the API server shows it."""
+    """The identity and version of an object from the API server."""
     metadata = item["metadata"]
     return Known(str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or ""))

@@ -1,19 +1,19 @@
 """Leader election by a coordination.k8s.io Lease, with a fencing epoch (F14).
 
-How it works, after client-go: the holder renews every 2 s; another may take over when it saw the
-Lease unchanged for 15 s *on its own monotonic clock* (no wall clock is compared, so clock jumps do
-no harm, F13). The holder counts itself out 10 s after the *start* of its last good renewal, without
-help from any task: a process that was stopped and woken up sees ``held`` False at once. 5 s are
-left between the two.
+How it works, after client-go: the holder renews every 2 s; another candidate may take over when it
+saw the Lease unchanged for 15 s *on its own monotonic clock* (no wall clocks are compared, so clock
+jumps do no harm, F13). The lease ends for its holder 10 s after the *start* of the last successful
+renewal, without any task having to run: a process that was suspended and resumed sees ``held`` False
+at once. 5 s are left between the two.
 
-A lease alone does not fence: a request already on its way cannot be called back. ``epoch``
-(leaseTransitions) grows with every change of holder; write it into what you create, and let the one
-who spends compare it with ``current_epoch`` right before (I9).
+A lease alone does not fence: a request that is already sent cannot be revoked. ``epoch``
+(leaseTransitions) grows with every change of holder. Write it into the objects that you create; the
+service that spends money compares it with ``current_epoch`` right before it does (I9).
 
-What may go wrong: the API server is away (not held after 10 s; keeps trying); the write was lost or
-not, nobody knows (the next read tells); two candidates write at once (compare-and-set, one wins);
-somebody deletes the Lease (the epoch goes on from the highest one this process saw; with no process
-left that saw one, it starts at 0 again).
+What may go wrong: the API server is unreachable (not held after 10 s; retries continue); the outcome
+of a write is unknown (the next read shows it); two candidates write at once (compare-and-set, one
+wins); the Lease is deleted (the epoch continues from the highest one this process saw; when every
+process that saw one is gone, it starts at 0 again).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a Lease says. ``holder`` is empty when it is free."""
+    """The election fields of a Lease. ``holder`` is empty when the Lease is free."""
 
     holder: str
     epoch: int
@@ -71,12 +71,12 @@ def read_record(lease: dict[str, Any]) -> Record:
 
 
 async def current_epoch(kube: Kube, name: str, namespace: str) -> int:
-    """The epoch now, by a quorum read: refuse to spend for any older one. Raises NotFound."""
+    """The current epoch, by a quorum read: work of an older epoch must be refused. Raises NotFound."""
     return read_record(await kube.get(LEASES, name, namespace)).epoch
 
 
 class Lease:
-    """A candidate. ``identity`` must be new for every process (pod name and a nonce)."""
+    """A candidate for a Lease. ``identity`` must be new for every process (pod name and a nonce)."""
 
     def __init__(
         self,
@@ -106,21 +106,21 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this process leads now. Ask right before every act, not once."""
+        """Whether this process leads now. Read it right before every action, not once."""
         return self._clock.monotonic() < self._held_until
 
     @property
     def epoch(self) -> int:
-        """The epoch of our last term; meaningful while ``held``."""
+        """The epoch of this process's last term; valid while ``held``."""
         return self._epoch
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Stand for election until ``stop``, then release. Stop the work that needs it first."""
+        """Compete for the Lease until ``stop``, then release it. Stop the work that needs the Lease first."""
         try:
             await run_until(stop, self._run())
         finally:
             self._step_down()
-            # Also when not held: a write that the stop cut off may have won.
+            # Release also when the Lease is not held: a write that the stop interrupted may have succeeded.
             await self._release()
 
     async def _run(self) -> None:
@@ -137,7 +137,7 @@ class Lease:
             await asyncio.sleep(self._times.retry_period * self._random.uniform(0.9, 1.1))
 
     async def _attempt(self) -> None:
-        """Read the Lease; write it when it is ours, free or expired."""
+        """Read the Lease; write it when it is held by this process, free or expired."""
         started = self._clock.monotonic()
         try:
             lease = await self._kube.get(LEASES, self._name, self._namespace)
@@ -151,13 +151,13 @@ class Lease:
                 log.error("another process took the lease", lease=self._name, holder=record.holder)
             self._step_down()
             return
-        # The highest epoch seen, not the one read: a Lease deleted and made again counts on.
+        # Continue from the highest epoch seen, not from the one read: the Lease may have been deleted and recreated.
         epoch = self._highest_epoch + (record.holder != self._identity)
         lease["spec"] = (lease.get("spec") or {}) | self._spec(epoch, record)
         try:
             written = await self._kube.replace(LEASES, lease)
         except Conflict:
-            return  # Somebody was faster; the next round reads who.
+            return  # another candidate was faster; the next round reads the new holder
         self._won(read_record(written), started)
 
     async def _create(self, started: float) -> None:
@@ -186,7 +186,7 @@ class Lease:
         if not self.acquired.is_set():
             log.info("leading", lease=self._name, epoch=record.epoch, identity=self._identity)
         self._epoch = record.epoch
-        # From the start of the attempt: others count from when they see it, which is later.
+        # Count from the start of the attempt: other candidates count from their later read of it.
         self._held_until = started + self._times.renew_deadline
         self.acquired.set()
 
@@ -195,7 +195,7 @@ class Lease:
         self.acquired.clear()
 
     async def _release(self) -> None:
-        """Free the Lease if it is ours, so that the next one need not wait 15 s. Best effort."""
+        """Free the Lease if this process holds it, so that the next holder need not wait 15 s. Best effort."""
         try:
             async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
                 lease = await self._kube.get(LEASES, self._name, self._namespace)

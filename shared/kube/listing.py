@@ -1,7 +1,7 @@
-"""One consistent list, read page by page, of which no more is kept than what the reader makes of each object.
+"""One consistent list, read page by page; only the reader's result for each object is kept.
 
-As JSON a thousand machines with 600 types each take 45 MB; a page of a hundred is in memory only for as long as it is
-read. What may go wrong: the server forgets a list between two of its pages (410); then it is read from the start.
+As JSON a thousand machines with 600 types each take 45 MB; a page of a hundred is in memory only while it is read.
+What may go wrong: the list expires on the server between two pages (410); it is then read from the start.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 from shared.errors import Gone
 
-TRIES = 3
+LIST_TRIES = 3
 Json = dict[str, Any]
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
 class KubeList:
-    """Objects of one consistent list (or one page of it) and the version to watch from."""
+    """The objects of one consistent list (or one page of it), and the resourceVersion to watch from."""
 
     items: list[Json]
     resource_version: str
@@ -30,10 +30,10 @@ Pages = Callable[[], AsyncGenerator[KubeList, None]]
 
 
 async def read_pages(pages: Pages, read: Callable[[Json], Found]) -> tuple[list[Found], str]:
-    """What ``read`` makes of each object, and the version of the list. ``read`` sees an object again when the list
-    begins again. Raises Gone when it expired three times over.
+    """The results of ``read`` for all objects, and the resourceVersion of the list. ``read`` gets an object again when
+    the list starts again. Raises Gone when the list expired three times in a row.
     """
-    for _ in range(TRIES - 1):
+    for _ in range(LIST_TRIES - 1):
         try:
             return await _read_once(pages, read)
         except Gone:
@@ -44,8 +44,8 @@ async def read_pages(pages: Pages, read: Callable[[Json], Found]) -> tuple[list[
 async def _read_once(pages: Pages, read: Callable[[Json], Found]) -> tuple[list[Found], str]:
     found: list[Found] = []
     version = ""
-    async with aclosing(pages()) as every:
-        async for page in every:
+    async with aclosing(pages()) as opened:
+        async for page in opened:
             found += map(read, page.items)
             version = page.resource_version
     return found, version

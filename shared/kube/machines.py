@@ -1,7 +1,7 @@
-"""Machines on the API server, whichever kind holds them: a v1alpha5 Machine or a v1 NodeClaim.
+"""Machines on the API server, stored as v1alpha5 Machines or v1 NodeClaims.
 
 Callers name a machine by its key (``NodeClaim/default-abc``). What may go wrong: one unreadable object (written by hand
-on a server without our schema) must not hide the others, so ``list`` skips it and says so in the log.
+on a server without our schema) must not hide the others, so ``list`` skips it and logs it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from shared.log import get_logger
 
 log = get_logger(__name__)
 
-TRIES = 5
-"""Others write a machine's status a few times in its life; losing five times in a row is no accident."""
+CONFLICT_TRIES = 5
+"""Other services write a machine's status a few times in its life, so five conflicts in a row are a fault."""
 Json = Mapping[str, Any]
 _KINDS: dict[str, tuple[Resource, Callable[[Json], Machine]]] = {
     "Machine": (MACHINES, parse_machine),
@@ -30,14 +30,14 @@ _KINDS: dict[str, tuple[Resource, Callable[[Json], Machine]]] = {
 
 
 class Stored(NamedTuple):
-    """A machine as the API server has it, and the resourceVersion of that."""
+    """A machine as it is stored, and its resourceVersion."""
 
     machine: Machine
     version: str
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """(kind, name) of ``NodeClaim/default-abc``; a bare name is a Machine's. Raises NotFound for another kind."""
+    """(kind, name) of ``NodeClaim/default-abc``; a bare name means a Machine. Raises NotFound for another kind."""
     kind, slash, name = key.rpartition("/")
     kind = kind if slash else "Machine"
     if kind not in _KINDS:
@@ -46,7 +46,7 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def provider_id_in(raw: Json) -> str:
-    """The provider id of a stored machine that cannot be read as a whole; empty when it has none."""
+    """The provider id of an unreadable machine object; empty when it has none."""
     status = raw.get("status")
     found = status.get("providerID") if isinstance(status, Mapping) else None
     return found if isinstance(found, str) else ""
@@ -59,11 +59,11 @@ class Machines:
         self._kube = kube
 
     async def get(self, key: str) -> Machine:
-        """Raises NotFound, and InvalidObject naming the field."""
+        """The machine with this key. Raises NotFound, and InvalidObject naming the field."""
         return (await self.stored(key)).machine
 
     async def stored(self, key: str) -> Stored:
-        """Raises as ``get``."""
+        """The machine with this key and its resourceVersion. Raises as ``get``."""
         kind, name = split_key(key)
         return _stored(kind, await self._kube.get(_KINDS[kind][0], name))
 
@@ -72,7 +72,7 @@ class Machines:
         return (await self.list_all())[0]
 
     async def list_all(self) -> tuple[Sequence[Machine], Sequence[Json]]:
-        """The readable machines, and the others as they are: whoever judges by absence must know of those too."""
+        """The readable machines, and the raw unreadable objects: a caller that acts on absence needs both."""
         found: list[Machine] = []
         unreadable: list[Json] = []
         for kind, (resource, _) in _KINDS.items():
@@ -84,7 +84,7 @@ class Machines:
         return found, unreadable
 
     async def list_stored(self) -> Sequence[Stored]:
-        """All readable machines with their versions."""
+        """All readable machines with their resourceVersions."""
         found: list[Stored] = []
         for kind, (resource, _) in _KINDS.items():
             read = await self._kube.read_all(resource, partial(_read_stored, kind))
@@ -92,21 +92,24 @@ class Machines:
         return found
 
     async def create(self, body: dict[str, Any]) -> Stored:
-        """Raises AlreadyExists."""
+        """Create a machine from its whole object. Raises AlreadyExists."""
         kind = str(body["kind"])
         return _stored(kind, await self._kube.create(_KINDS[kind][0], body))
 
     async def patch(self, machine: Machine, metadata: Json) -> None:
-        """Merge ``metadata`` into this machine's, and no namesake's. Raises NotFound and Conflict."""
+        """Merge ``metadata`` into this machine's; its uid excludes another machine of this name.
+
+        Raises NotFound and Conflict.
+        """
         body = {"metadata": {"uid": machine.uid, **metadata}}
         await self._kube.patch(_KINDS[machine.kind][0], machine.name, body)
 
     async def annotate(
         self, machine: Machine, name: str, text: str, *, unless: Callable[[Machine], bool]
     ) -> None:
-        """Write an annotation by compare-and-set, so that of several writers one wins.
+        """Write an annotation by compare-and-set, so that only one of several writers succeeds.
 
-        Raises NotFound when the machine is gone or replaced, Conflict when ``unless`` holds for what is stored.
+        Raises NotFound when the machine is gone or replaced, Conflict when ``unless`` is true for the stored machine.
         """
         if not await _settled(lambda: self._annotate_once(machine, name, text, unless)):
             raise Conflict(f"{machine.key} has another {name} already")
@@ -117,7 +120,7 @@ class Machines:
         resource, parse = _KINDS[machine.kind]
         raw = await self._kube.get(resource, machine.name)
         if raw["metadata"]["uid"] != machine.uid:
-            raise NotFound(f"{machine.key} is another by now")
+            raise NotFound(f"{machine.key} was replaced by another machine of this name")
         if unless(parse(raw)):
             return False
         version = raw["metadata"]["resourceVersion"]
@@ -126,7 +129,7 @@ class Machines:
         return True
 
     async def delete(self, machine: Machine, *, version: str | None = None) -> bool:
-        """Order its deletion. False when it is gone, or another machine has its name, or it is not at ``version``."""
+        """Delete the machine object. False when it is gone, was replaced, or is not at resourceVersion ``version``."""
         resource = _KINDS[machine.kind][0]
         try:
             await self._kube.delete(
@@ -146,11 +149,10 @@ class Machines:
         unless: Callable[[Machine], bool] | None = None,
     ) -> bool:
         """Write one condition, and ``status`` fields with it. False when the machine is gone or replaced, or when
-        ``unless`` holds for what is stored.
+        ``unless`` is true for the stored machine.
 
         A merge patch replaces the whole list of conditions, so each write reads the list first and is a
-        compare-and-set (R3). A condition that says already what it should is not written again.
-        Raises Conflict after ``TRIES``.
+        compare-and-set (R3). An unchanged condition is not written again. Raises Conflict after ``CONFLICT_TRIES``.
         """
         try:
             return await _settled(
@@ -160,9 +162,9 @@ class Machines:
             return False
 
     async def drop_condition(self, machine: Machine, name: str) -> bool:
-        """Take one condition off. False when the machine is gone or replaced, or has none of that name.
+        """Remove one condition. False when the machine is gone or replaced, or has no such condition.
 
-        Raises Conflict after ``TRIES``.
+        Raises Conflict after ``CONFLICT_TRIES``.
         """
         try:
             return await _settled(lambda: self._drop_once(machine, name))
@@ -199,8 +201,8 @@ class Machines:
             return False
         old = stored.conditions
         known = old.get(name)
-        told = known and (known.status, known.message) == (condition.status, condition.message)
-        if told and not status:
+        unchanged = known and (known.status, known.message) == (condition.status, condition.message)
+        if unchanged and not status:
             return True
         after = with_readiness(old, name, condition)
         body = {
@@ -215,7 +217,7 @@ class Machines:
 
 
 def _read(kind: str, raw: Json) -> Machine | Json:
-    """As it is, if it cannot be read."""
+    """The machine; the raw object when it is unreadable."""
     try:
         return _KINDS[kind][1](raw)
     except InvalidObject as error:
@@ -234,8 +236,8 @@ def _read_stored(kind: str, raw: Json) -> Stored | None:
 
 
 async def _settled(once: Callable[[], Awaitable[bool]]) -> bool:
-    """A compare-and-set, read and written again when somebody else wrote meanwhile. Raises Conflict after ``TRIES``."""
-    for _ in range(TRIES - 1):
+    """Repeat a compare-and-set while other writers win. Raises Conflict after ``CONFLICT_TRIES``."""
+    for _ in range(CONFLICT_TRIES - 1):
         try:
             return await once()
         except Conflict:

@@ -1,6 +1,6 @@
-"""Closing a node to new pods, and opening it again (EXE-02, EXE-05, TRM-03, TRM-04); other taints (INT-42).
+"""Cordons and uncordons nodes (EXE-02, EXE-05, TRM-03, TRM-04), and writes other taints (INT-42).
 
-v1 taints the node; v1alpha5 knows only ``spec.unschedulable`` (KEY-04).
+For v1 a node is cordoned with the disrupted taint, for v1alpha5 with ``spec.unschedulable`` (KEY-04).
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
 
-TRIES = 3
+CONFLICT_TRIES = 3
 NO_LABELS: Mapping[str, str] = {}
 Taints = tuple[Taint, ...]
 
 
 @dataclass
 class NodeTaints:
-    """Writes by compare-and-set: taints are one list with several writers."""
+    """Writes taints by compare-and-set, because they are one list with several writers."""
 
     kube: Kube
 
-    async def close(
+    async def cordon(
         self, name: str, api: Generation, labels: Mapping[str, str] = NO_LABELS, uid: str = ""
     ) -> None:
-        """Keep new pods off, and set ``labels``. Raises NotFound, also when the name is no longer ``uid``'s, and
-        Conflict after some tries.
+        """Cordon the node, and set ``labels`` on it.
+
+        Raises NotFound, also when the node of this name has another uid, and Conflict after ``CONFLICT_TRIES``.
         """
         if api.closes_by_taint:
             await self._taint(name, closed=True, labels=labels, uid=uid)
@@ -44,10 +45,12 @@ class NodeTaints:
                 NODES, name, {"metadata": metadata, "spec": {"unschedulable": True}}
             )
         except Conflict as error:
-            raise NotFound(f"node {name} is another by now: {error.message}") from error
+            raise NotFound(
+                f"node {name} was replaced by another of this name: {error.message}"
+            ) from error
 
-    async def open(self, name: str, api: Generation) -> None:
-        """Let pods come again. A node that is gone needs nothing."""
+    async def uncordon(self, name: str, api: Generation) -> None:
+        """Uncordon the node. Does nothing for a node that is gone."""
         try:
             if api.closes_by_taint:
                 await self._taint(name, closed=False, labels=NO_LABELS)
@@ -57,11 +60,11 @@ class NodeTaints:
             return
 
     async def taint(self, name: str, taint: Taint, uid: str = "") -> None:
-        """Put a taint on. Raises NotFound, also when the name is no longer ``uid``'s, and Conflict after some tries."""
+        """Add a taint, or replace the one with its key. Raises as ``cordon``."""
         await self._change(name, lambda taints: (*_without(taints, taint.key), taint), uid=uid)
 
     async def untaint(self, name: str, taint: Taint, uid: str = "") -> None:
-        """Take exactly this taint off. A node that is gone, or is another by now, needs nothing."""
+        """Remove exactly this taint. Does nothing for a node that is gone or was replaced."""
         try:
             await self._change(name, lambda taints: _other_than(taints, taint), uid=uid)
         except NotFound:
@@ -85,24 +88,24 @@ class NodeTaints:
         labels: Mapping[str, str] = NO_LABELS,
         uid: str = "",
     ) -> None:
-        for attempt in range(TRIES):
+        for attempt in range(CONFLICT_TRIES):
             raw = await self.kube.get(NODES, name)
             if uid and raw["metadata"]["uid"] != uid:
-                raise NotFound(f"node {name} is another by now")
+                raise NotFound(f"node {name} was replaced by another of this name")
             node = parse_node(raw)
-            wanted = change(node.taints)
-            if wanted == node.taints and labels.items() <= node.labels.items():
+            changed = change(node.taints)
+            if changed == node.taints and labels.items() <= node.labels.items():
                 return
             try:
-                await self.kube.patch(NODES, name, _body(raw, wanted, labels))
+                await self.kube.patch(NODES, name, _body(raw, changed, labels))
                 return
             except Conflict:
-                if attempt == TRIES - 1:
+                if attempt == CONFLICT_TRIES - 1:
                     raise
 
 
-def is_closed(node: Node) -> bool:
-    """Does the node carry the disrupted taint?"""
+def is_cordoned(node: Node) -> bool:
+    """Whether the node carries the disrupted taint."""
     return any(taint.key == keys.DISRUPTED_TAINT_KEY for taint in node.taints)
 
 

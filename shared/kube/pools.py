@@ -1,4 +1,4 @@
-"""Pools as they are written on the API server now, for whoever cannot wait for the mirror."""
+"""Reads pools from the API server, for callers that need the current state and not the mirror's."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KINDS: dict[str, tuple[Resource, Callable[[Mapping[str, Any]], Parsed[NodePool]]
     GENERATIONS[V1ALPHA5].pool_kind: (PROVISIONERS, parse_provisioner),
     GENERATIONS[V1].pool_kind: (NODE_POOLS, parse_node_pool),
 }
-"""How to read each."""
+"""Pool kind -> its resource and parser."""
 
 
 async def read_pool(kube: Kube, key: str) -> NodePool | None:
-    """The pool ``NodePool/default``; None when there is none or it cannot be read. Raises TransientError."""
+    """The pool of a key such as ``NodePool/default``; None when it is absent or unreadable. Raises TransientError."""
     kind, _, name = key.partition("/")
     if kind not in KINDS or not name:
         return None
@@ -34,13 +34,13 @@ async def read_pool(kube: Kube, key: str) -> NodePool | None:
 
 
 async def readable_pools(kube: Kube) -> dict[str, NodePool]:
-    """All by key. One that cannot be read is left out: the watcher says why on the pool. Raises TransientError."""
+    """All readable pools by key; the watcher reports an unreadable one on the pool itself. Raises TransientError."""
     found: dict[str, NodePool] = {}
     for resource, parse in KINDS.values():
         try:
             listed = (await kube.list(resource)).items
         except NotFound:
-            continue  # a cluster may have one generation's kinds only
+            continue  # a cluster may have the CRDs of one API generation only
         records = (parse(raw).record for raw in listed)
         found |= {pool.key: pool for pool in records if pool is not None}
     return found

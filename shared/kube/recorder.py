@@ -1,13 +1,13 @@
-"""Kubernetes events: what people see in ``kubectl describe`` (EVT-01 to EVT-03).
+"""Kubernetes events, as ``kubectl describe`` shows them (EVT-01 to EVT-03).
 
-``publish`` only puts into a bounded queue; ``run`` writes at a limited rate. The same (reason,
-object, message) is written once in ``dedupe_seconds``, in this process by a bounded memory and,
-given a shared ``seen`` port (Redis SET NX EX), in all services together. What happens again later
-is counted on the event that tells it already. An event that must survive a kill between
-that memory and the write is named by what it tells: whoever tells it again finds it told.
+``publish`` only adds to a bounded queue; ``run`` writes at a limited rate. The same (reason, object,
+message) is written once in ``dedupe_seconds``: a bounded cache covers this process, and a shared
+``seen`` port (Redis SET NX EX) all services. A later repetition increments the count of the event
+that exists already. An event with ``once`` has a name that follows from its content, so a process
+that repeats it after a crash finds the existing event.
 
-What may go wrong never reaches the caller: a full queue drops the event and counts it, a failed
-write or a failed ``seen`` is logged and counted.
+Faults never reach the caller: a full queue drops the event and counts it, a failed write or a failed
+``seen`` is logged and counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Protocol
 
 from shared.concurrency.clock import Clock, rfc3339
-from shared.concurrency.waiting import run_until
+from shared.concurrency.waiting import pause, run_until
 from shared.errors import AlreadyExists, DovetailError, NotFound, TransientError
 from shared.kube.client import Kube
 from shared.kube.resources import EVENTS
@@ -30,7 +30,7 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 QUEUE_SIZE = 1000
-MEMORY_SIZE = 10_000
+CACHED_EVENTS_LIMIT = 10_000
 IDLE_SECONDS = 10.0
 WRITE_TIMEOUT_SECONDS = 5.0
 FLUSH_SECONDS = 2.0
@@ -40,22 +40,22 @@ NAME_LIMIT = 253
 INVOLVED_FIELDS = ("apiVersion", "kind", "name", "namespace", "uid")
 
 
-class Seen(Protocol):
-    """A memory of keys, maybe shared between processes."""
+class SeenEvents(Protocol):
+    """Expiring keys of events, possibly shared between processes."""
 
     async def first(self, key: str, seconds: float) -> bool:
         """Whether ``key`` was not seen in the last ``seconds``; it is now."""
         ...
 
     async def has(self, key: str) -> bool:
-        """Whether ``key`` was seen, and its time is not over."""
+        """Whether ``key`` was seen and has not expired."""
         ...
 
 
-class SeenHere:
-    """A ``Seen`` in this process: at most ``size`` keys, the oldest forgotten first."""
+class LocalSeenEvents:
+    """``SeenEvents`` of this process: at most ``size`` keys, the oldest dropped first."""
 
-    def __init__(self, clock: Clock, size: int = MEMORY_SIZE) -> None:
+    def __init__(self, clock: Clock, size: int = CACHED_EVENTS_LIMIT) -> None:
         self._clock = clock
         self._size = size
         self._until: OrderedDict[str, float] = OrderedDict()
@@ -72,18 +72,18 @@ class SeenHere:
         return True
 
     async def has(self, key: str) -> bool:
-        """Whether ``key`` was seen, and its time is not over."""
+        """Whether ``key`` was seen and has not expired."""
         now = self._clock.monotonic()
         return self._until.get(key, now) > now
 
     def forget(self, key: str) -> None:
-        """It was not seen after all."""
+        """Remove ``key``: its event was not written."""
         self._until.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Something to tell about an object."""
+    """One occurrence to record about an object. ``at`` is wall time in seconds since 1970."""
 
     involved: dict[str, str]
     type: str
@@ -95,24 +95,24 @@ class Occurrence:
 
     @property
     def key(self) -> str:
-        """Same key, same event (EVT-01)."""
+        """Occurrences with the same key are the same event (EVT-01)."""
         object_id = self.involved.get("uid") or "/".join(sorted(self.involved.values()))
         text = "\0".join((self.reason, object_id, self.message))
         return _digest(text)
 
     @property
     def namespace(self) -> str:
-        """Of the event."""
+        """The namespace of the event object."""
         return self.involved.get("namespace") or "default"
 
     @property
     def suffix(self) -> str:
-        """Of the name of an event that is told once; empty for others."""
+        """The name's suffix of an event with ``once``; empty for other events."""
         return _digest(f"{self.key}\0{self.once}")[:16] if self.once else ""
 
 
-def _not_known(error: DovetailError) -> bool:
-    """Two copies of an event are better than none."""
+def _assume_unseen(error: DovetailError) -> bool:
+    """False when the shared state is unknown: a duplicate event is better than none."""
     log.warning("cannot de-duplicate events between services", error=error.message)
     return False
 
@@ -131,7 +131,7 @@ class Recorder:
         clock: Clock,
         random: Random,
         component: str = "dovetail",
-        seen: Seen | None = None,
+        seen: SeenEvents | None = None,
         events_per_second: float = 10,
         burst: int = 50,
     ) -> None:
@@ -143,18 +143,18 @@ class Recorder:
         self._clock = clock
         self._random = random
         self._component = component
-        self._here = SeenHere(clock)
+        self._here = LocalSeenEvents(clock)
         self._series: OrderedDict[str, tuple[str, int]] = OrderedDict()
-        """Of each occurrence its event's name, and how often it was counted there."""
-        self._everywhere = seen
+        """Key of an occurrence -> name and count of its event."""
+        self._shared = seen
         self._bucket = TokenBucket(events_per_second, burst, clock)
         self._warnings: deque[Occurrence] = deque()
         self._others: deque[Occurrence] = deque()
         self._ready = asyncio.Event()
 
-    def share(self, seen: Seen) -> None:
-        """From now on de-duplicate with other processes too (EVT-03)."""
-        self._everywhere = seen
+    def share(self, seen: SeenEvents) -> None:
+        """De-duplicate with other processes too from now on (EVT-03)."""
+        self._shared = seen
 
     async def publish(
         self,
@@ -168,25 +168,25 @@ class Recorder:
     ) -> None:
         """Queue an event about ``involved`` (apiVersion, kind, name, uid, maybe namespace).
 
-        ``type`` is Normal or Warning, ``reason`` one word in CamelCase. ``once``: of which occasion this tells; told
-        again of the same one, also by a process that was started meanwhile, it is no second event as long as
-        Kubernetes keeps the first. Never fails, never waits for the network.
+        ``type`` is Normal or Warning, ``reason`` one word in CamelCase. ``once`` identifies the occasion: an event with
+        the same content and ``once`` is not written again while Kubernetes keeps the first, also not after a restart.
+        Never fails, never waits for the network.
         """
         if self._waiting() >= QUEUE_SIZE:
             self.dropped += 1
             return
         happened = self._occurrence(involved, type, reason, message, dedupe_seconds, once)
         if await self._here.first(happened.key, dedupe_seconds):
-            # A burst of good news (400 pods Nominated) must not hold up why a pod cannot run.
+            # A burst of Normal events (400 pods Nominated) must not delay the warning why a pod cannot run.
             (self._warnings if type == "Warning" else self._others).append(happened)
             self._ready.set()
 
-    async def tell(
+    async def write_now(
         self, involved: dict[str, str], type: str, reason: str, message: str, *, once: str
     ) -> None:
-        """Write an event now: for whoever forgets right afterwards why it was told. Else as ``publish``.
+        """Write an event before returning, for a caller that deletes its reason right afterwards; else as ``publish``.
 
-        Raises TransientError; what the API server refuses is counted and harms nobody.
+        Raises TransientError; any other error is logged and counted.
         """
         try:
             await self._write(self._occurrence(involved, type, reason, message, 0.0, once))
@@ -218,10 +218,10 @@ class Recorder:
         return len(self._warnings) + len(self._others)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Write queued events until ``stop``, then what is left; ends at most 7 s after."""
+        """Write queued events until ``stop``, then the remaining ones; ends at most 7 s after ``stop``."""
         while not stop.is_set():
             self.last_progress = self._clock.monotonic()
-            # Only the wait is cut short by a stop: a write that has begun is brought to its end.
+            # A stop interrupts only the wait: a write that has begun is completed.
             await run_until(stop, self._wait_for_work())
             if self._waiting() and not stop.is_set():
                 await self._write_next()
@@ -233,13 +233,9 @@ class Recorder:
             self.dropped += self._waiting()
 
     async def _wait_for_work(self) -> None:
-        """Until something may be written, or 10 s, to show that the loop turns."""
-        try:
-            async with asyncio.timeout(IDLE_SECONDS):
-                await self._ready.wait()
-        except TimeoutError:
-            return
-        await self._bucket.acquire()
+        """Wait until an event may be written, at most 10 s so that ``last_progress`` stays current."""
+        if not await pause(self._ready, IDLE_SECONDS):
+            await self._bucket.acquire()
 
     async def _write_next(self) -> None:
         happened = (self._warnings or self._others).popleft()
@@ -251,14 +247,14 @@ class Recorder:
         except (DovetailError, TimeoutError) as error:
             self._count_failure(happened.reason, error)
             if happened.once:
-                self._here.forget(happened.key)  # who tells it again must not be silenced
+                self._here.forget(happened.key)  # so that a repetition is written
 
     def _count_failure(self, reason: str, error: Exception) -> None:
         self.failed += 1
         log.warning("cannot write an event", reason=reason, error=str(error))
 
     async def _write(self, happened: Occurrence) -> None:
-        if await (self._told(happened) if happened.once else self._seen(happened)):
+        if await (self._is_written(happened) if happened.once else self._seen(happened)):
             return
         if not happened.once and await self._counted(happened):
             return
@@ -273,19 +269,18 @@ class Recorder:
             if not happened.once:
                 self._remember(happened, body["metadata"]["name"], 1)
         if happened.once:
-            await self._seen(
-                happened
-            )  # only now: a kill before the write must not silence the next process
+            # Only after the write: a crash before it must not keep the next process from writing the event.
+            await self._seen(happened)
 
     async def _counted(self, happened: Occurrence) -> bool:
-        """Whether an event that this process wrote before says the same: it is counted there."""
+        """Increment the count of the equal event that this process wrote before; False when there is none."""
         name, count = self._series.get(happened.key, ("", 0))
         if not name:
             return False
         body = {"count": count + 1, "lastTimestamp": rfc3339(happened.at)}
         try:
             await self._kube.patch(EVENTS, name, body, happened.namespace)
-        except NotFound:  # Kubernetes forgets events after an hour
+        except NotFound:  # Kubernetes deletes events after an hour
             return False
         self.written += 1
         self._remember(happened, name, count + 1)
@@ -294,29 +289,29 @@ class Recorder:
     def _remember(self, happened: Occurrence, name: str, count: int) -> None:
         self._series[happened.key] = (name, count)
         self._series.move_to_end(happened.key)
-        if len(self._series) > MEMORY_SIZE:
+        if len(self._series) > CACHED_EVENTS_LIMIT:
             self._series.popitem(last=False)
 
     async def _seen(self, happened: Occurrence) -> bool:
-        """Whether any service has seen it; it is seen now."""
-        if self._everywhere is None:
+        """Whether any service has seen the event before; records it as seen."""
+        if self._shared is None:
             return False
         try:
-            return not await self._everywhere.first(happened.key, happened.dedupe_seconds)
+            return not await self._shared.first(happened.key, happened.dedupe_seconds)
         except DovetailError as error:
-            return _not_known(error)
+            return _assume_unseen(error)
 
-    async def _told(self, happened: Occurrence) -> bool:
-        """Whether any service has written it."""
-        if self._everywhere is None:
+    async def _is_written(self, happened: Occurrence) -> bool:
+        """Whether any service has written the event."""
+        if self._shared is None:
             return False
         try:
-            return await self._everywhere.has(happened.key)
+            return await self._shared.has(happened.key)
         except DovetailError as error:
-            return _not_known(error)
+            return _assume_unseen(error)
 
     def _event(self, happened: Occurrence) -> dict[str, Any]:
-        """A core/v1 Event; those about cluster-scoped objects live in namespace ``default``."""
+        """The core/v1 Event; events about cluster-scoped objects are in namespace ``default``."""
         suffix = f".{happened.suffix or format(self._random.getrandbits(64), '016x')}"
         name = happened.involved["name"][: NAME_LIMIT - len(suffix)] + suffix
         at = rfc3339(happened.at)

@@ -1,8 +1,8 @@
-"""Who may ask a service something: the API server says, by the caller's own token.
+"""Authenticates and authorizes HTTP callers of a service by their Kubernetes token.
 
-TokenReview says whose token it is, SubjectAccessReview whether that user may ``post`` the path (a ClusterRole with
-``nonResourceURLs``). Verdicts are kept for some seconds, so that neither a busy caller nor a hostile one makes many
-calls; what a role gives or takes counts after that time.
+TokenReview authenticates the token; SubjectAccessReview checks that its user may ``post`` the path (a ClusterRole with
+``nonResourceURLs``). Verdicts are cached for some seconds, so that neither a busy nor a hostile caller causes many API
+calls; a changed role takes effect after that time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 
-KEPT_SECONDS = 10.0
-MOST_KEPT = 256
-MOST_ASKED_AT_ONCE = 4
-MOST_TOKEN_CHARACTERS = 16_384
+VERDICT_CACHE_SECONDS = 10.0
+CACHED_VERDICTS_LIMIT = 256
+CONCURRENT_REVIEWS_LIMIT = 4
+TOKEN_CHARACTERS_LIMIT = 16_384
 _SCHEME = "bearer "
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``status`` 200: it may be asked. Otherwise an HTTP status with the reason in words."""
+    """``status`` 200: the request is allowed. Otherwise the HTTP status to answer with, and its ``reason``."""
 
     status: int
     reason: str = ""
@@ -37,42 +37,42 @@ _YES = Verdict(200)
 
 @dataclass
 class TokenAccess:
-    """Asks the API server about tokens."""
+    """Checks tokens at the API server."""
 
     kube: Kube
     clock: Clock
     _kept: OrderedDict[tuple[str, str], tuple[float, Verdict]] = field(
         default_factory=OrderedDict, init=False
     )
-    """(digest of the token, path) -> (until when by the monotonic clock, verdict); oldest first."""
-    _asking: int = field(default=0, init=False)
+    """(digest of the token, path) -> (monotonic time of expiry, verdict); oldest first."""
+    _reviews: int = field(default=0, init=False)
 
     async def judge(self, authorization: str, path: str) -> Verdict:
         """Whether a caller with this header may POST to ``path``."""
         token = authorization[len(_SCHEME) :].strip()
         if not authorization.lower().startswith(_SCHEME) or not token:
             return Verdict(401, "send a Kubernetes token: Authorization: Bearer TOKEN")
-        if len(token) > MOST_TOKEN_CHARACTERS:
+        if len(token) > TOKEN_CHARACTERS_LIMIT:
             return Verdict(401, "the token is too long")
         key = (hashlib.sha256(token.encode()).hexdigest(), path)
         until, verdict = self._kept.get(key, (0.0, _YES))
         if key in self._kept and self.clock.monotonic() < until:
             return verdict
-        return await self._ask(key, token, path)
+        return await self._review(key, token, path)
 
-    async def _ask(self, key: tuple[str, str], token: str, path: str) -> Verdict:
-        if self._asking >= MOST_ASKED_AT_ONCE:
-            return Verdict(429, "too many tokens are being looked at; try again in some seconds")
-        self._asking += 1
+    async def _review(self, key: tuple[str, str], token: str, path: str) -> Verdict:
+        if self._reviews >= CONCURRENT_REVIEWS_LIMIT:
+            return Verdict(429, "too many tokens are being reviewed; try again in some seconds")
+        self._reviews += 1
         try:
             verdict = await self._verdict(token, path)
         except DovetailError as error:
-            return Verdict(503, f"the API server cannot say who you are: {error.message}")
+            return Verdict(503, f"the API server cannot review the token: {error.message}")
         finally:
-            self._asking -= 1
-        self._kept[key] = (self.clock.monotonic() + KEPT_SECONDS, verdict)
+            self._reviews -= 1
+        self._kept[key] = (self.clock.monotonic() + VERDICT_CACHE_SECONDS, verdict)
         self._kept.move_to_end(key)
-        while len(self._kept) > MOST_KEPT:
+        while len(self._kept) > CACHED_VERDICTS_LIMIT:
             self._kept.popitem(last=False)
         return verdict
 
@@ -93,10 +93,10 @@ class TokenAccess:
 
 def _access(user: dict[str, Any], path: str) -> dict[str, Any]:
     """The spec of a SubjectAccessReview."""
-    asked = {
+    spec = {
         "user": user.get("username") or "",
         "uid": user.get("uid") or "",
         "groups": user.get("groups") or [],
         "extra": user.get("extra") or {},
     }
-    return asked | {"nonResourceAttributes": {"path": path, "verb": "post"}}
+    return spec | {"nonResourceAttributes": {"path": path, "verb": "post"}}

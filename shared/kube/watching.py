@@ -1,23 +1,25 @@
-"""The watch wire format: JSON objects, one a line, on an answer that stays open.
+"""The watch wire format: one JSON object per line, on an answer that stays open.
 
 Source: Kubernetes API concepts, "Efficient detection of changes". What may go wrong: the stream
-stops inside a line (``Unreachable``: the rest is lost, resume from the last whole event), the
-server reports that the position is too old (``Gone``) or another failure (an ERROR event), a line
-never ends (``Unavailable`` beyond 16 MiB).
+ends inside a line (``Unreachable``: resume from the last whole event), the server reports that the
+position is too old (``Gone``) or another failure (an ERROR event), a line never ends
+(``Unavailable`` beyond 16 MiB).
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from shared.errors import DovetailError, Gone, Unavailable
+from shared.errors import DovetailError, Gone, Unavailable, Unreachable
+from shared.kube.transport.connection import Answer
 from shared.kube.transport.statuses import Call, error_of
 
 LONGEST_LINE_BYTES = 16 * 1024 * 1024
-"""etcd keeps no object over 1.5 MiB; anything longer is not a watch event."""
+"""etcd stores no object over 1.5 MiB, so a longer line is not a watch event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class WatchEvent:
 
 
 class LineSplitter:
-    """Makes whole lines of chunks of any size."""
+    """Joins chunks of any size into whole lines."""
 
     def __init__(self, limit: int = LONGEST_LINE_BYTES) -> None:
         self._pieces: list[bytes] = []
@@ -55,8 +57,24 @@ class LineSplitter:
         return self._length
 
 
+async def read_lines(
+    call: Call, answer: Answer, on_bytes: Callable[[], None] | None
+) -> AsyncGenerator[bytes, None]:
+    """The lines of an open watch; ``on_bytes`` is called first and for each chunk. Raises Unreachable, Unavailable."""
+    splitter = LineSplitter()
+    if on_bytes:
+        on_bytes()  # the server has accepted the watch; the first event may be a minute away
+    async for chunk in answer.content.iter_any():
+        if on_bytes:
+            on_bytes()
+        for line in splitter.feed(chunk):
+            yield line
+    if splitter.pending:
+        raise Unreachable(f"{call}: the stream ended inside an event")
+
+
 def parse_event(call: Call, line: bytes) -> WatchEvent:
-    """One line of a watch. Raises Gone, or what another ERROR event stands for."""
+    """One line of a watch as an event. Raises Gone, or the error that another ERROR event reports."""
     try:
         event = orjson.loads(line)
         kind, body = event["type"], event["object"]
@@ -70,8 +88,7 @@ def parse_event(call: Call, line: bytes) -> WatchEvent:
 
 
 def _error_event(call: Call, status: dict[str, Any]) -> DovetailError:
-    # "Expired" is what the API server writes into a running watch, with code 410; some proxies lose
-    # the code.
+    # The API server writes "Expired" with code 410 into a running watch; some proxies remove the code.
     if status.get("reason") in ("Expired", "Gone"):
         return Gone(f"{call}: {status.get('message') or 'the position has expired'}")
     code = status.get("code")

@@ -1,11 +1,11 @@
 """Every message that crosses a service boundary.
 
-A message says *which* object; its handler reads the object itself before it acts, so that a late, doubled or forged
-message is harmless. A message is advice: it makes a receiver look sooner, and the receiver's own periodic resync finds
-whatever no message announced. So one type may have several senders without a rule between them (``LaunchMachine`` has
-two, ``TerminateMachine`` six), and a sender that Redis refuses goes on. Fields may be added within a version; unknown
-fields are ignored, unknown types and versions are dead-lettered (F30). ``tests/golden`` holds one document per type
-and version that must decode for ever.
+A message names an object; its handler reads that object before it acts, so a late, duplicated or forged message is
+harmless. A message only makes its receiver act sooner: the receiver's periodic resync finds every object without a
+message too. So one type may have several senders without coordination (``LaunchMachine`` has two, ``TerminateMachine``
+six), and a sender goes on when Redis refuses its message. Fields may be added within a version; unknown fields are
+ignored, unknown types and versions become dead letters (F30). ``tests/golden`` holds one document per type and version,
+which every later build must decode.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = Field(min_length=1, max_length=253)
 
 
 class Message(BaseModel):
-    """What all messages share. ``key`` decides which messages are handled one after the other."""
+    """The base of all messages. Messages with the same ``key`` are handled one after the other."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     version: ClassVar[int] = 1
@@ -39,7 +39,7 @@ class Message(BaseModel):
 
 
 class MachineMessage(Message):
-    """A message about one machine, by its key such as ``NodeClaim/default-abc``; a bare name is a Machine's."""
+    """A message about one machine, by its key such as ``NodeClaim/default-abc``; a bare name means a Machine."""
 
     machine: str = NAME
 
@@ -49,7 +49,7 @@ class MachineMessage(Message):
 
 
 class PodUnschedulable(Message):
-    """watcher -> scheduler: this pod waits for capacity; the mirror shows it from ``generation`` on."""
+    """watcher -> scheduler: this pod is unschedulable; the mirror holds it from ``generation`` on."""
 
     uid: str = NAME
     pod: str = NAME
@@ -82,7 +82,7 @@ class NodeJoined(Message):
 
 
 class NodeClassChanged(Message):
-    """watcher -> launcher: this node class is new or was edited; its subnets and images must be found.
+    """watcher -> launcher: this node class is new or was edited; its subnets and images must be resolved.
 
     ``node_class`` is its key, such as ``EC2NodeClass/default``.
     """
@@ -110,11 +110,11 @@ class NodePoolChanged(Message):
 
 
 class MachineTerminated(MachineMessage):
-    """terminator -> scheduler: instance, node and record are gone."""
+    """terminator -> scheduler: the instance, the node and the machine object are gone."""
 
 
 class TerminateMachine(Message):
-    """anyone -> terminator: this Machine or node has a deletion timestamp (or soon will)."""
+    """any service -> terminator: this machine or node has a deletion timestamp, or will have one soon."""
 
     kind: Literal["Machine", "NodeClaim", "Node"] = "Machine"
     name: str = NAME
@@ -123,7 +123,7 @@ class TerminateMachine(Message):
 
     @classmethod
     def of(cls, machine: Machine, reason: str, resource_version: str = "") -> TerminateMachine:
-        """For this machine, in its own generation."""
+        """The message for ``machine``, with the kind of its API generation."""
         return cls(
             kind=machine.api.machine_kind,
             name=machine.name,
@@ -137,7 +137,7 @@ class TerminateMachine(Message):
 
 
 class DrainNode(Message):
-    """interruption -> terminator: this node is not ours, and its annotation says until when it is drained."""
+    """interruption -> terminator: drain this node, which Dovetail did not launch; its annotation holds the deadline."""
 
     node: str = NAME
 
@@ -147,9 +147,9 @@ class DrainNode(Message):
 
 
 class EndInstance(Message):
-    """launcher -> terminator: no machine owns this instance, or the launch that started it is wanted by nobody.
+    """launcher -> terminator: no machine owns this instance, or its launch was abandoned.
 
-    The terminator reads for itself whose it is. Repeated by every look of the launcher that finds it again.
+    The terminator verifies the ownership itself. The launcher repeats the message at each scan that finds the instance.
     """
 
     instance: str = Field(pattern=r"^i-[0-9a-f]{8,17}$")
@@ -161,7 +161,7 @@ class EndInstance(Message):
 
 
 class InterruptionReceived(Message):
-    """interruption -> scheduler: EC2 takes these instances back."""
+    """interruption -> scheduler: EC2 interrupts these instances."""
 
     kind: str = NAME
     instances: tuple[str, ...] = ()
@@ -183,12 +183,12 @@ TYPES: dict[str, type[Message]] = {
 }  # fmt: skip
 
 RETIRED = ("MachineLaunched", "MachineRegistered", "MachineInitialized", "PodResolved")
-"""Types that nobody sends any more. After an upgrade a stream may still hold some that an older build sent: they are
-acknowledged and dropped, where any other unknown type is dead-lettered."""
+"""Types that no service sends any more. After an upgrade a stream may still hold some of them from an older build: they
+are acknowledged and dropped, while any other unknown type becomes a dead letter."""
 
 
 class Retired(Message):
-    """Stands for a message of a retired type, whose content nobody needs."""
+    """A message of a retired type; its content is dropped."""
 
     type: str
 
@@ -201,7 +201,7 @@ Kind = TypeVar("Kind", bound=Message)
 
 
 def encode(message: Message, *, cause: str, clock: Clock) -> Envelope:
-    """Wrap a message for a stream. The id follows from content and cause, so a repeat is dropped (F8)."""
+    """The envelope of a message. Its id is a hash of content and cause, so a repeat is dropped (F8)."""
     body = message.model_dump_json().encode()
     digest = hashlib.sha256(b"|".join((type(message).__name__.encode(), cause.encode(), body)))
     return Envelope(
@@ -216,7 +216,7 @@ def encode(message: Message, *, cause: str, clock: Clock) -> Envelope:
 
 
 def decode(envelope: Envelope) -> Message:
-    """The message inside; ``Retired`` for one of a retired type, whatever its version and body.
+    """The message in an envelope; ``Retired`` for a retired type, whatever its version and body.
 
     Raises BadMessage for an unknown type or version, or a body that does not validate.
     """
@@ -231,29 +231,29 @@ def decode(envelope: Envelope) -> Message:
         raise BadMessage(f"{envelope.type}: {error.error_count()} faults: {error}"[:512]) from error
 
 
-class News(NamedTuple):
-    """A message for a stream; ``cause`` tells repeats from new ones."""
+class OutgoingMessage(NamedTuple):
+    """A message for a stream; a repeat has the same ``cause``, a new message has another one."""
 
     stream: str
     message: Message
     cause: str
 
 
-async def send_all(bus: Bus, news: Sequence[News], clock: Clock) -> int:
-    """Publish many in few round trips; returns how many Redis took or had already.
+async def send_all(bus: Bus, messages: Sequence[OutgoingMessage], clock: Clock) -> int:
+    """Publish messages in few round trips; returns how many are on their streams now.
 
-    What a stream refuses (it is full) is dropped: everybody lists its own. Raises TransientError when nobody knows
-    what arrived: send the same again.
+    A message that a full stream refuses is dropped: its receiver's resync finds the object. Raises TransientError when
+    the outcome is unknown: send the same messages again.
     """
-    rings = [(one.stream, encode(one.message, cause=one.cause, clock=clock)) for one in news]
-    refused = await bus.publish_all(rings)
+    encoded = [(one.stream, encode(one.message, cause=one.cause, clock=clock)) for one in messages]
+    refused = await bus.publish_all(encoded)
     if refused:
         log.warning("cannot send", messages=len(refused), error=refused[0].message)
-    return len(rings) - len(refused)
+    return len(encoded) - len(refused)
 
 
 async def send(bus: Bus, stream: str, message: Message, *, cause: str, clock: Clock) -> bool:
-    """Publish news. False when Redis does not take it: that costs time, never work, as everybody lists its own."""
+    """Publish one message. False when Redis refuses it: the receiver then acts later, at its next resync."""
     try:
         await bus.publish(stream, encode(message, cause=cause, clock=clock))
     except TransientError as error:

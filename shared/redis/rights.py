@@ -1,10 +1,11 @@
-"""What each service may do in Redis: the one table that the ACL is made from.
+"""The permissions of each service in Redis: the one table that the ACL is made from.
 
-Whoever may write the mirror decides what is bought and taken away, so only the watcher may. A service that is taken
-over can send the messages that it sends anyway, which receivers check against the API server before they act.
+Only the watcher may write the mirror, because the mirror decides which machines are launched and terminated. A
+compromised service can only send the messages that it sends anyway, and receivers check those against the API server
+before they act.
 
-A right is a set of commands on a set of keys. Redis 7.0 keeps rights apart (selectors, read only keys). Redis 6.2 has
-one list of commands and one of keys per user: there, what a service may read it may also write.
+A right is a set of commands on a set of keys. Redis 7.0 separates rights (selectors, read-only keys). Redis 6.2 has
+one list of commands and one list of keys per user: there a service may also write the keys that it may read.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from shared.redis.bus.connection import key_prefix
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 AGENT = "interruption-imds"
-"""The agent on each node of a cluster without a queue: a secret on many nodes, so it may do less."""
+"""The agent on each node of a cluster without a queue. Its password is on many nodes, so it has fewer rights."""
 OPERATOR = "operator"
-"""For people and the ``dovetail`` command: looks at everything, puts dead letters back."""
+"""For people and the ``dovetail`` command: may read everything and replay dead letters."""
 USERS = (*SERVICES, AGENT, OPERATOR)
-"""Who has a password."""
+"""The users with a password."""
 PROBE = "probe"
-"""For the kubelet: may say PING, and needs no password."""
+"""For the kubelet's probes: may send PING only, without a password."""
 _CONNECTION = ("ping", "select", "time")
 _SCRIPTS = ("eval", "evalsha", "script|exists", "script|load", "multi", "exec", "discard")
-"""A script may do what its user may do: its commands are checked one by one."""
+"""A script has the rights of its user: Redis checks each of its commands."""
 
 
 @dataclass(frozen=True)
 class Right:
-    """``commands`` on ``keys``, which stand below the cluster's prefix; ``*`` ends a beginning of keys."""
+    """``commands`` on ``keys``, which are relative to the cluster's prefix; a key that ends in ``*`` is a prefix."""
 
     keys: tuple[str, ...]
     commands: tuple[str, ...]
@@ -41,19 +42,21 @@ class Right:
 
 
 def rights_of(user: str) -> tuple[Right, ...]:
-    """All rights of a service, the agent or the operator. Raises KeyError for others."""
+    """All rights of a service, the agent or the operator. Raises KeyError for any other user."""
     if user == OPERATOR:
         return _OPERATOR
     if user == AGENT:
-        told = (streams.INTERRUPTIONS, streams.TERMINATIONS)
-        return (*_EVERYBODY, *(r for s in told for r in _publish(s)), _UNAVAILABLE)
-    published = [r for s, who in streams.PUBLISHERS.items() if user in who for r in _publish(s)]
-    consumed = [r for s, who in streams.GROUPS.items() if user in who for r in _consume(s, user)]
-    return (*_EVERYBODY, *published, *consumed, *_OWN[user])
+        targets = (streams.INTERRUPTIONS, streams.TERMINATIONS)
+        return (*_ALL_SERVICES, *(r for s in targets for r in _publish(s)), _UNAVAILABLE)
+    published = [r for s, users in streams.PUBLISHERS.items() if user in users for r in _publish(s)]
+    consumed = [
+        r for s, users in streams.GROUPS.items() if user in users for r in _consume(s, user)
+    ]
+    return (*_ALL_SERVICES, *published, *consumed, *_OWN[user])
 
 
 def _publish(stream: str) -> tuple[Right, ...]:
-    """``shared.redis.bus.publisher``."""
+    """The rights that ``shared.redis.bus.publisher`` needs."""
     return (
         Right((stream,), ("xadd", "xlen", "xtrim", "exists", "xinfo|groups", "xpending")),
         Right((f"dedupe:{stream}:*",), ("exists", "set")),
@@ -61,19 +64,19 @@ def _publish(stream: str) -> tuple[Right, ...]:
 
 
 def _consume(stream: str, group: str) -> tuple[Right, ...]:
-    """``shared.redis.bus.group``, ``delay``, ``trim`` and ``dead_letters``."""
+    """The rights that ``group``, ``delay``, ``trim`` and ``dead_letters`` of ``shared.redis.bus`` need."""
     taken = ("xreadgroup", "xpending", "xautoclaim", "xclaim", "xack", "xadd", "xtrim", "exists")
     groups = ("xgroup|create", "xgroup|delconsumer", "xinfo|groups", "xinfo|consumers")
     return (
         Right((stream,), (*taken, *groups)),
         Right((f"heartbeat:{stream}:{group}:*",), ("set", "mget", "del", "exists")),
         Right((f"delay:{stream}",), ("zadd", "zcard", "zrangebyscore", "zrem")),
-        *_bury(stream, group),
+        *_add_dead_letters(stream),
     )
 
 
-def _bury(stream: str, group: str) -> tuple[Right, ...]:
-    """``shared.redis.bus.dead_letters``, but for putting them back."""
+def _add_dead_letters(stream: str) -> tuple[Right, ...]:
+    """The rights to add dead letters; only the operator may replay and drop them."""
     once = ("zscore", "zadd", "zremrangebyrank", "pexpire")
     return (
         Right((f"{stream}:dead",), ("xadd",)),
@@ -81,7 +84,7 @@ def _bury(stream: str, group: str) -> tuple[Right, ...]:
     )
 
 
-_EVERYBODY = (Right(("event:*",), ("set", "exists")),)
+_ALL_SERVICES = (Right(("event:*",), ("set", "exists")),)
 _MIRROR_WRITTEN = (
     Right(
         ("mirror:*",),
@@ -90,13 +93,13 @@ _MIRROR_WRITTEN = (
             *("hset", "hdel", "hlen", "smembers", "sadd"),
         ),
     ),
-    # Deleted only when somebody else put something of another kind in its place.
+    # The writer deletes the stream only when another client replaced it with a key of another type.
     Right((streams.CLUSTER,), ("xadd", "del")),
 )
 _MIRROR_READ = (
     Right(("mirror:*",), ("exists", "mget", "smembers", "hgetall"), read_only=True),
     Right((streams.CLUSTER,), ("exists", "xinfo|stream", "xread"), read_only=True),
-    # Asks the watcher to write it anew, which it does at most every half minute.
+    # A request to write the mirror anew, which the watcher grants at most every half minute.
     Right(("mirror:heal",), ("set",)),
 )
 _UNAVAILABLE_READ = Right(("unavailable",), ("zrange", "zremrangebyscore"))
@@ -107,7 +110,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
     "watcher": (
         *_MIRROR_WRITTEN,
         Right(("registrations:*",), ("lrange", "del")),
-        # It trims what all groups are done with, on every stream.
+        # The watcher trims the entries that all groups have acknowledged, on every stream.
         Right(tuple(streams.GROUPS), ("exists", "xinfo|groups", "xpending", "xtrim")),
     ),
     "scheduler": (
@@ -133,7 +136,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
     "interruption": (
         *_MIRROR_READ,
         _UNAVAILABLE,
-        *_bury(streams.INTERRUPTIONS, "interruption"),
+        *_add_dead_letters(streams.INTERRUPTIONS),
     ),
 }
 _OPERATOR = (
@@ -151,12 +154,12 @@ _OPERATOR = (
 
 
 def acl_file(cluster: str, passwords: Mapping[str, str], *, selectors: bool = True) -> str:
-    """The text for ``--aclfile``: the users in ``passwords``, of which it has digests only, and the probe's.
+    """The text for ``--aclfile``: the users in ``passwords`` (as digests of their passwords) and the probe.
 
-    ``selectors``: for Redis 7.0 and newer. Raises ConfigurationError for a cluster that could not be a prefix.
+    ``selectors``: for Redis 7.0 and newer. Raises ConfigurationError for a cluster name that cannot be a key prefix.
     """
     lines = [
-        # Not even PING, and no password: whoever does not say who he is can do nothing.
+        # An unauthenticated connection has no rights at all, not even PING.
         "default off resetpass resetkeys resetchannels -@all",
         f"{PROBE} on nopass resetkeys resetchannels -@all +ping",
         *user_rules(cluster, passwords, selectors=selectors),
@@ -167,28 +170,28 @@ def acl_file(cluster: str, passwords: Mapping[str, str], *, selectors: bool = Tr
 def user_rules(
     cluster: str, passwords: Mapping[str, str], *, selectors: bool = True
 ) -> Iterator[str]:
-    """What follows ``user`` in Redis' configuration, for each user in ``passwords``. Raises as ``acl_file``."""
+    """One rule per user in ``passwords``: the text after ``user`` in Redis' ACL file. Raises as ``acl_file``."""
     prefix = _literal(key_prefix(cluster))
     for user, password in passwords.items():
         digest = hashlib.sha256(password.encode()).hexdigest()
-        words = _apart(prefix, user) if selectors else _together(prefix, user)
+        words = _selector_rules(prefix, user) if selectors else _flat_rules(prefix, user)
         yield f"{user} on #{digest} resetchannels -@all {' '.join(words)}"
 
 
-def _apart(prefix: str, user: str) -> Iterator[str]:
-    """Redis 7.0: scripts may name all keys that the user may write; each command has its own."""
+def _selector_rules(prefix: str, user: str) -> Iterator[str]:
+    """Redis 7.0: scripts may declare every key that the user may write; each right is a selector of its own."""
     rights = rights_of(user)
     yield from _allowed((*_CONNECTION, *_SCRIPTS))
     written = dict.fromkeys(key for right in rights if not right.read_only for key in right.keys)
     yield from (f"~{prefix}{key}" for key in written)
     for right in rights:
-        mark = "%R~" if right.read_only else "~"
-        keys = (f"{mark}{prefix}{key}" for key in right.keys)
+        access = "%R~" if right.read_only else "~"
+        keys = (f"{access}{prefix}{key}" for key in right.keys)
         yield f"({' '.join((*_allowed(right.commands), *keys))})"
 
 
-def _together(prefix: str, user: str) -> Iterator[str]:
-    """Redis 6.2: every command on every key."""
+def _flat_rules(prefix: str, user: str) -> Iterator[str]:
+    """Redis 6.2: every command of the user on every key of the user."""
     rights = rights_of(user)
     commands = dict.fromkeys(word for right in rights for word in right.commands)
     yield from _allowed((*_CONNECTION, *_SCRIPTS, *commands))
@@ -200,5 +203,5 @@ def _allowed(commands: Sequence[str]) -> Iterator[str]:
 
 
 def _literal(text: str) -> str:
-    """As a pattern that means nothing but itself."""
+    """The text as a pattern that matches only itself."""
     return re.sub(r"([*?\[\]\\^])", r"\\\1", text)

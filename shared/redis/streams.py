@@ -1,4 +1,4 @@
-"""The streams between the services and the consumer groups that read them (design: one stream per conversation)."""
+"""The streams between the services, the consumer groups that read them, and the services that publish on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     TERMINATIONS: ("terminator",),
     INTERRUPTIONS: ("scheduler",),
 }
-"""Stream -> the services that consume it, which are also the group names."""
+"""Stream -> the services that consume it; each service is one consumer group of the same name."""
 
 PUBLISHERS: dict[str, tuple[str, ...]] = {
     PODS: ("watcher",),

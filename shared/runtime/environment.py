@@ -45,7 +45,7 @@ from shared.kube.resources import (
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.redis.bus import Bus, ConsumerSettings, Envelope, Handler, RetryLater, shown
-from shared.redis.mirror.seen_events import SeenEverywhere
+from shared.redis.mirror.seen_events import SharedSeenEvents
 from shared.runtime import services as runtime
 from shared.runtime import status
 from shared.runtime.leadership import Leadership, epoch_now
@@ -228,7 +228,7 @@ async def open_environment(
     place = f"Redis at {shown(settings.redis_url)}"
     await reach(place, "REDIS_URL", bus.start, clock, patience)
     stack.push_async_callback(bus.close)
-    recorder.share(SeenEverywhere(bus.redis, bus.prefix))
+    recorder.share(SharedSeenEvents(bus.redis, bus.prefix))
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
     metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
     kube.observe(metrics.count_server_request)

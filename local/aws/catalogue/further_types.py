@@ -1,7 +1,7 @@
 """Instance types that moto's copy of DescribeInstanceTypes lacks, from ``data/further-types.json``.
 
-Their network limits come from the tables in ``shared/cloud/data``. Types that moto has are not changed. IOPS, the
-number of volumes and network queues are absent, because no public table lists them.
+Their network limits come from the tables in ``shared/cloud/catalogue/data``. Types that moto has are not changed. IOPS,
+the number of volumes and network queues are absent, because no public table lists them.
 """
 
 from __future__ import annotations

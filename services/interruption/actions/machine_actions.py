@@ -259,7 +259,7 @@ class MachineActions:
         if node is not None:
             await self._untaint(node, taint)
         for involved in self._involved(case):
-            await self.recorder.tell(
+            await self.recorder.write_now(
                 involved, NORMAL, case.action.reason, case.action.text, once=case.notice.id
             )
         # The annotation goes last: as long as it stands, a killed process leaves something that finds the rest.

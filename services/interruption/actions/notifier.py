@@ -101,9 +101,7 @@ class Notifier:
         self._work.clear()
         # Offerings go first: the plan that the messages cause must not choose one of them.
         try:
-            await self.unavailable.mark(
-                sorted(offerings), seconds=self.settings.unavailable_seconds
-            )
+            await self.unavailable.add(sorted(offerings), seconds=self.settings.unavailable_seconds)
         except TransientError as error:
             log.warning("cannot mark offerings", count=len(offerings), error=error.message)
         for stream, message, cause in messages_for(list(deletions.values())):

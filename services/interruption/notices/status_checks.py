@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from services.interruption.notices.notice import STATUS_CHECKS, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance, held_by
-from shared.cloud.ec2.instance_status import EVENT_STATUS, Ailment
+from shared.cloud.ec2.instance_status import EVENT_STATUS, StatusProblem
 from shared.domain.machines.machine import Machine
 
 IMPAIRED_SECONDS = 120.0
@@ -19,52 +19,52 @@ Name = tuple[str, str]
 """(instance, category)."""
 
 
-def name_of(ailment: Ailment) -> Name:
+def name_of(problem: StatusProblem) -> Name:
     """The name by which a failing check is remembered."""
-    return (ailment.instance, ailment.category)
+    return (problem.instance, problem.category)
 
 
 def first_seen(
-    ailments: Iterable[Ailment], before: Mapping[Name, float], *, now: float
+    problems: Iterable[StatusProblem], before: Mapping[Name, float], *, now: float
 ) -> dict[Name, float]:
     """Since when each check fails: as EC2 says, or since it was first seen. What recovered is forgotten."""
     return {
         name_of(one): before.get(name_of(one), now) if one.since is None else one.since
-        for one in ailments
+        for one in problems
     }
 
 
 def serious(
-    ailments: Iterable[Ailment], since: Mapping[Name, float], *, now: float
-) -> list[Ailment]:
+    problems: Iterable[StatusProblem], since: Mapping[Name, float], *, now: float
+) -> list[StatusProblem]:
     """The failing checks that are acted on now."""
     return [
         one
-        for one in ailments
+        for one in problems
         if one.category == EVENT_STATUS or now - since[name_of(one)] >= IMPAIRED_SECONDS
     ]
 
 
-def notice_of(ailment: Ailment, since: float, *, now: float) -> Notice:
+def notice_of(problem: StatusProblem, since: float, *, now: float) -> Notice:
     """A notice for a failing check. For a scheduled event ``at`` is None: EC2 does not say when it was announced."""
-    scheduled = ailment.category == EVENT_STATUS
-    stamp = ailment.due if scheduled else since
+    scheduled = problem.category == EVENT_STATUS
+    stamp = problem.due if scheduled else since
     return Notice(
-        id=f"{ailment.category}/{ailment.instance}/{int(stamp or 0)}",
-        kind=NoticeKind(ailment.category),
-        instances=(ailment.instance,),
+        id=f"{problem.category}/{problem.instance}/{int(stamp or 0)}",
+        kind=NoticeKind(problem.category),
+        instances=(problem.instance,),
         at=None if scheduled else since,
-        deadline=ailment.due if scheduled else now,
+        deadline=problem.due if scheduled else now,
         received_at=now,
         source=STATUS_CHECKS,
     )
 
 
 def called_off(
-    waiting: Iterable[tuple[str, Machine]], ailments: Iterable[Ailment], *, now: float
+    waiting: Iterable[tuple[str, Machine]], problems: Iterable[StatusProblem], *, now: float
 ) -> list[Notice]:
     """Notices that events are over: Machines wait for them because of this source, and EC2 does not list them now."""
-    scheduled = {one.instance for one in ailments if one.category == EVENT_STATUS}
+    scheduled = {one.instance for one in problems if one.category == EVENT_STATUS}
     return [
         _over(instance, held, now)
         for instance, machine in waiting
@@ -80,10 +80,14 @@ def _over(instance: str, held: Maintenance, now: float) -> Notice:
 
 
 def passing_since(
-    closed: Iterable[str], ailments: Iterable[Ailment], before: Mapping[str, float], *, now: float
+    closed: Iterable[str],
+    problems: Iterable[StatusProblem],
+    before: Mapping[str, float],
+    *,
+    now: float,
 ) -> dict[str, float]:
     """Since when each of the ``closed`` instances passes both status checks, as far as EC2 was asked."""
-    failing = {one.instance for one in ailments if one.category != EVENT_STATUS}
+    failing = {one.instance for one in problems if one.category != EVENT_STATUS}
     return {one: before.get(one, now) for one in closed if one not in failing}
 
 

@@ -18,7 +18,7 @@ def keeping(dead_letters: DeadLetters) -> Bury:
     """A function that keeps one message among ``dead_letters``."""
 
     async def bury(message: str, body: bytes, error: Exception) -> None:
-        await dead_letters.bury(
+        await dead_letters.add(
             source=f"sqs/{message}",
             group=GROUP,
             fields={b"body": body},

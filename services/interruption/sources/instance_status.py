@@ -22,7 +22,7 @@ from services.interruption.notices.status_checks import (
     passing_since,
     serious,
 )
-from shared.cloud.ec2.instance_status import Ailment, InstanceStatuses
+from shared.cloud.ec2.instance_status import InstanceStatuses, StatusProblem
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, Unauthorized
@@ -87,7 +87,7 @@ class InstanceStatusSource:
     async def _ask(self) -> bool:
         """Whether EC2 answered."""
         try:
-            await self.check(await self.statuses.ailments())
+            await self.check(await self.statuses.problems())
         except DovetailError as error:
             refused = isinstance(error, Unauthorized) and error.context.get("code") == DENIED
             self.stopped = refused
@@ -102,10 +102,10 @@ class InstanceStatusSource:
             log.error("cannot read instance statuses", problem=error.message, gives_up=self.stopped)
         self.problem = error.message
 
-    async def check(self, ailments: tuple[Ailment, ...]) -> None:
+    async def check(self, problems: tuple[StatusProblem, ...]) -> None:
         """Put notices about what EC2 says now; instances without a Machine are passed by."""
         now = self.clock.now()
-        ours = [one for one in ailments if self.directory.count([one.instance])]
+        ours = [one for one in problems if self.directory.count([one.instance])]
         self._since = first_seen(ours, self._since, now=now)
         found = serious(ours, self._since, now=now)
         self._count(found)
@@ -117,7 +117,7 @@ class InstanceStatusSource:
         for notice in (*over, *healed(self._passing, now=now)):
             await self.backlog.put(Entry(notice), rank(notice, 1))
 
-    def _count(self, found: list[Ailment]) -> None:
+    def _count(self, found: list[StatusProblem]) -> None:
         """INT-31: once per instance and category while it lasts."""
         names = {name_of(one) for one in found}
         for _, category in names - self._counted:

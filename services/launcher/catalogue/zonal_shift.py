@@ -89,7 +89,7 @@ class ZonalShifts:
             if offering.zone in self._shifted
         }
         reserved = {(keys.RESERVED, name, zone) for _, name, zone in sold}
-        await self.unavailable.mark(sorted(sold | reserved), seconds=UNAVAILABLE_SECONDS)
+        await self.unavailable.add(sorted(sold | reserved), seconds=UNAVAILABLE_SECONDS)
 
     async def _report(self, reason: str, text: str) -> None:
         """On every pool of either generation (EVT-02)."""

@@ -21,7 +21,7 @@ from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node
 from shared.cloud.client.session import Cloud
-from shared.cloud.ec2.ended_instances import ENDED, ending_of, would_end_again
+from shared.cloud.ec2.ended_instances import TERMINATED_REASON, termination_message, would_end_again
 from shared.cloud.ec2.ownership import GONE_STATES
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
@@ -126,7 +126,9 @@ class LostMachines:
             instance = known.get(provider_instance_id(machine.provider_id))
             if instance is not None:
                 again = would_end_again(instance)
-                await self._delete(machine, ENDED, ending_of(instance), again=again)
+                await self._delete(
+                    machine, TERMINATED_REASON, termination_message(instance), again=again
+                )
             elif self._age(machine) > INSTANCE_VISIBLE_SECONDS:
                 absent.append(machine)
         if absent and not inventory.instances:
@@ -134,7 +136,7 @@ class LostMachines:
             await self.deletions.hold(WITHOUT_INSTANCE, ANY_POOL, [m.name for m in absent], why)
             return {ANY_POOL}
         text = "its instance is gone and EC2 does not say why; was it terminated by hand?"
-        return await self._end_few(WITHOUT_INSTANCE, absent, inventory, (ENDED, text))
+        return await self._end_few(WITHOUT_INSTANCE, absent, inventory, (TERMINATED_REASON, text))
 
     async def _end_without_node(self, lost: list[Machine], inventory: Inventory) -> set[str]:
         """Each node is read by name once more. Returns the pools that are held back."""

@@ -102,7 +102,7 @@ class CapacityErrors:
         shown = [":".join(key) for key in sorted(short)[:20]]
         log.info("offerings are unavailable", number=len(short), offerings=shown)
         try:
-            await self.unavailable.mark(sorted(short), seconds=self.settings.unavailable_seconds)
+            await self.unavailable.add(sorted(short), seconds=self.settings.unavailable_seconds)
         except TransientError as error:
             log.warning("cannot remember unavailable offerings", error=error.message)
 

@@ -81,7 +81,7 @@ class TemplateStore:
         """The template of this name, made now if there is none. Raises what EC2 says against it."""
         async with self._lock(name):
             known, now = self._known.get(name), self.clock.monotonic()
-            await self.use.mark(name)
+            await self.use.record(name)
             if known is None or now - known.used_at >= TEMPLATE_FRESH_SECONDS:
                 template, is_new = await self.cloud.launch_templates.ensure(name, data, tags)
                 if is_new:

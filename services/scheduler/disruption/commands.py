@@ -37,7 +37,7 @@ from shared.errors import (
 )
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeTaints, is_closed
+from shared.kube.node_taints import NodeTaints, is_cordoned
 from shared.kube.resources import PODS
 from shared.log import get_logger
 from shared.redis.mirror.pending_writes import PendingWrites
@@ -202,7 +202,7 @@ class Commands:
         for candidate in command.candidates:
             api = candidate.machine.api
             if api.closes_by_taint or command.replacements:  # EXE-07
-                await self.taints.close(candidate.node.name, api)
+                await self.taints.cordon(candidate.node.name, api)
             if api.detailed_status:
                 condition = Condition("True", command.reason, command.text, self.clock.now())
                 await self.machines.write_condition(candidate.machine, DISRUPTION_REASON, condition)
@@ -291,7 +291,7 @@ class Commands:
 
     async def _reopen(self, machine: Machine) -> None:
         """Let pods come again, and write that the machine stays."""
-        await self.taints.open(machine.node_name, machine.api)
+        await self.taints.uncordon(machine.node_name, machine.api)
         if machine.api.detailed_status:
             condition = Condition("False", "RolledBack", "", self.clock.now())
             await self.machines.write_condition(
@@ -320,7 +320,7 @@ class Commands:
             node = nodes.get(machine.node_name)
             if node is None or machine.key in held or machine.terminating or node.terminating:
                 continue
-            if is_closed(node) or machine.has(DISRUPTION_REASON):
+            if is_cordoned(node) or machine.has(DISRUPTION_REASON):
                 log.warning("opening a node that no command holds", node=node.name)
                 await self._release(machine)
 

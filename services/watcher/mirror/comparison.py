@@ -168,9 +168,9 @@ class Comparison:
 
     async def _heal(self, watch: Watch, found: Differences) -> None:
         """Have the objects handed over again. Raises Unavailable when the informer does not come to it."""
-        watch.informer.doubt({key: one.uid for key, one in found.items()})
+        watch.informer.report_again({key: one.uid for key, one in found.items()})
         deadline = self.clock.monotonic() + HEAL_SECONDS
-        while watch.informer.doubts:
+        while watch.informer.has_unreported:
             if self.clock.monotonic() > deadline:
                 raise Unavailable(f"it was not listed again within {HEAL_SECONDS:.0f} s")
             await asyncio.sleep(POLL_SECONDS)

@@ -31,7 +31,7 @@ from shared.errors import InvalidObject, TransientError
 from shared.kube.informer import Deleted, Key, Known, key_of, known_of
 from shared.log import get_logger
 from shared.redis.bus import Bus
-from shared.redis.messages import News, send_all
+from shared.redis.messages import OutgoingMessage, send_all
 from shared.redis.mirror import Change, MirrorLost, MirrorWriter, Position
 from shared.redis.mirror.writer import BODY_LIMIT_BYTES
 
@@ -68,7 +68,7 @@ class Pending:
     def place(self) -> Place:
         return self.kind, self.key
 
-    def messages(self) -> Iterable[News]:
+    def messages(self) -> Iterable[OutgoingMessage]:
         """What has to be announced once the change is written."""
         cause = f"{self.kind}/{self.key}@{self.version or self.generation}"
         for stream, message in messages_for(
@@ -77,7 +77,7 @@ class Pending:
             generation=self.generation,
             version=self.version,
         ):
-            yield News(stream, message, cause)
+            yield OutgoingMessage(stream, message, cause)
 
     def _read(self, body: bytes | None) -> Record:
         return None if body is None else decode_record(self.kind, body)

@@ -3,15 +3,15 @@
     market = await read_market(cloud, settings)     EC2 and Price List, once in 12 hours
     built = build_catalogue(market, settings)       pure
 
-Its amounts are those of the usual settings; ``shared.domain.instance_types.sizes`` adapts them to a pool.
+Its capacities are those of default kubelet settings; ``shared.domain.instance_types.sizes`` adapts them to a pool.
 
-Prices (IT-05, IT-06): on demand from the Price List API, else from the last reading, else from the
-bundled book. Spot from the price history; before it was ever read, the on-demand price stands in;
-once it was read, a (type, zone) without an entry is not offered.
+On-demand prices (IT-05, IT-06) come from the Price List API, else from the previous read, else from
+the bundled price list. Spot prices come from the price history; until it was read once, the
+on-demand price is used instead; afterwards a (type, zone) without an entry is not offered.
 
-What may go wrong: types and zones are indispensable, so their errors are raised; prices are not, so
-their errors are told in ``Market.stale``. A type whose description or price cannot be true is told in
-``faults`` by name, and the others stay. Conversion of 1,400 types takes a good tenth of a second and
+What may go wrong: types and zones are required, so their errors are raised; prices are not, so their
+errors are listed in ``Market.stale``. A type with an invalid description or price is listed in
+``faults`` and left out, and the others stay. The conversion of 1,400 types takes more than 0.1 s and
 runs in a thread.
 """
 
@@ -40,11 +40,11 @@ Learned = Mapping[str, Mapping[str, int]]
 MALFORMED = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, msgspec.ValidationError,
 )  # fmt: skip
-"""What a description raises that lacks what every type has."""
+"""The errors that a description without a required field raises."""
 
 
 class Market(msgspec.Struct, frozen=True):
-    """What AWS said, untouched by settings. ``spot`` is None until the history was read once."""
+    """AWS's answers, independent of settings. ``spot`` is None until the price history was read once."""
 
     region: str
     descriptions: tuple[dict[str, Any], ...]
@@ -53,25 +53,25 @@ class Market(msgspec.Struct, frozen=True):
     on_demand: dict[str, int]
     spot: dict[SpotPool, int] | None
     faults: tuple[str, ...] = ()
-    """Prices that cannot be true, each with its type."""
+    """Invalid prices, each with its instance type."""
     stale: tuple[str, ...] = ()
-    """Prices that could not be read now, each with the reason."""
+    """Price sources that could not be read now, each with the reason."""
 
     @property
     def prices(self) -> KnownPrices:
-        """What the next reading falls back on."""
+        """The prices that the next read falls back on."""
         return KnownPrices(self.on_demand, self.spot)
 
 
 class Built(msgspec.Struct, frozen=True):
-    """A catalogue and the types that are not in it because of what AWS said of them."""
+    """A catalogue, and the faults of types and prices that are left out of it."""
 
     catalogue: Catalogue
     faults: tuple[str, ...] = ()
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """Prices of one source and what is to be told of them."""
+    """The prices of one source, and its faults."""
 
     prices: dict[Any, int] | None
     faults: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ async def _read_together(
 async def _source(
     reading: Awaitable[Priced[Key]], what: str, previous: Mapping[Key, int] | None
 ) -> _Source:
-    """What was read; without an answer, or with an empty one, what was known before."""
+    """The prices that were read; without an answer, or with an empty one, the previous prices."""
     try:
         read = await reading
     except DovetailError as error:
@@ -143,7 +143,7 @@ def _shown(key: object) -> str:
 async def _on_demand(
     cloud: Cloud, settings: ModelSettings, previous: KnownPrices | None
 ) -> _Source:
-    """IT-05: no price API from an isolated VPC and for us-gov, and there the newest bundled book counts."""
+    """An isolated VPC and us-gov regions have no price API: the bundled price list is used there (IT-05)."""
     if settings.isolated_vpc or cloud.region.startswith("us-gov-"):
         return _Source(await asyncio.to_thread(bundled_prices, cloud.region))
     known = previous.on_demand if previous else None
@@ -160,7 +160,7 @@ def price_offerings(
     on_demand: Mapping[str, int],
     spot: Mapping[SpotPool, int] | None,
 ) -> tuple[Offering, ...]:
-    """IT-04: zones x capacity types that the type is sold as and whose price is known."""
+    """The type's offerings: each zone x supported capacity type with a known price (IT-04)."""
     name: str = description["InstanceType"]
     sold_as = description.get("SupportedUsageClasses") or ()
     base = on_demand.get(name)
@@ -193,7 +193,10 @@ def build_catalogue(market: Market, settings: ModelSettings) -> Built:
 def _type(
     description: Mapping[str, Any], market: Market, settings: ModelSettings
 ) -> InstanceType | None:
-    """None: not sold, or not for us. Raises MALFORMED."""
+    """The catalogue's record of a type; None for a type without offerings or one that Dovetail does not handle.
+
+    Raises MALFORMED.
+    """
     zones = market.zones_by_type.get(description["InstanceType"], ())
     offerings = price_offerings(
         description,
@@ -212,22 +215,22 @@ def _type(
         bandwidth=network_bandwidth(),
         zone_ids=market.zone_ids,
     )
-    # One value of a wrong kind, and nobody could decode the whole catalogue.
+    # A value of a wrong type would make the whole catalogue undecodable for its readers, so decode each type here.
     return built and msgspec.json.decode(msgspec.json.encode(built), type=InstanceType)
 
 
 def with_memory(catalogue: Catalogue, learned: Learned) -> Catalogue:
-    """The same types with the memory that nodes reported; a new generation when that says anything new (IT-12). Pure.
+    """The catalogue with the memory that nodes reported; a new generation when a size differs (IT-12). Pure.
 
-    What equals the estimate is left out: it would change nothing but the generation.
+    A size that equals the estimate is left out: it would change only the generation.
     """
-    types = tuple(_remembering(one, learned.get(one.name, {})) for one in catalogue.types)
+    types = tuple(_with_learned(one, learned.get(one.name, {})) for one in catalogue.types)
     if types == catalogue.types:
         return catalogue
     return replace(catalogue, generation=generation_of(types), types=types)
 
 
-def _remembering(kind: InstanceType, learned: Mapping[str, int]) -> InstanceType:
+def _with_learned(kind: InstanceType, learned: Mapping[str, int]) -> InstanceType:
     estimate = kind.capacity.get(MEMORY)
     differing = {image: size for image, size in sorted(learned.items()) if size != estimate}
     if differing == kind.memory_by_image:
@@ -236,7 +239,7 @@ def _remembering(kind: InstanceType, learned: Mapping[str, int]) -> InstanceType
 
 
 def generation_of(types: Iterable[InstanceType]) -> str:
-    """Content hash: 16 hex digits that change exactly when a type, a zone or a price changes."""
+    """A content hash of 16 hex digits, which changes when a type, a zone or a price changes."""
     digest = hashlib.blake2b(digest_size=8)
     encode = msgspec.json.Encoder(order="deterministic").encode
     for one in types:

@@ -1,7 +1,7 @@
-"""Labels that AWS facts put on an instance type (IT-40..46). Pure.
+"""The labels of an instance type that follow from AWS's description (IT-40..46). Pure.
 
-Keys without a value are left out: absent means DoesNotExist (IT-45). The one exception is the
-hypervisor of bare metal, whose value is the empty text (IT-42).
+Keys without a value are left out: an absent label means DoesNotExist (IT-45). The one exception is
+the hypervisor of bare metal, whose value is the empty string (IT-42).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def kebab(text: str) -> str:
 
 
 def architecture(description: Description) -> str | None:
-    """Kubernetes' name of the first architecture it knows; None for Macs."""
+    """The Kubernetes name of the first supported architecture; None for a Mac type."""
     supported: Iterable[str] = description["ProcessorInfo"].get("SupportedArchitectures") or ()
     return next((ARCHITECTURES[name] for name in supported if name in ARCHITECTURES), None)
 
@@ -45,7 +45,7 @@ def build_labels(
 ) -> Labels:
     """Labels of a type whose name matches ``INSTANCE_NAME``; values sorted.
 
-    Without those that follow from a pool's settings (``shared.domain.instance_types.sizes``).
+    Labels that depend on a pool's settings are not included (``shared.domain.instance_types.sizes``).
     """
     name: str = description["InstanceType"]
     ids = (zone_ids.get(offering.zone) for offering in offerings)
@@ -116,7 +116,7 @@ def _text(truth: bool) -> str:
 
 
 def _ebs_bandwidth(ebs: Mapping[str, Any]) -> int | None:
-    """Only of types that are EBS-optimised by default: elsewhere it must be switched on."""
+    """The maximum of types that are EBS-optimised by default; for others it must be enabled at launch."""
     if ebs.get("EbsOptimizedSupport") != "default":
         return None
     maximum: int | None = (ebs.get("EbsOptimizedInfo") or {}).get("MaximumBandwidthInMbps")
@@ -131,7 +131,7 @@ def _local_nvme(storage: Mapping[str, Any]) -> int | None:
 
 
 def _accelerators(description: Description) -> dict[str, Any]:
-    """IT-43. A type with two kinds of one thing gets no label: no single value would be true."""
+    """Labels of GPUs and accelerators (IT-43). A type with two models gets no label: no single value would be true."""
     gpus = listed(description, "GpuInfo", "Gpus")
     accelerators = listed(description, "NeuronInfo", "NeuronDevices") or listed(
         description, "InferenceAcceleratorInfo", "Accelerators"

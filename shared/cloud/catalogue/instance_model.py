@@ -1,6 +1,6 @@
-"""From EC2's description of an instance type to the planner's record of it (docs/spec/instance-types.md). Pure.
+"""Converts EC2's description of an instance type into the planner's record (docs/spec/instance-types.md). Pure.
 
-Here is what the hardware gives: cpu, memory after the hypervisor's share, devices, and the facts from which
+This module computes the hardware part: CPU, memory without the hypervisor's share, devices, and the facts from which
 ``shared.domain.instance_types.sizes`` computes pods, disk and overhead for a pool's settings.
 
 What may go wrong: a type whose name has no category and generation, or whose architecture
@@ -38,7 +38,7 @@ GPU_RESOURCES = {
 
 
 class ModelSettings(msgspec.Struct, frozen=True):
-    """Process-wide knobs (OPS-03, OPS-04). ``pod_eni`` and the density are True in every current
+    """Process-wide settings (OPS-03, OPS-04). ``pod_eni`` and ``eni_limited_pod_density`` are True in every current
     Karpenter.
     """
 
@@ -62,7 +62,7 @@ def build_instance_type(
     """One DescribeInstanceTypes item as the planner's ``InstanceType``, with the usual settings.
 
     None for a type that Dovetail does not handle (IT-02). Raises KeyError, TypeError or ValueError for a description
-    that lacks what every type has.
+    without a required field.
     """
     name: str = description["InstanceType"]
     if not INSTANCE_NAME.match(name) or architecture(description) is None:
@@ -89,7 +89,7 @@ def build_instance_type(
 def _hardware(
     description: Description, settings: ModelSettings, limit: VpcLimit | None
 ) -> dict[str, int]:
-    """IT-10..12, IT-17, IT-18. Devices that the type lacks are absent."""
+    """Capacity in CPU, memory and devices (IT-10..12, IT-17, IT-18). Devices that the type lacks are absent."""
     devices = _accelerators(description) | _network_devices(description, settings, limit)
     return {
         CPU: description["VCpuInfo"]["DefaultVCpus"] * 1000,
@@ -99,7 +99,7 @@ def _hardware(
 
 
 def memory_bytes(description: Description, overhead_percent: float) -> int:
-    """IT-11: in bytes, whole MiB. Floating point as Karpenter does it, so that both agree."""
+    """Memory in bytes, rounded to whole MiB, with Karpenter's floating-point arithmetic so that both agree (IT-11)."""
     size_mib: int = description["MemoryInfo"]["SizeInMiB"]
     if architecture(description) == "arm64":
         size_mib -= ARM64_RESERVED_MIB
@@ -108,7 +108,7 @@ def memory_bytes(description: Description, overhead_percent: float) -> int:
 
 
 def size_facts(description: Description, settings: ModelSettings) -> SizeFacts:
-    """IT-13, IT-15. Only the default network card has addresses for pods."""
+    """The facts for pod density and ephemeral storage (IT-13, IT-15). Only the default network card serves pods."""
     network = description["NetworkInfo"]
     cards = network.get("NetworkCards") or ()
     default = network.get("DefaultNetworkCardIndex", 0)
@@ -126,8 +126,9 @@ def size_facts(description: Description, settings: ModelSettings) -> SizeFacts:
 
 
 def _accelerators(description: Description) -> dict[str, int]:
-    """IT-18. NeuronInfo is newer and wins over InferenceAcceleratorInfo, which describes the same
-    chips.
+    """GPUs and AWS accelerators as extended resources (IT-18).
+
+    NeuronInfo takes precedence over the older InferenceAcceleratorInfo, which describes the same chips.
     """
     counts: dict[str, int] = {}
     for gpu in listed(description, "GpuInfo", "Gpus"):
@@ -148,7 +149,7 @@ def _cores(device: Mapping[str, Any]) -> int:
 def _network_devices(
     description: Description, settings: ModelSettings, limit: VpcLimit | None
 ) -> dict[str, int]:
-    """IT-17: branch interfaces; IT-18: accelerators."""
+    """Branch interfaces (IT-17) and EFA interfaces (IT-18)."""
     efa = (description["NetworkInfo"].get("EfaInfo") or {}).get("MaximumEfaInterfaces", 0)
     counts = {EFA: int(efa)}
     if limit is not None and limit.trunking and settings.pod_eni:

@@ -1,8 +1,8 @@
-"""On-demand prices from the AWS Price List API and the reading of spot prices (IT-05, IT-06), as integer micro-USD per
+"""On-demand prices from the AWS Price List API, and the parsing of spot prices (IT-05, IT-06), in integer micro-USD per
 hour.
 
-The API answers with JSON documents inside JSON. One odd product must not hide a thousand good ones: a price that cannot
-be one (negative, not a number) becomes a fault with the type's name, and entries that name no type are counted.
+The API answers with JSON documents inside JSON. One invalid product must not hide the valid ones: an invalid price
+(negative, not a number) becomes a fault with the type's name, and entries without a type are counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shared.cloud.client.calls import Json, ServiceCalls
 
 MICRO_USD = Decimal(1_000_000)
 HIGHEST_PRICE_USD = Decimal(100_000)
-"""Per hour. Above this a price is a typing error."""
+"""Per hour. A higher price is taken for an error in AWS's data."""
 _CURRENCIES = ("USD", "CNY")
 _HOMES = {"ap": "ap-south-1", "cn": "cn-northwest-1", "eu": "eu-central-1"}
 _TENANCIES = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
@@ -29,21 +29,21 @@ Key = TypeVar("Key")
 
 
 class Priced(msgspec.Struct, Generic[Key], frozen=True):
-    """Prices in micro-USD per hour, and for what had none that can be true: what was read instead."""
+    """Valid prices in micro-USD per hour; ``faults`` holds the text of each invalid price."""
 
     prices: dict[Key, int]
     faults: dict[Key, str]
     unreadable: int = 0
-    """Entries that do not even say whose price they are."""
+    """Entries without a readable type or zone."""
 
     def kept(self, previous: Mapping[Key, int]) -> dict[Key, int]:
-        """All prices; where this reading is at fault, or may be, the one known before."""
+        """All prices, with the previous price where this read has a fault, or may have one."""
         doubtful = previous.keys() if self.unreadable else self.faults.keys() & previous.keys()
         return {key: previous[key] for key in doubtful} | self.prices
 
 
 class KnownPrices(msgspec.Struct, frozen=True):
-    """The last prices that were read. ``spot`` is None until the history was read once."""
+    """The prices of the last successful reads. ``spot`` is None until the history was read once."""
 
     on_demand: dict[str, int]
     spot: dict[SpotPool, int] | None = None
@@ -55,13 +55,13 @@ class _Document(msgspec.Struct):
 
 
 def encode_prices(known: KnownPrices) -> bytes:
-    """JSON: JSON has no keys of two parts."""
+    """The prices as JSON; spot prices become rows, because a JSON key cannot have two parts."""
     spot = None if known.spot is None else [(*pool, price) for pool, price in known.spot.items()]
     return msgspec.json.encode(_Document(known.on_demand, spot))
 
 
 def decode_prices(document: bytes) -> KnownPrices | None:
-    """Inverse of ``encode_prices``; None for a document of another version, which is as good as none."""
+    """The inverse of ``encode_prices``; None for a document of another version."""
     try:
         found = msgspec.json.decode(document, type=_Document)
     except msgspec.DecodeError:
@@ -76,8 +76,8 @@ def pricing_region(region: str) -> str:
 
 
 def micro_usd(text: object) -> int | None:
-    """``"0.0960000000"`` -> 96000, half a micro-dollar rounded up. None: no price (zero, negative,
-    not a number).
+    """``"0.0960000000"`` -> 96000, half a micro-dollar rounded up. None for an invalid price (zero, negative, not a
+    number).
     """
     try:
         amount = Decimal(str(text))
@@ -89,7 +89,7 @@ def micro_usd(text: object) -> int | None:
 
 
 def parse_product(document: str | bytes) -> tuple[str, list[object]] | None:
-    """(instance type, its hourly prices as written) of one PriceList document; None when it is no such document."""
+    """(instance type, its hourly prices as text) of one PriceList document; None when it is not such a document."""
     try:
         product: Any = msgspec.json.decode(document)
         name = product["product"]["attributes"]["instanceType"]
@@ -103,7 +103,7 @@ def parse_product(document: str | bytes) -> tuple[str, list[object]] | None:
 
 
 def parse_price_list(documents: Iterable[str | bytes]) -> Priced[str]:
-    """By instance type; the lowest price when one is listed twice."""
+    """Prices by instance type; the lowest one when a type is listed twice."""
     prices: dict[str, int] = {}
     faults: dict[str, str] = {}
     unreadable = 0
@@ -116,12 +116,12 @@ def parse_price_list(documents: Iterable[str | bytes]) -> Priced[str]:
                 prices[name] = min(price, prices.get(name, price))
             else:
                 faults[name] = str(text)[:40]
-    told = {name: text for name, text in faults.items() if name not in prices}
-    return Priced(prices, told, unreadable)
+    without_price = {name: text for name, text in faults.items() if name not in prices}
+    return Priced(prices, without_price, unreadable)
 
 
 def newest_spot_prices(items: Iterable[Json]) -> Priced[SpotPool]:
-    """The latest entry of each (type, zone) that has a price."""
+    """The latest valid price of each (type, zone)."""
     newest: dict[SpotPool, tuple[datetime, int]] = {}
     faults: dict[SpotPool, str] = {}
     unreadable = 0
@@ -144,13 +144,13 @@ def newest_spot_prices(items: Iterable[Json]) -> Priced[SpotPool]:
 
 
 class Pricing:
-    """GetProducts for EC2."""
+    """The Price List API's GetProducts call for EC2."""
 
     def __init__(self, calls: ServiceCalls) -> None:
         self._calls = calls
 
     async def on_demand(self, region: str) -> Priced[str]:
-        """By instance type. Bare metal is sold as dedicated tenancy only."""
+        """Prices by instance type. AWS lists bare metal under dedicated tenancy only."""
         documents: list[str | bytes] = []
         for tenancy, family in _TENANCIES:
             documents += await self._calls.pages(

@@ -1,9 +1,8 @@
-"""Tables that AWS publishes but does not serve: branch interfaces, baseline bandwidth, a price
-book.
+"""Bundled tables for facts without an AWS API, or without access to it: branch interfaces, bandwidth, prices.
 
-The JSON files in ``data/`` carry a ``source`` note with their date; ``python -m
-shared.cloud.catalogue.refresh_data`` writes them anew. They are read once per process, when first asked for. A
-type that is newer than a table simply has no entry: no pod-eni, no bandwidth label, no bundled price.
+The JSON files in ``data/`` carry a ``source`` note with their date; ``python -m shared.cloud.catalogue.refresh_data``
+writes them anew. They are read once per process, at first use. A type that is newer than a table has no entry: no
+pod-eni, no bandwidth label, no bundled price.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from shared.distribution.files import packaged
 DATA = packaged("shared.cloud.catalogue", "data")
 LIMITS, BANDWIDTH, PRICES = "vpc-limits.json", "network-bandwidth.json", "on-demand-prices.json"
 FALLBACK_REGION = "us-east-1"
-"""The price book's region: other regions differ by some percent, but the order of types is nearly
-the same.
+"""Prices of this region stand in for regions without a list: prices differ by some percent, the order of types hardly.
 """
 
 
@@ -79,9 +77,7 @@ def listed_prices() -> dict[str, dict[str, float]]:
 
 @cache
 def bundled_prices(region: str) -> dict[str, int]:
-    """Instance type -> on-demand micro-USD per hour, of ``region`` or else of ``FALLBACK_REGION``
-    (IT-05).
-    """
+    """Instance type -> on-demand micro-USD per hour, of ``region``, else of ``FALLBACK_REGION`` (IT-05)."""
     books = listed_prices()
     book = books.get(region) or books[FALLBACK_REGION]
     priced = ((name, micro_usd(repr(price))) for name, price in book.items())

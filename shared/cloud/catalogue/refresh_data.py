@@ -1,13 +1,13 @@
 """``python -m shared.cloud.catalogue.refresh_data``: write the tables of ``data/`` anew (IT-05, IT-17, IT-42).
 
     on-demand-prices.json   the Price List API, for one region; other regions in the file stay
-    network-bandwidth.json  DescribeInstanceTypes, for types that the table lacks: what it has is AWS' documentation,
-                            which rounds otherwise and says what several cards carry together
-    vpc-limits.json         no API tells it: --vpc-limits names a copy of limits.go of the Amazon VPC resource
+    network-bandwidth.json  DescribeInstanceTypes, for types that the table lacks; existing entries come from AWS's
+                            documentation, which rounds differently and adds up several cards
+    vpc-limits.json         no API has these limits: --vpc-limits names a copy of limits.go of the Amazon VPC resource
                             controller (pkg/aws/vpc); without it the table stays
 
-Credentials, and rights to read prices and instance types, are those of the environment. What may go wrong: AWS
-refuses, or a file is not what it should be: the command says so and writes nothing.
+The command uses the credentials of the environment, which need permission to read prices and instance types. What may
+go wrong: AWS refuses a call, or a file has another format: the command prints the error and writes nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from shared.errors import ConfigurationError, DovetailError
 _ENTRY = re.compile(r'^\t"([a-z0-9.-]+)": \{$(.*?)^\t\},$', re.DOTALL | re.MULTILINE)
 _FIELD = re.compile(r"(\w+):\s+(\d+|true|false),")
 _FEWEST_LIMITS = 500
-"""Less is not the whole table."""
+"""A file with fewer entries is not the whole table."""
 
 
 def parse_limits(source: str) -> dict[str, VpcLimit]:
@@ -55,7 +55,7 @@ def parse_limits(source: str) -> dict[str, VpcLimit]:
         raise ConfigurationError(f"--vpc-limits: an entry lacks {error}") from error
     if len(found) < _FEWEST_LIMITS:
         raise ConfigurationError(
-            f"--vpc-limits: {len(found)} instance types are in the file; take pkg/aws/vpc/limits.go of the "
+            f"--vpc-limits: the file has only {len(found)} instance types; use pkg/aws/vpc/limits.go of the "
             "Amazon VPC resource controller"
         )
     return dict(sorted(found.items()))
@@ -79,7 +79,7 @@ def _limit(body: str) -> VpcLimit:
 def with_new_bandwidths(
     known: Mapping[str, int], descriptions: Iterable[Mapping[str, Any]]
 ) -> dict[str, int]:
-    """The table with types that it lacked, as far as they have one card of known bandwidth (Mbps)."""
+    """The table with its missing types added, if they have one network card of known bandwidth (Mbps)."""
     found: dict[str, int] = {}
     for description in descriptions:
         cards = (description.get("NetworkInfo") or {}).get("NetworkCards") or ()
@@ -92,9 +92,9 @@ def with_new_bandwidths(
 def with_prices(
     books: Mapping[str, Mapping[str, float]], region: str, micro_usd: Mapping[str, int]
 ) -> dict[str, dict[str, float]]:
-    """All books with this region's as it was read now, in USD. Raises ConfigurationError when nothing was read."""
+    """All price lists, with this region's replaced, in USD. Raises ConfigurationError when no price was read."""
     if not micro_usd:
-        raise ConfigurationError(f"AWS listed no prices for {region}; is that its name?")
+        raise ConfigurationError(f"AWS lists no prices for {region}; check the region's name")
     book = {name: price / 1_000_000 for name, price in sorted(micro_usd.items())}
     return {**{one: dict(prices) for one, prices in books.items()}, region: book}
 
@@ -125,14 +125,14 @@ async def read_tables(
 
 
 def written(table: msgspec.Struct) -> bytes:
-    """One value a line, so that a refresh is readable as a difference."""
+    """The file's content, one value per line, so that a refresh is readable as a diff."""
     return json.dumps(msgspec.to_builtins(table), indent=0, sort_keys=True).encode()
 
 
 async def refresh(
     region: str, endpoint_url: str | None, directory: Path, limits_source: str | None
 ) -> list[str]:
-    """Write the files; what was written, for people. Nothing is written unless everything could be read."""
+    """Write the files; returns one line per file for people. Writes nothing unless every source could be read."""
     clock = SystemClock()
     cloud = await Cloud.connect(
         region=region,
@@ -154,8 +154,8 @@ async def refresh(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(description="Write shared/cloud/data anew from AWS.")
+    """Run the command; returns its exit status."""
+    parser = argparse.ArgumentParser(description="Write shared/cloud/catalogue/data anew from AWS.")
     parser.add_argument("--region", default=FALLBACK_REGION, help="default: %(default)s")
     parser.add_argument("--endpoint-url", help="another AWS endpoint, for example the local one")
     parser.add_argument("--directory", type=Path, default=DATA, help="default: %(default)s")

@@ -1,10 +1,10 @@
-"""Merges calls that come close together into one (LCH-54, LCH-55).
+"""Merges calls that arrive close together into one (LCH-54, LCH-55).
 
-Items are collected until none came for ``idle`` seconds, or ``longest`` after the first, or until there are ``most``;
-while ``busy`` they go on being collected, for the next piece of work would only wait. Then one piece of work serves all
-of them, in a task of its own: a caller that is cancelled takes nobody with it.
+A batch is complete when no item arrived for ``idle`` seconds, or ``longest`` seconds after its first item, or when it
+holds ``most`` items; while ``busy`` it keeps collecting, because its work would only wait. Then one call of ``work``
+serves all items, in a task of its own: the cancellation of one caller does not affect the others.
 
-What may go wrong: the work raises. Then every caller of that batch gets the error.
+What may go wrong: ``work`` raises. Then every caller of that batch gets the error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Answers = Sequence[Result | BaseException]
 
 
 class Batcher(Generic[Item, Result]):
-    """``work`` gets the items in the order of their arrival and answers each: a result, or an error to raise."""
+    """``work`` gets the items in the order of arrival, and returns a result or an error to raise for each."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class Batcher(Generic[Item, Result]):
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._running: set[asyncio.Task[None]] = set()
 
-    async def ask(self, item: Item) -> Result:
-        """This item's own answer."""
+    async def submit(self, item: Item) -> Result:
+        """Add an item, and wait for its result."""
         return await self.put(item)
 
     def put(self, item: Item) -> asyncio.Future[Result]:
-        """The answer to come. To cancel it is to give this item's answer up, no more."""
+        """Add an item; returns the future of its result. Cancelling the future does not remove the item."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()
         self._waiting.append((item, answer))
@@ -58,12 +58,14 @@ class Batcher(Generic[Item, Result]):
         return answer
 
     def _close(self) -> None:
-        """This batch is complete, unless whoever is to work on it is busy."""
+        """Start the work of this batch, unless ``busy``: then check again after ``idle`` seconds."""
         if self._busy() and len(self._waiting) < self._most:
             for timer in self._timers.values():
                 timer.cancel()
             again = asyncio.get_running_loop().call_later(self._idle, self._close)
-            self._timers["longest"] = again  # the arrival of items does not put this one off
+            self._timers["longest"] = (
+                again  # unlike the idle timer, new items do not postpone this one
+            )
             return
         for timer in self._timers.values():
             timer.cancel()
@@ -82,7 +84,7 @@ class Batcher(Generic[Item, Result]):
             for _, waiting in batch:
                 waiting.cancel()
             raise
-        except BaseException as error:  # noqa: BLE001  it is raised again, in every caller
+        except BaseException as error:  # noqa: BLE001  raised again in every caller
             answers = [error] * len(batch)
         for (_, waiting), answer in zip(batch, answers, strict=True):
             if waiting.done():
@@ -96,7 +98,10 @@ class Batcher(Generic[Item, Result]):
 async def one_by_one(
     items: Sequence[Item], work: Callable[[list[Item]], Awaitable[Answers[Result]]]
 ) -> Answers[Result]:
-    """All items at once and, when that is refused, each alone: one bad item must not fail its neighbours (LCH-55)."""
+    """All items in one call; when it is refused, one call per item, so that one bad item fails alone (LCH-55).
+
+    A transient error is raised without these calls: they would multiply the load.
+    """
     try:
         return await work(list(items))
     except TransientError:

@@ -1,6 +1,6 @@
-"""One AWS service's operations: errors translated, reads retried, pages bounded.
+"""The calls of one AWS service: errors translated, reads retried, pages bounded.
 
-botocore's own retries are off. Reads are repeated here with full jitter while the error is a
+botocore's own retries are off. Reads are retried here with full jitter while the error is a
 ``TransientError``; writes are sent once, because only the caller knows the client token to repeat
 with (F1) and because one throttled launch must count once (F17).
 """
@@ -24,24 +24,25 @@ READ_ATTEMPTS = 5
 FIRST_DELAY_SECONDS = 0.2
 LONGEST_DELAY_SECONDS = 5.0
 MAXIMUM_PAGES = 2000
-"""No listing has more; a server that never ends its pages must not hold us for ever."""
+"""No listing has more pages; a server that never ends its pages must not keep the caller for ever."""
 
 Json = dict[str, Any]
 Observed = Callable[[str], AbstractContextManager[None]]
-"""From AWS's name of an operation to what surrounds the call and sees its error."""
+"""AWS's name of an operation -> a context manager around each attempt, which sees its error."""
 
 Requested = Callable[[Callable[[], str]], AbstractContextManager[None]]
-"""The same of a request with all its attempts; AWS's name of the operation may be asked for at the end."""
+"""A function that returns AWS's name of the operation (called at the end) -> a context manager around a whole request
+with all its attempts."""
 
 
 def unobserved(method: object) -> AbstractContextManager[None]:
-    """Nobody measures the call."""
+    """An ``Observed`` or ``Requested`` without effect."""
     del method
     return nullcontext()
 
 
 class ServiceCalls:
-    """Calls on one AWS service. ``open_client`` makes the aiobotocore client at the first call."""
+    """Calls on one AWS service. ``open_client`` creates the aiobotocore client at the first call."""
 
     def __init__(
         self,
@@ -57,13 +58,13 @@ class ServiceCalls:
         self._observed = observed
         self._requested = requested
         self._methods: dict[str, str] = {}
-        """Operation -> AWS's name of it, of those that were called."""
+        """Operation -> AWS's name of it, for the operations that were called."""
         self._open_client = open_client
         self._random = random
         self._read_attempts = read_attempts
 
     async def read(self, operation: str, **parameters: Any) -> Json:
-        """A call that changes nothing. Raises the translated error after ``READ_ATTEMPTS``."""
+        """A call without side effects. Raises the translated error after ``READ_ATTEMPTS``."""
         with self._requested(lambda: self._methods.get(operation, operation)):
             for attempt in range(1, self._read_attempts):
                 try:
@@ -98,7 +99,7 @@ class ServiceCalls:
     ) -> list[Any]:
         """All items under ``key`` of a listing that continues with ``NextToken``.
 
-        ``each`` turns every item into something smaller before the next page is read.
+        ``each`` reduces every item before the next page is read.
         """
         items: list[Any] = []
         token: str | None = None

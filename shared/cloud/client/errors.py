@@ -1,11 +1,10 @@
-"""Translate botocore's errors into the Dovetail family, so that nobody above this folder knows
-botocore.
+"""Translates botocore's errors into Dovetail's errors, so that no module outside this folder depends on botocore.
 
 The order of the checks matters: a throttled call is also an HTTP 400 or 503, a denied call an HTTP
 403. Every error carries ``code`` (the AWS error code), ``operation`` and ``request_id`` as context.
 
-What may go wrong: AWS invents codes. An unknown code on a launching call becomes ``LaunchRejected``
-(needs other parameters); on any other call the plain ``DovetailError``.
+What may go wrong: AWS adds codes. An unknown code of a launching call becomes ``LaunchRejected``
+(other parameters are needed), of any other call a plain ``DovetailError``.
 """
 
 from __future__ import annotations
@@ -51,17 +50,16 @@ CAPACITY_CODES = frozenset(
         "ReservationCapacityExceeded",
     }
 )
-"""LCH-60: EC2 has none of this offering now; another offering may work."""
+"""EC2 has no capacity for this offering now; another offering may work (LCH-60)."""
 
 IDEMPOTENT_PARAMETER_MISMATCH = "IdempotentParameterMismatch"
-"""The client token was used with other parameters: never resend, look the instances up by tag (F1).
-"""
+"""The client token was used with other parameters: never resend, find the instances by their tags (F1)."""
 
 IDEMPOTENT_INSTANCE_TERMINATED = "IdempotentInstanceTerminated"
 """The instance that this client token started is gone: start a new attempt (F1)."""
 
 SPOT_ROLE_MISSING = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
-"""LCH-63: the account has no role for spot, and we may not create it."""
+"""The account has no service-linked role for spot, and this process may not create it (LCH-63)."""
 
 THROTTLING_CODES = frozenset(
     {
@@ -91,7 +89,7 @@ NOT_FOUND_CODES = frozenset(
         "ResourceNotFoundException",
     }
 )
-"""LCH-66, and what SQS (query protocol) and EKS say for the same thing."""
+"""LCH-66, and the codes of SQS (query protocol), IAM, SSM and EKS for an absent resource."""
 
 Json = dict[str, Any]
 _DENIED_CODES = frozenset({"UnauthorizedOperation", "AccessDenied", "AccessDeniedException"})
@@ -112,7 +110,7 @@ _CREDENTIAL_CODES = frozenset(
 )
 _UNAVAILABLE_CODES = frozenset(
     {
-        "ConcurrentModification",  # IAM: somebody else changes the same thing now
+        "ConcurrentModification",  # IAM: another request changes the same resource now
         "InternalError",
         "InternalFailure",
         "InternalServerError",
@@ -127,19 +125,19 @@ CREDENTIALS_FIX = (
 
 
 def is_capacity_error(code: str) -> bool:
-    """LCH-60: true when the offering is short, not the request wrong."""
+    """Whether the offering has no capacity, rather than the request being wrong (LCH-60)."""
     return code in CAPACITY_CODES
 
 
 def is_not_found(code: str) -> bool:
-    """LCH-66, extended to every ``Invalid<Thing>.NotFound``."""
+    """Whether the resource does not exist: LCH-66, extended to every ``Invalid<Thing>.NotFound``."""
     return code in NOT_FOUND_CODES or code.endswith((".NotFound", ".NotFoundException"))
 
 
 def from_client_error(
     error: ClientError, *, permission: str, launching: bool = False
 ) -> DovetailError:
-    """The family member for an error answer. ``permission`` is the IAM action's name."""
+    """The Dovetail error for an error answer. ``permission`` is the IAM action's name."""
     details = error.response.get("Error", {})
     metadata = error.response.get("ResponseMetadata", {})
     code = str(details.get("Code") or "Unknown")
@@ -169,11 +167,11 @@ def from_client_error(
 
 
 def _not_of_aws(permission: str, metadata: Json, details: Json) -> DovetailError:
-    """AWS gives each of its errors a code: a proxy refused this, and what became of the call is unknown."""
+    """The error for an answer without an error code: AWS always sends one, so the outcome is unknown."""
     status = int(metadata.get("HTTPStatusCode", 0))
     text = (
-        f"{permission} was answered with HTTP status {status} and no error code of AWS: see what "
-        f"proxy is in between ({str(details.get('Message') or '')[:200]})"
+        f"{permission} was answered with HTTP status {status} and no error code of AWS: check the proxies "
+        f"between Dovetail and AWS ({str(details.get('Message') or '')[:200]})"
     )
     kind = Throttled if status == 429 else Unavailable
     return kind(text, code="Unknown", operation=permission, request_id="")
@@ -195,7 +193,7 @@ def _denial(code: str, status: int, text: str, permission: str) -> str | None:
 def from_transport_error(
     error: BaseException, *, permission: str, launching: bool = False
 ) -> DovetailError:
-    """The family member for a call without a usable answer."""
+    """The Dovetail error for a call without a usable answer."""
     text = f"{permission} failed: {error}"
     context = {"operation": permission, "code": type(error).__name__}
     if isinstance(error, NoCredentialsError | PartialCredentialsError | CredentialRetrievalError):
@@ -210,7 +208,7 @@ def from_transport_error(
 
 
 def status_of(error: DovetailError) -> int:
-    """The HTTP status of the answer that ``error`` stands for; 0: there was none."""
+    """The HTTP status of the answer behind ``error``; 0 when there was no answer."""
     cause = error.__cause__
     metadata = cause.response.get("ResponseMetadata", {}) if isinstance(cause, ClientError) else {}
     return int(metadata.get("HTTPStatusCode", 0))
@@ -218,7 +216,7 @@ def status_of(error: DovetailError) -> int:
 
 @contextmanager
 def translated(permission: str, *, launching: bool = False) -> Iterator[None]:
-    """Raise the Dovetail error for whatever botocore raises inside."""
+    """Translate the errors that botocore raises inside this block."""
     try:
         yield
     except ClientError as error:
@@ -228,12 +226,12 @@ def translated(permission: str, *, launching: bool = False) -> Iterator[None]:
 
 
 def missing_region() -> ConfigurationError:
-    """For an empty region."""
+    """The error for an empty region."""
     return ConfigurationError(
         "AWS_REGION is not set: set it to the cluster's region, for example us-west-2"
     )
 
 
 def missing_credentials() -> ConfigurationError:
-    """For a credential chain that came up empty."""
+    """The error for a credential chain without credentials."""
     return ConfigurationError(f"no AWS credentials found: {CREDENTIALS_FIX}")

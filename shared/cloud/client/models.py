@@ -1,10 +1,10 @@
-"""Loads AWS service models without what Dovetail never calls.
+"""Loads AWS service models reduced to the operations that Dovetail calls.
 
 botocore reads the whole model of a service into ordered dicts: EC2 alone has 700 operations and costs 25 MB in each
-process. Here a model keeps the operations of ``OPERATIONS`` and the shapes that they reach.
+process. A reduced model keeps the operations of ``OPERATIONS`` and the shapes that they refer to.
 
-What may go wrong: an operation that is called but not listed is an AttributeError at its first call, which every
-test of that call sees. A service that is not listed is loaded whole.
+What may go wrong: calling an operation that is not listed raises AttributeError, which any test of that call shows. A
+service that is not listed is loaded whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import orjson
 from shared.cloud.client.answers.expected import EXPECTED
 
 OPERATIONS: dict[str, frozenset[str]] = {name: frozenset(rows) for name, rows in EXPECTED.items()}
-"""By service. Each has a row that says what AWS's answer has."""
+"""Service -> its operations; each has a row of required elements in ``expected``."""
 _SERVICE_MODEL = "service-2"
 Json = dict[str, Any]
 
@@ -29,11 +29,11 @@ class CompactFileLoader:
     """The ``file_loader`` of a botocore ``Loader``: JSON files, plain or gzipped, as plain dicts."""
 
     def exists(self, file_path: str) -> bool:
-        """Is there a file of this path, which is given without its ending?"""
+        """Whether there is a file of this path, which is given without its suffix."""
         return _find(file_path) is not None
 
     def load_file(self, file_path: str) -> Json | None:
-        """The document, a service model cut to what is called. None when there is no such file."""
+        """The document; a service model is reduced to ``OPERATIONS``. None when there is no such file."""
         found = _find(file_path)
         if found is None:
             return None
@@ -56,9 +56,9 @@ def _find(file_path: str) -> Path | None:
 
 
 def trim(model: bytes, operations: frozenset[str]) -> Json:
-    """The model with these operations and every shape they reach, documentation left out.
+    """The model with these operations and every shape that they refer to, without documentation.
 
-    Only what is kept is ever decoded: the tree of all of EC2 would leave 20 MB of holes behind.
+    Only the kept parts are decoded: decoding the whole of EC2 would leave 20 MB of fragmented memory behind.
     """
     parts = _decode_parts(model)
     kept = {
@@ -105,5 +105,5 @@ def _undocumented(value: Any) -> Any:
         }
     if isinstance(value, list):
         return [_undocumented(item) for item in value]
-    # A model says "structure" and each shape's name thousands of times: one text for all.
+    # A model repeats "structure" and each shape's name thousands of times: interning keeps one copy of each.
     return sys.intern(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""The way to AWS: one aiobotocore session per process, clients made when first used.
+"""The AWS client: one aiobotocore session per process, with one client per service, created at first use.
 
     cloud = await Cloud.connect(region="us-west-2", endpoint_url=None, clock=clock, ...)
     try:
@@ -6,13 +6,13 @@
     finally:
         await cloud.close()
 
-A service that only reads SQS never loads the EC2 model (about 25 MB). Service models are read in a
-thread (``warm_up_loader_caches``), big answers are parsed in a thread (``shared.cloud.client.answers``),
-so the event loop keeps turning.
+A process that only reads SQS never loads the EC2 model. Service models are read in a thread
+(``warm_up_loader_caches``) and large answers are parsed in a thread (``shared.cloud.client.answers``),
+so they do not block the event loop.
 
-What may go wrong: no region or no credentials raise ``ConfigurationError`` at ``connect``;
-credentials that expire later show as ``Unauthorized`` on a call. ``close`` must run on the loop
-that made the clients.
+What may go wrong: ``connect`` raises ``ConfigurationError`` without a region or credentials;
+credentials that expire later cause ``Unauthorized`` on a call. ``close`` must run on the event loop
+that created the clients.
 """
 
 from __future__ import annotations
@@ -57,35 +57,35 @@ from shared.errors import DovetailError
 CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 30
 QUEUE_READ_TIMEOUT_SECONDS = 40
-"""Longer than SQS's longest poll of 20 s, or every quiet poll would look like a dead network."""
+"""Longer than SQS's longest poll of 20 s, or every poll of an empty queue would time out."""
 POOL_CONNECTIONS = 50
 
 
 @cache
 def _models() -> Loader:
-    """Every model that was read, for all sessions of the process: EC2's takes 0.2 s."""
+    """A loader that all sessions of the process share: it caches each model, and reading EC2's takes 0.2 s."""
     return Loader(file_loader=CompactFileLoader())
 
 
 Observer = Callable[[str, float, str], None]
+"""Called with AWS's name of the operation, seconds, and the error code (empty for a success)."""
 Counter = Callable[[str, str, int, float], None]
-"""Told the service, AWS's name of the operation, the HTTP status (0: no answer) and seconds."""
-"""Told of every call: AWS's name of the operation, seconds, the error code or nothing."""
+"""Called with the service, AWS's name of the operation, the HTTP status (0: no answer) and seconds."""
 
 
 @dataclass(frozen=True)
 class Role:
-    """A role to take on for all calls (OPS-04: aws.assumeRoleARN, aws.assumeRoleDuration)."""
+    """An IAM role to assume for all calls (OPS-04: aws.assumeRoleARN, aws.assumeRoleDuration)."""
 
     arn: str
     session_seconds: int
     session_name: str
 
 
-def _take_on(
+def _assume_role(
     session: AioSession, found: Any, role: Role, region: str, endpoint_url: str | None
 ) -> None:
-    """Sign calls with the role's credentials, fetched at the first call and again before they expire."""
+    """Sign calls with the role's credentials, which are fetched at the first call and again before they expire."""
     fetcher = AioAssumeRoleCredentialFetcher(
         partial(session.create_client, region_name=region, endpoint_url=endpoint_url),
         found,
@@ -124,9 +124,9 @@ class Cloud:
         self._opening = asyncio.Lock()
         self.observer: Observer | None = None
         self.attempt_counter: Counter | None = None
-        """Told of each attempt at a request."""
+        """Called after each attempt at a request."""
         self.request_counter: Counter | None = None
-        """Told of each request, after however many attempts."""
+        """Called after each request with all its attempts."""
         self._clients: dict[str, Any] = {}
 
     @classmethod
@@ -141,8 +141,8 @@ class Cloud:
         role: Role | None = None,
         access_key: tuple[str, str] | None = None,
     ) -> Cloud:
-        """Find credentials; no AWS API is called yet (``ec2.ping`` does). With ``role`` they only serve to take it on.
-        ``access_key``: id and secret that are these credentials.
+        """Find credentials; no AWS API is called yet (``ec2.ping`` does). With ``role`` they serve only to assume it.
+        ``access_key``: id and secret of the credentials to use.
 
         Raises ConfigurationError.
         """
@@ -159,7 +159,7 @@ class Cloud:
             if found is None:
                 raise missing_credentials()
         if role is not None:
-            _take_on(session, found, role, region, endpoint_url or None)
+            _assume_role(session, found, role, region, endpoint_url or None)
         return cls(
             session,
             executor=executor,
@@ -246,7 +246,7 @@ class Cloud:
 
     @contextmanager
     def _observed(self, service: str, method: str) -> Iterator[None]:
-        """Tell of one attempt, whatever comes of it."""
+        """Report one attempt, successful or not."""
         started, code, status = self.clock.monotonic(), "", 200
         try:
             yield
@@ -263,7 +263,7 @@ class Cloud:
 
     @contextmanager
     def _requested(self, service: str, method: Callable[[], str]) -> Iterator[None]:
-        """Tell of one request, whatever comes of it."""
+        """Report one request, successful or not."""
         started, status = self.clock.monotonic(), 200
         try:
             yield
@@ -285,8 +285,8 @@ class Cloud:
                     config=self._config(read_timeout),
                 )
                 self._clients[service] = await self._stack.enter_async_context(context)
-                # Service models live as long as the process: 300,000 objects that a full garbage
-                # collection need not visit (it would stop the loop for 60 ms each time).
+                # Service models stay for the life of the process: 300,000 objects. Frozen, they are not visited by
+                # full garbage collections, which would otherwise block the loop for 60 ms each.
                 gc.freeze()
             return self._clients[service]
 

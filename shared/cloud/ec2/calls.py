@@ -1,7 +1,7 @@
-"""EC2: everything Dovetail asks of it and the three things it changes (fleets, tags, terminations).
+"""EC2 calls: the reads, and the three writes (fleets, tags, terminations).
 
-Reads are paged, retried and parsed off the loop when large. Writes are sent once; who calls
-``create_fleet`` passes the whole pinned request with its ClientToken and repeats it unchanged after
+Reads are paged, retried, and parsed off the event loop when large. Writes are sent once; the caller
+of ``create_fleet`` passes the whole request with its ClientToken, and repeats it unchanged after a
 ``TransientError`` (F1).
 
 What may go wrong: EC2 is eventually consistent, so a new instance may be missing from ``instances``
@@ -52,8 +52,7 @@ log = get_logger(__name__)
 PAGE = 100
 SPOT_PAGE = 1000
 LISTED_STATES = ("pending", "running", "stopping", "stopped", "shutting-down")
-"""LCH-83: what a listing by tag shows. Terminated instances stay visible for an hour; they are left
-out.
+"""The instance states of a listing by tags (LCH-83). Terminated instances stay visible for an hour; they are left out.
 """
 TYPE_FILTERS: Filters = [
     {"Name": "supported-virtualization-type", "Values": ["hvm"]},
@@ -63,7 +62,7 @@ SPOT_PRODUCTS = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
 
 
 class Ec2:
-    """Calls on one region's EC2. Every method may raise any ``shared.errors`` an adapter raises."""
+    """Calls on one region's EC2. Every method may raise the errors of ``shared.cloud.client.errors``."""
 
     def __init__(self, calls: ServiceCalls, *, clock: Clock) -> None:
         self._calls = calls
@@ -71,7 +70,7 @@ class Ec2:
         self._by_id = InstanceCalls(calls)
 
     async def ping(self) -> None:
-        """OPS-12: prove region, network, credentials and permission with a dry run."""
+        """Check region, network, credentials and permission with a dry run (OPS-12)."""
         try:
             await self._calls.read("describe_instance_types", DryRun=True, MaxResults=5)
         except DovetailError as error:
@@ -79,7 +78,7 @@ class Ec2:
                 raise
 
     async def instance_types(self) -> list[Json]:
-        """DescribeInstanceTypes items, cut to what the model reads (IT-01)."""
+        """DescribeInstanceTypes items, reduced to the fields that the instance model reads (IT-01)."""
         return await self._calls.pages(
             "describe_instance_types",
             "InstanceTypes",
@@ -103,7 +102,7 @@ class Ec2:
         return {name: tuple(sorted(found)) for name, found in zones.items()}
 
     async def zones(self) -> dict[str, str]:
-        """Available zone -> zone id, which is the same place in every account (IT-41)."""
+        """Available zone -> zone id, which names the same location in every account (IT-41)."""
         answer = await self._calls.read(
             "describe_availability_zones", Filters=[{"Name": "state", "Values": ["available"]}]
         )
@@ -132,15 +131,15 @@ class Ec2:
 
     async def security_groups(self, terms: Iterable[SelectorTerm]) -> list[SecurityGroup]:
         """Security groups that any term selects (EC-02, LCH-13), sorted by id."""
-        asked = queries(terms, SECURITY_GROUPS)
-        items = await self._described("describe_security_groups", "SecurityGroups", asked)
+        selected = queries(terms, SECURITY_GROUPS)
+        items = await self._described("describe_security_groups", "SecurityGroups", selected)
         found = {i["GroupId"]: SecurityGroup(i["GroupId"], i.get("GroupName", "")) for i in items}
         return sorted(found.values(), key=lambda group: group.id)
 
     async def images(self, terms: Iterable[SelectorTerm]) -> list[Image]:
         """Images that any term selects by id, name, owner or tags (EC-03); newest first, deprecated ones last.
 
-        Aliases and SSM parameters are not EC2's: who calls makes ids of them first.
+        EC2 knows no aliases and SSM parameters: the caller resolves them to ids first.
         """
         items = await self._described("describe_images", "Images", queries(terms, IMAGES))
         now = rfc3339(self._clock.now())
@@ -150,15 +149,15 @@ class Ec2:
         found.sort(key=lambda image: (image.created_at, image.id), reverse=True)
         return sorted(found, key=lambda image: image.deprecated)
 
-    async def _described(self, operation: str, key: str, asked: list[Query]) -> list[Json]:
-        """The answers of all queries together; what two of them found is in it twice."""
+    async def _described(self, operation: str, key: str, selected: list[Query]) -> list[Json]:
+        """The items of all queries; an item that two queries match is listed twice."""
         answers = await asyncio.gather(
-            *(self._calls.pages(operation, key, **_arguments(query)) for query in asked)
+            *(self._calls.pages(operation, key, **_arguments(query)) for query in selected)
         )
         return [item for answer in answers for item in answer]
 
     async def placement_groups(self, selector: Mapping[str, str]) -> list[PlacementGroup]:
-        """Groups that can be launched into, of this ``name`` or ``id`` (EC-06); a group is found by one of them."""
+        """The available placement groups with this ``name`` or ``id`` (EC-06); ``selector`` has one of the two keys."""
         names = {"name": "group-name", "id": "group-id"}
         filters = [{"Name": names[key], "Values": [value]} for key, value in selector.items()]
         answer = await self._calls.read("describe_placement_groups", Filters=filters)
@@ -166,7 +165,7 @@ class Ec2:
         return [group for group in found if group.state == "available"]
 
     async def capacity_reservations(self) -> list[CapacityReservation]:
-        """All active ones that this account may use, sorted by id."""
+        """All active capacity reservations that this account may use, sorted by id."""
         items = await self._calls.pages(
             "describe_capacity_reservations",
             "CapacityReservations",
@@ -177,8 +176,7 @@ class Ec2:
 
     async def snapshot_sizes(self, ids: Iterable[str]) -> dict[str, int]:
         """Snapshot id -> GiB; an unknown id is absent."""
-        wanted = sorted(set(ids))
-        filters = [{"Name": "snapshot-id", "Values": wanted}]
+        filters = [{"Name": "snapshot-id", "Values": sorted(set(ids))}]
         items = await self._calls.pages("describe_snapshots", "Snapshots", Filters=filters)
         return {item["SnapshotId"]: int(item["VolumeSize"]) for item in items}
 
@@ -201,12 +199,10 @@ class Ec2:
         tags: Mapping[str, str] | None = None,
         tag_keys: tuple[str, ...] = (),
     ) -> list[Instance]:
-        """Instances by id (in every state; an unknown id is simply absent) or by tags (LCH-83
-        states).
-        """
+        """Instances by id (in every state; an unknown id is absent) or by tags (in ``LISTED_STATES``)."""
         if ids is None and not tags and not tag_keys:
             raise ValueError(
-                "instances needs ids or tags: the account holds other people's machines"
+                "instances needs ids or tags: the account has instances of other owners"
             )
         filters = tag_filters(tags or {}, tag_keys)
         if ids is None:
@@ -217,9 +213,7 @@ class Ec2:
         return await self._by_id.described(ids)
 
     async def terminate(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """Terminate all; returns the ids EC2 does not know (not proof of termination, F20).
-        Idempotent.
-        """
+        """Terminate all; returns the ids that EC2 does not know (no proof of termination, F20). Idempotent."""
         return await self._by_id.terminated(ids)
 
     async def tag(self, ids: Sequence[str], tags: dict[str, str]) -> None:

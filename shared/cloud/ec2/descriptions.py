@@ -1,8 +1,7 @@
-"""Instance type descriptions, cut to what the model reads.
+"""Instance type descriptions, reduced to the fields that the instance model reads.
 
-EC2 describes a type with about 150 values; Dovetail needs 40. Of 1,400 types the rest would cost 15
-MB, and every full garbage collection would walk over it (50 ms and more in which nothing else
-runs).
+EC2 describes a type with about 150 values; Dovetail needs 40. For 1,400 types the rest would cost 15
+MB, and every full garbage collection would visit it (50 ms and more in which no task runs).
 """
 
 from __future__ import annotations

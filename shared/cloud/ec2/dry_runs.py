@@ -1,6 +1,6 @@
-"""Tries out whether we may launch, without launching (EC-18).
+"""Checks the permissions of a launch with dry runs (EC-18).
 
-EC2 answers ``DryRunOperation`` where the call would have been allowed. Anything else is raised: ``Unauthorized`` for a
+EC2 answers ``DryRunOperation`` when the call would have been allowed. Any other error is raised: ``Unauthorized`` for a
 missing permission, with the context ``code`` ``UnauthorizedOperation``.
 """
 
@@ -20,15 +20,15 @@ class DryRuns:
         self._calls = calls
 
     async def create_launch_template(self, request: Json) -> None:
-        """Raises what EC2 says against CreateLaunchTemplate with ``request``."""
+        """Raises the error with which EC2 would refuse CreateLaunchTemplate with ``request``."""
         await self._attempt("create_launch_template", request)
 
     async def run_instances(self, request: Json) -> None:
-        """Raises what EC2 says against RunInstances with ``request``."""
+        """Raises the error with which EC2 would refuse RunInstances with ``request``."""
         await self._attempt("run_instances", request)
 
     async def create_fleet(self, request: Json) -> None:
-        """Raises what EC2 says against CreateFleet with ``request``."""
+        """Raises the error with which EC2 would refuse CreateFleet with ``request``."""
         await self._attempt("create_fleet", request)
 
     async def _attempt(self, operation: str, request: Json) -> None:

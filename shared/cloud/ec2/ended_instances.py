@@ -1,36 +1,37 @@
-"""Instances that ended without an order of ours, in EC2's own words (LCH-67, ACC-39).
+"""Instances that terminated without a call of TerminateInstances, and the reason that EC2 gives (LCH-67, ACC-39). Pure.
 
-Pure. EC2's StateReason tells who ended an instance: ``Client.UserInitiatedShutdown`` is an API call, ours among them,
-``Server.Spot...`` is EC2 taking spot capacity back, and the rest would happen to the next instance as well.
+EC2's StateReason gives the cause: ``Client.UserInitiatedShutdown`` is an API call (Dovetail's calls included),
+``Server.Spot...`` is a spot interruption, and any other cause would terminate the next instance as well.
 """
 
 from __future__ import annotations
 
 from shared.cloud.ec2.records import Instance
 
-ENDED = "InstanceTerminated"
+TERMINATED_REASON = "InstanceTerminated"
 """Reason of the event."""
-_ORDERED = "Client.UserInitiated"
-_TAKEN_BACK = "Server.Spot"
-_NO_KEY = "InternalError"
+_USER_INITIATED = "Client.UserInitiated"
+_SPOT_INTERRUPTED = "Server.Spot"
+_KEY_UNUSABLE = "InternalError"
 _ENDED_STATES = frozenset({"shutting-down", "terminated"})
 
 
 def ended_by_itself(instance: Instance) -> bool:
-    """Nobody asked for it, as far as EC2 says."""
+    """Whether the instance terminated, and EC2 gives a cause other than an API call."""
+    reason = instance.state_reason
     ended = instance.state in _ENDED_STATES
-    return ended and bool(instance.state_reason) and not instance.state_reason.startswith(_ORDERED)
+    return ended and bool(reason) and not reason.startswith(_USER_INITIATED)
 
 
 def would_end_again(instance: Instance) -> bool:
-    """So would the next one of its kind; not one that somebody ended, or whose spot capacity was taken back."""
-    return ended_by_itself(instance) and not instance.state_reason.startswith(_TAKEN_BACK)
+    """Whether the next instance would terminate for the same cause; False after an API call or a spot interruption."""
+    return ended_by_itself(instance) and not instance.state_reason.startswith(_SPOT_INTERRUPTED)
 
 
-def ending_of(instance: Instance) -> str:
-    """EC2's words, and what they usually mean."""
+def termination_message(instance: Instance) -> str:
+    """The event's message: EC2's reason, and its usual cause."""
     reason = instance.state_reason or "no reason given"
-    text = f"the instance ended without an order from here: {reason}"
-    if _NO_KEY in instance.state_reason:
+    text = f"the instance terminated without a request from Dovetail: {reason}"
+    if _KEY_UNUSABLE in instance.state_reason:
         text += "; may the node role and the spot role use the KMS key of its volumes?"
     return text

@@ -1,8 +1,8 @@
-"""DescribeInstances and TerminateInstances by id, merged with those of other callers (LCH-55).
+"""DescribeInstances and TerminateInstances by id, merged across callers (LCH-55).
 
-Hundreds of drains ask at the same time for one instance each; EC2 would throttle them. Calls are collected for a
-tenth of a second, at most a second, at most 500 ids. A call that EC2 refuses is repeated for each id alone, so that
-one bad id fails nobody else; one that is throttled or has no answer is not, for that would make 500 of it.
+Hundreds of drains call EC2 at the same time for one instance each, and EC2 would throttle them. Calls are collected
+until none arrived for 0.1 s, for at most 1 s and at most 500 ids. A merged call that EC2 refuses is repeated for each
+id, so that one bad id fails alone; one that is throttled or unanswered is not, because it would become 500 calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 
 class InstanceCalls:
-    """Calls of one region."""
+    """The merged calls of one region."""
 
     def __init__(self, calls: ServiceCalls, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self._calls = calls
@@ -37,18 +37,18 @@ class InstanceCalls:
         )
 
     async def described(self, ids: Iterable[str]) -> list[Instance]:
-        """In every state, sorted by id; an unknown id is simply absent."""
-        asked = [self._descriptions.put(one) for one in sorted(set(ids))]
-        return [found for found in await asyncio.gather(*asked) if found is not None]
+        """Instances in every state, sorted by id; an unknown id is absent."""
+        requests = [self._descriptions.put(one) for one in sorted(set(ids))]
+        return [found for found in await asyncio.gather(*requests) if found is not None]
 
     async def terminated(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """Terminate all; returns the ids EC2 does not know (not proof of termination, F20). Idempotent."""
-        wanted = sorted(set(ids))
-        known = await asyncio.gather(*(self._terminations.put(one) for one in wanted))
-        return tuple(one for one, is_known in zip(wanted, known, strict=True) if not is_known)
+        """Terminate all; returns the ids that EC2 does not know (no proof of termination, F20). Idempotent."""
+        unique = sorted(set(ids))
+        known = await asyncio.gather(*(self._terminations.put(one) for one in unique))
+        return tuple(one for one, is_known in zip(unique, known, strict=True) if not is_known)
 
     async def listed(self, filters: Filters) -> list[Instance]:
-        """Whatever the filters find."""
+        """All instances that match the filters."""
         reservations = await self._calls.pages(
             "describe_instances", "Reservations", Filters=filters, MaxResults=PAGE
         )
@@ -69,7 +69,7 @@ class InstanceCalls:
         return await one_by_one(ids, self._terminate_together)
 
     async def _terminate_together(self, ids: list[str]) -> Answers[bool]:
-        """One unknown id fails the whole call, so it is taken out and the rest sent again."""
+        """Terminate the known ids. EC2 refuses a call with an unknown id, so that id is removed and the rest resent."""
         remaining, missing = set(ids), set()
         while remaining:
             try:
@@ -89,7 +89,7 @@ class InstanceCalls:
 
 
 def _require_all(ids: set[str], answer: Json) -> None:
-    """EC2 names every instance that it takes the order for; of others nobody knows."""
+    """Raise Unavailable unless the answer names every instance: the outcome for the others is unknown."""
     unnamed = ids - {one["InstanceId"] for one in answer["TerminatingInstances"]}
     if unnamed:
-        raise Unavailable(f"TerminateInstances says nothing of {', '.join(sorted(unnamed)[:5])}")
+        raise Unavailable(f"TerminateInstances did not confirm {', '.join(sorted(unnamed)[:5])}")

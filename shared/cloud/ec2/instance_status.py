@@ -1,8 +1,8 @@
-"""EC2's own opinion of its instances: status checks that failed and events that are scheduled (INT-30).
+"""EC2's instance status: failed status checks and scheduled events (INT-30).
 
-Three listings, each with a filter of its own, because EC2 joins the filters of one call by AND. What may go wrong:
-EC2 keeps an event for a week after it is over, with ``[Completed]`` or ``[Canceled]`` before its description; acting
-on such a one would take a healthy machine away.
+There are three listings, each with one filter, because EC2 combines the filters of one call with AND. What may go
+wrong: EC2 keeps an event for a week after its end, with ``[Completed]`` or ``[Canceled]`` before its description;
+acting on it would terminate a healthy machine.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FAILED = "failed"
 _OVER = ("[Completed]", "[Canceled]")
 
 
-class Ailment(msgspec.Struct, frozen=True):
-    """One thing that is wrong with one instance.
+class StatusProblem(msgspec.Struct, frozen=True):
+    """One failed check or scheduled event of one instance. Times are seconds since the epoch.
 
-    ``since``: since when the check fails, seconds since the epoch, None when EC2 does not say. ``due``: when a
-    scheduled event begins; None for a failed check.
+    ``since``: the start of the failure, None when EC2 does not report it. ``due``: the start of a scheduled event, None
+    for a failed check.
     """
 
     instance: str
@@ -47,40 +47,40 @@ class Ailment(msgspec.Struct, frozen=True):
 
 
 class InstanceStatuses:
-    """DescribeInstanceStatus of the whole account; whose instances these are is the caller's to know."""
+    """DescribeInstanceStatus for the whole account; the caller selects the cluster's own instances."""
 
     def __init__(self, calls: ServiceCalls) -> None:
         self._calls = calls
 
-    async def ailments(self) -> tuple[Ailment, ...]:
-        """All there are, one per instance and category. Raises Unauthorized without the permission."""
-        found: list[Ailment] = []
+    async def problems(self) -> tuple[StatusProblem, ...]:
+        """All problems, one per instance and category. Raises Unauthorized without the permission."""
+        found: list[StatusProblem] = []
         for one in FILTERS:
             pages = await self._calls.pages(
                 "describe_instance_status",
                 "InstanceStatuses",
-                each=ailments_of,
+                each=problems_of,
                 Filters=[one],
                 MaxResults=1000,
             )
-            found += [ailment for several in pages for ailment in several]
+            found += [problem for several in pages for problem in several]
         return distinct(found)
 
 
-def ailments_of(item: Json) -> list[Ailment]:
-    """What one entry of DescribeInstanceStatus complains of; EBS status is left out (INT-30)."""
+def problems_of(item: Json) -> list[StatusProblem]:
+    """The problems in one entry of DescribeInstanceStatus; EBS status is ignored (INT-30)."""
     instance = str(item.get("InstanceId") or "")
     if not instance:
         return []
     checks = ((INSTANCE_STATUS, "InstanceStatus"), (SYSTEM_STATUS, "SystemStatus"))
     found = [
-        Ailment(instance, category, since=_seconds(detail.get("ImpairedSince")))
+        StatusProblem(instance, category, since=_seconds(detail.get("ImpairedSince")))
         for category, field in checks
         for detail in (item.get(field) or {}).get("Details") or ()
         if detail.get("Status") == FAILED
     ]
     found += [
-        Ailment(instance, EVENT_STATUS, due=_seconds(event.get("NotBefore")))
+        StatusProblem(instance, EVENT_STATUS, due=_seconds(event.get("NotBefore")))
         for event in item.get("Events") or ()
         if event.get("Code") in EVENT_CODES
         and not str(event.get("Description") or "").startswith(_OVER)
@@ -88,18 +88,18 @@ def ailments_of(item: Json) -> list[Ailment]:
     return found
 
 
-def distinct(ailments: Iterable[Ailment]) -> tuple[Ailment, ...]:
-    """One per instance and category: the one that counts longest or comes first."""
-    kept: dict[tuple[str, str], Ailment] = {}
-    for ailment in ailments:
-        name = (ailment.instance, ailment.category)
-        if name not in kept or _urgency(ailment) < _urgency(kept[name]):
-            kept[name] = ailment
+def distinct(problems: Iterable[StatusProblem]) -> tuple[StatusProblem, ...]:
+    """One problem per instance and category: the earliest."""
+    kept: dict[tuple[str, str], StatusProblem] = {}
+    for problem in problems:
+        name = (problem.instance, problem.category)
+        if name not in kept or _urgency(problem) < _urgency(kept[name]):
+            kept[name] = problem
     return tuple(kept.values())
 
 
-def _urgency(ailment: Ailment) -> float:
-    known = [at for at in (ailment.since, ailment.due) if at is not None]
+def _urgency(problem: StatusProblem) -> float:
+    known = [at for at in (problem.since, problem.due) if at is not None]
     return min(known, default=float("inf"))
 
 

@@ -1,7 +1,7 @@
-"""EC2's launch templates: made once, found by name or tags, deleted by id (LCH-20..25, T-07).
+"""EC2 launch templates: created once, found by name or tags, deleted by id (LCH-20..25, T-07).
 
-What may go wrong: a template is deleted by somebody else at any time. A NotFound of a deletion is fine; one of a launch
-is not seen here (LCH-25).
+What may go wrong: another client deletes a template at any time. Deleting an absent template succeeds; a launch with
+one fails in ``Ec2.create_fleet`` (LCH-25).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CREATE_ATTEMPTS = 2
 
 
 class LaunchTemplates:
-    """Calls on one region's launch templates. Every method may raise any error that an adapter raises."""
+    """Calls on one region's launch templates. Every method may raise the errors of ``shared.cloud.client.errors``."""
 
     def __init__(self, calls: ServiceCalls) -> None:
         self._calls = calls
@@ -33,9 +33,9 @@ class LaunchTemplates:
     async def ensure(
         self, name: str, data: Json, tags: dict[str, str]
     ) -> tuple[LaunchTemplate, bool]:
-        """The template of this name, and whether it was made now: the name holds the data's hash (LCH-20).
+        """The template of this name, and whether it was created now. The name contains the hash of ``data`` (LCH-20).
 
-        The ClientToken is left to the SDK: with a fixed one EC2 would answer a template deleted since.
+        The SDK chooses the ClientToken: with a fixed one EC2 would return a template that was deleted since.
         """
         for _ in range(CREATE_ATTEMPTS):
             try:
@@ -44,7 +44,7 @@ class LaunchTemplates:
                 # Another launcher may delete it between the two calls.
                 with suppress(NotFound):
                     return await self.named(name), False
-        raise Unavailable(f"launch template {name} came and went", name=name)
+        raise Unavailable(f"launch template {name} was deleted while it was read", name=name)
 
     async def _create(self, name: str, data: Json, tags: dict[str, str]) -> LaunchTemplate:
         answer = await self._calls.write(
@@ -57,7 +57,7 @@ class LaunchTemplates:
         return launch_template_from(answer["LaunchTemplate"])
 
     async def named(self, name: str) -> LaunchTemplate:
-        """Raises NotFound."""
+        """The template of this name. Raises NotFound."""
         found = await self._calls.pages(
             "describe_launch_templates", "LaunchTemplates", LaunchTemplateNames=[name]
         )
@@ -85,7 +85,7 @@ class LaunchTemplates:
         return sorted((launch_template_from(i) for i in items), key=lambda t: t.name)
 
     async def delete(self, template: LaunchTemplate) -> None:
-        """By id, so that one made since under the same name stays. A template that is gone already is fine."""
+        """Delete by id, so that a newer template of the same name stays. An absent template is not an error."""
         try:
             await self._calls.write("delete_launch_template", LaunchTemplateId=template.id)
         except NotFound:

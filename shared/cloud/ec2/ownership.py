@@ -1,4 +1,4 @@
-"""Whose is an instance? Told by its tags alone (LCH-56, LCH-81, LCH-83). Pure."""
+"""The owner of an instance, by its tags alone (LCH-56, LCH-81, LCH-83). Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared.domain import labels as keys
 TOKEN_TAG = "dovetail.sh/launch-token"  # a tag key, no secret
 CLUSTER_NAME_TAG = "eks:eks-cluster-name"
 GONE_STATES = frozenset({"shutting-down", "terminated"})
-"""There is no way back from these."""
+"""An instance never leaves these states."""
 
 
 def cluster_tag(cluster: str) -> str:
@@ -17,7 +17,7 @@ def cluster_tag(cluster: str) -> str:
 
 
 def is_ours(instance: Instance, cluster: str) -> bool:
-    """Launched by us in either generation, or with a NodePool, a class and this cluster, whoever launched it."""
+    """Whether Dovetail launched it (either API generation), or its tags name a NodePool, a class and this cluster."""
     tags = instance.tags
     launched = tags.get(cluster_tag(cluster)) == "owned" and TOKEN_TAG in tags
     pooled = {keys.NODE_POOL, keys.NODE_CLASS} <= tags.keys()
@@ -25,7 +25,7 @@ def is_ours(instance: Instance, cluster: str) -> bool:
 
 
 def pool_of(instance: Instance) -> str:
-    """Key of the pool its tags name; empty without one."""
+    """The key of the pool in the instance's tags; empty without one."""
     if name := instance.tags.get(keys.NODE_POOL):
         return f"NodePool/{name}"
     name = instance.tags.get(keys.PROVISIONER_NAME)
@@ -33,7 +33,7 @@ def pool_of(instance: Instance) -> str:
 
 
 def machine_of(instance: Instance) -> str:
-    """Key of the machine its tags name; empty for one that was launched together with others and never tagged."""
+    """The key of the machine in the instance's tags; empty when a shared fleet call launched it and no tag was set."""
     name = instance.tags.get(keys.NODE_CLAIM_TAG) or instance.tags.get(keys.MACHINE_TAG)
     kind = "NodeClaim" if keys.NODE_CLASS in instance.tags else "Machine"
     return f"{kind}/{name}" if name else ""

@@ -1,7 +1,7 @@
-"""What EC2 answers, as small frozen values, and the decoding of its answers into them.
+"""Records of EC2 objects, and their decoding from EC2's answers.
 
-Times are seconds since the epoch (UTC). Tags are plain dicts. Decoders tolerate absent fields: EC2
-leaves out what does not apply (a terminated instance has no subnet).
+Times are seconds since the epoch (UTC). Tags are plain dicts. Decoders accept absent fields: EC2
+omits fields that do not apply (a terminated instance has no subnet).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SecurityGroup(msgspec.Struct, frozen=True):
 
 
 class PlacementGroup(msgspec.Struct, frozen=True):
-    """``partitions``: how many a partition group has; 0 for the other strategies."""
+    """``partitions``: the number of partitions of a partition group; 0 for the other strategies."""
 
     id: str
     name: str
@@ -39,25 +39,25 @@ class PlacementGroup(msgspec.Struct, frozen=True):
 
 
 class CapacityReservation(msgspec.Struct, frozen=True):
-    """An active one; ``left`` is how many instances still fit."""
+    """An active capacity reservation; ``left`` is its number of free instances."""
 
     id: str
     owner: str
     instance_type: str
     zone: str
     criteria: str
-    """open or targeted."""
+    """``open`` or ``targeted``."""
     kind: str
-    """default or capacity-block."""
+    """``default`` or ``capacity-block``."""
     left: int
     ends_at: float | None = None
     tags: dict[str, str] = msgspec.field(default_factory=dict)
     interruptible: bool = False
-    """EC2 may take its instances back with a notice."""
+    """EC2 may interrupt its instances after a notice."""
 
 
 class Image(msgspec.Struct, frozen=True):
-    """``architecture`` is EC2's word (x86_64, arm64); ``created_at`` is RFC 3339, so it sorts."""
+    """``architecture`` is EC2's name (x86_64, arm64); ``created_at`` is RFC 3339, so it sorts as text."""
 
     id: str
     name: str
@@ -66,11 +66,11 @@ class Image(msgspec.Struct, frozen=True):
     owner: str
     deprecated: bool
     volumes: dict[str, int] = {}
-    """Device name -> GiB of the snapshot behind it: no volume can be smaller."""
+    """Device name -> GiB of its snapshot, the minimum size of the volume."""
 
 
 class LaunchTemplate(msgspec.Struct, frozen=True):
-    """``version`` is the latest version's number: a launch pins it (F1)."""
+    """``version`` is the number of the latest version, which a launch pins (F1)."""
 
     id: str
     name: str
@@ -89,7 +89,7 @@ class FleetInstance(msgspec.Struct, frozen=True):
 
 
 class FleetError(msgspec.Struct, frozen=True):
-    """One failed override. ``zone`` and ``subnet_id`` are None when it did not name them."""
+    """One failed override. ``zone`` and ``subnet_id`` are None when the override does not name them."""
 
     code: str
     message: str
@@ -100,7 +100,7 @@ class FleetError(msgspec.Struct, frozen=True):
 
 
 class FleetResult(msgspec.Struct, frozen=True):
-    """An instant fleet may return instances and errors together (LCH-61)."""
+    """The answer of CreateFleet: an instant fleet may return instances and errors together (LCH-61)."""
 
     fleet_id: str
     instances: tuple[FleetInstance, ...]
@@ -120,17 +120,17 @@ class Instance(msgspec.Struct, frozen=True):
     subnet_id: str
     security_group_ids: tuple[str, ...]
     state_reason: str = ""
-    """Why it ended, in EC2's words: ``Client.InternalError: ...`` for a key it may not use (LCH-67)."""
+    """EC2's reason for the termination: ``Client.InternalError: ...`` for a KMS key that it may not use (LCH-67)."""
     capacity_reservation_id: str = ""
     placement_group: str = ""
-    """Its name."""
+    """Name of its placement group."""
     placement_group_id: str = ""
     profile: str = ""
     """Name of its instance profile."""
 
 
 def tags_from(items: list[Json] | None) -> dict[str, str]:
-    """EC2's list of Key and Value as a dict."""
+    """EC2's list of ``Key`` and ``Value`` objects as a dict."""
     return {item["Key"]: item.get("Value", "") for item in items or ()}
 
 
@@ -154,9 +154,7 @@ def subnet_from(item: Json) -> Subnet:
 
 
 def image_from(item: Json, *, now_rfc3339: str) -> Image:
-    """Deprecated from ``DeprecationTime`` on (LCH-08). Both stamps are RFC 3339 UTC, so text
-    compares.
-    """
+    """An image, deprecated from ``DeprecationTime`` on (LCH-08). RFC 3339 times in UTC compare as text."""
     deprecation = item.get("DeprecationTime") or ""
     return Image(
         id=item["ImageId"],
@@ -233,7 +231,7 @@ def instance_from(item: Json) -> Instance:
 
 
 def fleet_result_from(answer: Json) -> FleetResult:
-    """Instances sorted by id: that order deals them to machines, also after a replay (F1, F19)."""
+    """The result with instances sorted by id: this order assigns them to machines, also after a replay (F1, F19)."""
     instances = [one for group in answer.get("Instances") or () for one in _fleet_instances(group)]
     return FleetResult(
         fleet_id=answer.get("FleetId", ""),

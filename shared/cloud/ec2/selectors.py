@@ -1,11 +1,12 @@
 """Selector terms of node classes as EC2 filters (T-10, EC-01..03).
 
-Terms are alternatives; the fields of one term must all match. A tag's value is exact, holds ``*`` wildcards, or is
-``*`` alone (the tag exists). A term is one Describe call; ids share one, and so do terms that differ in one value only.
+Terms are alternatives; the fields of one term must all match. A tag's value is exact, contains ``*`` wildcards, or is
+``*`` alone (the tag exists). Each term is one Describe call; all ids share one call, and so do terms that differ in one
+value only.
 
 What may go wrong: an empty term would match everything in the region, so it raises ``InvalidObject``. EC2 also
-reads ``?`` as a wildcard, which T-10 does not mention. A comma is part of a value here: v1alpha1's lists of values
-were made into terms when the object was read.
+treats ``?`` as a wildcard, which T-10 does not mention. A comma is part of a value here: v1alpha1's lists of values
+become terms when the object is read.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ DEFAULT_OWNERS = ("self", "amazon")
 VALUES_LIMIT = 200
 """EC2's limit of values in one filter."""
 PRESENCE = "tag-key"
-"""The one filter that a call may hold several times."""
+"""The only filter that may occur several times in one call."""
 
 Filters = list[dict[str, Any]]
 
 
 class Query(msgspec.Struct, frozen=True):
-    """Arguments of a Describe call. ``owners`` is for images; empty when ids are selected."""
+    """Arguments of a Describe call. ``owners`` is for images; it is empty for a selection by id."""
 
     filters: Filters
     owners: tuple[str, ...] = ()
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """What is selected: EC2's names of its filters. ``owned``: images, which have owners."""
+    """The kind of resource to select, with EC2's filter names. ``owned``: True for images, which have owners."""
 
     field: str
-    """The spec's field, for messages."""
+    """The field of the node class's spec, for messages."""
     id_filter: str
     name_filter: str = ""
     owned: bool = False
@@ -56,9 +57,9 @@ def split_values(text: str) -> list[str]:
 
 
 def queries(terms: Iterable[SelectorTerm], subject: Subject) -> list[Query]:
-    """The Describe calls whose answers together are what ``terms`` select, each once.
+    """The Describe calls that together select what ``terms`` select, without duplicates.
 
-    Raises InvalidObject naming the term that selects everything, or by what this subject does not have.
+    Raises InvalidObject naming a term that selects everything, or that uses a field which this subject does not have.
     """
     ids: list[str] = []
     found: list[Query] = []
@@ -79,9 +80,9 @@ def _by_ids(ids: Sequence[str], subject: Subject) -> list[Query]:
 
 
 def _merged(found: list[Query]) -> list[Query]:
-    """Fewer calls that select the same: what differs in the values of one filter only is asked at once.
+    """Fewer calls with the same selection: queries that differ in the values of one filter only become one.
 
-    v1alpha1's lists of values come as the product of all alternatives; merged filter by filter they are one call again.
+    v1alpha1's lists of values arrive as the product of all alternatives; merging filter by filter restores one call.
     """
     names = {one["Name"] for query in found for one in query.filters} - {PRESENCE}
     for name in sorted(names):
@@ -122,7 +123,7 @@ def _query(term: SelectorTerm, subject: Subject, field: str) -> Query:
 
 
 def _owners(term: SelectorTerm, subject: Subject) -> tuple[str, ...]:
-    """LCH-08. An id needs no owner: it is unique, and may be an image that was shared with us."""
+    """The owners of an image query (LCH-08). An id needs no owner: it is unique, and may be an image shared with us."""
     if not subject.owned or (term.id and not term.owner):
         return ()
     return tuple(split_values(term.owner)) or DEFAULT_OWNERS
@@ -133,14 +134,14 @@ def _exact(name: str, value: str) -> dict[str, Any]:
 
 
 def tag_filter(key: str, value: str, field: str = "tags") -> dict[str, Any]:
-    """One tag; ``*`` as value means that the key is there. Raises InvalidObject for an empty key."""
+    """A filter for one tag; ``*`` as value means that the key exists. Raises InvalidObject for an empty key."""
     if not key:
         raise InvalidObject("has an empty tag key", field=field)
     return _exact(PRESENCE, key) if value == "*" else _exact(f"tag:{key}", value)
 
 
 def tag_filters(tags: Mapping[str, str], keys: tuple[str, ...] = ()) -> Filters:
-    """Tags, and keys that must exist, for finding our own resources (LCH-83)."""
+    """Filters for tags and for keys that must exist, to find Dovetail's own resources (LCH-83)."""
     return [tag_filter(key, tags[key]) for key in sorted(tags)] + [
         tag_filter(key, "*") for key in keys
     ]

@@ -1,1 +1,1 @@
-"""User data: what a new machine runs at first boot to join its cluster. ``rendering.render`` is the entry."""
+"""User data: the scripts and settings with which a new machine joins its cluster. ``rendering.render`` is the entry."""

@@ -1,7 +1,7 @@
 """Amazon Linux 2 and Ubuntu: a shell part that calls EKS's bootstrap.sh (LCH-30, LCH-31).
 
-What may go wrong: bootstrap.sh writes the kubelet's arguments into a systemd unit inside single quotes, which no quotes
-of ours survive. ``checking`` lets no value through that holds one.
+What may go wrong: bootstrap.sh writes the kubelet's arguments into a systemd unit inside single quotes, so quoting
+cannot protect a value that contains one. ``checking`` refuses such values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LOG = "exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/consol
 
 
 def render(bootstrap: Bootstrap) -> str:
-    """LCH-30: a MIME document. Raises InvalidObject."""
+    """The user data as a MIME document (LCH-30). Raises InvalidObject."""
     words = " ".join(shlex.quote(word) for word in _command(bootstrap))
     script = f"#!/bin/bash -xe\n{_LOG}\n{words}\n"
     return mime.document(bootstrap.user_data, mime.shell_part(script))

@@ -1,4 +1,5 @@
-"""Amazon Linux 2023: a NodeConfig document for nodeadm (LCH-32), which merges documents: the last one wins, ours."""
+"""Amazon Linux 2023: a NodeConfig document for nodeadm (LCH-32). It is the last document, so it takes precedence when
+nodeadm merges it with the user's."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from shared.cloud.user_data.bootstrap import Bootstrap, Taint
 from shared.cloud.user_data.kubelet_flags import label_list
 
 _NOT_CONFIGURATION = frozenset({"containerRuntime"})
-"""Settings of a Provisioner that are none of KubeletConfiguration; nodeadm would refuse to start."""
+"""Settings of a Provisioner that KubeletConfiguration does not have; nodeadm would refuse to start with them."""
 
 
 def render(bootstrap: Bootstrap) -> str:
-    """LCH-32: a MIME document. Raises InvalidObject."""
+    """The user data as a MIME document (LCH-32). Raises InvalidObject."""
     config = yaml.safe_dump(_node_config(bootstrap), sort_keys=False)
     return mime.document(bootstrap.user_data, mime.node_config_part(config))
 

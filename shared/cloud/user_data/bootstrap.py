@@ -1,6 +1,6 @@
-"""What a node must know to join its cluster, whatever its image family (LCH-37, LCH-38, LCH-40). Pure.
+"""The data that a node of any image family needs to join its cluster (LCH-37, LCH-38, LCH-40). Pure.
 
-Labels and taints are rendered as given: callers take them through ``kubelet_labels`` and ``boot_taints`` first.
+Labels and taints are rendered as given: callers apply ``kubelet_labels`` and ``boot_taints`` first.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _KUBELET_LABELS = frozenset(
         "topology.kubernetes.io/zone",
     }
 )
-"""What NodeRestriction lets a kubelet set on itself (kubernetes.io/docs, admission controllers)."""
+"""Labels that NodeRestriction lets a kubelet set on its own Node (kubernetes.io/docs, admission controllers)."""
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """``ca_bundle`` is base64; ``kubelet`` uses KubeletConfiguration's names; ``user_data`` is the class's own text.
+    """``ca_bundle`` is base64; ``kubelet`` has KubeletConfiguration's names; ``user_data`` is the class's own text.
 
-    ``cluster_dns`` is the address of the cluster's DNS service, for nodes whose kubelet settings name none.
-    ``service_cidr`` is written out by AL2023 only, ``raid0_instance_store`` by AL2, AL2023 and Bottlerocket.
+    ``cluster_dns`` is the address of the cluster's DNS service, for nodes whose kubelet settings have no address.
+    Only AL2023 uses ``service_cidr``; AL2, AL2023 and Bottlerocket use ``raid0_instance_store``.
     """
 
     cluster_name: str
@@ -58,18 +58,18 @@ class Bootstrap:
 
     @property
     def is_ipv6(self) -> bool:
-        """Is it an IPv6 cluster, by its services' addresses or by that of its DNS?"""
+        """Whether the cluster uses IPv6, by its service network or the address of its DNS."""
         return any(":" in address for address in (self.service_cidr, *self.dns_addresses[:1]))
 
     @property
     def dns_addresses(self) -> list[str]:
-        """LCH-40: those of the kubelet settings, else the cluster's own, else none: the image knows a usual one."""
+        """The addresses of the kubelet settings, else of the cluster; empty leaves the image's default (LCH-40)."""
         addresses = [str(address) for address in self.kubelet.get("clusterDNS") or ()]
         return addresses or ([self.cluster_dns] if self.cluster_dns else [])
 
 
 def kubelet_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """LCH-37: the labels a kubelet may set on its own Node; the rest is synced at registration."""
+    """The labels that a kubelet may set on its own Node; the others are written at registration (LCH-37)."""
     return {key: labels[key] for key in sorted(labels) if _kubelet_may_set(key)}
 
 
@@ -85,6 +85,6 @@ def _within(domain: str, parents: Iterable[str]) -> bool:
 
 
 def boot_taints(*groups: Iterable[Taint]) -> tuple[Taint, ...]:
-    """LCH-38: all taints once, then the one that keeps pods away until registration."""
+    """All taints without duplicates, then the taint that repels pods until registration (LCH-38)."""
     unregistered = (UNREGISTERED_TAINT_KEY, "", "NoExecute")
     return tuple(dict.fromkeys([*(taint for group in groups for taint in group), unregistered]))

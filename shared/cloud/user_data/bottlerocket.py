@@ -1,10 +1,10 @@
-"""Bottlerocket: TOML settings, the user's merged with ours, and ours win (LCH-33).
+"""Bottlerocket: TOML settings, the user's merged with Dovetail's, which take precedence (LCH-33).
 
-Labels are merged one by one. Taints, reservations and thresholds that we set replace the user's as a whole: machines
-are planned with ours, and an entry more would make them smaller, or repel pods, than was planned.
+Labels are merged one by one. Dovetail's taints, reservations and thresholds replace the user's as a whole: machines
+are planned with them, and an additional entry would reduce the planned capacity or repel the planned pods.
 
-What may go wrong: user data that is no TOML, or where a table of ours is something else: ``InvalidObject``.
-Bottlerocket knows no podsPerCore, which is left out (IT-13 does not count it either).
+What may go wrong: user data that is not TOML, or that has another type in place of a table: ``InvalidObject``.
+Bottlerocket has no podsPerCore, so it is omitted (IT-13 does not count it either).
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ _SAME = {
     "cpuCFSQuota": "cpu-cfs-quota-enforced",
 }
 _DEEPEST_KEY = 64
-"""Parts of a dotted key: the time to read one grows with their square."""
+"""Most parts of a dotted key: the time to parse one grows with their square."""
 _MOUNT = "000-mount-instance-storage"
 _DISK = ["apiclient", "ephemeral-storage"]
 _DIRECTORIES = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]
 
 
 def render(bootstrap: Bootstrap) -> str:
-    """LCH-33: a TOML document. Raises InvalidObject."""
+    """The user data as a TOML document (LCH-33). Raises InvalidObject."""
     if any(key.count(".") >= _DEEPEST_KEY for key in _keys(bootstrap.user_data)):
-        raise _refused("nests its tables too deep")
+        raise _refused("nests its tables too deeply")
     try:
         found = tomllib.loads(bootstrap.user_data)
         _merge(found, bootstrap)
         return to_toml(found)
     except RecursionError:
-        raise _refused("nests its tables too deep") from None
-    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
+        raise _refused("nests its tables too deeply") from None
+    except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
         raise _refused(f"is not TOML, which Bottlerocket needs: {error}") from None
 
 
 def _keys(text: str) -> list[str]:
-    """All that may be a key: what stands before ``=``, and table headers."""
+    """Every text that may be a key: the text before each ``=``, and table headers."""
     headers = [line for line in text.splitlines() if line.lstrip().startswith("[")]
     return headers + [before.rpartition("\n")[2] for before in text.split("=")]
 
@@ -63,7 +63,7 @@ def _refused(why: str) -> InvalidObject:
 
 
 def _merge(found: dict[str, Any], bootstrap: Bootstrap) -> None:
-    """Put our settings into the user's document."""
+    """Write Dovetail's settings into the user's document."""
     settings = _table(found, "settings", "settings")
     kubernetes = _table(settings, "kubernetes", "settings.kubernetes")
     if bootstrap.labels:
@@ -72,7 +72,7 @@ def _merge(found: dict[str, Any], bootstrap: Bootstrap) -> None:
     kubernetes.update(_kubernetes(bootstrap))
     autoscaling = settings.get("autoscaling")
     if isinstance(autoscaling, dict) and "should-wait" in autoscaling:
-        # No Auto Scaling group ever tells such a node to go on.
+        # The node is in no Auto Scaling group, so it would wait for ever.
         autoscaling["should-wait"] = False
     if bootstrap.raid0_instance_store:
         commands = _table(settings, "bootstrap-commands", "settings.bootstrap-commands")
@@ -87,7 +87,7 @@ def _table(parent: dict[str, Any], name: str, path: str) -> dict[str, Any]:
 
 
 def _kubernetes(bootstrap: Bootstrap) -> dict[str, Any]:
-    """settings.kubernetes, without the labels."""
+    """The table settings.kubernetes without its labels."""
     settings: dict[str, Any] = {
         "cluster-name": bootstrap.cluster_name,
         "api-server": bootstrap.endpoint,
@@ -110,18 +110,18 @@ def _taints(bootstrap: Bootstrap) -> dict[str, list[str]]:
 
 
 def _kubelet(bootstrap: Bootstrap) -> dict[str, Any]:
-    """P-20, EC-10: Bottlerocket wants quantities and percentages as text."""
-    said = {name: value for name, value in bootstrap.kubelet.items() if value is not None}
+    """The kubelet's settings (P-20, EC-10). Bottlerocket takes quantities and percentages as strings."""
+    given = {name: value for name, value in bootstrap.kubelet.items() if value is not None}
     maps = {
-        ours: {key: str(value) for key, value in said[name].items()}
-        for name, ours in _MAPS.items()
-        if name in said
+        key: {name: str(value) for name, value in given[field].items()}
+        for field, key in _MAPS.items()
+        if field in given
     }
-    texts = {ours: str(said[name]) for name, ours in _PERCENTAGES.items() if name in said}
-    return maps | texts | {ours: said[name] for name, ours in _SAME.items() if name in said}
+    texts = {key: str(given[field]) for field, key in _PERCENTAGES.items() if field in given}
+    return maps | texts | {key: given[field] for field, key in _SAME.items() if field in given}
 
 
 def _mount_command() -> dict[str, Any]:
-    """EC-08 RAID0: Bottlerocket joins the local disks by a command at boot."""
+    """The boot command with which Bottlerocket combines the local disks (EC-08 RAID0)."""
     commands = [[*_DISK, "init"], [*_DISK, "bind", "--dirs", *_DIRECTORIES]]
     return {"commands": commands, "mode": "always", "essential": True}

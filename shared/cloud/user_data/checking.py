@@ -1,9 +1,9 @@
-"""Refuses what a node could not be told safely, whatever API server let it through: pure (LCH-30..34, P-20..P-23).
+"""Refuses values that cannot be passed safely to a node, even if an API server admitted them (LCH-30..34, P-20..23).
 
-Our own schemas allow nothing of this. A cluster that still has the CRDs of an older Karpenter allows any text, and boot
-data is read twice: by the shell of the image family, which quotes keep from reading a value as a command, and by
-what that calls. EKS's bootstrap.sh writes the kubelet's arguments into a systemd unit in quotes of its own, and the
-kubelet splits its lists at commas and equals signs. No quotes of ours reach so far; only the syntax of the values does.
+Dovetail's own schemas refuse them too, but a cluster that still has the CRDs of an older Karpenter admits any text.
+Boot data is parsed twice: by the shell of the image family, where quoting protects a value, and by the programs that
+it calls. EKS's bootstrap.sh writes the kubelet's arguments into a systemd unit in quotes of its own, and the kubelet
+splits its lists at commas and equals signs. Quoting cannot protect values there; a check of their syntax can. Pure.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _ENDPOINT = re.compile(r"https?://[0-9A-Za-z._~:/\[\]-]{1,512}")
 _BASE64 = re.compile(r"[0-9A-Za-z+/\s]*={0,2}\s*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9.-]{0,62}")
 _AMOUNT = re.compile(r"[0-9A-Za-z.+µ-]{1,32}%?")
-"""A quantity, a percentage or a duration. Whether it means anything is for the kubelet to say."""
+"""A quantity, a percentage or a duration. The kubelet validates its meaning."""
 
 
 def check(bootstrap: Bootstrap) -> None:
-    """Every value that is rendered, apart from the class's own user data. Raises InvalidObject naming the field."""
+    """Check every rendered value except the class's own user data. Raises InvalidObject naming the field."""
     _check_cluster(bootstrap)
     for key, value in bootstrap.labels.items():
         _check_label(key, value)
@@ -52,7 +52,7 @@ def check(bootstrap: Bootstrap) -> None:
 
 
 def _check_cluster(bootstrap: Bootstrap) -> None:
-    """Empty is what is not known: a class is checked before its first machine."""
+    """Check the cluster's values. An empty one is not known yet: a class is checked before its first machine."""
     name, endpoint = bootstrap.cluster_name, bootstrap.endpoint
     if name:
         _match(_CLUSTER_NAME, name, "CLUSTER_NAME", "the name of an EKS cluster")
@@ -87,18 +87,18 @@ def _check_taint(taint: Taint) -> None:
 
 
 def _check_kubelet(kubelet: Mapping[str, Any]) -> None:
-    said = {name: value for name, value in kubelet.items() if value is not None}
+    given = {name: value for name, value in kubelet.items() if value is not None}
     for name in INTEGERS:
-        if name in said and (isinstance(said[name], bool) or not isinstance(said[name], int)):
-            raise _refused(f"spec.kubelet.{name}", said[name], "use a whole number")
-    if not isinstance(said.get("cpuCFSQuota", False), bool):
-        raise _refused("spec.kubelet.cpuCFSQuota", said["cpuCFSQuota"], "use true or false")
-    if "containerRuntime" in said:
-        runtime, field = str(said["containerRuntime"]), "spec.kubelet.containerRuntime"
+        if name in given and (isinstance(given[name], bool) or not isinstance(given[name], int)):
+            raise _refused(f"spec.kubelet.{name}", given[name], "use a whole number")
+    if not isinstance(given.get("cpuCFSQuota", False), bool):
+        raise _refused("spec.kubelet.cpuCFSQuota", given["cpuCFSQuota"], "use true or false")
+    if "containerRuntime" in given:
+        runtime, field = str(given["containerRuntime"]), "spec.kubelet.containerRuntime"
         _match(_NAME, runtime, field, "a name such as containerd")
     for name in MAPS:
-        _check_amounts(f"spec.kubelet.{name}", said.get(name, {}))
-    addresses = said.get("clusterDNS", ())
+        _check_amounts(f"spec.kubelet.{name}", given.get(name, {}))
+    addresses = given.get("clusterDNS", ())
     if not isinstance(addresses, list | tuple):
         raise _refused("spec.kubelet.clusterDNS", addresses, "use a list of IP addresses")
     for address in addresses:
@@ -133,7 +133,7 @@ def _match(pattern: re.Pattern[str], text: str, field: str, what: str) -> None:
 
 
 def _refused(field: str, value: object, fix: str) -> InvalidObject:
-    """The value is shown in ASCII, so that nothing that it holds reaches a terminal."""
+    """The error for a value, which is shown in ASCII so that no control character reaches a terminal."""
     shown = ascii(value)
     shown = shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}..."
-    return InvalidObject(f"{shown} cannot be told to a node; {fix}", field=field)
+    return InvalidObject(f"{shown} cannot be passed to a node; {fix}", field=field)

@@ -1,6 +1,6 @@
-"""The kubelet's settings as command-line flags, for boot scripts that take no configuration file (P-20..P-23, EC-10).
+"""The kubelet's settings as command-line flags, for boot scripts without a configuration file (P-20..P-23, EC-10).
 
-``text`` is one command line: each value in double quotes, because the whole stands in single quotes of a script.
+``text`` is one command line, with each value in double quotes because scripts put the whole line in single quotes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAP_FLAGS = {
 
 
 def text(bootstrap: Bootstrap) -> str:
-    """``--node-labels="a=b" --max-pods="29"``; empty when there is nothing to say."""
+    """The flags as text, such as ``--node-labels="a=b" --max-pods="29"``; empty without flags."""
     return " ".join(f"--{name}={_double_quoted(value)}" for name, value in flags(bootstrap))
 
 
@@ -36,7 +36,7 @@ def _double_quoted(value: str) -> str:
 
 
 def flags(bootstrap: Bootstrap) -> list[tuple[str, str]]:
-    """Names without dashes, in a fixed order."""
+    """(name without dashes, value) of each flag, in a fixed order."""
     return [*_identity(bootstrap), *_settings(bootstrap)]
 
 

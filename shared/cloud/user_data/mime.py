@@ -1,6 +1,7 @@
-"""User data in parts: a MIME multipart document, the user's parts first and ours last, so that ours wins (LCH-30..32).
+"""User data as a MIME multipart document: the user's parts first, Dovetail's part last, so that it takes precedence
+(LCH-30..32).
 
-Parts are written verbatim (the ``email`` generator would change line ends and lines that start with ``From ``); a
+Parts are written verbatim (the ``email`` generator would change line ends and lines that start with ``From ``); the
 user's parts are read with the ``email`` parser. What may go wrong: a document that starts like MIME and has no parts.
 """
 
@@ -20,7 +21,7 @@ SHELL = 'text/x-shellscript; charset="us-ascii"'
 SHELL_UTF8 = 'text/x-shellscript; charset="utf-8"'
 NODE_CONFIG = "application/node.eks.aws"
 MOST_MULTIPARTS = 50
-_TOO_DEEP = "holds MIME parts in parts, too deep to read; write one list"
+_TOO_DEEP = "nests MIME parts too deeply; write them as one flat list"
 _KIND = re.compile(r"""^kind:[ \t]*["']?NodeConfig["']?[ \t]*(#.*)?\r?$""", re.MULTILINE)
 
 
@@ -33,7 +34,7 @@ class Part:
 
 
 def document(user_data: str, ours: Part) -> str:
-    """All parts of the user, then ours. Raises InvalidObject."""
+    """A MIME document with the parts of ``user_data``, then ``ours``. Raises InvalidObject."""
     parts = [*_user_parts(user_data), ours]
     boundary = _boundary(parts)
     lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{boundary}"', ""]
@@ -53,7 +54,7 @@ def node_config_part(text: str) -> Part:
 
 
 def _user_parts(text: str) -> list[Part]:
-    """LCH-31: a MIME document's parts, else the text as one part."""
+    """The parts of a MIME document, else the text as one part (LCH-31)."""
     if not text.strip():
         return []
     if text.lstrip().lower().startswith(("mime-version:", "content-type: multipart/")):
@@ -71,7 +72,7 @@ def _mime_parts(text: str) -> list[Part]:
     except RecursionError:
         raise _refused(_TOO_DEEP) from None
     if not multipart:
-        raise _refused("starts like a MIME document but holds no parts; check its boundary")
+        raise _refused("starts like a MIME document but has no parts; check its boundary")
     return [
         Part(tuple(f"{name}: {value}" for name, value in part.items()), str(part.get_payload()))
         for part in walked
@@ -83,12 +84,12 @@ def _refused(why: str) -> InvalidObject:
 
 
 def _is_node_config(text: str) -> bool:
-    """By its kind alone: a YAML parser can be kept busy for a minute by a text of this size."""
+    """Whether the text has the kind NodeConfig. It is not parsed: a YAML parser may need a minute for such a size."""
     return not text.startswith("#!") and _KIND.search(text) is not None
 
 
 def _boundary(parts: Sequence[Part]) -> str:
-    """``//``, or a longer one when a user's part holds that line."""
+    """``//``, or a longer boundary when a user's part contains that line."""
     text = "".join(part.body for part in parts)
     if f"--{BOUNDARY}" not in text:
         return BOUNDARY

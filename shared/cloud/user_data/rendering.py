@@ -1,7 +1,7 @@
 """User data of every image family (LCH-30..36).
 
-EC2 takes 16 KiB of it before base64, and instances that boot different data are different templates: the same bootstrap
-always gives the same text.
+EC2 accepts 16 KiB before base64. Different user data needs a different launch template, so the same bootstrap must
+always give the same text.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _FAMILIES: dict[str, Callable[[Bootstrap], str]] = {
 
 
 def render(family: str, bootstrap: Bootstrap) -> str:
-    """The user data of a machine of this family, as EC2 gets it before base64.
+    """The user data of a machine of this family, before base64.
 
-    Raises InvalidObject naming spec.userData and what is wrong with it (for one too large its context has a reason,
-    EC-17), spec.amiFamily, or the field of a value that no node may be told.
+    Raises InvalidObject naming spec.userData (the context of one that is too large has a ``reason``, EC-17),
+    spec.amiFamily, or the field of a value that cannot be passed safely to a node.
     """
     if family not in _FAMILIES:
         known = ", ".join(_FAMILIES)
@@ -43,7 +43,7 @@ def render(family: str, bootstrap: Bootstrap) -> str:
 
 
 def written(family: str, bootstrap: Bootstrap) -> str:
-    """As ``render``, with values that were checked before: quotes alone keep them apart here. Raises InvalidObject."""
+    """As ``render``, for values that are checked already: only quoting separates them here. Raises InvalidObject."""
     _size(bootstrap.user_data, "has")
     text = _FAMILIES[family](bootstrap)
     _size(text, "makes, with what the node must know,")
@@ -51,14 +51,14 @@ def written(family: str, bootstrap: Bootstrap) -> str:
 
 
 def _size(text: str, how: str) -> None:
-    """LCH-36. Raises InvalidObject."""
+    """Check the size limit (LCH-36). Raises InvalidObject."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise InvalidObject(f"is not Unicode text: {error}", field=USER_DATA_FIELD) from None
     if size > LIMIT_BYTES:
         raise InvalidObject(
-            f"{how} {size} bytes, EC2 takes {LIMIT_BYTES}; download most of it at boot",
+            f"{how} {size} bytes, EC2 accepts {LIMIT_BYTES}; download most of it at boot",
             field=USER_DATA_FIELD,
             reason=TOO_LARGE,
         )

@@ -1,4 +1,4 @@
-"""Writes TOML: the whole of what ``tomllib`` reads, so that a user's settings survive being merged with ours.
+"""Writes TOML: every value that ``tomllib`` reads, so that merging keeps all of the user's settings.
 
 What may go wrong: a value of any other type raises ``TypeError``, tables nested beyond Python's stack
 ``RecursionError``, an integer of thousands of digits ``ValueError``.
@@ -43,7 +43,7 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # inf, -inf and nan are TOML's words too
+        return str(value)  # inf, -inf and nan are valid TOML
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, datetime | date | time):

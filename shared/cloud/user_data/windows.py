@@ -1,7 +1,7 @@
 """Windows: a PowerShell script, the user's lines first, then the call of EKS's Start-EKSBootstrap.ps1 (LCH-34).
 
-PowerShell takes typographic single quotes for single quotes, so they are doubled as well. What may go wrong: the agent
-that runs the script looks for its end, ``</powershell>``, whatever quotes it stands in: ``InvalidObject``.
+PowerShell treats typographic single quotes as single quotes, so they are doubled as well. What may go wrong: the agent
+that runs the script ends it at ``</powershell>``, even inside quotes: ``InvalidObject``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TAG = re.compile("</?powershell", re.IGNORECASE)
 
 
 def render(bootstrap: Bootstrap) -> str:
-    """LCH-34: a script in the tags that EC2Launch looks for. Raises InvalidObject."""
+    """The user data as a script in the tags that EC2Launch expects (LCH-34). Raises InvalidObject."""
     arguments = {
         "EKSClusterName": bootstrap.cluster_name,
         "APIServerEndpoint": bootstrap.endpoint,
@@ -35,7 +35,7 @@ def render(bootstrap: Bootstrap) -> str:
     ]
     if any(map(_TAG.search, lines)):
         raise InvalidObject(
-            f"makes a script that holds the tag {OPEN} or {CLOSE}, which would end it; "
+            f"results in a script that contains the tag {OPEN} or {CLOSE}, which would end it; "
             "write the PowerShell lines alone",
             field=USER_DATA_FIELD,
         )
@@ -49,7 +49,7 @@ def quoted(value: str) -> str:
 
 
 def _user_lines(text: str) -> list[str]:
-    """The user's script, without the tags if it stands in them."""
+    """The user's script, without its enclosing tags."""
     script = text.strip()
     inner = script[len(OPEN) : -len(CLOSE)]
     if script.lower().startswith(OPEN) and script.lower().endswith(CLOSE):

@@ -1,13 +1,12 @@
-"""One HTTP connection pool to the API server: kubernetes_asyncio's ApiClient, raw answers.
+"""One HTTP connection pool to the API server: kubernetes_asyncio's ApiClient with raw answers.
 
-The typed models of kubernetes_asyncio are not used: decoding 10,000 pods with them stops the event
-loop for 4 s. Importing the package still loads them (about 30 MB), there is no supported way around
-it.
+The typed models of kubernetes_asyncio are not used: decoding 10,000 pods with them blocks the event
+loop for 4 s. ``unused_models`` keeps them from being imported.
 
-What may go wrong: no configuration (``ConfigurationError`` names the fix); a token that expires, so
-kubeconfig credentials are loaded again every minute, as kubernetes_asyncio itself does inside a
-cluster; an answer that never comes (every request has a connect, a read and, for all but watches, a
-total time limit, since the library has none).
+What may go wrong: no configuration (``ConfigurationError`` names the fix); a token that expires
+(kubeconfig credentials are loaded again every minute, as kubernetes_asyncio itself does inside a
+cluster); an answer that never comes (every request has a connect, a read and, except for watches, a
+total time limit, because the library has none).
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ log = get_logger(__name__)
 REFRESH_SECONDS = 60.0
 REFRESH_TIMEOUT_SECONDS = 30.0
 READ_BUFFER_BYTES = 2**21
-"""One watch event may be as large as what etcd stores."""
+"""A watch event may be as large as an object in etcd."""
 Answer = aiohttp.ClientResponse
 Target = tuple[str, str, str, str, str]
 """Verb, group, version, kind, subresource."""
 Observer = Callable[[Target, str, str, int, float], None]
-"""Told of each request: its target, HTTP method, host, status (0: no answer) and seconds until the answer began."""
+"""Called for each request with target, HTTP method, host, status (0: no answer) and seconds until the answer began."""
 JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. ``watch_open``: until the server accepts a watch, whenever the first event comes.
+    """Seconds. ``watch_open``: until the server accepts a watch, however late its first event is.
     ``watch_silence`` must exceed the server's bookmark interval of about 60 s (F15): a watch that
-    is silent for longer is taken for half-open, and is opened again.
+    is silent for longer counts as half-open and is opened again.
     """
 
     connect: float = 5.0
@@ -63,7 +62,7 @@ class Timeouts:
 
 
 class Connection:
-    """Sends one request, hands back the answer. No retries, no pacing: ``Kube`` does these."""
+    """Sends one request and returns the answer. ``Kube`` adds retries and the rate limit."""
 
     def __init__(self, api: Any, timeouts: Timeouts, clock: Clock) -> None:
         self._api = api
@@ -88,7 +87,7 @@ class Connection:
     async def open(
         cls, kubeconfig: str | None, *, clock: Clock, user_agent: str, timeouts: Timeouts
     ) -> Connection:
-        """Connect by kubeconfig file (or a list of them as in KUBECONFIG), or, when None, as a pod.
+        """Connect with a kubeconfig file (or a list of them as in KUBECONFIG), or as a pod when it is None.
 
         Raises ConfigurationError.
         """
@@ -100,9 +99,7 @@ class Connection:
         configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
         try:
             api = ApiClient(configuration)
-        except (
-            OSError
-        ) as error:  # ssl.SSLError is one: a CA or client certificate that cannot be read
+        except OSError as error:  # ssl.SSLError included: an unreadable CA or client certificate
             raise ConfigurationError(
                 f"cannot use the certificates of {kubeconfig or 'the service account'}: {error}; "
                 "check certificate-authority, client-certificate and client-key"
@@ -125,7 +122,7 @@ class Connection:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> bytes:
-        """Send a request and read the whole answer. Raises the error that its status stands for."""
+        """Send a request and read the whole answer. Raises the Dovetail error of its HTTP status."""
         headers = {"Accept": accept, "Content-Type": content_type}
         async with self._request(call, method, path, query, body, headers, self._unary) as answer:
             data = await answer.read()
@@ -137,7 +134,7 @@ class Connection:
     async def stream(
         self, call: Call, path: str, query: Mapping[str, str]
     ) -> AsyncGenerator[Answer, None]:
-        """An open watch: read ``answer.content``. Trouble while reading raises Unreachable."""
+        """An open watch: read ``answer.content``. A failure while reading raises Unreachable."""
         headers = {"Accept": JSON, "Content-Type": JSON}
         request = self._request(
             call, "GET", path, query, None, headers, self._streaming, begun_within=self._watch_open
@@ -185,8 +182,7 @@ class Connection:
             ) from error
         finally:
             if answer is not None:
-                # An answer read to its end has gone back to the pool already; any other must not be
-                # reused.
+                # The connection of a fully read answer is back in the pool already; any other must not be reused.
                 answer.close()
 
     def _observe(self, call: Call, method: str, status: int, begun: float) -> None:
@@ -204,7 +200,7 @@ async def _load_kubeconfig(paths: str, configuration: Any, clock: Clock) -> None
             "or unset it to use the pod's service account"
         )
     try:
-        # The user's file is never written back: a read-only mount is normal.
+        # Never write the user's file: it is usually mounted read-only.
         loader = await kube_config.load_kube_config(
             config_file=os.pathsep.join(existing),
             client_configuration=configuration,
@@ -223,14 +219,14 @@ def _load_in_cluster(configuration: Any) -> None:
         kube_config.load_incluster_config(client_configuration=configuration)
     except kube_config.ConfigException as error:
         raise ConfigurationError(
-            "no way to the API server: KUBECONFIG is not set, and this is no pod with a service "
+            "cannot find the API server: KUBECONFIG is not set, and this is no pod with a service "
             f"account ({error}); set KUBECONFIG to a kubeconfig file, or run in a pod with "
             "automountServiceAccountToken"
         ) from error
 
 
 def _proxy_of(host: str) -> str | None:
-    """The proxy that the environment names for this API server (HTTPS_PROXY, NO_PROXY)."""
+    """The proxy of the environment for this API server (HTTPS_PROXY, NO_PROXY)."""
     url = urlsplit(host)
     if not url.hostname or proxy_bypass(url.hostname):
         return None
@@ -238,8 +234,10 @@ def _proxy_of(host: str) -> str | None:
 
 
 def _forget_environment(rest: Any) -> None:
-    """The library's session reads proxies and ~/.netrc anew for each request, in a thread for each of the two: that
-    costs as much as the request. A netrc that names the API server would even make it fail.
+    """Replace the library's session by one that ignores the environment.
+
+    The library's own session reads proxies and ~/.netrc for each request, each in a thread, which costs as much as the
+    request itself. A netrc entry for the API server would even make the request fail.
     """
     session = aiohttp.ClientSession(
         connector=rest.pool_manager.connector, read_bufsize=READ_BUFFER_BYTES
@@ -257,7 +255,7 @@ _LOAD_ERRORS = (
     kube_config.ConfigException,
     yaml.YAMLError,
     OSError,
-    # What the loader raises on files of the wrong shape, such as a list instead of a mapping.
+    # The loader raises these for files of the wrong shape, such as a list instead of a mapping.
     AttributeError,
     AssertionError,
     KeyError,
@@ -267,7 +265,7 @@ _LOAD_ERRORS = (
 
 
 class _TokenRefresh:
-    """Loads kubeconfig credentials again each minute; `aws eks get-token` ones live 15 minutes.
+    """Loads kubeconfig credentials again each minute; those of `aws eks get-token` are valid for 15 minutes.
 
     The loader itself runs an exec plugin only when the token is about to expire.
     """

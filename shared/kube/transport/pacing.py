@@ -1,7 +1,6 @@
-"""A token bucket before each call: it caps the load on the API server (F16).
+"""A token bucket before each call, which limits the load on the API server (F16).
 
-What may go wrong: a bucket whose clock stands still never refills, so waits are capped and end in ``Throttled``
-instead of lasting for ever.
+What may go wrong: the queue for tokens grows without end, so a wait beyond 30 s fails at once with ``Throttled``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class TokenBucket:
         self._filled_at = clock.monotonic()
 
     def reserve(self) -> float:
-        """Take a token, in debt if need be; returns the seconds to wait before using it.
+        """Take a token, possibly one of the future; returns the seconds to wait before its use.
 
         Raises Throttled, and takes nothing, when that would be over 30 s.
         """
@@ -36,7 +35,9 @@ class TokenBucket:
         self._filled_at = now
         wait = max(0.0, (1.0 - self._tokens) / self._rate)
         if wait > LONGEST_WAIT_SECONDS:
-            raise Throttled(f"our own limit of {self._rate:g} calls/s is used up for {wait:.0f} s")
+            raise Throttled(
+                f"Dovetail's own limit of {self._rate:g} calls/s is used up for {wait:.0f} s"
+            )
         self._tokens -= 1.0
         return wait
 

@@ -1,8 +1,8 @@
 """Kubernetes ``Status`` answers turned into Dovetail's errors.
 
 Source: the Kubernetes API conventions, "Response Status Kind", and the eviction API. A status may
-also come from a proxy or from API priority and fairness as plain text, so nothing but the HTTP code
-is relied on. What may go wrong: a body that is no JSON (kept as text, cut at 256 characters).
+also come from a proxy or from API priority and fairness as plain text, so only the HTTP code is
+relied on. What may go wrong: a body that is not JSON (kept as text, cut at 256 characters).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from shared.errors import (
 from shared.kube.resources import Resource
 
 TEXT_LIMIT = 256
-"""Longest piece of a server's text in our errors, in characters."""
+"""Longest part of a server's text in our errors, in characters."""
 
 MULTIPLE_BUDGETS = "more than one PodDisruptionBudget"
-"""What the eviction API says, with code 500, of a pod that several budgets select."""
+"""The eviction API's text, with code 500, for a pod that several budgets select."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What was asked: enough for an error text and for an RBAC rule."""
+    """One API call, with the fields that error texts and RBAC rules need."""
 
     verb: str
     resource: Resource
@@ -62,12 +62,12 @@ class Call:
 
 
 def cut(text: str) -> str:
-    """At most 256 characters of somebody else's text."""
+    """At most 256 characters of a text from outside."""
     return text if len(text) <= TEXT_LIMIT else text[:TEXT_LIMIT] + "…"
 
 
 def parse_status(body: bytes) -> dict[str, Any]:
-    """The ``Status`` object in an answer, or one made of its text."""
+    """The ``Status`` object in an answer, or one made from its text."""
     try:
         status = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -78,19 +78,19 @@ def parse_status(body: bytes) -> dict[str, Any]:
 
 
 def decode_object(call: Call, body: bytes) -> dict[str, Any]:
-    """The JSON object in a good answer. Raises Unavailable: no API server wrote this."""
+    """The JSON object in a successful answer. Raises Unavailable for a body that no API server wrote."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         text = cut(body[: TEXT_LIMIT * 4].decode("utf-8", "replace"))
-        raise Unavailable(f"{call}: the answer is no JSON ({error}): {text}") from error
+        raise Unavailable(f"{call}: the answer is not JSON ({error}): {text}") from error
     if not isinstance(value, dict):
-        raise Unavailable(f"{call}: the answer is no JSON object: {cut(str(value))}")
+        raise Unavailable(f"{call}: the answer is not a JSON object: {cut(str(value))}")
     return value
 
 
 def retry_after(headers: Mapping[str, str], status: Mapping[str, Any]) -> float:
-    """Seconds the server asks to wait, 0 when it names none (Kubernetes sends no HTTP dates)."""
+    """The server's Retry-After in seconds, 0 without one (Kubernetes sends no HTTP dates)."""
     details = status.get("details")
     named = details.get("retryAfterSeconds") if isinstance(details, dict) else None
     try:
@@ -147,13 +147,13 @@ def _busy(
         if code == 429 and _is_budget_refusal(status):
             return EvictionBlocked(message, multiple=False, retry_after=wait)
         if code == 500 and MULTIPLE_BUDGETS in str(status.get("message")):
-            fix = "let one PodDisruptionBudget at most select the pod"
+            fix = "at most one PodDisruptionBudget may select a pod"
             return EvictionBlocked(f"{message}: {fix}", multiple=True, retry_after=wait)
     return (Throttled if code == 429 else Unavailable)(message, code=code, retry_after=wait)
 
 
 def _is_budget_refusal(status: Mapping[str, Any]) -> bool:
-    """A budget's 429, unlike that of API priority and fairness, names its cause or the budget."""
+    """Whether a 429 comes from a budget: unlike one of API priority and fairness it names its cause or the budget."""
     if any(cause.get("reason") == "DisruptionBudget" for cause in _causes(status)):
         return True
     return "disruption budget" in str(status.get("message")).lower()

@@ -1,11 +1,11 @@
 """Imports kubernetes_asyncio without its 800 typed models and its API classes.
 
-The package imports all of them (32 MB, half a second of CPU at every start) although Dovetail uses its configuration
-loaders and its transport only and decodes raw answers itself. There is no lighter import, so hollow modules stand in
-for them while the package is imported, and are forgotten afterwards.
+The package imports all of them (32 MB, half a second of CPU at every start), although Dovetail uses only its
+configuration loaders and its transport, and decodes raw answers itself. There is no lighter import, so empty modules
+replace them while the package is imported, and are removed afterwards.
 
-What may go wrong: code that asks the package for a typed model gets an AttributeError. Only ``shared.kube`` may import
-it (import-linter), and it does not.
+What may go wrong: code that uses a typed model gets an AttributeError. Only ``shared.kube`` may import the package
+(import-linter), and it uses no typed model.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ _UNUSED = (f"{_PACKAGE}.models.", f"{_PACKAGE}.api.")
 
 @contextmanager
 def without_typed_models() -> Iterator[None]:
-    """Import the package inside. Does nothing when somebody has imported it already."""
+    """Import the package inside this block. Does nothing when it is imported already."""
     if _PACKAGE in sys.modules:
         yield
         return
-    hollow = _Hollow()
-    sys.meta_path.insert(0, hollow)
+    finder = _EmptyModules()
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        sys.meta_path.remove(hollow)
-        _forget()
+        sys.meta_path.remove(finder)
+        _remove_empty_modules()
 
 
-class _Hollow(MetaPathFinder, Loader):
-    """Modules without code; whatever name is asked of one is the module itself."""
+class _EmptyModules(MetaPathFinder, Loader):
+    """Finds modules without code; every attribute of such a module is the module itself."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Ours for what is unused, nobody's for the rest."""
+        """A spec for an unused module, None for all others."""
         return spec_from_loader(name, self) if name.startswith(_UNUSED) else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to execute."""
+        """Give the module its attributes; there is no code to execute."""
         vars(module)["__getattr__"] = lambda _name: module
 
 
-def _forget() -> None:
-    """The modules and every name that points to them."""
+def _remove_empty_modules() -> None:
+    """Remove the empty modules and every name that refers to them."""
     for name in [name for name in sys.modules if name.startswith(_UNUSED)]:
         del sys.modules[name]
     for package in (_PACKAGE, f"{_PACKAGE}.models", f"{_PACKAGE}.api"):

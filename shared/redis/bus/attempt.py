@@ -1,12 +1,13 @@
-"""One attempt at one message: decode it, call the handler, decide what becomes of the entry.
+"""One attempt at one message: decode it, call the handler, decide what happens to the entry.
 
     handled, or meant for another group     settle (acknowledge)
     RetryLater, or from a newer version     delay, then settle
-    BadMessage, unreadable, too often       dead letter, then settle
+    BadMessage, unreadable, over the limit  dead letter, then settle
     any other error, time limit             stays pending; delivered again after the idle time
 
-Delay and dead letter are written before the acknowledgement, so a crash duplicates and never
-loses (F4). When they cannot be written (Redis full or gone) the entry simply stays pending.
+The delayed retry or the dead letter is written before the acknowledgement, so a crash between the
+two duplicates a message and never loses one (F4). When Redis refuses the write (full or
+unreachable) the entry stays pending.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ from shared.redis.bus.metrics import BusMetrics
 log = get_logger(__name__)
 
 NEWER_VERSION_DELAY_SECONDS = 30.0
+"""A message of a newer version waits for a consumer that runs the newer build (a rolling upgrade)."""
 
 
 class TooManyDeliveries(DovetailError):
-    """The entry was delivered more often than allowed, perhaps because it kills its consumer."""
+    """The entry was delivered more often than ``AttemptLimits.deliveries``; it may crash its consumer."""
 
 
 class TooManyRetries(DovetailError):
-    """The handler asked for later too often."""
+    """The handler raised ``RetryLater`` more often than ``AttemptLimits.retries``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,13 @@ class Attempts:
 
     async def run(self, delivery: Delivery) -> bool:
         """True when the entry may be acknowledged, False when it has to stay pending."""
+        # The limit is checked before decoding: an entry whose handling crashes the process is counted by Redis only.
         try:
             if delivery.deliveries > self._limits.deliveries:
                 raise TooManyDeliveries(f"delivered {delivery.deliveries} times")
             envelope = Envelope.decode(delivery.fields)
         except (TooManyDeliveries, BadMessage) as error:
-            return await self._bury(delivery, error)
+            return await self._store_dead_letter(delivery, error)
         if envelope.only_group not in ("", self._group):
             return True
         if envelope.version > SUPPORTED_VERSION:
@@ -98,7 +101,7 @@ class Attempts:
         except RetryLater as later:
             return await self._postpone(delivery, envelope, later)
         except BadMessage as error:
-            return await self._bury(delivery, error)
+            return await self._store_dead_letter(delivery, error)
         except Exception as error:  # noqa: BLE001  supervised: a handler's error never ends the loop
             return await self._fail(delivery, envelope, error)
         finally:
@@ -118,12 +121,12 @@ class Attempts:
         )
         if delivery.deliveries < self._limits.deliveries:
             return False
-        return await self._bury(delivery, error)
+        return await self._store_dead_letter(delivery, error)
 
     async def _postpone(self, delivery: Delivery, envelope: Envelope, later: RetryLater) -> bool:
         if envelope.attempt >= self._limits.retries:
             error = TooManyRetries(f"{envelope.attempt} delayed retries, last: {later.message}")
-            return await self._bury(delivery, error)
+            return await self._store_dead_letter(delivery, error)
         seconds = delay_seconds(later.seconds, envelope.attempt, self._random)
         again = envelope.for_retry(self._group)
         try:
@@ -134,9 +137,9 @@ class Attempts:
         self._metrics.retried += 1
         return True
 
-    async def _bury(self, delivery: Delivery, error: Exception) -> bool:
+    async def _store_dead_letter(self, delivery: Delivery, error: Exception) -> bool:
         try:
-            await self._dead_letters.bury(
+            await self._dead_letters.add(
                 source=delivery.entry_id,
                 group=self._group,
                 fields=delivery.fields,

@@ -1,8 +1,7 @@
-"""The bus of one cluster: publish, consume, look at depth and dead letters.
+"""The bus of one cluster: publish, consume, read queue depths and dead letters.
 
-One pool of connections serves all commands; every consumer has one more connection for its
-blocking read. ``start`` opens nothing by itself: a bus may be built and started while Redis is
-down, its loops connect when they can.
+One connection pool serves all commands; every consumer has one more connection for its blocking
+read. A bus can be built while Redis is down: its loops connect when Redis answers.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from shared.redis.bus.trim import safe_trim
 
 @dataclass(frozen=True, slots=True)
 class GroupDepth:
-    """``lag`` is None on Redis 6.2, and whenever Redis cannot tell; never decide by it (F11)."""
+    """``lag`` is None on Redis 6.2 and whenever Redis does not know it; never decide by it (F11)."""
 
     pending: int
     lag: int | None
@@ -47,7 +46,7 @@ class StreamDepth:
 
 
 class Bus:
-    """All methods raise Unreachable, Unavailable or Unauthorized when Redis does not serve."""
+    """All methods raise Unreachable, Unavailable or Unauthorized when Redis does not serve the command."""
 
     def __init__(
         self,
@@ -70,11 +69,11 @@ class Bus:
 
     @property
     def redis(self) -> Redis:
-        """The command connection, for what lives beside the streams (mirror, catalogue)."""
+        """The command connection, for the keys beside the streams (mirror, catalogue)."""
         return self._redis
 
     async def start(self) -> None:
-        """Check that Redis answers. A caller may go on without: all loops retry by themselves."""
+        """Check that Redis answers. A caller may ignore the error: all loops retry by themselves."""
         await ask(self._redis, "ping", "PING")
 
     async def close(self) -> None:
@@ -82,19 +81,20 @@ class Bus:
         await self._redis.aclose()
 
     async def publish(self, stream: str, envelope: Envelope) -> bool:
-        """True for a new entry, False for a repeat of the same id within a minute.
+        """True for a new entry, False for an id that was published within the last minute.
 
-        Raises Unreachable (unknown outcome) or Unavailable (stream or Redis full): carry on, and
-        resync.
+        Raises Unreachable (unknown outcome) or Unavailable (stream or Redis full): the caller goes
+        on, and its receivers' resync finds the work.
         """
         return await self._publisher.publish(stream, envelope, self.metrics[stream])
 
-    async def publish_all(self, rings: Sequence[tuple[str, Envelope]]) -> list[DovetailError]:
-        """Publish to streams in order, in one round trip for each hundred; returns what was refused.
+    async def publish_all(self, messages: Sequence[tuple[str, Envelope]]) -> list[DovetailError]:
+        """Publish ``(stream, envelope)`` pairs in order, a hundred per round trip; returns the errors of refused ones.
 
-        Raises Unreachable or Unavailable: any may have arrived; send all again, repeats within a minute are dropped.
+        Raises Unreachable or Unavailable when any of them may have been added: publish all of them again, because
+        repeats within a minute are dropped.
         """
-        return await self._publisher.publish_all(rings, self.metrics)
+        return await self._publisher.publish_all(messages, self.metrics)
 
     def consumer(
         self,
@@ -154,7 +154,7 @@ class Bus:
         return DeadLetters(self._redis, self.prefix, stream)
 
     async def depth(self, stream: str) -> StreamDepth:
-        """How much lies in a stream. A stream that does not exist is empty."""
+        """Entries, groups and dead letters of a stream. A stream that does not exist is empty."""
         stream_key = f"{self.prefix}{stream}"
         length = int(await ask(self._redis, "read the length", "XLEN", stream_key))
         exists = await ask(self._redis, "look for the stream", "EXISTS", stream_key)
@@ -165,7 +165,7 @@ class Bus:
         return StreamDepth(length, groups, await self.dead_letters(stream).count())
 
     async def waiting(self, stream: str, group: str) -> int:
-        """Entries that ``group`` has not acknowledged; without those that Redis cannot tell (``GroupDepth.lag``)."""
+        """Entries that ``group`` has not acknowledged; unread ones count only where Redis knows ``GroupDepth.lag``."""
         stream_key = f"{self.prefix}{stream}"
         if not await ask(self._redis, "look for the stream", "EXISTS", stream_key):
             return 0

@@ -1,10 +1,10 @@
-"""The way to Redis: client settings that are safe for a queue, and Redis errors as Dovetail errors.
+"""Connections to Redis: client settings that are safe for a queue, and Redis errors as Dovetail errors.
 
-redis-py's defaults are wrong for a queue (measured): ten hidden retries
-turned 1,000 publishes into 1,094 entries at 10 % lost replies, and a reader's BLOCK beyond the 5
-s socket timeout failed after 58 s of hidden retries. So: no retry inside the client (each caller
-decides whether a repeat is safe), RESP2 pinned because stream replies differ by protocol, replies
-as bytes, a pool that waits instead of failing when it is full.
+redis-py's defaults are wrong for a queue (measured): ten hidden retries turned 1,000 publishes into
+1,094 entries when 10 % of the replies were lost, and a BLOCK longer than the 5 s socket timeout
+failed after 58 s of hidden retries. So the client does not retry (each caller decides whether a
+repeat is safe), RESP2 is pinned because stream replies differ by protocol, replies are bytes, and
+the pool waits instead of failing when it is full.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from shared.errors import (
 )
 
 COMMAND_TIMEOUT_SECONDS = 5.0
-"""Longest wait for one reply. A blocking read must ask for clearly less."""
+"""Longest wait for one reply. A blocking read must block for clearly less."""
 BLOCK_MILLISECONDS = 2000
 POOL_CONNECTIONS = 8
 RECONNECT_PAUSES_SECONDS = (0.1, 5.0)
-"""First and longest pause between two tries to reach a Redis that is gone."""
+"""First and longest pause between two attempts to reach an unreachable Redis."""
 
 REDIS_FAILURES = (TransientError, Unauthorized)
-"""What a loop that must outlive Redis catches: none of these ends it."""
+"""The errors that a loop catches and retries: an outage of Redis never ends a loop."""
 
 _NOT_NOW = (
     exceptions.BusyLoadingError,
@@ -55,7 +55,7 @@ class GroupMissing(DovetailError):
 
 
 def reconnect_pauses(random: Random | None) -> Backoff:
-    """The pauses of one loop that outlives a lost Redis."""
+    """The pauses of one loop between its attempts to reach Redis."""
     first, longest = RECONNECT_PAUSES_SECONDS
     return Backoff(random, first=first, cap=longest)
 
@@ -70,7 +70,7 @@ def key_prefix(cluster: str) -> str:
 
 
 def shown(url: str) -> str:
-    """The address without its password and options, for people and logs."""
+    """The URL without its password and options, for people and logs."""
     parts = urlsplit(url)
     user, separator, place = parts.netloc.rpartition("@")
     name = user.partition(":")[0]
@@ -78,7 +78,7 @@ def shown(url: str) -> str:
 
 
 def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
-    """A client for ``url`` (redis://, rediss:// or unix://). Opens nothing yet.
+    """A client for ``url`` (redis://, rediss:// or unix://). Opens no connection yet.
 
     Replies come as the server sends them: bytes, int, None, flat lists. Do not use its ``scan_iter``
     family, which needs parsed replies.
@@ -95,7 +95,7 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
             retry=Retry(NoBackoff(), 0),
             protocol=2,
             decode_responses=False,
-            # It would name the client library with CLIENT SETINFO, a right that no service has.
+            # Otherwise redis-py sends CLIENT SETINFO, a command that no service's ACL allows.
             driver_info=None,
         )
     except ValueError as error:
@@ -103,7 +103,7 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
             "REDIS_URL cannot be read: use redis://[user:password@]host:port/db"
         ) from error
     client = Redis.from_pool(pool)
-    # Replies as the server sends them: redis-py's parsers drop the ids that a deleted entry leaves.
+    # Replies stay as the server sends them: redis-py's parsers drop the ids of deleted entries.
     client.response_callbacks.clear()
     return client
 
@@ -111,7 +111,7 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
 async def ask(redis: Redis, operation: str, *command: str | bytes | float) -> Any:
     """One command and its raw reply: bytes, int, None or lists of these.
 
-    ``operation`` says in an error what was tried. Raises as ``redis_errors``.
+    ``operation`` names the command in error texts. Raises as ``redis_errors``.
     """
     with redis_errors(operation):
         return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
@@ -127,9 +127,9 @@ def redis_errors(operation: str) -> Iterator[None]:
     """Turn redis-py's errors into the family of shared.errors.
 
     Raises Unreachable (the outcome is unknown), Unavailable, Unauthorized or GroupMissing; and
-    CancelledError when the task was cancelled meanwhile. redis-py 8.1 now and then swallows a
-    cancellation and answers (seen within a few dozen cancelled consumers), which would leave a
-    loop running that was told to end.
+    CancelledError when the task was cancelled meanwhile. redis-py 8.1 sometimes swallows a
+    cancellation and returns a reply (seen within a few dozen cancelled consumers), which would
+    leave a cancelled loop running.
     """
     before = _cancellations()
     try:
@@ -161,7 +161,7 @@ def _translated(operation: str) -> Iterator[None]:
 
 def _refused(operation: str, error: exceptions.RedisError) -> DovetailError:
     text = str(error)
-    # Redis 7.0 wakes a blocked reader of a deleted stream with UNBLOCKED; 6.2 says NOGROUP later.
+    # Redis 7.0 wakes a blocked reader of a deleted stream with UNBLOCKED; 6.2 answers NOGROUP later.
     if text.startswith("UNBLOCKED") or "NOGROUP" in text:
         return GroupMissing(text, operation=operation)
     return Unavailable(f"Redis refused {operation}: {text}", operation=operation)

@@ -4,13 +4,13 @@
     -> loop: every 5 s take over idle entries -> read as many new ones as slots are free
     -> per-key lock -> handler with a time limit -> batched XACK
 
-Delivery is at least once. Beside the reading loop run two more: one acknowledges, one does the
-chores (heartbeat, renewing the idle time of entries in hand, moving due retries, safe trimming).
-No failure of Redis ends a loop: back-off 0.1-5 s, one log line per change of state. When Redis
-was emptied the group is created again at 0 (F9); what was lost with it the watcher announces anew,
-with the whole mirror, and the periodic resync of each service finds the rest.
-After ``stop``: no more reads, entries in hand get 20 s, the rest is handed over so that others
-can claim it at once (F29). A cancelled ``run`` hands over as well (F7).
+Delivery is at least once. Two loops run beside the reading loop: one acknowledges, one does the
+periodic work (heartbeat, renewing the idle time of held entries, moving due retries, trimming).
+No failure of Redis ends a loop: back-off 0.1-5 s, one log line per change of state. When Redis was
+emptied, the group is created again at 0 (F9); the watcher publishes the lost messages again when it
+writes the mirror anew, and the periodic resync of each service finds the rest.
+After ``stop`` the consumer reads no more, held entries get 20 s, and the rest is handed over so that
+other consumers can claim it at once (F29). A cancelled ``run`` hands over as well (F7).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ LEAVE_SECONDS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Times and limits of a consumer. Only tests need other values than these.
+    """Times and limits of a consumer. Only tests need values other than the defaults.
 
-    ``min_idle_seconds``: after this time without a sign of life others take an entry over.
+    ``min_idle_seconds``: other consumers take an entry over after this time without a heartbeat.
     """
 
     limit: int = 32
@@ -66,13 +66,13 @@ class ConsumerSettings:
         if 2 * self.heartbeat_seconds > self.min_idle_seconds:
             raise ConfigurationError(
                 f"consumer heartbeat_seconds {self.heartbeat_seconds} must be at most half of "
-                f"min_idle_seconds {self.min_idle_seconds}, or living consumers are robbed"
+                f"min_idle_seconds {self.min_idle_seconds}, or other consumers claim the entries of live ones"
             )
 
 
 @dataclass(slots=True)
-class _Chore:
-    """Something to do every ``period`` seconds."""
+class _PeriodicTask:
+    """An action that is due every ``period`` seconds."""
 
     name: str
     period: float
@@ -116,15 +116,15 @@ class Consumer:
         self._next_reap = 0.0
         self.connected = False
         self.last_progress = clock.monotonic()
-        """Monotonic time of the last turn of the reading loop without a Redis failure."""
+        """Monotonic time of the last pass of the reading loop without a Redis failure."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Consume until ``stop`` is set; then finish or hand over what is in hand, and return."""
+        """Consume until ``stop`` is set; then finish or hand over the held entries, and return."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [
                     tasks.create_task(self._acknowledge_forever()),
-                    tasks.create_task(self._do_chores_forever()),
+                    tasks.create_task(self._run_periodic_tasks()),
                 ]
                 await self._read_until(stop, tasks)
                 await self._finish()
@@ -137,17 +137,17 @@ class Consumer:
         backoff = reconnect_pauses(self._random)
         while not stop.is_set():
             try:
-                await self._turn(tasks)
+                await self._read_once(tasks)
             except GroupMissing:
                 self._recovered = False
             except REDIS_FAILURES as error:
-                self._note_lost(error)
+                self._note_disconnected(error)
                 await pause(stop, backoff.next())
             else:
                 self._note_connected()
                 backoff.reset()
 
-    async def _turn(self, tasks: asyncio.TaskGroup) -> None:
+    async def _read_once(self, tasks: asyncio.TaskGroup) -> None:
         if not self._recovered:
             await self._recover(tasks)
         if self._clock.monotonic() >= self._next_reap:
@@ -156,14 +156,14 @@ class Consumer:
         if free == 0:
             await self._slots.wait_for_free(self._settings.block_milliseconds / 1000)
             return
-        # Until the answer is here entries may be ours unknown to us: any failure means recover.
+        # A read whose reply is lost may have assigned entries to us: after any failure, read our pending list first.
         self._recovered = False
         deliveries = await self._group.read_new(free, self._settings.block_milliseconds)
         self._recovered = True
         self._begin(deliveries, tasks)
 
     async def _recover(self, tasks: asyncio.TaskGroup) -> None:
-        """Create the group if needed, then take what is pending for us and not in hand."""
+        """Create the group if needed, then take the entries that are pending for us and not held."""
         created = await self._group.create()
         if created and self._group_seen:
             self._metrics.resets += 1
@@ -178,9 +178,9 @@ class Consumer:
         self._next_reap = self._clock.monotonic() + self._settings.reap_seconds
 
     async def _take(self, ids: list[str], tasks: asyncio.TaskGroup) -> None:
-        wanted = [entry_id for entry_id in ids if entry_id not in self._slots]
-        # What does not fit now stays pending for us, and the reaper finds it when it is idle.
-        deliveries = await self._group.take(wanted[: self._slots.free])
+        not_held = [entry_id for entry_id in ids if entry_id not in self._slots]
+        # Entries that do not fit now stay pending for us; the reaper finds them when they are idle.
+        deliveries = await self._group.take(not_held[: self._slots.free])
         self._metrics.reclaimed += len(deliveries)
         self._begin(deliveries, tasks)
 
@@ -219,33 +219,33 @@ class Consumer:
         self._slots.acknowledged(ids)
         self._metrics.acked += len(ids)
 
-    async def _do_chores_forever(self) -> None:
-        chores = self._chores()
+    async def _run_periodic_tasks(self) -> None:
+        periodic = self._periodic_tasks()
         while True:
-            for chore in chores:
-                if self._clock.monotonic() >= chore.due:
-                    await self._do(chore)
-            pause = min(chore.due for chore in chores) - self._clock.monotonic()
-            await asyncio.sleep(max(0.0, pause))
+            for task in periodic:
+                if self._clock.monotonic() >= task.due:
+                    await self._run_task(task)
+            delay = min(task.due for task in periodic) - self._clock.monotonic()
+            await asyncio.sleep(max(0.0, delay))
 
-    def _chores(self) -> list[_Chore]:
+    def _periodic_tasks(self) -> list[_PeriodicTask]:
         now, settings = self._clock.monotonic(), self._settings
-        # A random first moment, so that consumers started together do not all trim at once.
+        # The first trim is at a random moment, so that consumers started together do not all trim at once.
         first_trim = now + settings.trim_seconds * self._random.random()
         return [
-            _Chore("heartbeat", settings.heartbeat_seconds, self._beat, now),
-            _Chore("renew", settings.heartbeat_seconds, self._renew, now),
-            _Chore("move due retries", settings.move_seconds, self._move, now),
-            _Chore("trim", settings.trim_seconds, self._trim_stream, first_trim),
+            _PeriodicTask("heartbeat", settings.heartbeat_seconds, self._beat, now),
+            _PeriodicTask("renew", settings.heartbeat_seconds, self._renew, now),
+            _PeriodicTask("move due retries", settings.move_seconds, self._move, now),
+            _PeriodicTask("trim", settings.trim_seconds, self._trim_stream, first_trim),
         ]
 
-    async def _do(self, chore: _Chore) -> None:
+    async def _run_task(self, task: _PeriodicTask) -> None:
         try:
-            await chore.action()
+            await task.action()
         except (*REDIS_FAILURES, GroupMissing) as error:
             self._metrics.redis_errors += 1
-            self._log.debug("chore failed", chore=chore.name, error=str(error))
-        chore.due = self._clock.monotonic() + chore.period
+            self._log.debug("periodic task failed", task=task.name, error=str(error))
+        task.due = self._clock.monotonic() + task.period
 
     async def _beat(self) -> None:
         self._heartbeat_works = False
@@ -263,7 +263,7 @@ class Consumer:
         self._metrics.trimmed += await self._trim()
 
     async def _finish(self) -> None:
-        """Let handlers end, at most ``finish_seconds``; cancel the others."""
+        """Wait at most ``finish_seconds`` for running handlers; cancel those that still run."""
         if self._handling:
             _, unfinished = await asyncio.wait(
                 self._handling, timeout=self._settings.finish_seconds
@@ -274,8 +274,8 @@ class Consumer:
     async def _leave(self) -> None:
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
-                settled = self._slots.settled()
-                await self._acknowledge(settled)
+                # Acknowledge first: a settled entry that is handed over would be handled twice.
+                await self._acknowledge(self._slots.settled())
                 left = await self._group.hand_over()
             self._log.info("consumer stopped", handed_over=left)
         except (*REDIS_FAILURES, GroupMissing, TimeoutError) as error:
@@ -283,10 +283,10 @@ class Consumer:
         finally:
             await self._close()
 
-    def _note_lost(self, error: DovetailError) -> None:
+    def _note_disconnected(self, error: DovetailError) -> None:
         self._metrics.redis_errors += 1
         if self.connected or not self._group_seen:
-            self._log.warning("Redis is lost, retrying", error=error.message)
+            self._log.warning("Redis is unreachable, retrying", error=error.message)
         self.connected = False
 
     def _note_connected(self) -> None:

@@ -1,9 +1,9 @@
 """Delayed retry: a sorted set per stream, scored by the time an entry is due.
 
-The scores are Redis' own clock, so services need not agree on the time; a jump of that clock
-makes a retry early or late, never lost. Writing the delay and acknowledging the entry are two
-commands in this order: a crash between them leaves a duplicate, never a loss. The mover is one
-script that any consumer may run at any time.
+The scores are times of Redis' own clock, so services need not agree on the time; a jump of that
+clock makes a retry early or late, never lost. The delayed copy is written before the entry is
+acknowledged: a crash between the two commands leaves a duplicate, never a loss. One script moves
+due entries back; any consumer may run it at any time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from shared.redis.bus.connection import redis_errors
 from shared.redis.bus.envelope import Envelope
 
 DELAY_LIMIT = 50_000
-"""Most entries that wait per stream; above it the entry stays pending in the stream instead."""
+"""Most delayed entries per stream; beyond it an entry stays pending in the stream instead."""
 MOVE_BATCH = 100
 LONGEST_DELAY_SECONDS = 300.0
 ADDED_JITTER = 0.2
-"""Upper part of the requested delay that is added at random, so that retries spread."""
+"""Largest share of the requested delay that is added at random, so that retries spread."""
 
 _NOW = """
 local time = redis.call('TIME')
@@ -52,7 +52,7 @@ return #due
 
 
 def delay_seconds(requested: float | None, attempt: int, source: random.Random) -> float:
-    """How long a message waits. ``attempt`` is 0 for the first retry.
+    """Seconds until a message is delivered again. ``attempt`` is 0 for the first retry.
 
     A requested delay is never shortened (it may be a Retry-After). Without one it doubles from
     1 s to 300 s, ± 50 %.
@@ -72,7 +72,7 @@ class DelaySet:
         self._move = redis.register_script(_MOVE)
 
     async def put(self, envelope: Envelope, seconds: float) -> None:
-        """Deliver ``envelope`` again after ``seconds``. Raises Unavailable when too many wait."""
+        """Deliver ``envelope`` again after ``seconds``. Raises Unavailable when ``DELAY_LIMIT`` entries wait."""
         flat = [part for pair in envelope.encode().items() for part in pair]
         with redis_errors("delay"):
             stored = await self._put(

@@ -1,9 +1,9 @@
-"""The envelope: what a message looks like as the fields of one stream entry.
+"""The envelope: a message as the fields of one stream entry.
 
 A message names an object; its handler re-reads that object before it acts (R1), so an envelope is
-small. Sizes are checked on the way out (InvalidObject: our own mistake) and on the way in
-(BadMessage: anyone's mistake, the entry goes to the dead letters). Fields that a newer minor
-version adds are ignored on the way in (F30).
+small. Sizes are checked when an envelope is encoded (InvalidObject: a fault of the sender) and when
+it is decoded (BadMessage: the entry becomes a dead letter). Decoding ignores fields that a newer
+minor version adds (F30).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REQUIRED = ("id", "type", "key")
 
 
 class BadMessage(DovetailError):
-    """A message that no repeat can cure. The consumer parks it among the dead letters at once."""
+    """A message that fails however often it is delivered. The consumer makes it a dead letter at once."""
 
 
 class RetryLater(DovetailError):
@@ -33,7 +33,7 @@ class RetryLater(DovetailError):
     ``seconds`` None means an exponential delay by attempt: 1, 2, 4 … 300 s, each ± 50 %.
     """
 
-    def __init__(self, seconds: float | None = None, message: str = "asked for later") -> None:
+    def __init__(self, seconds: float | None = None, message: str = "retry requested") -> None:
         super().__init__(message, seconds=seconds)
         self.seconds = seconds
 
@@ -42,8 +42,8 @@ class RetryLater(DovetailError):
 class Envelope:
     """One message. ``at`` is wall time in seconds since 1970.
 
-    ``id`` identifies the fact, not the copy: the same id published twice within a minute rings
-    once. ``attempt`` counts delayed retries; ``only_group`` names the one group a retry is for.
+    ``id`` identifies the fact, not the copy: the same id published twice within a minute is added
+    once. ``attempt`` counts delayed retries; ``only_group`` names the only group that a retry is for.
     """
 
     id: str
@@ -66,7 +66,7 @@ class Envelope:
         return {**fields, "body": self.body}
 
     def for_retry(self, group: str) -> Self:
-        """The same message once more, for one group only."""
+        """A copy for the next delayed retry, for one group only."""
         return replace(self, attempt=self.attempt + 1, only_group=group)
 
     @classmethod
@@ -120,7 +120,7 @@ def _find_problem(envelope: Envelope) -> tuple[str, str] | None:
     if len(envelope.body) > BODY_LIMIT_BYTES:
         return (
             "body",
-            f"{len(envelope.body)} bytes, at most {BODY_LIMIT_BYTES}: send a name instead",
+            f"{len(envelope.body)} bytes, at most {BODY_LIMIT_BYTES}: send the name of an object instead",
         )
     if not math.isfinite(envelope.at):
         return "at", "must be a finite number of seconds"
@@ -130,10 +130,11 @@ def _find_problem(envelope: Envelope) -> tuple[str, str] | None:
 
 
 class Handler(Protocol):
-    """What a service does with a message.
+    """A service's function for one message.
 
-    Returning settles the message. ``RetryLater`` delays it, ``BadMessage`` parks it, any other
-    error leaves it pending: it is delivered again, and parked after the delivery limit.
+    Returning settles the message. ``RetryLater`` delays it, ``BadMessage`` makes it a dead letter,
+    any other error leaves it pending: it is delivered again, up to the delivery limit, and then
+    becomes a dead letter.
     """
 
     async def __call__(self, envelope: Envelope) -> None: ...

@@ -1,8 +1,8 @@
 """One consumer of one consumer group: the stream commands, with one reply shape for Redis 6.2 and
 7.
 
-Reading new entries has a connection of its own, because a blocked read would starve everything
-else. All other commands share the pool. An entry that was deleted while pending comes back as nil
+New entries are read on a connection of its own, because a blocked read would delay all other
+commands. All other commands share the pool. An entry that was deleted while pending comes back as nil
 from 6.2 and not at all from 7; both are recognised here, acknowledged and counted, so that a
 dangling id never holds up the trimming.
 """
@@ -19,10 +19,11 @@ from shared.redis.bus.connection import COMMAND_TIMEOUT_SECONDS, ask, pairs, red
 from shared.redis.bus.metrics import BusMetrics
 
 HAND_OVER_IDLE_MILLISECONDS = 3_600_000
+"""Idle time that a handed-over entry is given: longer than any consumer's minimum, so it can be claimed at once."""
 PENDING_PAGE = 1000
 
 _DELETE_CONSUMER = """
--- XGROUP DELCONSUMER discards what the consumer has pending, so look first (F6).
+-- XGROUP DELCONSUMER discards the consumer's pending entries, so check that it has none (F6).
 if redis.call('EXISTS', KEYS[2]) == 1 or redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
   local info = {}
@@ -38,7 +39,7 @@ return 0
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One entry handed to this consumer. ``deliveries`` counts this time, over all consumers."""
+    """One entry delivered to this consumer. ``deliveries`` counts over all consumers, this delivery included."""
 
     entry_id: str
     fields: dict[bytes, bytes]
@@ -80,7 +81,7 @@ class ConsumerGroup:
         self.name = name
 
     async def create(self) -> bool:
-        """Create group (and stream) at the very beginning. False when it exists already."""
+        """Create the group (and the stream) at entry 0. False when it exists already."""
         try:
             command = ("XGROUP", "CREATE", self._stream, self.group, "0", "MKSTREAM")
             await ask(self._commands, "create a group", *command)
@@ -91,7 +92,7 @@ class ConsumerGroup:
         return True
 
     async def read_new(self, count: int, block_milliseconds: int) -> list[Delivery]:
-        """Up to ``count`` entries that nobody in the group has had, waiting for the first one."""
+        """Up to ``count`` entries that no consumer of the group has received; waits for the first one."""
         block = min(block_milliseconds, round(COMMAND_TIMEOUT_SECONDS * 500))
         options = ("GROUP", self.group, self.name, "COUNT", count, "BLOCK", block, "STREAMS")
         reply = await ask(
@@ -101,7 +102,7 @@ class ConsumerGroup:
         return [Delivery(entry_id.decode(), pairs(flat), 1) for entry_id, flat in entries]
 
     async def pending_of(self, consumer: str) -> list[str]:
-        """Ids that ``consumer`` was given and did not acknowledge, at most a page, oldest first."""
+        """Ids that ``consumer`` received and did not acknowledge, at most a page, oldest first."""
         command = ("XPENDING", self._stream, self.group, "-", "+", PENDING_PAGE, consumer)
         reply = await ask(self._commands, "list pending entries", *command)
         return [item[0].decode() for item in reply]
@@ -109,22 +110,22 @@ class ConsumerGroup:
     async def claim_idle(
         self, min_idle_milliseconds: int, cursor: str, count: int
     ) -> tuple[str, list[str]]:
-        """One XAUTOCLAIM step: the next cursor and ids that are ours now. Delivery counts stay."""
+        """One XAUTOCLAIM step: the next cursor, and the ids claimed. JUSTID leaves the delivery counts unchanged."""
         options = (min_idle_milliseconds, cursor, "COUNT", count, "JUSTID")
         command = ("XAUTOCLAIM", self._stream, self.group, self.name, *options)
         reply = await ask(self._commands, "claim idle entries", *command)
-        # Redis 7 drops deleted entries from the pending list and names them in a third element.
+        # Redis 7 removes deleted entries from the pending list and returns their ids as a third element.
         self._metrics.vanished += len(reply[2]) if len(reply) > 2 else 0
         return reply[0].decode(), [entry_id.decode() for entry_id in reply[1]]
 
     async def claim_now(self, ids: Sequence[str]) -> None:
-        """Make ``ids`` ours whatever their idle time; renews the idle time of our own (F5)."""
+        """Claim ``ids`` whatever their idle time; resets the idle time of entries already held (F5)."""
         if ids:
             claim = ("XCLAIM", self._stream, self.group, self.name, 0)
             await ask(self._commands, "claim entries", *claim, *ids, "JUSTID")
 
     async def take(self, ids: Sequence[str]) -> list[Delivery]:
-        """Those of ``ids`` that are still pending, with their bodies. Counts as one more delivery.
+        """The still pending entries of ``ids``, with their fields. Counts as one more delivery.
 
         Entries that were deleted while pending are acknowledged and counted as vanished.
         """
@@ -137,7 +138,7 @@ class ConsumerGroup:
         with redis_errors("take over entries"):
             *pages, claimed = await pipeline.execute()
         counts = {item[0]: int(item[3]) for page in pages for item in page}
-        # Redis 6.2 answers nil for an entry that was deleted while pending, 7 leaves it out.
+        # Redis 6.2 answers nil for an entry that was deleted while pending; Redis 7 leaves it out.
         deliveries = [
             Delivery(entry[0].decode(), pairs(entry[1]), counts.get(entry[0], 0) + 1)
             for entry in claimed
@@ -155,7 +156,7 @@ class ConsumerGroup:
             await ask(self._commands, "acknowledge", "XACK", self._stream, self.group, *ids)
 
     async def beat(self, count: int, lifetime_seconds: float) -> None:
-        """Show the other consumers that this one lives. ``count`` must differ from the last."""
+        """Write this consumer's heartbeat. ``count`` must differ from the previous one."""
         command = ("SET", self._heartbeat_key(self.name), count, "PX")
         await ask(self._commands, "write the heartbeat", *command, round(lifetime_seconds * 1000))
 
@@ -172,7 +173,7 @@ class ConsumerGroup:
         return others, {peer.name: beat for peer, beat in zip(others, beats, strict=True)}
 
     async def forget(self, consumer: str, idle_seconds: float) -> bool:
-        """Delete a consumer name that has nothing pending, no heartbeat and was idle that long."""
+        """Delete a consumer that has no pending entries and no heartbeat, and was idle for ``idle_seconds``."""
         with redis_errors("forget a consumer"):
             removed = await self._delete_consumer(
                 keys=[self._stream, self._heartbeat_key(consumer)],
@@ -181,7 +182,7 @@ class ConsumerGroup:
         return bool(removed)
 
     async def hand_over(self) -> int:
-        """Make all that is still ours claimable at once, and leave (F29). Returns how many."""
+        """Make the entries that are still ours claimable at once, and end the heartbeat (F29). Returns how many."""
         ids = await self.pending_of(self.name)
         if ids:
             idle = ("IDLE", HAND_OVER_IDLE_MILLISECONDS, "JUSTID")

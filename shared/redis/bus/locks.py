@@ -1,4 +1,4 @@
-"""One lock per key, kept only while somebody holds or awaits it."""
+"""One lock per key, kept only while a task holds or awaits it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class KeyedLocks:
 
     @asynccontextmanager
     async def hold(self, key: str) -> AsyncIterator[None]:
-        """Wait for the key, hold it during the block."""
+        """Wait for the key, and hold it during the block."""
         entry = self._entries.setdefault(key, _Entry())
         entry.users += 1
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class BusMetrics:
-    """All count since process start. In health ``vanished``, ``dead`` and ``resets`` stay 0."""
+    """Counts since process start. ``vanished``, ``dead`` and ``resets`` stay 0 in normal operation."""
 
     published: int = 0
     duplicates: int = 0
@@ -18,11 +18,11 @@ class BusMetrics:
     acked: int = 0
     retried: int = 0
     moved: int = 0
-    """Delayed retries that came due and went back to the stream."""
+    """Delayed retries that were due and were put back on the stream."""
     reclaimed: int = 0
     """Entries taken over from a slow or dead consumer, or from a read whose answer was lost."""
     vanished: int = 0
-    """Entries that were deleted while pending: somebody trimmed by length."""
+    """Entries that were deleted while pending: a client outside Dovetail trimmed the stream."""
     dead: int = 0
     trimmed: int = 0
     resets: int = 0

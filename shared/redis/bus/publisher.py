@@ -1,12 +1,12 @@
-"""Publishing: one message per fact, never block the caller, never grow without bound.
+"""Publishing: one message per fact, no waiting for readers, and a bounded stream.
 
-One Lua script checks the id, the length and adds the entry. The entry is added before the id is
-remembered, so a refusal (OOM) cannot leave an id remembered without its entry. Nothing is retried
-here: on Unreachable the outcome is unknown and the caller carries on, marks that it must resync,
-and may publish the same id again (F8).
+One Lua script checks the id and the length, and adds the entry. It adds the entry before it stores
+the id, so a refusal (OOM) cannot leave an id without its entry. Nothing is retried here: on
+Unreachable the outcome is unknown; the caller goes on, notes that it must resync, and may publish
+the same id again (F8).
 
-At the high-water mark the script first trims what all groups are done with. A stream without any
-group has no reader who could miss something: its older half goes.
+At the length limit the script first trims the entries that all groups have acknowledged. A stream
+without any group has no reader that could miss an entry: its older half is trimmed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from shared.redis.bus.metrics import BusMetrics
 from shared.redis.bus.trim import SAFE_TRIM_FUNCTION
 
 STREAM_LIMIT = 50_000
-"""Entries at which a publisher stops ringing; the receivers' own resync finds the work (F10)."""
+"""Length at which a publisher refuses to add entries; the receivers' resync finds the work (F10)."""
 DEDUPE_MILLISECONDS = 60_000
 PIPELINED = 100
-"""Messages in one round trip. Redis serves nobody else while it runs one script, but does between two of them."""
+"""Messages per round trip. Redis serves other clients between two scripts, not while one runs."""
 
 _PUBLISH = (
     SAFE_TRIM_FUNCTION
@@ -65,54 +65,54 @@ class Publisher:
             call = self._call(stream, envelope)
             with redis_errors("publish"):
                 answer = int(await self._script(keys=call.keys, args=call.args))
-            return self._judge(stream, answer, metrics)
+            return self._outcome(stream, answer, metrics)
         except DovetailError:
             metrics.publish_errors += 1
             raise
 
     async def publish_all(
-        self, rings: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
+        self, messages: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
     ) -> list[DovetailError]:
-        """Publish in order, a hundred in a round trip; returns what was refused, and goes on after it.
+        """Publish in order, a hundred per round trip; continues after a refused message, and returns the refusals.
 
-        Raises Unreachable, Unavailable or Unauthorized when Redis does not answer or serve: any may have arrived.
+        Raises Unreachable, Unavailable or Unauthorized when Redis fails: any message may have been added.
         """
         refused: list[DovetailError] = []
-        for start in range(0, len(rings), PIPELINED):
-            part = rings[start : start + PIPELINED]
-            for (stream, _), answer in zip(part, await self._ask(part, metrics), strict=True):
+        for start in range(0, len(messages), PIPELINED):
+            part = messages[start : start + PIPELINED]
+            for (stream, _), answer in zip(part, await self._send(part, metrics), strict=True):
                 try:
-                    self._judge(stream, _number(answer), metrics[stream])
+                    self._outcome(stream, _number(answer), metrics[stream])
                 except DovetailError as error:
                     metrics[stream].publish_errors += 1
                     refused.append(error)
         return refused
 
-    async def _ask(
-        self, rings: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
+    async def _send(
+        self, messages: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
     ) -> list[object]:
-        """The answer to each, or the error that was given to it."""
+        """One reply per message: the script's answer, or the error in its place."""
         answers: dict[int, object] = {}
-        asked: list[int] = []
-        # The block gives the connection back: after an error, ``execute`` alone keeps it for ever.
+        sent: list[int] = []
+        # ``async with`` returns the connection to the pool: after an error, ``execute`` alone would keep it for ever.
         async with self._redis.pipeline(transaction=False) as pipeline:
-            for index, (stream, envelope) in enumerate(rings):
+            for index, (stream, envelope) in enumerate(messages):
                 try:
                     call = self._call(stream, envelope)
                 except InvalidObject as error:
                     answers[index] = error
                     continue
-                asked.append(index)
+                sent.append(index)
                 await self._script(keys=call.keys, args=call.args, client=pipeline)
             try:
                 with redis_errors("publish"):
                     found = await pipeline.execute(raise_on_error=False)
             except DovetailError:
-                for stream, _ in rings:
+                for stream, _ in messages:
                     metrics[stream].publish_errors += 1
                 raise
-        answers |= zip(asked, found, strict=True)
-        return [answers[index] for index in range(len(rings))]
+        answers |= zip(sent, found, strict=True)
+        return [answers[index] for index in range(len(messages))]
 
     def _call(self, stream: str, envelope: Envelope) -> _Call:
         """Raises InvalidObject."""
@@ -120,7 +120,7 @@ class Publisher:
         keys = [f"{self._prefix}{stream}", f"{self._prefix}dedupe:{stream}:{envelope.id}"]
         return _Call(keys, [self._stream_limit, DEDUPE_MILLISECONDS, *flat])
 
-    def _judge(self, stream: str, answer: int, metrics: BusMetrics) -> bool:
+    def _outcome(self, stream: str, answer: int, metrics: BusMetrics) -> bool:
         """Whether the entry is new. Raises Unavailable for a full stream."""
         if answer < 0:
             raise Unavailable(
@@ -138,7 +138,7 @@ class _Call(NamedTuple):
 
 
 def _number(answer: object) -> int:
-    """The script's answer. Raises what an error in its place stands for."""
+    """The script's answer. Raises the Dovetail error for an error in its place."""
     if isinstance(answer, Exception):
         with redis_errors("publish"):
             raise answer

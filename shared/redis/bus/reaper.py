@@ -1,10 +1,10 @@
 """Taking over from slow and dead consumers.
 
-Two ways find entries to take over. XAUTOCLAIM finds those that are idle by Redis' clock. A
-backward jump of that clock stalls it for the size of the jump (F12), so the reaper also watches
-heartbeats on its own monotonic clock: from a consumer whose heartbeat has not changed for the
-idle time everything is claimed. A wrong guess costs a duplicate, which handlers bear anyway.
-Names of long-gone consumers are deleted only when nothing is pending for them (F6).
+The reaper finds entries in two ways. XAUTOCLAIM finds those that are idle by Redis' clock. A
+backward jump of that clock stalls it for the size of the jump (F12), so the reaper also compares
+heartbeats on its own monotonic clock and claims everything from a consumer whose heartbeat has not
+changed for the idle time. A false positive costs a duplicate delivery, which handlers tolerate.
+Names of stopped consumers are deleted only when they have no pending entries (F6).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from shared.redis.bus.group import ConsumerGroup
 
 CLAIM_PAGE = 100
 CLAIM_PAGES = 20
-"""Most XAUTOCLAIM steps per visit; the cursor is kept for the next."""
+"""Most XAUTOCLAIM steps per call; the next call continues at the kept cursor."""
 FORGET_AFTER_SECONDS = 3600.0
 
 
 class PeerWatch:
-    """Which consumers have shown no new heartbeat for how long."""
+    """Finds consumers whose heartbeat no longer changes."""
 
     def __init__(self) -> None:
         self._last_change: dict[str, tuple[bytes | None, float]] = {}
@@ -37,7 +37,7 @@ class PeerWatch:
 
 
 class Reaper:
-    """Finds entries of other consumers, and own failed ones, that may be handled now."""
+    """Finds entries of other consumers, and failed entries of this one, that may be handled now."""
 
     def __init__(self, group: ConsumerGroup, clock: Clock, min_idle_seconds: float) -> None:
         self._group = group
@@ -47,9 +47,10 @@ class Reaper:
         self._cursor = "0-0"
 
     async def find(self, free: int, *, trust_heartbeats: bool) -> list[str]:
-        """At most ``free`` ids, claimed for us. Raises TransientError or GroupMissing.
+        """At most ``free`` ids, claimed for this consumer. Raises TransientError or GroupMissing.
 
-        ``trust_heartbeats`` is False while our own cannot be written: the others' cannot either.
+        ``trust_heartbeats`` is False while this consumer cannot write its own heartbeat: the other consumers then
+        cannot write theirs either, and an unchanged heartbeat proves nothing.
         """
         ids = await self._idle(free)
         if trust_heartbeats:

@@ -1,5 +1,4 @@
-"""The entries a consumer has in its hands: being handled, or handled and waiting for their
-acknowledgement.
+"""The entries that a consumer holds: being handled, or handled and not yet acknowledged.
 
 An entry keeps its slot until Redis has confirmed the XACK. So back-pressure covers lost
 acknowledgements too, and an entry whose acknowledgement was lost is acknowledged again instead of
@@ -9,6 +8,8 @@ being handled again.
 from __future__ import annotations
 
 import asyncio
+
+from shared.concurrency.waiting import pause
 
 
 class Slots:
@@ -30,7 +31,7 @@ class Slots:
         return entry_id in self._held
 
     def held(self) -> list[str]:
-        """All ids in hand."""
+        """All held ids, sorted."""
         return sorted(self._held)
 
     def hold(self, entry_id: str) -> None:
@@ -38,22 +39,22 @@ class Slots:
         self._held.add(entry_id)
 
     def settle(self, entry_id: str) -> None:
-        """The entry is done with: acknowledge it, then free its slot."""
+        """Mark the entry as handled: it is acknowledged next, and then its slot is free."""
         self._settled.append(entry_id)
         self._to_acknowledge.set()
 
     def release(self, entry_id: str) -> None:
-        """Give the slot back without acknowledging: the entry stays pending."""
+        """Free the slot without an acknowledgement: the entry stays pending."""
         self._held.discard(entry_id)
         self._freed.set()
 
     async def next_settled(self) -> list[str]:
-        """Wait for settled entries. They stay in hand until ``acknowledged``."""
+        """Wait for settled entries. They keep their slots until ``acknowledged``."""
         await self._to_acknowledge.wait()
         return self.settled()
 
     def settled(self) -> list[str]:
-        """Settled entries that wait for their acknowledgement, without waiting."""
+        """Entries that wait for their acknowledgement now."""
         return list(self._settled)
 
     def acknowledged(self, ids: list[str]) -> None:
@@ -68,8 +69,4 @@ class Slots:
     async def wait_for_free(self, seconds: float) -> None:
         """Return when a slot was freed, or after ``seconds``."""
         self._freed.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._freed.wait()
-        except TimeoutError:
-            return
+        await pause(self._freed, seconds)

@@ -1,9 +1,9 @@
-"""Trimming that never loses: only what every group has read and acknowledged goes (F11).
+"""Safe trimming: only entries that every group has read and acknowledged are removed (F11).
 
-MAXLEN alone destroyed undelivered entries and left dangling ids in the pending lists (measured).
-The cut is, per group, the first pending id, else the last delivered one; the stream is trimmed
-below the smallest cut. A group that nobody reads any more stops the trimming: the publisher then
-stops ringing at its high-water mark, and says so.
+MAXLEN alone removed undelivered entries and left dangling ids in the pending lists (measured).
+The cut of a group is its first pending id, else its last delivered one; the stream is trimmed below
+the smallest cut. A group without consumers stops the trimming: publishers then refuse new entries
+at the length limit, with an error that names the stream.
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ _TRIM = SAFE_TRIM_FUNCTION + "return math.max(safe_trim(KEYS[1]), 0)"
 
 
 async def safe_trim(redis: Redis, stream_key: str) -> int:
-    """Remove what every group is done with; returns how many. Raises TransientError."""
+    """Remove the entries that every group has acknowledged; returns how many. Raises TransientError."""
     with redis_errors("trim"):
         return int(await redis.register_script(_TRIM)(keys=[stream_key]))

@@ -1,16 +1,16 @@
-"""What changes in the mirror, where it is kept, and how it is lost.
+"""The mirror's changes, its keys in Redis, and the error for a mirror that must be written again.
 
 Keys, all under the cluster's prefix (one hash slot):
 
     mirror:<kind>       hash, object key -> tag of the entry (see ``integrity``) and record (opaque bytes)
     mirror:kinds        set of the kinds that have a hash
     mirror:generation   number of the last change
-    mirror:epoch        who wrote it: the incarnation of the writer, and its how-manieth begin
+    mirror:epoch        the writer: a random id of its process, and the number of its snapshot
     mirror:complete     exists once a whole snapshot is in place
-    mirror:heartbeat    Redis' clock in milliseconds when the writer last showed life
-    mirror:seal         the writer's last heartbeat: what the mirror holds, how far the watches are
-    mirror:heal         a reader that found entries of somebody else asks for the mirror to be written anew
-    cluster             stream of changes, one entry per generation, and of heartbeats
+    mirror:heartbeat    Redis' clock in milliseconds at the writer's last heartbeat
+    mirror:seal         the writer's last heartbeat: digests of the contents, positions of the watches
+    mirror:heal         set by a reader that found foreign entries: the writer must write the mirror anew
+    cluster             stream of changes (one entry per generation) and of heartbeats
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ OP_DELETE = b"delete"
 OP_RESET = b"reset"
 """The whole mirror was replaced: readers load it again."""
 OP_HEARTBEAT = b"heartbeat"
-"""No change: what the writer says of the generation before it."""
+"""No change: the writer's heartbeat for the current generation."""
 
 
 class MirrorLost(TransientError):
-    """The mirror is not ours any more: Redis was emptied, or another writer began. Begin again."""
+    """The mirror no longer belongs to this writer: Redis was emptied, or another writer began. Call ``begin``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,5 +60,5 @@ class MirrorKeys:
         return f"{self.hash_prefix}{kind}"
 
     def staging(self, kind: str, epoch: str) -> str:
-        """Where a new snapshot of one kind is gathered before it replaces the hash."""
+        """The hash that collects a new snapshot of one kind before it replaces the live hash."""
         return f"{self.hash_prefix}staging:{epoch}:{kind}"

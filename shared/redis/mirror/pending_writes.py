@@ -1,11 +1,12 @@
-"""What this process wrote and its picture of the cluster does not show yet: read your own writes.
+"""Writes of this process that the mirror does not show yet: read your own writes.
 
-The mirror follows the API server with some delay. Whoever decides from the mirror alone decides anew what it has just
-done. It therefore notes each write here and lets it count until the picture shows it.
+The mirror follows the API server with some delay. A controller that decides from the mirror alone would repeat a
+decision that it has just carried out. It therefore records each write here, and the write counts until the mirror shows
+it.
 
-What may go wrong: the picture never shows the write, because it got lost or somebody undid it. ``most_seconds`` bounds
-how long such a write counts. Where a wrong repetition would be worse than waiting there is no such bound, and the
-caller's ``is_shown`` must become true in the end.
+What may go wrong: the mirror never shows the write, because the write was lost or undone. ``most_seconds`` bounds how
+long such a write counts. Without this bound (where a repetition would be worse than waiting) the caller's ``is_shown``
+must become true in the end.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Value = TypeVar("Value")
 
 
 class _Write(NamedTuple, Generic[Value]):
-    """``least`` and ``most``: monotonic seconds before which it counts in any case, and from which it no longer
-    does."""
+    """``least`` and ``most`` are monotonic times: the write counts in any case before the first, and never after the
+    second."""
 
     value: Value
     least: float
@@ -28,7 +29,7 @@ class _Write(NamedTuple, Generic[Value]):
 
 
 class PendingWrites(Generic[Key, Value]):
-    """The latest write of each key. Times are monotonic seconds; where no bound is given they need not be either."""
+    """The latest write of each key. Times are monotonic seconds; calls without bounds need none."""
 
     def __init__(self) -> None:
         self._writes: dict[Key, _Write[Value]] = {}
@@ -45,19 +46,19 @@ class PendingWrites(Generic[Key, Value]):
         least_seconds: float = 0.0,
         most_seconds: float = math.inf,
     ) -> None:
-        """``key`` was written. It counts for ``least_seconds`` although it seems to be shown: the picture may be one
-        from before the write."""
+        """Record that ``key`` was written. The write counts for ``least_seconds`` even when the mirror seems to show
+        it: that state may be older than the write."""
         self._writes[key] = _Write(value, now + least_seconds, now + most_seconds)
 
     def get(self, key: Key, *, now: float = 0.0) -> Value | None:
-        """What was written and still counts; None for nothing."""
+        """The written value while the write counts; None otherwise."""
         write = self._writes.get(key)
         return write.value if write is not None and now < write.most else None
 
     def unshown(
         self, is_shown: Callable[[Key, Value], bool], *, now: float = 0.0
     ) -> dict[Key, Value]:
-        """What still counts. Writes that are shown or too old are forgotten."""
+        """The writes that still count. Writes that are shown or too old are removed."""
         self._writes = {
             key: write
             for key, write in self._writes.items()
@@ -66,13 +67,13 @@ class PendingWrites(Generic[Key, Value]):
         return {key: write.value for key, write in self._writes.items()}
 
     def values(self) -> list[Value]:
-        """All that is held, as of the last ``unshown``."""
+        """All values held since the last ``unshown``."""
         return [write.value for write in self._writes.values()]
 
     def discard(self, key: Key) -> None:
-        """This write no longer counts."""
+        """Remove the write of ``key``."""
         self._writes.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all, as a new process does."""
+        """Remove all writes, as after a restart."""
         self._writes.clear()

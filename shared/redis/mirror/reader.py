@@ -1,17 +1,17 @@
 """The reading side of the mirror: scheduler, interruption, console.
 
 A script loads all hashes at one generation together with the position in the stream; then the
-stream is followed and every entry must carry the next generation. Anything else (a gap, a trimmed
-stream, another epoch, keys that vanished) means: load again. A load reports to ``on_change`` only
-what differs from before, so a listener stays right across it.
+reader follows the stream, where every entry must carry the next generation. After anything else (a
+gap, a trimmed stream, another epoch, missing keys) it loads again. A load reports only the
+differences to ``on_change``, so a listener's state stays correct across it.
 
 ``complete`` is False until the first load and while the mirror is known to be lost; ``age`` grows
-while the writer or the connection is silent. A reader that finds nothing keeps its last objects
-for display and keeps trying.
+while the writer or the connection is silent. A reader that finds no mirror keeps its last objects
+for display and retries.
 
-Anybody who reaches Redis can write there. Entries that the writer did not make never get into
-``kinds``, and ``doubt`` says why the whole may not be acted on now (``integrity``). A reader that
-holds something else than the writer asks it to write the mirror anew.
+Every client of Redis may be able to write there. Entries that the writer did not make never get
+into ``kinds``, and ``doubt`` gives the reason why ``kinds`` may not be acted on now (``integrity``).
+A reader whose contents differ from the writer's requests that the mirror is written anew.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ log = get_logger(__name__)
 BLOCK_MILLISECONDS = 1000
 READ_BATCH = 500
 STATUS_SECONDS = 1.0
-"""How often epoch and generation are compared."""
-HEAL_SECONDS = 5.0
-"""The writer is asked for the mirror anew at most this often."""
+"""Interval of the comparisons of epoch and generation."""
+REBUILD_REQUEST_SECONDS = 5.0
+"""Shortest interval between two requests to write the mirror anew."""
 
 Objects = dict[str, dict[str, bytes]]
 """kind -> object key -> record."""
 
 _LOAD = """
 -- ARGV: epoch generation complete heartbeat kinds stream hash-prefix seal, then kinds or nothing. All keys are
--- arguments: Redis takes declared keys for written ones, and a reader may only read (shared.redis.rights).
+-- arguments: Redis treats declared keys as written ones, and a reader may only read (shared.redis.rights).
 if redis.call('EXISTS', ARGV[1], ARGV[2], ARGV[3]) < 3 then return false end
 local time = redis.call('TIME')
 local last = '0-0'
@@ -72,7 +72,7 @@ return {
 
 
 class MirrorReader:
-    """Keeps ``kinds`` equal to the mirror while ``run`` runs. Read it, never change it."""
+    """Keeps ``kinds`` equal to the mirror while ``run`` runs. Callers read ``kinds`` and never change it."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class MirrorReader:
     ) -> None:
         """``on_change`` is called after the change is in ``kinds``. ``kinds`` None means all.
         ``random`` spreads reconnects. ``key`` is the writer's (MIRROR_KEY).
-        ``on_rejected`` is called for each entry or heartbeat that somebody else wrote.
+        ``on_rejected`` is called for each entry or heartbeat that the writer did not write.
 
         Raises ConfigurationError for an unreadable URL.
         """
@@ -106,7 +106,7 @@ class MirrorReader:
         self._verification = Verification(key, self._wanted, on_rejected)
         self._heartbeat_at = -math.inf
         self._next_status = -math.inf
-        self._next_heal = -math.inf
+        self._next_request = -math.inf
         self._doubted_at: float | None = clock.monotonic()
         self._newest = 0
         self._advanced = asyncio.Event()
@@ -117,52 +117,52 @@ class MirrorReader:
         self.connected = False
         self.loads = 0
         self.last_progress = clock.monotonic()
-        """Monotonic time of the last turn of the loop that Redis answered."""
+        """Monotonic time of the last pass of the loop that Redis answered."""
 
     @property
     def behind(self) -> int:
-        """How many changes the writer was ahead at the last comparison, at most a second ago."""
+        """Changes by which the writer was ahead at the last comparison, at most a second ago."""
         return max(0, self._newest - self.generation)
 
     def age(self, now_monotonic: float) -> float:
-        """Seconds since the writer's last heartbeat that was seen; infinite before the first."""
+        """Seconds since the last heartbeat of the writer arrived; infinite before the first."""
         return max(0.0, now_monotonic - self._heartbeat_at)
 
     @property
     def doubt(self) -> str:
-        """Why the picture may not be acted on, although it may be complete; empty: it is what the writer wrote."""
+        """The reason why ``kinds`` may not be acted on, although it may be complete; empty when it is verified."""
         return self._verification.doubt
 
     def doubtful_seconds(self, now_monotonic: float) -> float:
-        """How long there has been a doubt; 0.0 while there is none."""
+        """Seconds since ``doubt`` was last empty; 0.0 while it is empty."""
         if not self.doubt or self._doubted_at is None:
             return 0.0
         return max(0.0, now_monotonic - self._doubted_at)
 
     @property
     def rejected(self) -> int:
-        """Entries and heartbeats that somebody else wrote, since the start."""
+        """Entries and heartbeats that the writer did not write, since the start."""
         return self._verification.rejected
 
     def position(self, plural: str, now_monotonic: float) -> Position | None:
-        """How far the watch of this resource is, ``seconds`` as of now; None: the writer has not said."""
-        told = self._verification.positions.get(plural)
-        if told is None:
+        """The watch position of this resource, with ``seconds`` as of now; None while the writer reported none."""
+        position = self._verification.positions.get(plural)
+        if position is None:
             return None
-        since = max(0.0, now_monotonic - self._verification.heard_at)
-        return msgspec.structs.replace(told, seconds=told.seconds + since)
+        since = max(0.0, now_monotonic - self._verification.positions_at)
+        return msgspec.structs.replace(position, seconds=position.seconds + since)
 
     def has_reached(self, plural: str, version: str) -> bool:
-        """Is every change of this resource up to ``version`` in the picture?"""
-        told = self._verification.positions.get(plural)
-        return told is not None and told.reached(version)
+        """Whether ``kinds`` holds every change of this resource up to ``version``."""
+        position = self._verification.positions.get(plural)
+        return position is not None and position.reached(version)
 
     def watched(self) -> list[str]:
-        """Plurals of the resources whose position the writer told."""
+        """Plurals of the resources whose position the writer reported."""
         return sorted(self._verification.positions)
 
     async def wait_until_verified(self, timeout_seconds: float) -> bool:
-        """Return when there is no doubt; False after the timeout."""
+        """Wait until ``doubt`` is empty; False after the timeout."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 while not self.complete or self.doubt:
@@ -183,14 +183,14 @@ class MirrorReader:
             ) from error
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Load and follow until ``stop``. Outlives any failure of Redis."""
+        """Load and follow until ``stop``. Failures of Redis are retried for ever."""
         backoff = reconnect_pauses(self._random)
         try:
             while not stop.is_set():
                 try:
-                    useful = await self._turn()
+                    useful = await self._step()
                 except REDIS_FAILURES as error:
-                    self._note_lost(error)
+                    self._note_disconnected(error)
                     useful = False
                 else:
                     self._note_connected()
@@ -201,7 +201,7 @@ class MirrorReader:
         finally:
             await self._redis.aclose()
 
-    async def _turn(self) -> bool:
+    async def _step(self) -> bool:
         """One step. False when there is no mirror to load."""
         if not self._loaded:
             return await self._load()
@@ -209,7 +209,7 @@ class MirrorReader:
         if not all(map(self._accept, entries)) or (not entries and self._newest > self.generation):
             self._loaded = False
         elif self._verification.contradicted:
-            self._loaded = False  # the stream may have been forged, and the hashes be right
+            self._loaded = False  # a forged stream entry is possible while the hashes are right
         elif self._clock.monotonic() >= self._next_status:
             await self._compare()
         self._announce()
@@ -241,7 +241,7 @@ class MirrorReader:
         )
         self._announce()
         if self._verification.contradicted:
-            await self._ask_for_healing()
+            await self._request_rebuild()
         return True
 
     def _replace(self, objects: Objects) -> None:
@@ -262,11 +262,11 @@ class MirrorReader:
         return reply[0][1] if reply else []
 
     def _accept(self, entry: Any) -> bool:
-        """Take one entry over. False when the mirror must be loaded again."""
+        """Apply one entry of the stream. False when the mirror must be loaded again."""
         self._position, fields = entry[0], pairs(entry[1])
         generation, op = _number(fields.get(b"generation")), fields.get(b"op")
         if op == OP_HEARTBEAT:
-            self._hear(fields)
+            self._take_heartbeat(fields)
             return generation <= self.generation
         if generation != self.generation + 1 or op not in (OP_PUT, OP_DELETE):
             return False
@@ -274,11 +274,11 @@ class MirrorReader:
             self.generation = generation
             self._verification.moved(generation)
             if b"seal" in fields:
-                self._hear(fields)
+                self._take_heartbeat(fields)
         return True
 
     def _take(self, fields: Mapping[bytes, bytes], put: bool, generation: int) -> bool:
-        """One change. False, and nothing is changed, for one that the writer did not write."""
+        """Apply one change. False, and nothing is changed, for a change that the writer did not write."""
         kind, key = _text(fields.get(b"kind", b"")), _text(fields.get(b"key", b""))
         if self._wanted and kind not in self._wanted:
             return True
@@ -296,13 +296,13 @@ class MirrorReader:
             self._on_change(Change(kind, key, body, generation))
         return True
 
-    def _hear(self, fields: Mapping[bytes, bytes]) -> None:
+    def _take_heartbeat(self, fields: Mapping[bytes, bytes]) -> None:
         now = self._clock.monotonic()
-        if self._verification.hear(fields.get(b"seal", b""), now=now):
+        if self._verification.take_heartbeat(fields.get(b"seal", b""), now=now):
             self._heartbeat_at = now
 
     async def _compare(self) -> None:
-        """Notice what the stream cannot tell: an emptied Redis, another epoch."""
+        """Detect what the stream does not show: an emptied Redis, another epoch."""
         names = self._keys
         keys = (names.epoch, names.generation, names.complete)
         status = await ask(self._redis, "compare the mirror", "MGET", *keys)
@@ -317,19 +317,19 @@ class MirrorReader:
         self._next_status = self._clock.monotonic() + STATUS_SECONDS
         self._newest = _number(status[1])
 
-    async def _ask_for_healing(self) -> None:
-        """Loaded again, and still not what the writer wrote."""
-        self._verification.contradicted = False  # until the next heartbeat says so again
+    async def _request_rebuild(self) -> None:
+        """The contents were loaded again and still differ from the writer's: request a new mirror."""
+        self._verification.contradicted = False  # until the next heartbeat shows a difference again
         now = self._clock.monotonic()
-        if now < self._next_heal:
+        if now < self._next_request:
             return
-        self._next_heal = now + HEAL_SECONDS
-        log.warning("asking the watcher for the mirror anew", reason=self.doubt)
+        self._next_request = now + REBUILD_REQUEST_SECONDS
+        log.warning("requesting a rebuild of the mirror", reason=self.doubt)
         try:
-            await ask(self._redis, "ask for healing", "SET", self._keys.heal, "1", "EX", 60)
+            await ask(self._redis, "request a rebuild", "SET", self._keys.heal, "1", "EX", 60)
         except DovetailError as error:
-            # Without the right to write: the watcher notices itself what is too much or missing.
-            log.warning("cannot ask for healing", error=error.message)
+            # This reader may have no right to write; the watcher itself detects missing and surplus entries.
+            log.warning("cannot request a rebuild of the mirror", error=error.message)
 
     def _announce(self) -> None:
         if not self.doubt:
@@ -339,7 +339,7 @@ class MirrorReader:
         self._advanced.set()
         self._advanced = asyncio.Event()
 
-    def _note_lost(self, error: DovetailError) -> None:
+    def _note_disconnected(self, error: DovetailError) -> None:
         if self.connected or not self.loads:
             log.warning("mirror cannot be read, retrying", error=error.message)
         self.connected = False
@@ -350,12 +350,12 @@ class MirrorReader:
 
 
 def _text(name: bytes) -> str:
-    """Others may have written anything."""
+    """The text of a key; another client may have written bytes that are not UTF-8."""
     return name.decode(errors="replace")
 
 
 def _number(text: bytes | None) -> int:
-    """-1 for none."""
+    """The number; -1 for an absent or unreadable one."""
     try:
         return int(text or -1)
     except ValueError:

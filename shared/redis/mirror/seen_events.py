@@ -1,6 +1,6 @@
-"""Which events some service has written already: a key in Redis that runs out (EVT-03).
+"""The events that any service has written already: one expiring key in Redis per event (EVT-03).
 
-What may go wrong: Redis does not answer. The recorder then writes the event: two copies are better than none.
+What may go wrong: Redis does not answer. The recorder then writes the event: a duplicate is better than none.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from redis.asyncio import Redis
 from shared.errors import Unavailable
 from shared.redis.bus.connection import ask
 
-PATIENCE_SECONDS = 1.0
+REPLY_TIMEOUT_SECONDS = 1.0
 """Events must not wait for a Redis that hangs."""
 
 
-class SeenEverywhere:
-    """A ``Seen`` of all services of one cluster. Keys are bounded by their time, and by the rate of each recorder."""
+class SharedSeenEvents:
+    """``SeenEvents`` of all services of one cluster. Expiry and each recorder's rate limit bound the number of keys."""
 
     def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
@@ -29,16 +29,16 @@ class SeenEverywhere:
         if seconds <= 0:
             return True
         milliseconds = max(1, int(seconds * 1000))
-        words = ("SET", self._prefix + key, "1", "NX", "PX", milliseconds)
-        return await self._ask("note an event", *words) is not None
+        command = ("SET", self._prefix + key, "1", "NX", "PX", milliseconds)
+        return await self._execute("store a seen event", *command) is not None
 
     async def has(self, key: str) -> bool:
-        """Whether a service saw ``key``, and its time is not over. Raises TransientError."""
-        return bool(await self._ask("look for an event", "EXISTS", self._prefix + key))
+        """Whether a service saw ``key`` and the key has not expired. Raises TransientError."""
+        return bool(await self._execute("read a seen event", "EXISTS", self._prefix + key))
 
-    async def _ask(self, what: str, *words: str | int) -> Any:
+    async def _execute(self, operation: str, *command: str | int) -> Any:
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                return await ask(self._redis, what, *words)
+            async with asyncio.timeout(REPLY_TIMEOUT_SECONDS):
+                return await ask(self._redis, operation, *command)
         except TimeoutError as error:
             raise Unavailable("Redis does not answer") from error

@@ -1,6 +1,6 @@
-"""When any launcher last used a launch template: kept in Redis, for one launcher must not delete what another uses.
+"""The time of the last use of each launch template, in Redis: a launcher must not delete a template that another uses.
 
-Lossy, as all that is in Redis: without the marks a template is deleted too early and made again (LCH-25).
+When Redis loses its data, a template may be deleted too early and is created again (LCH-25).
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ from shared.concurrency.clock import Clock
 from shared.redis.bus.connection import ask
 
 UNUSED_SECONDS = 60.0
-"""LCH-90: how long after its last use a template is deleted."""
+"""A template is deleted this long after its last use (LCH-90)."""
 
 
 @dataclass
 class TemplateUse:
-    """When any launcher used a template last, in Redis, as long as that counts."""
+    """The last use of each template by any launcher."""
 
     redis: Redis
     prefix: str
     clock: Clock
 
-    async def mark(self, name: str) -> None:
-        """Now."""
-        kept = ("EX", int(2 * UNUSED_SECONDS))
-        await ask(self.redis, "mark a template", "SET", self._key(name), self.clock.now(), *kept)
+    async def record(self, name: str) -> None:
+        """Record a use of the template now."""
+        expiry = ("EX", int(2 * UNUSED_SECONDS))
+        await ask(
+            self.redis, "record a template use", "SET", self._key(name), self.clock.now(), *expiry
+        )
 
     async def is_recent(self, name: str) -> bool:
-        """Within ``UNUSED_SECONDS``?"""
-        said: bytes | None = await ask(self.redis, "read a mark", "GET", self._key(name))
-        return said is not None and self.clock.now() - float(said) < UNUSED_SECONDS
+        """Whether the template was used within ``UNUSED_SECONDS``."""
+        used_at: bytes | None = await ask(self.redis, "read a template use", "GET", self._key(name))
+        return used_at is not None and self.clock.now() - float(used_at) < UNUSED_SECONDS
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}launch-template:{name}"

@@ -1,9 +1,9 @@
 """The writing side of the mirror: the watcher only.
 
-``begin`` gathers the whole snapshot in staging hashes and then swaps all of them in with one
+``begin`` writes the whole snapshot to staging hashes and then swaps all of them in with one
 script, so a reader sees the old mirror or the new one. ``apply`` changes hashes, generation and
-stream with one script. Each write carries a heartbeat with it, by which readers check what they
-hold (``integrity``).
+stream with one script. Each write carries a heartbeat, with which readers verify their contents
+(``integrity``).
 
 What may go wrong: FLUSHALL, foreign entries or another writer (MirrorLost: call ``begin`` with a fresh snapshot),
 a lost answer (Unreachable: repeat the same changes, they are idempotent), Redis full
@@ -29,7 +29,7 @@ BATCH = 500
 """Most changes in one step, and fields in one HSET."""
 STREAM_LIMIT = 100_000
 BODY_LIMIT_BYTES = 1024 * 1024
-"""Above what the API server stores of one object, so that no real object is refused."""
+"""Larger than any object that the API server stores, so that no real object is refused."""
 STAGING_SECONDS = 600
 
 
@@ -45,7 +45,7 @@ class MirrorWriter:
         key: str = "",
         stream_limit: int = STREAM_LIMIT,
     ) -> None:
-        """``epoch`` is a random id of this incarnation of the writer; ``key`` that of all readers (MIRROR_KEY)."""
+        """``epoch`` is a random id of this writer's process; ``key`` is MIRROR_KEY, the same as the readers'."""
         self._redis = redis
         self._keys = MirrorKeys(prefix)
         self._incarnation = epoch
@@ -57,16 +57,16 @@ class MirrorWriter:
         self._generation = 0
         self._contents = Contents()
         self._unsure: set[tuple[str, str]] = set()
-        """Entries whose write was not confirmed: only their repetition shows what the mirror holds."""
+        """Entries whose write was not confirmed: the mirror's contents are unknown until they are written again."""
         self._writing = asyncio.Lock()
         self._commit = redis.register_script(scripts.COMMIT)
         self._apply = redis.register_script(scripts.APPLY)
         self._heartbeat = redis.register_script(scripts.HEARTBEAT)
 
     async def begin(self, snapshot: Mapping[str, Mapping[str, bytes]]) -> int:
-        """Replace the whole mirror by ``snapshot`` (kind -> key -> record); returns its generation.
+        """Replace the whole mirror with ``snapshot`` (kind -> key -> record); returns its generation.
 
-        Takes the mirror over from any other writer. Raises InvalidObject, MirrorLost when Redis was
+        Takes the mirror over from any other writer. Raises InvalidObject; MirrorLost when Redis was
         emptied meanwhile, Unreachable or Unavailable: call again.
         """
         for kind, objects in snapshot.items():
@@ -80,6 +80,7 @@ class MirrorWriter:
                 await self._stage(kind, objects)
             generation = await self._swap(snapshot, self._generation + 1)
             if generation <= scripts.BEHIND:
+                # Generations must grow for readers, so continue after the stored one of the previous writer.
                 ahead = scripts.BEHIND - generation
                 generation = await self._swap(snapshot, ahead + 1)
             return self._remember(generation)
@@ -99,10 +100,10 @@ class MirrorWriter:
             return self._generation
 
     async def heartbeat(self, positions: Mapping[str, Position] | None = None) -> bool:
-        """Show that the writer lives, what the mirror holds and how far the watches are (by plural of the resource).
+        """Write a heartbeat with digests of the contents and the watch ``positions`` (by plural of the resource).
 
-        False when a reader asks for the mirror anew. Raises MirrorLost, also for entries that somebody else added or
-        took away, and TransientError.
+        False when a reader requested a rebuild of the mirror. Raises TransientError, and MirrorLost, also when another
+        client added or removed entries.
         """
         async with self._writing:
             seal, known = self._sealed(self._generation, positions)
@@ -114,7 +115,7 @@ class MirrorWriter:
                 written = int(await self._heartbeat(keys=keys, args=arguments))
         if written == scripts.LOST:
             raise MirrorLost("the mirror is gone or another writer began", epoch=self._epoch)
-        return written != scripts.ASKED
+        return written != scripts.REBUILD_REQUESTED
 
     def _sealed(
         self, generation: int, positions: Mapping[str, Position] | None = None
@@ -124,8 +125,8 @@ class MirrorWriter:
             return b"", ""
         self._number += 1
         contents = self._contents.digests(self._digester, self._epoch, generation)
-        told = None if positions is None else dict(positions)
-        beat = Heartbeat(self._epoch, generation, self._number, contents, told)
+        watched = None if positions is None else dict(positions)
+        beat = Heartbeat(self._epoch, generation, self._number, contents, watched)
         return seal(beat, self._digester), self._generation
 
     async def _stage(self, kind: str, objects: Mapping[str, bytes]) -> None:
@@ -142,7 +143,7 @@ class MirrorWriter:
                 await pipeline.execute()
 
     def _stored(self, change: Change) -> bytes:
-        """Count the change, and its value with its tag."""
+        """Add the change to ``_contents``; returns the value to store, which is its tag and its body."""
         body = change.body or b""
         digest = self._digester.entry(change.kind, change.key, body)
         if change.body is None:
@@ -185,7 +186,7 @@ class MirrorWriter:
         if generation < 0:
             self._unsure.clear()
             raise MirrorLost("the mirror is gone or another writer began", epoch=self._epoch)
-        # Kept across a FLUSHALL, so that generations of one writer never run backwards.
+        # The number is kept across a FLUSHALL, so that generations of one writer never run backwards.
         self._generation = generation
         return generation
 

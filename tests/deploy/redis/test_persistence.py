@@ -55,7 +55,7 @@ def letters(bus: Bus) -> DeadLetters:
 
 
 async def bury(bus: Bus) -> None:
-    await letters(bus).bury(
+    await letters(bus).add(
         source="1-1",
         group="launcher",
         fields={b"key": b"one"},

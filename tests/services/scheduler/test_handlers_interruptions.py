@@ -154,7 +154,7 @@ async def test_a_replacement_avoids_the_pool_that_was_interrupted(
     await scheduler.plan("a")
     assert scheduler.planner.last_plan is not None
     key = cheapest(scheduler.planner.last_plan.machines[0])
-    await scheduler.cluster.unavailable.mark([key], seconds=180)
+    await scheduler.cluster.unavailable.add([key], seconds=180)
     node = make_node("n", labels={keys.PROVISIONER_NAME: "default", keys.INITIALIZED: "true"})
     gone = [make_bound_pod("moves", "n")]
     await scheduler.hide(PODS, "default/first")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.domain.pools.generations import V1, V1ALPHA5
-from shared.redis.mirror.catalogue.shifted_zones import FRESH_SECONDS, ShiftedZones
+from shared.redis.mirror.catalogue.shifted_zones import SHIFTED_ZONES_CACHE_SECONDS, ShiftedZones
 from tests.services.conftest import Control
 from tests.services.terminator.world import World
 
@@ -24,7 +24,7 @@ async def test_ec2_hears_nothing_before_the_shift_is_over(
     calls = len(control.get("calls")["calls"])
     world.delete(place)
     for _ in range(8):
-        await world.turn(FRESH_SECONDS)
+        await world.turn(SHIFTED_ZONES_CACHE_SECONDS)
     assert world.leaving(pod) == {}, "it has left the node"
     assert control.alive()
     assert len(control.get("calls")["calls"]) == calls

@@ -188,7 +188,7 @@ async def test_what_is_cut_or_refused_on_the_way_leaves_the_outcome_unknown(
 
 async def test_the_page_of_a_proxy_is_said_to_be_one(wire: Wire, behind: Cloud) -> None:
     wire.status, wire.cut, wire.body, wire.headers = 200, 0, HTML, ()
-    with pytest.raises(TransientError, match=r"root element is html.*proxy"):
+    with pytest.raises(TransientError, match=r"root element is html.*prox"):
         await attempt(behind, "ec2", model_of("ec2", "CreateFleet"))
 
 

@@ -237,7 +237,7 @@ async def test_a_watch_that_is_not_accepted_is_given_up_long_before_a_silent_one
 
 async def test_an_answer_that_is_no_json_is_reported(api: ScriptedApi, kube: Kube) -> None:
     api.lists = [answer(b"<html>login</html>")]
-    with pytest.raises(errors.Unavailable, match="no JSON"):
+    with pytest.raises(errors.Unavailable, match="not JSON"):
         await kube.get(PODS, "a", "default")
 
 

@@ -251,7 +251,7 @@ async def test_doubted_objects_are_handed_over_again_as_they_are(
     view = View(objects={"ghost": pod("ghost", 3)})
     async with informing(kube, view) as informer:
         await informer.synced.wait()
-        informer.doubt({Key("default", "a"): "uid-a", Key("default", "ghost"): "uid-ghost"})
+        informer.report_again({Key("default", "a"): "uid-a", Key("default", "ghost"): "uid-ghost"})
         await eventually(lambda: view.lists == 2)
         assert {key.name: known.version for key, known in informer.known.items()} == {
             "a": "1",

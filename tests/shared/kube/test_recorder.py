@@ -11,7 +11,7 @@ from typing import Any
 from shared.concurrency.clock import SystemClock
 from shared.errors import Unavailable
 from shared.kube.client import Kube
-from shared.kube.recorder import QUEUE_SIZE, Recorder, SeenHere
+from shared.kube.recorder import QUEUE_SIZE, LocalSeenEvents, Recorder
 from shared.kube.resources import CONFIG_MAPS, EVENTS
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.fixture import Cluster, eventually
@@ -98,7 +98,7 @@ async def test_what_happens_again_is_counted_on_its_event(
 async def test_services_share_the_memory(api: ScriptedApi, kube: Kube) -> None:
     """EVT-03: de-dupe is global."""
     api.others = [answer({"kind": "Event"}, 201)]
-    shared = SeenHere(SystemClock())
+    shared = LocalSeenEvents(SystemClock())
     first, second = recorder(kube, seen=shared), recorder(kube, seen=shared)
     async with running(first):
         await first.publish(POD, "Normal", "Nominated", "same")
@@ -140,7 +140,7 @@ async def test_what_is_told_once_is_named_by_its_occasion(
 
 async def test_what_stands_already_is_told(api: ScriptedApi, kube: Kube) -> None:
     """And who has written it says so to the other services, not who is about to (EVT-03)."""
-    shared = SeenHere(SystemClock())
+    shared = LocalSeenEvents(SystemClock())
     api.others = [refusal(409, "AlreadyExists"), answer({"kind": "Event"}, 201)]
     for _ in range(2):
         events = recorder(kube, seen=shared)
@@ -152,7 +152,7 @@ async def test_what_stands_already_is_told(api: ScriptedApi, kube: Kube) -> None
 
 async def test_what_could_not_be_written_may_be_told_again(api: ScriptedApi, kube: Kube) -> None:
     api.others = [refusal(403, "Forbidden"), answer({"kind": "Event"}, 201)]
-    events = recorder(kube, seen=SeenHere(SystemClock()))
+    events = recorder(kube, seen=LocalSeenEvents(SystemClock()))
     async with running(events):
         await events.publish(POD, "Warning", "SpotInterrupted", "x", once="first")
         await eventually(lambda: events.failed == 1)
@@ -191,7 +191,7 @@ async def test_a_full_queue_drops_and_counts(kube: Kube) -> None:
 
 
 async def test_the_memory_is_bounded(clock: FakeClock) -> None:
-    seen = SeenHere(clock, size=2)
+    seen = LocalSeenEvents(clock, size=2)
     assert [await seen.first(key, 60) for key in "abca"] == [True, True, True, True]
     assert not await seen.first("c", 60)
 

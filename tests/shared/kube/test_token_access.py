@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from shared.kube.client import Kube
-from shared.kube.token_access import KEPT_SECONDS, MOST_ASKED_AT_ONCE, MOST_KEPT, TokenAccess
+from shared.kube.token_access import (
+    CACHED_VERDICTS_LIMIT,
+    CONCURRENT_REVIEWS_LIMIT,
+    VERDICT_CACHE_SECONDS,
+    TokenAccess,
+)
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.scripted_api import ScriptedApi, Step, answer, refusal
 
@@ -60,8 +65,8 @@ async def test_who_may_post_the_path_is_let_in(api: ScriptedApi, access: TokenAc
     [
         ([UNKNOWN], 401, "does not accept this token"),
         ([KNOWN, DENIED], 403, "system:serviceaccount:ops:ann may not post to /simulate"),
-        ([refusal(403, "Forbidden")], 503, "cannot say who you are"),
-        ([KNOWN, refusal(500, "InternalError")], 503, "cannot say who you are"),
+        ([refusal(403, "Forbidden")], 503, "cannot review the token"),
+        ([KNOWN, refusal(500, "InternalError")], 503, "cannot review the token"),
     ],
 )
 async def test_who_may_not_is_told_why(
@@ -89,7 +94,7 @@ async def test_a_verdict_is_kept_for_some_seconds_and_for_its_path(
     assert len(api.requests) == 2
     assert (await access.judge(TOKEN, "/explain")).status == 403
     assert len(api.requests) == 4
-    clock.advance(KEPT_SECONDS)
+    clock.advance(VERDICT_CACHE_SECONDS)
     assert (await access.judge(TOKEN, "/simulate")).status == 403
 
 
@@ -106,9 +111,9 @@ async def test_few_verdicts_are_kept_and_few_are_asked_for_at_once(
 ) -> None:
     """A stream of made-up tokens costs neither memory nor the API server's time."""
     api.others = [UNKNOWN]
-    many = MOST_ASKED_AT_ONCE + 3
+    many = CONCURRENT_REVIEWS_LIMIT + 3
     found = await asyncio.gather(*(access.judge(f"Bearer {n}", "/explain") for n in range(many)))
-    assert sorted(one.status for one in found) == [401] * MOST_ASKED_AT_ONCE + [429] * 3
-    for number in range(MOST_KEPT + 10):
+    assert sorted(one.status for one in found) == [401] * CONCURRENT_REVIEWS_LIMIT + [429] * 3
+    for number in range(CACHED_VERDICTS_LIMIT + 10):
         await access.judge(f"Bearer more-{number}", "/explain")
-    assert len(access._kept) == MOST_KEPT
+    assert len(access._kept) == CACHED_VERDICTS_LIMIT

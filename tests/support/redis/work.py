@@ -21,7 +21,7 @@ from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
-from shared.redis.mirror.seen_events import SeenEverywhere
+from shared.redis.mirror.seen_events import SharedSeenEvents
 from shared.redis.mirror.template_use import TemplateUse
 from shared.redis.rights import AGENT
 from tests.support.planning.builders import make_catalogue, make_node_class
@@ -56,7 +56,7 @@ async def bus_at(url: str) -> AsyncIterator[Bus]:
 async def work_of(service: str, url: str) -> None:
     """Everything that it does there. Raises Unauthorized where a right is missing."""
     async with bus_at(url) as bus:
-        events = SeenEverywhere(bus.redis, bus.prefix)
+        events = SharedSeenEvents(bus.redis, bus.prefix)
         await events.first("a", 60.0)
         await events.has("a")
         spoken = "interruption" if service == AGENT else service
@@ -162,7 +162,7 @@ async def _launcher(bus: Bus, _url: str) -> None:
     await memory.read()
     await memory.drop(["m5.large ami-1"])
     use = TemplateUse(bus.redis, bus.prefix, CLOCK)
-    await use.mark("one")
+    await use.record("one")
     await use.is_recent("one")
     zones = ShiftedZones(bus.redis, bus.prefix, CLOCK)
     await zones.put(["us-west-2a"])
@@ -192,7 +192,7 @@ async def _interruption(bus: Bus, url: str) -> None:
     await follow(url)
     await _mark_offerings(bus)
     letters = bus.dead_letters(streams.INTERRUPTIONS)
-    await letters.bury(
+    await letters.add(
         source="sqs/1", group="interruption", fields={b"body": b"?", b"key": b"k"}, deliveries=1,
         error=ValueError("no JSON"), once="1/a",
     )  # fmt: skip
@@ -200,7 +200,7 @@ async def _interruption(bus: Bus, url: str) -> None:
 
 async def _mark_offerings(bus: Bus) -> None:
     offerings = UnavailableOfferings(bus.redis, bus.prefix, CLOCK)
-    await offerings.mark([OFFERING], seconds=60.0)
+    await offerings.add([OFFERING], seconds=60.0)
     await offerings.current()
 
 

@@ -1,1 +1,1 @@
-"""AWS's answers: what each must have, and parsers that refuse what AWS did not write."""
+"""AWS's answers: the required elements of each, and parsers that refuse answers that AWS did not write."""

@@ -1,13 +1,12 @@
-"""Which calls there are, and which elements AWS's answer to each of them has.
+"""The AWS operations that Dovetail calls, and the required elements of each answer.
 
-An answer without them was not written by AWS, or was cut on its way: nobody knows then what the call did. Service
-models are cut to this table too (``shared.cloud.client.models``): an operation without a row here cannot be called.
+An answer without them was not written by AWS, or was truncated: the outcome of the call is then unknown. Service models
+are reduced to this table too (``shared.cloud.client.models``): an operation without a row here cannot be called.
 
 A path names elements from the top of the answer: ``A.B`` is B in the structure A; ``A[].B`` is B in each item of the
-list A, which may be empty or absent. The last element of a path must be there, and a text must not be empty.
+list A, which may be empty or absent. The last element of a path must be present, and a string must not be empty.
 
-What may go wrong: AWS leaves an empty list out of some answers of its JSON services. Only what it always writes belongs
-here.
+What may go wrong: some JSON services of AWS omit empty lists. List only elements that AWS always writes.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ EXPECTED: Mapping[str, Mapping[str, Paths]] = {
     },
     "ssm": {"GetParameter": ("Parameter.Value",)},
     "eks": {
-        # A cluster that is still being made lacks some: nothing could join it.
+        # A cluster that is still being created lacks some of these: no node could join it.
         "DescribeCluster": (
             "cluster.version",
             "cluster.endpoint",
@@ -104,9 +103,9 @@ EXPECTED: Mapping[str, Mapping[str, Paths]] = {
         "RecordLifecycleActionHeartbeat": (),
     },
 }
-"""By service and AWS's name of the operation."""
+"""Service -> AWS's name of the operation -> required paths."""
 _OF_THE_LIBRARY = {"AssumeRole": _CREDENTIALS, "AssumeRoleWithWebIdentity": _CREDENTIALS}
-"""What the client library asks STS for by itself."""
+"""STS calls that the client library makes by itself."""
 _BY_OPERATION = {
     **_OF_THE_LIBRARY,
     **{name: paths for rows in EXPECTED.values() for name, paths in rows.items()},
@@ -114,7 +113,7 @@ _BY_OPERATION = {
 
 
 def missing(operation: str, answer: Mapping[str, Any]) -> str | None:
-    """The first path that the answer does not fulfil; None when it is whole or nothing is known of it."""
+    """The first required path that the answer lacks; None for a complete answer and for an unknown operation."""
     return next(
         (path for path in _BY_OPERATION.get(operation, ()) if not _is_there(answer, path)), None
     )

@@ -1,9 +1,9 @@
-"""Parse big AWS answers in a thread.
+"""Parses large AWS answers in a thread.
 
-A page of 100 instance types is 400 KB of XML: 50-80 ms of work that would stop every other task of
-the process. Answers above ``LARGE_BODY_BYTES`` are parsed in a worker thread; small ones stay on the
-loop, where they are cheaper. The executor should have one thread: each further parsing thread may
-hold the interpreter for 5 ms before the loop's turn.
+A page of 100 instance types is 400 KB of XML: parsing it takes 50-80 ms, which would block every other
+task of the process. Answers above ``LARGE_BODY_BYTES`` are parsed in a worker thread; small ones are
+cheaper on the event loop. The executor should have one thread: each further parsing thread may hold
+the interpreter lock for 5 ms before the event loop runs again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ThreadedParser:
     async def parse(self, response: dict[str, Any], shape: Any) -> Any:
         """The parsed answer. ``response`` has ``body`` (bytes), ``headers``, ``status_code`` and ``context``.
 
-        Raises ResponseParserError for what is no whole answer of AWS.
+        Raises ResponseParserError for anything but a complete answer of AWS.
         """
         body = response["body"]
         if isinstance(body, bytes) and len(body) > LARGE_BODY_BYTES:
@@ -37,7 +37,7 @@ class ThreadedParser:
 
 
 class ThreadedParserFactory:
-    """Drop-in for the ``response_parser_factory`` component of an aiobotocore session."""
+    """A replacement for the ``response_parser_factory`` component of an aiobotocore session."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -48,5 +48,5 @@ class ThreadedParserFactory:
         self._defaults.update(defaults)
 
     def create_parser(self, protocol: str) -> ThreadedParser:
-        """A parser for one answer; answers do not share state, so threads cannot clash."""
+        """A parser for one answer; parsers share no state, so threads cannot interfere."""
         return ThreadedParser(STRICT_PARSERS[protocol](**self._defaults), self._executor)

@@ -1,12 +1,12 @@
-"""botocore's parsers, made to refuse what AWS did not write.
+"""botocore's parsers, made strict: they refuse answers that AWS did not write.
 
-botocore reads leniently: a page of HTML is an answer without elements, JSON that cannot be read is an empty one, and a
-text in the place of a list is an empty list. For us "no instances" must never mean "nobody knows", so everything that
-is not a whole answer of AWS to this very operation raises ``NotAnAnswer``: the outcome of the call is unknown.
+botocore reads leniently: an HTML page becomes an answer without elements, unreadable JSON an empty answer, and text in
+place of a list an empty list. "No instances" must never mean "unknown", so everything but a complete answer of AWS to
+this operation raises ``NotAnAnswer``: the outcome of the call is unknown.
 
     ec2, query       the root element is named after the operation
-    json, rest-json  the body is a JSON object, of which each value has the type that the service model says
-    all              there is AWS's request id, and what ``expected`` says; a text is no list and no structure
+    json, rest-json  the body is a JSON object whose values have the types of the service model
+    all              AWS's request id and the elements of ``expected`` are present; text is not a list or a structure
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ JSON_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 class NotAnAnswer(ResponseParserError):  # type: ignore[misc]
-    """Something between us and AWS wrote this, or cut it."""
+    """The answer was written or truncated by a party between Dovetail and AWS, such as a proxy."""
 
     def __init__(self, found: str) -> None:
         super().__init__(
-            f"this is no answer of AWS ({found}): if it comes again, see what proxy is in between"
+            f"the answer is not from AWS ({found}): if this repeats, check the proxies between Dovetail and AWS"
         )
 
 
 class _Strict:
-    """Reads one answer."""
+    """Parses one answer; a mixin for botocore's parsers."""
 
     operation = ""
     is_success = False
 
     def parse(self, response: dict[str, Any], shape: Any) -> Any:
-        """The parsed answer, or the error that AWS tells. Raises ResponseParserError for anything else."""
+        """The parsed answer or error of AWS. Raises ResponseParserError for anything else."""
         self.operation = (response.get("context") or {}).get("operation_name", "")
         self.is_success = response["status_code"] < 300
         try:
             parsed = super().parse(response, shape)  # type: ignore[misc]
         except ResponseParserError:
             raise
-        except Exception as error:  # botocore has no error of its own for a wrong value
+        except Exception as error:  # botocore has no error class for a wrong value
             raise NotAnAnswer(f"{type(error).__name__}: {error}") from error
         if self.is_success and self.operation:
             _require_whole(self.operation, parsed)
@@ -82,9 +82,9 @@ class _StrictXml(_Strict):
     def _parse_xml_string_to_dom(self, xml_string: bytes) -> Any:
         root = super()._parse_xml_string_to_dom(xml_string)  # type: ignore[misc]
         name = self._node_tag(root)  # type: ignore[attr-defined]
-        wanted = f"{self.operation}Response"
-        if self.is_success and self.operation and name != wanted:
-            raise NotAnAnswer(f"its root element is {name}, not {wanted}")
+        expected = f"{self.operation}Response"
+        if self.is_success and self.operation and name != expected:
+            raise NotAnAnswer(f"its root element is {name}, not {expected}")
         return root
 
     def _parse_shape(self, shape: Any, node: Any) -> Any:
@@ -105,7 +105,7 @@ class _StrictJson(_Strict):
     def _do_parse(self, response: dict[str, Any], shape: Any) -> Any:
         body = response["body"]
         if shape is None and not isinstance(self._parse_body_as_json(body), dict):
-            raise NotAnAnswer("it is no JSON object")
+            raise NotAnAnswer("it is not a JSON object")
         return super()._do_parse(response, shape)  # type: ignore[misc]
 
     def _parse_body_as_json(self, body_contents: bytes) -> Any:
@@ -117,9 +117,10 @@ class _StrictJson(_Strict):
             raise NotAnAnswer("it is not JSON") from error
 
     def _parse_shape(self, shape: Any, node: Any) -> Any:
-        wanted = JSON_TYPES.get(shape.type_name)
-        is_number = shape.type_name != "boolean" and isinstance(node, bool)
-        if wanted and self.is_success and (is_number or not isinstance(node, wanted)):
+        expected = JSON_TYPES.get(shape.type_name)
+        # A bool is an int in Python, so it must be refused by itself where a number is expected.
+        is_bool = shape.type_name != "boolean" and isinstance(node, bool)
+        if expected and self.is_success and (is_bool or not isinstance(node, expected)):
             raise NotAnAnswer(f"{shape.name} is {type(node).__name__}, not {shape.type_name}")
         return super()._parse_shape(shape, node)  # type: ignore[misc]
 
@@ -147,4 +148,4 @@ STRICT_PARSERS = {
     "json": _Json,
     "rest-json": _RestJson,
 }
-"""By protocol. AWS credentials may also come through protocols that we call nothing with: those stay botocore's."""
+"""Parsers by protocol. Credentials may come through protocols that no call here uses: their parsers are botocore's."""

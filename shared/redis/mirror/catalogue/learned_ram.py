@@ -1,7 +1,7 @@
-"""What nodes told of their memory, in Redis: per (instance type, image) the least, and when it was last told (IT-12).
+"""Memory that nodes reported, in Redis: the smallest size per (instance type, image), and the latest report (IT-12).
 
-Two sorted sets, so that Redis itself keeps the lower size and the later time, whoever writes. What is lost here, the
-launcher writes again.
+Two sorted sets, so that Redis itself keeps the smaller size and the later time with several writers. The launcher
+writes entries again that Redis lost.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class LearnedMemory:
         self._times = f"{prefix}memory:seen"
 
     async def read(self) -> Sizes:
-        """Everything."""
+        """All learned sizes."""
         sizes = await self._scores(self._sizes)
         times = await self._scores(self._times)
         return {member: (int(size), times.get(member, 0.0)) for member, size in sizes.items()}
 
     async def write(self, known: Mapping[str, tuple[int, float]]) -> None:
-        """Add these; of two sizes the lower stands, of two times the later."""
+        """Add sizes; the smaller of two sizes is kept, and the later of two times."""
         with redis_errors("store the learned memory"):
             async with self._redis.pipeline(transaction=True) as pipe:
                 pipe.zadd(self._times, {member: at for member, (_, at) in known.items()}, gt=True)
@@ -39,7 +39,7 @@ class LearnedMemory:
                 await pipe.execute()
 
     async def drop(self, members: Iterable[str]) -> None:
-        """Forget these."""
+        """Remove these entries."""
         gone = list(members)
         if not gone:
             return

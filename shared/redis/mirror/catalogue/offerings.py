@@ -1,9 +1,7 @@
-"""What the launcher knows about EC2 and the scheduler needs: the catalogue, and offerings without
-capacity.
+"""The instance type catalogue and the unavailable offerings, which the launcher writes for the scheduler.
 
-Both live in Redis for speed, and so that a new launcher begins with what the last one knew. The
-launcher writes the catalogue again when it is gone; an unavailable offering that is forgotten costs
-one failed request.
+Redis keeps both, so a new launcher starts with the state of the previous one. The launcher writes a
+lost catalogue again; a lost unavailable offering costs one failed request.
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ from shared.redis.bus.connection import ask, redis_errors
 
 log = get_logger(__name__)
 
-MOST_UNAVAILABLE = 20_000
-"""Offerings remembered at most; a region has about 10,000."""
+UNAVAILABLE_OFFERINGS_LIMIT = 20_000
+"""Most unavailable offerings that are kept; a region has about 10,000 offerings."""
 
 
 class CatalogueSource(Protocol):
-    """Who has the catalogue as somebody may use it."""
+    """A source of catalogues: the store, or one that corrects another source's catalogue."""
 
     async def get(self) -> Catalogue | None:
         """The newest; None before the first."""
@@ -36,7 +34,7 @@ class CatalogueSource(Protocol):
 
 
 class CatalogueStore:
-    """The catalogue, stored under its generation. Its 3 MB are decoded in a thread: the loop turns on meanwhile."""
+    """The catalogue and its generation. A thread decodes its 3 MB, so that the event loop is not blocked."""
 
     def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
@@ -47,7 +45,7 @@ class CatalogueStore:
         self._decoding = asyncio.Lock()
 
     async def put(self, body: bytes, generation: str, prices: bytes = b"") -> None:
-        """Publish an encoded catalogue (see ``encode_catalogue``), and the prices that it was made of, if given."""
+        """Store an encoded catalogue (see ``encode_catalogue``), and the prices that it was built from, if given."""
         with redis_errors("store the catalogue"):
             async with self._redis.pipeline(transaction=True) as pipe:
                 pipe.set(self._body, body)
@@ -57,15 +55,15 @@ class CatalogueStore:
                 await pipe.execute()
 
     async def generation(self) -> str:
-        """The generation that is stored, empty for none."""
+        """The stored generation; empty when there is none."""
         found: bytes | None = await ask(
             self._redis, "read the catalogue's generation", "GET", self._generation
         )
         return found.decode() if found else ""
 
     async def get(self) -> Catalogue | None:
-        """The newest catalogue; the one held before while Redis has none that can be read. None before the first."""
-        async with self._decoding:  # who comes meanwhile wants the same
+        """The newest catalogue; the last readable one while Redis has none. None before the first one."""
+        async with self._decoding:  # concurrent callers share one decoding
             generation = await self.generation()
             if generation and (self._held is None or self._held.generation != generation):
                 body: bytes | None = await ask(self._redis, "read the catalogue", "GET", self._body)
@@ -74,13 +72,13 @@ class CatalogueStore:
             return self._held
 
     async def prices(self) -> bytes:
-        """The prices that were put last, empty for none."""
+        """The stored prices; empty when there are none."""
         found: bytes | None = await ask(self._redis, "read the known prices", "GET", self._prices)
         return found or b""
 
 
 def _decoded(body: bytes) -> Catalogue | None:
-    """None for one that another version wrote: as good as none, until the launcher writes its own."""
+    """None for a document of another version: it counts as absent until the launcher writes a new one."""
     try:
         return decode_catalogue(body)
     except msgspec.DecodeError as error:
@@ -89,25 +87,25 @@ def _decoded(body: bytes) -> Catalogue | None:
 
 
 class UnavailableOfferings:
-    """Offerings that EC2 refused, each until its time is over (LCH-61)."""
+    """Offerings that EC2 refused, each until it expires (LCH-61)."""
 
     def __init__(self, redis: Redis, prefix: str, clock: Clock) -> None:
         self._redis = redis
         self._key = f"{prefix}unavailable"
         self._clock = clock
 
-    async def mark(self, offerings: Iterable[OfferingKey], *, seconds: float) -> None:
-        """Remember these for ``seconds``."""
+    async def add(self, offerings: Iterable[OfferingKey], *, seconds: float) -> None:
+        """Keep these offerings as unavailable for ``seconds``."""
         until = self._clock.now() + seconds
         scores = {":".join(offering): until for offering in offerings}
         if not scores:
             return
-        with redis_errors("mark offerings unavailable"):
+        with redis_errors("store unavailable offerings"):
             await self._redis.zadd(self._key, scores)
-            await self._redis.zremrangebyrank(self._key, 0, -MOST_UNAVAILABLE - 1)
+            await self._redis.zremrangebyrank(self._key, 0, -UNAVAILABLE_OFFERINGS_LIMIT - 1)
 
     async def current(self) -> frozenset[OfferingKey]:
-        """Those that are unavailable now; expired ones are dropped."""
+        """The offerings that are unavailable now; expired ones are removed."""
         now = self._clock.now()
         await ask(self._redis, "drop expired offerings", "ZREMRANGEBYSCORE", self._key, "-inf", now)
         members: list[bytes] = await ask(

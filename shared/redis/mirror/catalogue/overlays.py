@@ -1,8 +1,8 @@
-"""A catalogue with the corrections of all NodeOverlays that hold (NO-01), for who decides by prices.
+"""A catalogue corrected by all valid NodeOverlays (NO-01), for the services that decide by prices.
 
-The scheduler takes the overlays from the mirror, where pods and pools come from too; the launcher lists them on the API
-server right before it buys. Both judge them by the same pure function at that moment, so no stored verdict
-can lag behind an overlay that was applied, changed or deleted a moment ago.
+The scheduler reads the overlays from the mirror, as it reads pods and pools; the launcher lists them on the API server
+right before it launches. Both evaluate them with the same pure function at that moment, so no stored result can lag
+behind an overlay that was just applied, changed or deleted.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from shared.domain.instance_types.types import Catalogue
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 Present = Callable[[], Awaitable[Iterable[Overlay]]]
-"""The overlays that can be read, as they are now."""
+"""Returns the readable overlays as they are now."""
 
 
 class OverlaidCatalogues:
-    """Another source's catalogue, corrected."""
+    """Another source's catalogue, corrected by the overlays."""
 
     def __init__(self, source: CatalogueSource, present: Present) -> None:
         self._source = source
         self._present = present
         self._made: tuple[Catalogue, tuple[Overlay, ...], Catalogue] | None = None
-        """Of what, by which, the result: 1,300 types are not corrected anew for each question."""
+        """Source catalogue, overlays, result: a cache, so that 1,300 types are not corrected anew by each call."""
 
     async def get(self) -> Catalogue | None:
         """None before the first catalogue. Raises what ``present`` raises."""

@@ -1,9 +1,9 @@
-"""The capacity reservations that node classes select, with what is left of each, for the scheduler (IT-04, SCH-105).
+"""Capacity reservations that node classes select, with the free capacity of each, for the scheduler (IT-04, SCH-105).
 
-One document for each version of a class that selects any: the launcher writes it before it calls that version Ready,
-and again every few seconds. So whoever reads a ready class can tell "selects nothing that is free" from "nobody has
-looked yet": of a class without a document nothing is planned, or on-demand machines would be bought beside reserved
-places that are paid for already. Documents end by themselves: a launcher that is away cannot say what is left.
+One document per generation of a class with reservation terms. The launcher writes it before it sets that generation
+Ready, and again every few seconds. So a reader of a ready class can distinguish "no free capacity" from "not read yet":
+nothing is planned for a class without a document, because on-demand machines would be bought beside reserved capacity
+that is paid for already. Documents expire: without a running launcher the free capacity is unknown.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)
 
-KEPT_SECONDS = 300
+RESERVATIONS_TTL_SECONDS = 300
 NOT_READ = "the capacity reservations of its node class are not read yet; is the launcher running?"
 _DECODER = msgspec.json.Decoder(tuple[Reservation, ...])
 
 
 class ReservationStore:
-    """What each class selects, by the class's uid and generation."""
+    """The reservations of each class, by the class's uid and generation."""
 
     def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
         self._prefix = f"{prefix}reservations:"
 
     async def put(self, node_class: NodeClass, reservations: Sequence[Reservation]) -> None:
-        """Replace what is known of this version of the class. Raises TransientError."""
+        """Replace the reservations of this generation of the class. Raises TransientError."""
         with redis_errors("store the capacity reservations"):
             body = msgspec.json.encode(reservations)
-            await self._redis.set(self._key(node_class), body, ex=KEPT_SECONDS)
+            await self._redis.set(self._key(node_class), body, ex=RESERVATIONS_TTL_SECONDS)
 
     async def get(self, classes: Iterable[NodeClass]) -> dict[str, tuple[Reservation, ...]]:
-        """Class key -> what it selects. A class is left out while nobody wrote of this version of it."""
-        asked = list(classes)
-        if not asked:
+        """Class key -> its reservations. A class is absent while its current generation has no document."""
+        listed = list(classes)
+        if not listed:
             return {}
         bodies: list[bytes | None] = await ask(
-            self._redis, "read the capacity reservations", "MGET", *map(self._key, asked)
+            self._redis, "read the capacity reservations", "MGET", *map(self._key, listed)
         )
-        pairs = zip(asked, bodies, strict=True)
+        pairs = zip(listed, bodies, strict=True)
         found = {one.key: _decoded(body) for one, body in pairs if body is not None}
         return {key: known for key, known in found.items() if known is not None}
 
@@ -58,7 +58,7 @@ class ReservationStore:
 
 
 def _decoded(body: bytes) -> tuple[Reservation, ...] | None:
-    """None for what another version of the launcher wrote: as good as nothing, until ours writes."""
+    """None for a document of another version: it counts as absent until the launcher writes a new one."""
     try:
         return _DECODER.decode(body)
     except msgspec.DecodeError as error:
@@ -67,8 +67,8 @@ def _decoded(body: bytes) -> tuple[Reservation, ...] | None:
 
 
 class ReservedCatalogues:
-    """Another source's catalogue with an offering for each reservation that has room; it lacks the classes whose
-    reservations are not known."""
+    """Another source's catalogue with an offering for each reservation that has free capacity. Its ``lacking`` names
+    the classes whose reservations are not read yet."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class ReservedCatalogues:
         reservations: ReservationStore,
         classes: Callable[[], Iterable[NodeClass]],
     ) -> None:
-        """``classes``: those that there are now."""
+        """``classes`` returns the node classes that exist now."""
         self._source = source
         self._reservations = reservations
         self._classes = classes
 
     async def get(self) -> Catalogue | None:
-        """None before the first catalogue."""
+        """The catalogue with reserved offerings; None before the first catalogue."""
         catalogue = await self._source.get()
         if catalogue is None:
             return None

@@ -1,7 +1,8 @@
-"""From which zones the cluster is shifted away, for all who would ask or order something of EC2 there (GAT-03).
+"""The zones that the cluster is shifted away from, for all services that call EC2 for a zone (GAT-03).
 
-The launcher writes them at each of its looks. They end by themselves a little after its last one: a launcher that is
-away for long must not keep a zone's instances alive for ever. While Redis is away what was known last goes on holding.
+The launcher writes them with each read of the zonal shifts. They expire soon after its last write: a launcher that is
+down for long must not keep a zone's instances alive for ever. Readers keep the last known zones while Redis is
+unreachable.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from shared.redis.bus.connection import ask, redis_errors
 
 log = get_logger(__name__)
 
-KEPT_SECONDS = 90
-"""Three looks."""
-FRESH_SECONDS = 5.0
-"""Hundreds of terminations ask at each of their steps."""
+SHIFTED_ZONES_TTL_SECONDS = 90
+"""Three of the launcher's reads: one failed read does not end a shift."""
+SHIFTED_ZONES_CACHE_SECONDS = 5.0
+"""Hundreds of terminations read the zones at each of their steps; most are served from this cache."""
 _DECODER = msgspec.json.Decoder(frozenset[str])
 
 
@@ -34,23 +35,24 @@ class ShiftedZones:
         self._key = f"{prefix}shifted-zones"
         self._clock = clock
         self._held: frozenset[str] = frozenset()
-        self._asked = float("-inf")
-        self._asking = asyncio.Lock()
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
 
     async def put(self, zones: Collection[str]) -> None:
-        """Replace what holds."""
+        """Replace the stored zones."""
+        body = msgspec.json.encode(sorted(zones))
         with redis_errors("store the shifted zones"):
-            await self._redis.set(self._key, msgspec.json.encode(sorted(zones)), ex=KEPT_SECONDS)
+            await self._redis.set(self._key, body, ex=SHIFTED_ZONES_TTL_SECONDS)
 
     async def current(self) -> frozenset[str]:
-        """As of the last five seconds. None of them while nobody wrote."""
-        async with self._asking:
-            if self._clock.monotonic() - self._asked >= FRESH_SECONDS:
-                await self._ask()
-                self._asked = self._clock.monotonic()
+        """The shifted zones, at most five seconds old; empty while none are stored."""
+        async with self._reading:
+            if self._clock.monotonic() - self._read_at >= SHIFTED_ZONES_CACHE_SECONDS:
+                await self._read()
+                self._read_at = self._clock.monotonic()
         return self._held
 
-    async def _ask(self) -> None:
+    async def _read(self) -> None:
         try:
             body: bytes | None = await ask(self._redis, "read the shifted zones", "GET", self._key)
             self._held = _DECODER.decode(body) if body else frozenset()

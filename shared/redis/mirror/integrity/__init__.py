@@ -1,4 +1,4 @@
-"""How readers of the mirror notice entries that the watcher did not write, and how far the watcher's watches are."""
+"""How readers of the mirror detect entries that the watcher did not write, and learn the positions of its watches."""
 
 from shared.redis.mirror.integrity.contents import Contents
 from shared.redis.mirror.integrity.digests import Digester

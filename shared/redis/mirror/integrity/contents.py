@@ -1,7 +1,7 @@
-"""What a mirror holds, as one sum and one count per kind: two mirrors with equal entries have equal sums.
+"""The contents of a mirror as one sum and one count per kind: two mirrors with equal entries have equal sums.
 
-The sums are kept up to date entry by entry, so comparing costs nothing. Writer and readers each keep their own; only
-digests of them are sent, bound to the generation that they are of.
+Each change updates the sums, so a comparison needs no pass over the entries. The writer and every reader keep their own
+sums; only digests of them are sent, each bound to its generation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from shared.redis.mirror.integrity.digests import SUMS_MODULO, Digester
 
 
 class Contents:
-    """Summands of entries by kind and key."""
+    """The summands of all entries, by kind and key."""
 
     def __init__(self, kinds: Iterable[str] = ()) -> None:
         """``kinds`` exist from the start, without entries."""
@@ -20,14 +20,14 @@ class Contents:
         self._sums: dict[str, int] = {}
 
     def put(self, kind: str, key: str, summand: int) -> None:
-        """The entry is there, in place of any of its name."""
+        """Add an entry, or replace the one with this key."""
         held = self._held.setdefault(kind, {})
         added = summand - held.get(key, 0)
         held[key] = summand
         self._sums[kind] = (self._sums.get(kind, 0) + added) % SUMS_MODULO
 
     def delete(self, kind: str, key: str) -> None:
-        """The entry is not there."""
+        """Remove an entry; an unknown one changes nothing."""
         gone = self._held.get(kind, {}).pop(key, 0)
         self._sums[kind] = (self._sums.get(kind, 0) - gone) % SUMS_MODULO
 
@@ -36,21 +36,21 @@ class Contents:
         return {kind: len(held) for kind, held in self._held.items()}
 
     def digests(self, digester: Digester, epoch: str, generation: int) -> dict[str, str]:
-        """Kind -> digest of its sum and count, as of this generation of this epoch."""
+        """Kind -> digest of its sum and count, bound to this epoch and generation."""
         return {kind: self._digest(kind, digester, epoch, generation) for kind in self._held}
 
     def differs(
         self,
-        told: Mapping[str, str],
+        expected: Mapping[str, str],
         kinds: Collection[str],
         digester: Digester,
         epoch: str,
         generation: int,
     ) -> str:
-        """The first of ``kinds`` (empty: of all) that is not as the writer told; "" for none."""
-        for kind in kinds or sorted({*told, *self._held}):
+        """The first of ``kinds`` (empty: of all) whose digest is not the writer's ``expected`` one; "" for none."""
+        for kind in kinds or sorted({*expected, *self._held}):
             mine = self._digest(kind, digester, epoch, generation)
-            if mine != told.get(kind) and (kind in told or self._held.get(kind)):
+            if mine != expected.get(kind) and (kind in expected or self._held.get(kind)):
                 return kind
         return ""
 

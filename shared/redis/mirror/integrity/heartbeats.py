@@ -1,7 +1,6 @@
-"""What the watcher says of itself every two seconds and with each write: what the mirror holds, how far it has watched.
+"""The watcher's heartbeat, sent every two seconds and with each write: digests of the mirror, positions of its watches.
 
-A heartbeat is bound to the generation that it is of. Nobody without the key can make one, and an old one is known by
-its number.
+A heartbeat is bound to its generation. It cannot be made without the key, and a replayed one is detected by its number.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from shared.redis.mirror.integrity.digests import Digester, split
 
 
 class Position(msgspec.Struct, frozen=True):
-    """How far the watch of one resource is."""
+    """The position of the watch of one resource."""
 
     version: str
-    """The resourceVersion up to which the mirror has every change; empty: it was never listed."""
+    """The resourceVersion up to which the mirror holds every change; empty when the resource was never listed."""
     sound: bool
-    """It was listed, its watch is open, and nothing has failed since."""
+    """Whether the resource was listed, its watch is open, and nothing has failed since."""
     seconds: float
-    """While sound: since the API server last sent anything. Else: how long it has not been sound."""
+    """While sound: seconds since the API server last sent data. Otherwise: seconds since the watch was last sound."""
 
     def reached(self, version: str) -> bool:
-        """Has the mirror every change up to ``version``? Versions that cannot be ordered count as not reached."""
+        """Whether the mirror holds every change up to ``version``. A version that is not a number is never reached."""
         numbers = self.version.isdecimal() and version.isdecimal()
         return int(self.version) >= int(version) if numbers else False
 
@@ -38,7 +37,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     contents: dict[str, str]
     """Kind -> digest of all its entries."""
     positions: dict[str, Position] | None = None
-    """By plural of the resource; None: those of the heartbeat before."""
+    """Plural of the resource -> position; None means the same as in the previous heartbeat."""
 
 
 _DECODER = msgspec.json.Decoder(Heartbeat)
@@ -46,17 +45,17 @@ _PURPOSE = b"heartbeat"
 
 
 def seal(heartbeat: Heartbeat, digester: Digester) -> bytes:
-    """For the wire, with its tag."""
+    """The heartbeat as bytes: its tag, then its JSON text."""
     text = msgspec.json.encode(heartbeat)
     return digester.tag(_PURPOSE, text) + text
 
 
 def unseal(value: bytes, digester: Digester) -> Heartbeat | None:
-    """The inverse; None for what the holder of the key did not write."""
+    """The inverse of ``seal``; None for bytes that were not made with this key."""
     tag, text = split(value)
     if not compare_digest(digester.tag(_PURPOSE, text), tag):
         return None
     try:
         return _DECODER.decode(text)
     except (msgspec.DecodeError, msgspec.ValidationError):
-        return None  # another version's, with the same key
+        return None  # made with the same key by another version

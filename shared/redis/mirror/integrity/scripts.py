@@ -1,16 +1,17 @@
-"""The writer's scripts. Scripts instead of MULTI: they are as atomic, and check in the same step that the mirror is
-still ours and where we left it.
+"""The writer's Lua scripts. They are as atomic as MULTI, and check in the same step that the mirror still belongs to
+this writer and is at the expected generation.
 
-Others may have put anything under the mirror's keys: ``pcall`` where a key of another type must not stop the writing.
+Other clients may have written anything under the mirror's keys, so ``pcall`` is used where a key of another type must
+not stop the writer.
 """
 
 from __future__ import annotations
 
 from shared.redis.mirror.change import OP_HEARTBEAT, OP_RESET
 
-LOST, BEHIND, ASKED = -1, -2, 2
-"""Answers: not ours any more; less by the generation that is stored, which ``COMMIT`` must go beyond; a reader asks for
-the mirror anew."""
+LOST, BEHIND, REBUILD_REQUESTED = -1, -2, 2
+"""Results of the scripts: the mirror belongs to another writer; ``BEHIND`` minus the stored generation, which
+``COMMIT`` must exceed; a reader requested that the mirror is written anew."""
 
 _OURS = """
 local function ours(epoch)
@@ -115,10 +116,10 @@ if ARGV[2] ~= '' then
     if redis.pcall('HLEN', KEYS[i]) ~= tonumber(ARGV[i - 3]) then return -1 end
   end
   redis.call('SET', KEYS[6], ARGV[3])
-  local told = redis.pcall('XADD', KEYS[5], 'MAXLEN', '~', ARGV[4], '*', 'op', '"""
+  local added = redis.pcall('XADD', KEYS[5], 'MAXLEN', '~', ARGV[4], '*', 'op', '"""
     + OP_HEARTBEAT.decode()
     + """', 'generation', ARGV[2], 'seal', ARGV[3])
-  if type(told) == 'table' then return -1 end
+  if type(added) == 'table' then return -1 end
 end
 redis.call('SET', KEYS[4], now())
 if redis.call('DEL', KEYS[7]) == 1 then return 2 end

@@ -1,7 +1,7 @@
-"""A reader's judgement of what it holds: every entry by its tag, all of them together by the writer's heartbeats.
+"""A reader's verification of its entries: each one by its tag, all of them together by the writer's heartbeats.
 
-A tag shows that the writer once wrote the entry. Only the sums show that it is still there, and that nothing is
-missing, so a forged deletion or an old entry that somebody wrote again is noticed with the next heartbeat.
+A tag proves that the writer once wrote the entry. Only the sums prove that the entry is current and that none is
+missing, so the next heartbeat reveals a forged deletion or a replayed old entry.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ FOREIGN = "entries that the watcher did not write; is MIRROR_KEY the same for al
 
 
 class Verification:
-    """Of one reader. ``doubt`` says why its picture may not be acted on; empty while it may be."""
+    """The verification of one reader. ``doubt`` is the reason why its entries may not be acted on; empty while they
+    may be."""
 
     def __init__(
         self, key: str, kinds: Collection[str], on_rejected: Callable[[], None] | None = None
     ) -> None:
-        """``kinds``: those that the reader follows; empty: all. ``on_rejected`` hears of what somebody else wrote."""
+        """``kinds``: those that the reader follows; empty means all. ``on_rejected`` is called for each foreign entry
+        or heartbeat."""
         self.doubt = "no heartbeat of the watcher was seen yet"
         self.rejected = 0
-        """Entries and heartbeats that somebody else wrote, since the start."""
+        """Entries and heartbeats that the writer did not write, since the start."""
         self.positions: dict[str, Position] = {}
-        """By plural of the resource, as of ``heard_at``."""
-        self.heard_at = float("-inf")
+        """Plural of the resource -> position, as of ``positions_at``."""
+        self.positions_at = float("-inf")
         """Monotonic time of the writer's last heartbeat that carried positions."""
         self.contradicted = False
-        """The writer holds something else at the same generation: load again, then ask for healing."""
+        """The writer holds other contents at the same generation: load again, then request a rebuild."""
         self._on_rejected = on_rejected
         self._digester = Digester(key)
         self._kinds = kinds
@@ -40,12 +42,12 @@ class Verification:
         self._generation = -1
         self._number = -1
         self._renewed = False
-        """A heartbeat newer than what was loaded was seen: the whole is no recording of an earlier time."""
+        """A heartbeat newer than the load arrived, so the loaded mirror is not a recording of an earlier time."""
 
     def load(
         self, hashes: Mapping[str, Mapping[str, bytes]], epoch: str, generation: int, seal: bytes
     ) -> dict[str, dict[str, bytes]]:
-        """Take over all entries at once; returns the records of those that are the writer's."""
+        """Replace all entries at once; returns the records of the entries that the writer wrote."""
         rejected = self.rejected
         self._contents = Contents(hashes)
         found: dict[str, dict[str, bytes]] = {kind: {} for kind in hashes}
@@ -59,12 +61,13 @@ class Verification:
         self._epoch, self._generation = epoch, generation
         foreign = self.rejected > rejected
         self.doubt, self.contradicted = "", foreign
-        told = unseal(seal, self._digester)
-        if told is None or told.epoch != epoch or told.generation != generation:
+        heartbeat = unseal(seal, self._digester)
+        if heartbeat is None or (heartbeat.epoch, heartbeat.generation) != (epoch, generation):
             self.doubt = "the picture was loaded and waits for the watcher's next heartbeat"
         else:
-            self._compare(told)
-            self._number = told.number if not self._renewed else max(self._number, told.number)
+            self._compare(heartbeat)
+            number = heartbeat.number
+            self._number = number if not self._renewed else max(self._number, number)
         if foreign:
             self.doubt = FOREIGN
         elif not self.doubt and not self._renewed:
@@ -72,7 +75,7 @@ class Verification:
         return found
 
     def put(self, kind: str, key: str, value: bytes) -> bytes | None:
-        """The record of an entry; None when the writer did not write it."""
+        """Verify and add an entry; returns its record, None when the writer did not write it."""
         tag, body = split(value)
         digest = self._digester.entry(kind, key, body)
         if not body or not compare_digest(digest.tag, tag):
@@ -82,7 +85,7 @@ class Verification:
         return body
 
     def delete(self, kind: str, key: str, value: bytes) -> bool:
-        """Whether a deletion is the writer's."""
+        """Verify and apply a deletion; False when the writer did not write it."""
         if not compare_digest(self._digester.entry(kind, key, b"").tag, value):
             self._reject()
             return False
@@ -90,29 +93,30 @@ class Verification:
         return True
 
     def moved(self, generation: int) -> None:
-        """Changes were taken over: what was agreed on before says nothing of them."""
+        """Changes were applied up to ``generation``; they are unverified until the next heartbeat."""
         self._generation = generation
         self.doubt = self.doubt or "changes wait for the watcher's heartbeat"
 
-    def hear(self, seal: bytes, *, now: float) -> bool:
-        """Take over a heartbeat at the generation that it arrives at. False for a forged or an old one."""
-        told = unseal(seal, self._digester)
-        if told is None or told.epoch != self._epoch or told.number <= self._number:
+    def take_heartbeat(self, seal: bytes, *, now: float) -> bool:
+        """Verify the contents by a heartbeat. False for a forged or a replayed one."""
+        beat = unseal(seal, self._digester)
+        if beat is None or beat.epoch != self._epoch or beat.number <= self._number:
             self._reject()
             return False
-        self._number, self._renewed = told.number, True
-        if told.positions is not None and told.generation <= self._generation:
-            self.positions, self.heard_at = told.positions, now
+        self._number, self._renewed = beat.number, True
+        # Positions ahead of our generation would claim changes that are not applied here yet.
+        if beat.positions is not None and beat.generation <= self._generation:
+            self.positions, self.positions_at = beat.positions, now
         self.doubt = ""
-        self._compare(told)
+        self._compare(beat)
         return True
 
-    def _compare(self, told: Heartbeat) -> None:
-        if told.generation != self._generation:
+    def _compare(self, beat: Heartbeat) -> None:
+        if beat.generation != self._generation:
             self.doubt = "the picture is not at the generation of the watcher's heartbeat"
             return
         other = self._contents.differs(
-            told.contents, self._kinds, self._digester, told.epoch, told.generation
+            beat.contents, self._kinds, self._digester, beat.epoch, beat.generation
         )
         if other:
             self.contradicted = True

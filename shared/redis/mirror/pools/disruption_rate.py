@@ -1,6 +1,7 @@
-"""How many machines of each pool were disrupted in the last hour, kept in Redis.
+"""The number of machines of each pool that were disrupted in the last hour, kept in Redis.
 
-Lost with Redis, and then an hour's allowance may be spent twice: a rate is a brake, not a proof.
+When Redis loses its data, one hour's allowance may be used twice: the rate limits disruptions, it does not guarantee a
+maximum.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from redis.asyncio import Redis
 from shared.concurrency.clock import Clock
 from shared.redis.bus.connection import ask, redis_errors
 
-WINDOW_SECONDS = 3600.0
-MOST_REMEMBERED = 10_000
+DISRUPTION_WINDOW_SECONDS = 3600.0
+DISRUPTIONS_LIMIT = 10_000
 
 
 class DisruptionRate:
@@ -25,17 +26,17 @@ class DisruptionRate:
         self._clock = clock
 
     async def spend(self, pool_key: str, machine_uids: Iterable[str]) -> None:
-        """These were disrupted now. Raises TransientError."""
+        """Count these machines as disrupted now. Raises TransientError."""
         scores = {f"{pool_key}|{uid}": self._clock.now() for uid in machine_uids}
         if not scores:
             return
         with redis_errors("remember disruptions"):
             await self._redis.zadd(self._key, scores, nx=True)
-            await self._redis.zremrangebyrank(self._key, 0, -MOST_REMEMBERED - 1)
+            await self._redis.zremrangebyrank(self._key, 0, -DISRUPTIONS_LIMIT - 1)
 
     async def spent(self) -> dict[str, int]:
-        """Pool key -> machines in the last hour. Raises TransientError."""
-        oldest = self._clock.now() - WINDOW_SECONDS
+        """Pool key -> machines disrupted in the last hour. Raises TransientError."""
+        oldest = self._clock.now() - DISRUPTION_WINDOW_SECONDS
         await ask(
             self._redis, "forget old disruptions", "ZREMRANGEBYSCORE", self._key, "-inf", oldest
         )

@@ -1,11 +1,12 @@
-"""How long a pool whose machines never register waits for its next launch (F25).
+"""The launch back-off of a pool whose machines fail to register (F25).
 
-Three failed registrations in a row and the pool may launch one machine after 1 minute, the next after 2, 4, ... 30
-minutes, until one registers. Failures that arrive while the pool waits are of the same wave and add nothing. A change
-of the pool or its class is a new try: what failed is remembered with the ``template`` it was made from.
+After three failed registrations in a row the pool may launch one machine after 1 minute, the next after 2, 4, ... 30
+minutes, until a machine registers. Failures that arrive while the pool waits belong to the same burst and do not
+lengthen the wait. A change of the pool or its class resets the back-off: failures are stored with the ``template`` of
+the machine.
 
-What may go wrong: Redis forgets, and the pool gets three more tries. Two launchers at once may both take a slot: one
-launch too many. Every pool is one small key that goes by itself after two hours without news.
+What may go wrong: Redis loses its data, and the pool gets three more attempts. Two launchers at once may both take a
+slot, which is one launch too many. Each pool has one small key that expires after two hours without a change.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from shared.redis.bus.connection import ask
 FAILURES_IN_A_ROW = 3
 FIRST_WAIT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 1800.0
-REMEMBERED_SECONDS = 7200
+BACKOFF_TTL_SECONDS = 7200
 """Longer than the longest wait and a registration timeout together."""
-MOST_COUNTED = 100
-"""Machines whose failure is remembered: as many as one wave brings."""
+COUNTED_MACHINES_LIMIT = 100
+"""Most machines whose failure is kept per pool: about the size of one burst."""
 MOST_STEPS = 5
 """Doublings until the longest wait is reached."""
 
@@ -39,11 +40,11 @@ class _Waiting(msgspec.Struct):
     until: float = 0.0
     holder: str = ""
     counted: tuple[str, ...] = ()
-    """Machines that failed last: told twice, a failure counts once."""
+    """Uids of the machines that failed last: a failure that is reported twice counts once."""
 
 
 def template_of(machine: Machine) -> str:
-    """What a machine was made from: the hashes of its pool and class, empty for a machine without any."""
+    """The hashes of the pool and class that a machine was made from; empty for a machine without any."""
     names = (keys.POOL_HASH, keys.PROVISIONER_HASH, keys.CLASS_HASH, keys.NODE_TEMPLATE_HASH)
     return "|".join(machine.annotations.get(name) or "" for name in names).strip("|")
 
@@ -58,9 +59,9 @@ class LaunchBackoff:
         self._changing = asyncio.Lock()
 
     async def failed(self, pool_key: str, template: str = "", machine_uid: str = "") -> bool:
-        """A machine of this pool never registered. True when the pool waits from now on.
+        """Count a machine of this pool that failed to register. True when the pool waits from now on.
 
-        ``machine_uid``: it counts once, however often it is told.
+        A ``machine_uid`` counts once, however often its failure is reported.
         """
         async with self._changing:
             now = self._clock.now()
@@ -68,7 +69,7 @@ class LaunchBackoff:
             known = known if known.template == template else _Waiting(template)
             if machine_uid and machine_uid in known.counted:
                 return False
-            known.counted = (*known.counted, machine_uid)[-MOST_COUNTED:]
+            known.counted = (*known.counted, machine_uid)[-COUNTED_MACHINES_LIMIT:]
             known.failures += 1
             begins = known.failures >= FAILURES_IN_A_ROW and known.until == 0.0
             if begins:
@@ -77,18 +78,19 @@ class LaunchBackoff:
             return begins
 
     async def succeeded(self, pool_key: str) -> None:
-        """A machine of this pool registered: nothing is held against the pool any more."""
+        """A machine of this pool registered: end the back-off."""
         await ask(self._redis, "forget failed launches", "DEL", self._prefix + pool_key)
 
     async def until(self, pool_key: str, template: str = "") -> float:
-        """Wall time before which this pool launches nothing more; 0.0 for a pool that need not wait."""
+        """Wall time before which this pool launches no machine; 0.0 for a pool without a back-off."""
         known = await self._read(pool_key)
         return known.until if known.template == template else 0.0
 
     async def admit(self, pool_key: str, machine_uid: str, template: str = "") -> float:
-        """Take the pool's next slot for this machine: 0.0 for yes, else the wall time to ask again at.
+        """Take the pool's next launch slot for this machine: 0.0 when admitted, else the wall time to retry at.
 
-        The machine that holds the slot is let in again until the next slot is due: its launch may need several tries.
+        The machine that holds the slot is admitted again until the next slot is due: its launch may need several
+        attempts.
         """
         async with self._changing:
             now = self._clock.now()
@@ -115,5 +117,5 @@ class LaunchBackoff:
     async def _write(self, pool_key: str, known: _Waiting) -> None:
         await ask(
             self._redis, "remember failed launches", "SET", self._prefix + pool_key,
-            msgspec.json.encode(known), "EX", REMEMBERED_SECONDS,
+            msgspec.json.encode(known), "EX", BACKOFF_TTL_SECONDS,
         )  # fmt: skip

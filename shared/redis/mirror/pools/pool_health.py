@@ -1,8 +1,8 @@
-"""What the registrations of a pool's machines mean for the pool (LCH-77, F25).
+"""Records the outcome of each machine's registration for its pool (LCH-77, F25).
 
-Each outcome goes to two places: the pool's condition NodeRegistrationHealthy, which people read, and the launch
-back-off, which stops a pool that only burns money. The launcher and the terminator take them down; one that both saw
-counts once. Both are advice: while Redis is away an outcome is lost, and that is logged and costs nothing else.
+Each outcome has two readers: the pool's condition NodeRegistrationHealthy, and the launch back-off, which slows down a
+pool whose machines never register. The launcher and the terminator both record outcomes; the same outcome counts once.
+While Redis is unreachable an outcome is lost: this is logged, and the next outcome corrects both readers.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ log = get_logger(__name__)
 
 @dataclass
 class PoolHealth:
-    """Takes down how a machine's registration went."""
+    """Writes registration outcomes to the condition's list and to the launch back-off."""
 
     outcomes: RegistrationOutcomes
     backoff: LaunchBackoff
 
     async def registered(self, machine: Machine) -> None:
-        """Its node joined."""
+        """Record that the machine's node joined."""
         if machine.pool:
-            await self._note(machine, good=True)
+            await self._record(machine, good=True)
 
     async def failed(self, machine: Machine) -> None:
-        """It goes and its node never joined: the time was up, or its instance ended by itself (LCH-67)."""
+        """Record that the node never joined: registration timed out, or the instance terminated by itself (LCH-67)."""
         if machine.pool:
-            await self._note(machine, good=False)
+            await self._record(machine, good=False)
 
-    async def _note(self, machine: Machine, *, good: bool) -> None:
+    async def _record(self, machine: Machine, *, good: bool) -> None:
         try:
             await self.outcomes.record(machine.pool_key, machine.uid, good=good)
             if good:

@@ -1,7 +1,8 @@
-"""The last few registrations of each pool: good or failed (NP-15, LCH-77).
+"""The last few registration outcomes of each pool (NP-15, LCH-77).
 
-The launcher writes them, the watcher makes the pool's condition NodeRegistrationHealthy of them. Told twice, an outcome
-counts once. What may go wrong: Redis forgets; the condition then stays as it is until the next outcome.
+The launcher and the terminator write them; the watcher derives the pool's condition NodeRegistrationHealthy from them.
+An outcome that is reported twice counts once. What may go wrong: Redis loses its data; the condition then stays
+unchanged until the next outcome.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from redis.asyncio import Redis
 
 from shared.redis.bus.connection import ask, redis_errors
 
-REMEMBERED = 4
-"""Outcomes per pool."""
-KEPT_SECONDS = 30 * 24 * 3600
+OUTCOMES_PER_POOL = 4
+OUTCOMES_TTL_SECONDS = 30 * 24 * 3600
 _GOOD, _BAD = "1", "0"
 
 
@@ -26,24 +26,24 @@ class RegistrationOutcomes:
         self._prefix = f"{prefix}registrations:"
 
     async def record(self, pool_key: str, machine_uid: str, *, good: bool) -> None:
-        """The newest outcome; the oldest one beyond ``REMEMBERED`` goes."""
+        """Add the newest outcome, and drop the oldest one beyond ``OUTCOMES_PER_POOL``."""
         key, member = self._prefix + pool_key, f"{_GOOD if good else _BAD}:{machine_uid}"
         with redis_errors("remember a registration"):
             async with self._redis.pipeline(transaction=True) as pipe:
                 pipe.lrem(key, 0, member)
                 pipe.lpush(key, member)
-                pipe.ltrim(key, 0, REMEMBERED - 1)
-                pipe.expire(key, KEPT_SECONDS)
+                pipe.ltrim(key, 0, OUTCOMES_PER_POOL - 1)
+                pipe.expire(key, OUTCOMES_TTL_SECONDS)
                 await pipe.execute()
 
     async def recent(self, pool_keys: Sequence[str]) -> dict[str, tuple[bool, ...]]:
-        """Newest first, by pool; nothing for a pool without any."""
+        """Pool key -> outcomes, newest first; a pool without outcomes is absent."""
         if not pool_keys:
             return {}
         with redis_errors("read registrations"):
             async with self._redis.pipeline(transaction=False) as pipe:
                 for pool in pool_keys:
-                    pipe.lrange(self._prefix + pool, 0, REMEMBERED - 1)
+                    pipe.lrange(self._prefix + pool, 0, OUTCOMES_PER_POOL - 1)
                 answers = await pipe.execute()
         return {
             pool: tuple(member.startswith(_GOOD.encode()) for member in answer)
@@ -52,5 +52,5 @@ class RegistrationOutcomes:
         }
 
     async def forget(self, pool_key: str) -> None:
-        """The pool or its class changed: what came before says nothing of it."""
+        """Delete the pool's outcomes: the pool or its class changed, and they describe the earlier version."""
         await ask(self._redis, "forget registrations", "DEL", self._prefix + pool_key)

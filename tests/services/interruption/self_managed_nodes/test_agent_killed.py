@@ -25,7 +25,7 @@ from shared.api.core.nodes import parse_node
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.recorder import Recorder, SeenHere
+from shared.kube.recorder import LocalSeenEvents, Recorder
 from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
 from shared.redis.bus import Bus
@@ -53,7 +53,7 @@ class Agents:
     imds: Imds
     clock: FakeClock
     metrics: Metrics
-    seen: SeenHere
+    seen: LocalSeenEvents
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     claim: str = ""
     node: str = ""
@@ -123,7 +123,7 @@ async def agents(
     metrics: Metrics,
 ) -> AsyncIterator[Agents]:  # fmt: skip
     imds = Imds(f"{aws_emulator_url}/_dovetail/imds/{instance}", SystemClock())
-    yield Agents(kube, bus, control, instance, imds, clock, metrics, SeenHere(clock))
+    yield Agents(kube, bus, control, instance, imds, clock, metrics, LocalSeenEvents(clock))
     await imds.close()
 
 

@@ -13,7 +13,12 @@ from services.interruption.sources.instance_status import InstanceStatusSource
 from shared.api.core.nodes import parse_node
 from shared.api.v1.node_claims import parse_node_claim
 from shared.api.v1alpha5.machines import parse_machine
-from shared.cloud.ec2.instance_status import EVENT_STATUS, SYSTEM_STATUS, Ailment, InstanceStatuses
+from shared.cloud.ec2.instance_status import (
+    EVENT_STATUS,
+    SYSTEM_STATUS,
+    InstanceStatuses,
+    StatusProblem,
+)
 from shared.domain.labels import MAINTENANCE_ANNOTATION
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import CORDON
@@ -30,11 +35,11 @@ UNHEALTHY = "karpenter_interruption_instance_status_unhealthy_total"
 class Answers(InstanceStatuses):
     """EC2 as a script: what it says or raises, the last for ever."""
 
-    def __init__(self, *script: tuple[Ailment, ...] | DovetailError) -> None:
+    def __init__(self, *script: tuple[StatusProblem, ...] | DovetailError) -> None:
         self.script = list(script)
         self.asked = 0
 
-    async def ailments(self) -> tuple[Ailment, ...]:
+    async def problems(self) -> tuple[StatusProblem, ...]:
         self.asked += 1
         said = self.script[min(self.asked, len(self.script)) - 1]
         if isinstance(said, DovetailError):
@@ -53,14 +58,14 @@ def source(world: World, *script: Any, period: float = 0.01) -> InstanceStatusSo
 async def test_an_impaired_instance_of_ours_is_deleted_without_grace(world: World) -> None:
     """INT-30, INT-16; a foreign one and one that fails for a moment only are left alone."""
     since = world.clock.now() - 121
-    ailments = (
-        Ailment(OURS, SYSTEM_STATUS, since=since),
-        Ailment(FOREIGN, SYSTEM_STATUS, since=since),
-        Ailment(INSTANCES["NodeClaim"], SYSTEM_STATUS, since=since + 60),
+    problems = (
+        StatusProblem(OURS, SYSTEM_STATUS, since=since),
+        StatusProblem(FOREIGN, SYSTEM_STATUS, since=since),
+        StatusProblem(INSTANCES["NodeClaim"], SYSTEM_STATUS, since=since + 60),
     )
     looking = source(world)
-    await looking.check(ailments)
-    await looking.check(ailments)
+    await looking.check(problems)
+    await looking.check(problems)
     assert world.counted(UNHEALTHY, category=SYSTEM_STATUS) == 1
     entries = [await world.worker.backlog.take(lambda: 0.0) for _ in range(2)]
     assert len(world.worker.backlog) == 0
@@ -74,9 +79,9 @@ async def test_an_impaired_instance_of_ours_is_deleted_without_grace(world: Worl
 async def test_a_category_is_counted_again_after_it_healed(world: World) -> None:
     """INT-31: once per instance and category while unhealthy."""
     looking = source(world)
-    event = Ailment(OURS, EVENT_STATUS, due=world.clock.now() + 3600)
-    for ailments in ((event,), (event,), (), (event,)):
-        await looking.check(ailments)
+    event = StatusProblem(OURS, EVENT_STATUS, due=world.clock.now() + 3600)
+    for problems in ((event,), (event,), (), (event,)):
+        await looking.check(problems)
     assert world.counted(UNHEALTHY, category=EVENT_STATUS) == 2
     assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == NoticeKind.EVENT_STATUS
 
@@ -91,7 +96,7 @@ async def test_an_event_that_ec2_no_longer_lists_is_called_off(world: World) -> 
         parse = parse_machine if kind == "Machine" else parse_node_claim
         await world.show("machines", parse(raw))
     looking = source(world)
-    await looking.check((Ailment(OURS, EVENT_STATUS, due=due),))
+    await looking.check((StatusProblem(OURS, EVENT_STATUS, due=due),))
     assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == NoticeKind.EVENT_STATUS
     await looking.check(())
     over = (await world.worker.backlog.take(lambda: 0.0)).notice
@@ -105,13 +110,13 @@ async def test_a_closed_node_is_opened_when_its_instance_passes_for_two_minutes(
     """From the node in the mirror alone, so that a restart knows it."""
     await world.show("nodepools", make_pool("default", generation_api=V1, interruption=CORDON))
     ours = INSTANCES["NodeClaim"]
-    failing = Ailment(ours, SYSTEM_STATUS, since=world.clock.now() - 121)
+    failing = StatusProblem(ours, SYSTEM_STATUS, since=world.clock.now() - 121)
     await source(world).check((failing,))
     await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
     await world.show("nodes", parse_node(await world.kube.get(NODES, "node-1")))
     restarted = source(world)
-    for ailments, later in (((), 60), ((failing,), 60), ((), 119), ((), 1)):
-        await restarted.check(ailments)
+    for problems, later in (((), 60), ((failing,), 60), ((), 119), ((), 1)):
+        await restarted.check(problems)
         while len(world.worker.backlog):
             await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
         assert parse_node(await world.kube.get(NODES, "node-1")).taints

@@ -309,7 +309,7 @@ async def test_marked_offerings_are_not_asked_for(
 ) -> None:
     """LCH-53, LCH-61: EC2 is not even called."""
     unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
-    await unavailable.mark([("on-demand", "m5.large", zone) for zone in ZONES], seconds=180)
+    await unavailable.add([("on-demand", "m5.large", zone) for zone in ZONES], seconds=180)
     await start().launch.launch(NAME)
     assert (await stored(kube))["metadata"]["deletionTimestamp"]
     assert control.get("calls?action=CreateFleet")["calls"] == []

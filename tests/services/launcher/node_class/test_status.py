@@ -202,7 +202,7 @@ def test_an_image_for_gpus_says_so() -> None:
     ("family", "user_data", "named"),
     [
         ("Bottlerocket", "echo hello", "not TOML"),
-        ("AL2", "MIME-Version: 1.0\n\nx", "holds no parts"),
+        ("AL2", "MIME-Version: 1.0\n\nx", "has no parts"),
         ("Windows2022", "</powershell>", "PowerShell lines"),
     ],
 )

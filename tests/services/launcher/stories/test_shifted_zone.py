@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.launcher.lifecycle.tagging import Tagging
 from shared.domain import labels as keys
 from shared.domain.pools.generations import V1, V1ALPHA5
-from shared.redis.mirror.catalogue.shifted_zones import FRESH_SECONDS
+from shared.redis.mirror.catalogue.shifted_zones import SHIFTED_ZONES_CACHE_SECONDS
 from tests.services.conftest import Control
 from tests.services.launcher.lifecycle_world import World
 
@@ -14,7 +14,7 @@ async def shift(world: World, control: Control, *, active: bool = True) -> None:
     """Away from the zones of all instances, or back."""
     zones = {row["zone"] for row in control.instances()} | {"us-west-2a"}
     await world.shifted.put(zones if active else ())
-    world.clock.advance(FRESH_SECONDS)
+    world.clock.advance(SHIFTED_ZONES_CACHE_SECONDS)
 
 
 async def test_nothing_is_judged_by_what_ec2_shows_of_the_zone(

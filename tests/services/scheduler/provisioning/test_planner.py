@@ -151,7 +151,7 @@ async def test_unavailable_offerings_are_not_planned_with(
     """LCH-61, LCH-64: the next plan avoids what EC2 has not got."""
     pool = await pool_of(kube)
     cheapest = [("on-demand", "m5.x002", zone) for zone in ZONES]
-    await scheduler.cluster.unavailable.mark(cheapest, seconds=60)
+    await scheduler.cluster.unavailable.add(cheapest, seconds=60)
     await scheduler.show(nodepools=[pool], pods=[make_pod("web")])
     await scheduler.plan()
     (raw,) = await machines(kube)

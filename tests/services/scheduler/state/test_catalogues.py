@@ -19,7 +19,11 @@ from shared.domain.pools.nodepools import NodeClass, NodePool, SelectorTerm
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
 from shared.redis.bus import Bus
-from shared.redis.mirror.catalogue.reservations import KEPT_SECONDS, NOT_READ, ReservationStore
+from shared.redis.mirror.catalogue.reservations import (
+    NOT_READ,
+    RESERVATIONS_TTL_SECONDS,
+    ReservationStore,
+)
 from tests.services.conftest import create_node_pool
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.planning.builders import ZONES, make_node_class, make_pod
@@ -114,7 +118,7 @@ async def test_what_is_known_of_a_class_ends_with_the_launcher(
     """Who is away cannot say what is left."""
     await store.put(selecting(), [FREE])
     key = f"{bus.prefix}reservations:class-default:3"
-    assert 0 < await bus.redis.ttl(key) <= KEPT_SECONDS
+    assert 0 < await bus.redis.ttl(key) <= RESERVATIONS_TTL_SECONDS
     await bus.redis.set(key, b"another version's")
     assert await store.get([selecting()]) == {}
 

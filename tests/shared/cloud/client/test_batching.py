@@ -34,7 +34,7 @@ async def test_everybody_gets_their_own_answer_from_one_call() -> None:
     """LCH-54: equal requests in one call."""
     work = Work()
     asked = batcher(work)
-    assert await asyncio.gather(*(asked.ask(n) for n in range(5))) == [0, 2, 4, 6, 8]
+    assert await asyncio.gather(*(asked.submit(n) for n in range(5))) == [0, 2, 4, 6, 8]
     assert work.batches == [[0, 1, 2, 3, 4]]
 
 
@@ -42,7 +42,7 @@ async def test_a_full_batch_does_not_wait() -> None:
     """LCH-54: up to 1000; here two, with a wait that would outlast the test."""
     work = Work()
     asked = batcher(work, idle=1000.0, most=2)
-    assert await asyncio.gather(*(asked.ask(n) for n in range(4))) == [0, 2, 4, 6]
+    assert await asyncio.gather(*(asked.submit(n) for n in range(4))) == [0, 2, 4, 6]
     assert work.batches == [[0, 1], [2, 3]]
 
 
@@ -50,7 +50,7 @@ async def test_items_that_keep_coming_are_not_held_up_for_ever() -> None:
     """LCH-54: the first one waits no longer than ``longest``, however lively it is."""
     work = Work()
     asked: Batcher[int, int] = Batcher(work, idle=1000.0, longest=0.01, most=1000)
-    assert await asked.ask(1) == 2
+    assert await asked.submit(1) == 2
 
 
 async def test_while_the_work_is_busy_items_are_collected() -> None:
@@ -72,14 +72,14 @@ async def test_a_full_batch_waits_for_nobody() -> None:
     """LCH-54: one call takes no more."""
     work = Work()
     asked: Batcher[int, int] = Batcher(work, idle=1000.0, longest=1000.0, most=2, busy=lambda: True)
-    assert [*await asyncio.gather(asked.ask(1), asked.ask(2))] == [2, 4]
+    assert [*await asyncio.gather(asked.submit(1), asked.submit(2))] == [2, 4]
 
 
 async def test_what_comes_after_a_batch_is_the_next_batch() -> None:
     work = Work()
     asked = batcher(work)
-    assert await asked.ask(1) == 2
-    assert await asked.ask(2) == 4
+    assert await asked.submit(1) == 2
+    assert await asked.submit(2) == 4
     assert work.batches == [[1], [2]]
 
 
@@ -88,7 +88,7 @@ async def test_an_error_reaches_everybody_who_waits() -> None:
         raise Throttled("slower, please")
 
     asked: Batcher[int, int] = Batcher(fail, idle=0.001, longest=1.0, most=10)
-    ended = await asyncio.gather(asked.ask(1), asked.ask(2), return_exceptions=True)
+    ended = await asyncio.gather(asked.submit(1), asked.submit(2), return_exceptions=True)
     assert [type(one) for one in ended] == [Throttled, Throttled]
 
 

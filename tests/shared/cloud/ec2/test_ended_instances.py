@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.cloud.ec2.ended_instances import ended_by_itself, ending_of, would_end_again
+from shared.cloud.ec2.ended_instances import ended_by_itself, termination_message, would_end_again
 from shared.cloud.ec2.records import Instance
 
 
@@ -35,6 +35,8 @@ def test_ec2s_words_tell_who_ended_it(state: str, reason: str, itself: bool, aga
 
 def test_a_key_that_may_not_be_used_is_named() -> None:
     """ACC-39: EC2 only says Client.InternalError."""
-    assert "KMS key" in ending_of(instance("terminated", "Client.InternalError: on launch"))
-    assert "KMS key" not in ending_of(instance("terminated", ""))
-    assert "no reason given" in ending_of(instance("terminated", ""))
+    assert "KMS key" in termination_message(
+        instance("terminated", "Client.InternalError: on launch")
+    )
+    assert "KMS key" not in termination_message(instance("terminated", ""))
+    assert "no reason given" in termination_message(instance("terminated", ""))

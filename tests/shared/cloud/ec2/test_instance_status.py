@@ -14,9 +14,9 @@ from shared.cloud.ec2.instance_status import (
     EVENT_STATUS,
     INSTANCE_STATUS,
     SYSTEM_STATUS,
-    Ailment,
-    ailments_of,
+    StatusProblem,
     distinct,
+    problems_of,
 )
 from shared.errors import Unauthorized
 from tests.shared.cloud.ec2.test_calls import fleet, launched
@@ -39,44 +39,47 @@ def event(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("item", "found"),
     [
-        ({"InstanceStatus": check()}, [Ailment("i-1", INSTANCE_STATUS, since=SECONDS)]),
-        ({"SystemStatus": check()}, [Ailment("i-1", SYSTEM_STATUS, since=SECONDS)]),
-        ({"SystemStatus": check(ImpairedSince=None)}, [Ailment("i-1", SYSTEM_STATUS)]),
+        ({"InstanceStatus": check()}, [StatusProblem("i-1", INSTANCE_STATUS, since=SECONDS)]),
+        ({"SystemStatus": check()}, [StatusProblem("i-1", SYSTEM_STATUS, since=SECONDS)]),
+        ({"SystemStatus": check(ImpairedSince=None)}, [StatusProblem("i-1", SYSTEM_STATUS)]),
         ({"SystemStatus": check("passed")}, []),
         ({"SystemStatus": check("insufficient-data")}, []),
         ({"AttachedEbsStatus": check()}, []),
-        ({"Events": [event()]}, [Ailment("i-1", EVENT_STATUS, due=SECONDS)]),
+        ({"Events": [event()]}, [StatusProblem("i-1", EVENT_STATUS, due=SECONDS)]),
         ({"Events": [event(Description="[Completed] ends")]}, []),
         ({"Events": [event(Description="[Canceled] ends")]}, []),
         ({"Events": [event(Code="something-new")]}, []),
-        ({"Events": [event(NotBefore=None)]}, [Ailment("i-1", EVENT_STATUS)]),
+        ({"Events": [event(NotBefore=None)]}, [StatusProblem("i-1", EVENT_STATUS)]),
         ({}, []),
     ],
 )
-def test_failed_checks_and_open_events_are_found(item: Any, found: list[Ailment]) -> None:
+def test_failed_checks_and_open_events_are_found(item: Any, found: list[StatusProblem]) -> None:
     """EBS status is ignored; an event that is over is no reason to take an instance away."""
-    assert ailments_of({"InstanceId": "i-1", **item}) == found
-    assert ailments_of(item) == []
+    assert problems_of({"InstanceId": "i-1", **item}) == found
+    assert problems_of(item) == []
 
 
-def test_one_ailment_per_instance_and_category_the_earliest() -> None:
+def test_one_problem_per_instance_and_category_the_earliest() -> None:
     """Three listings may show the same instance."""
-    early, late = (Ailment("i-1", SYSTEM_STATUS, since=at) for at in (1.0, 2.0))
-    event = Ailment("i-1", EVENT_STATUS, due=9.0)
-    assert distinct([late, event, early, late, Ailment("i-1", SYSTEM_STATUS)]) == (early, event)
+    early, late = (StatusProblem("i-1", SYSTEM_STATUS, since=at) for at in (1.0, 2.0))
+    event = StatusProblem("i-1", EVENT_STATUS, due=9.0)
+    assert distinct([late, event, early, late, StatusProblem("i-1", SYSTEM_STATUS)]) == (
+        early,
+        event,
+    )
 
 
 @given(
     st.lists(
         st.builds(
-            Ailment,
+            StatusProblem,
             st.sampled_from(["i-1", "i-2"]),
             st.sampled_from([INSTANCE_STATUS, SYSTEM_STATUS]),
             st.none() | st.floats(0, 10),
         )
     )
 )
-def test_distinct_loses_no_instance(found: list[Ailment]) -> None:
+def test_distinct_loses_no_instance(found: list[StatusProblem]) -> None:
     names = {(one.instance, one.category) for one in found}
     assert sorted((one.instance, one.category) for one in distinct(found)) == sorted(names)
 
@@ -92,7 +95,7 @@ async def test_the_emulator_is_asked_by_three_filters(cloud: Cloud, control: Any
     await control.post("statuses", {"instanceId": system, "system": "impaired"})
     body = {"instanceId": retiring, "event": "instance-retirement", "eventInSeconds": 3600}
     await control.post("statuses", body)
-    found = {(one.instance, one.category) for one in await cloud.instance_statuses.ailments()}
+    found = {(one.instance, one.category) for one in await cloud.instance_statuses.problems()}
     assert found == {
         (broken, INSTANCE_STATUS), (system, SYSTEM_STATUS), (retiring, EVENT_STATUS),
     }  # fmt: skip
@@ -110,5 +113,5 @@ async def test_without_permission_it_is_named(cloud: Cloud, control: Any) -> Non
     """INT-30: status checks."""
     await control.fault("DescribeInstanceStatus", "UnauthorizedOperation", status=403)
     with pytest.raises(Unauthorized, match="allow ec2:DescribeInstanceStatus") as caught:
-        await cloud.instance_statuses.ailments()
+        await cloud.instance_statuses.problems()
     assert caught.value.context["code"] == "UnauthorizedOperation"

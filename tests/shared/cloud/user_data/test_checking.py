@@ -41,7 +41,7 @@ INJECTIONS = (
 
 def refused(family: str, asked: Bootstrap) -> str:
     """The field that the error names."""
-    with pytest.raises(InvalidObject, match="cannot be told to a node") as raised:
+    with pytest.raises(InvalidObject, match="cannot be passed to a node") as raised:
         render(family, asked)
     assert str(raised.value).isascii(), "nothing of it reaches a terminal"
     return raised.value.field

@@ -71,7 +71,7 @@ def test_a_broken_mime_document_is_refused(text: str) -> None:
     "level", ["Content-Type: message/rfc822\n\n", "Content-Type: multipart/a\n\n"]
 )
 def test_messages_in_messages_without_end_are_refused(level: str) -> None:
-    with pytest.raises(InvalidObject, match=r"spec\.userData: holds MIME parts in parts"):
+    with pytest.raises(InvalidObject, match=r"spec\.userData: nests MIME parts"):
         document("MIME-Version: 1.0\n" + level * 2000, OURS)
 
 

@@ -26,5 +26,5 @@ def test_a_queue_beyond_thirty_seconds_is_refused() -> None:
     bucket = TokenBucket(1, 1, FakeClock())
     for _ in range(31):
         bucket.reserve()
-    with pytest.raises(Throttled, match="our own limit"):
+    with pytest.raises(Throttled, match="Dovetail's own limit"):
         bucket.reserve()

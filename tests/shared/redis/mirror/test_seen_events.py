@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from shared.concurrency.clock import SystemClock
 from shared.kube.recorder import Recorder
 from shared.redis.bus import connect
-from shared.redis.mirror.seen_events import SeenEverywhere
+from shared.redis.mirror.seen_events import SharedSeenEvents
 
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2"}
 
@@ -27,7 +27,7 @@ class Written:
         self.reasons.append(body["reason"])
 
 
-async def write(server: Written, seen: SeenEverywhere, *reasons: str) -> None:
+async def write(server: Written, seen: SharedSeenEvents, *reasons: str) -> None:
     """One service that tells these about a node, and ends."""
     events = Recorder(server, clock=SystemClock(), random=Random(1))  # type: ignore[arg-type]
     events.share(seen)
@@ -41,23 +41,23 @@ async def write(server: Written, seen: SeenEverywhere, *reasons: str) -> None:
 async def test_of_five_services_one_writes_an_event(redis: Redis, prefix: str) -> None:
     server = Written()
     for _ in range(5):
-        await write(server, SeenEverywhere(redis, prefix), "SpotInterrupted", "FailedDraining")
+        await write(server, SharedSeenEvents(redis, prefix), "SpotInterrupted", "FailedDraining")
     assert sorted(server.reasons) == ["FailedDraining", "SpotInterrupted"]
 
 
 async def test_who_has_seen_an_event_is_asked_without_claiming_it(
     redis: Redis, prefix: str
 ) -> None:
-    seen = SeenEverywhere(redis, prefix)
+    seen = SharedSeenEvents(redis, prefix)
     assert not await seen.has("a")
     assert await seen.first("a", 120)
     assert await seen.has("a")
-    assert not await SeenEverywhere(redis, f"{prefix}two:").has("a")
+    assert not await SharedSeenEvents(redis, f"{prefix}two:").has("a")
 
 
 async def test_a_key_runs_out(redis: Redis, prefix: str) -> None:
     """EVT-01: Redis forgets by itself, so nothing has to be cleared away."""
-    seen = SeenEverywhere(redis, prefix)
+    seen = SharedSeenEvents(redis, prefix)
     assert await seen.first("a", 120)
     assert not await seen.first("a", 120)
     assert 119_000 < await redis.pttl(f"{prefix}event:a") <= 120_000
@@ -65,14 +65,14 @@ async def test_a_key_runs_out(redis: Redis, prefix: str) -> None:
 
 
 async def test_another_cluster_has_its_own(redis: Redis, prefix: str) -> None:
-    assert await SeenEverywhere(redis, f"{prefix}one:").first("a", 120)
-    assert await SeenEverywhere(redis, f"{prefix}two:").first("a", 120)
+    assert await SharedSeenEvents(redis, f"{prefix}one:").first("a", 120)
+    assert await SharedSeenEvents(redis, f"{prefix}two:").first("a", 120)
 
 
 async def test_without_redis_events_are_written_all_the_same(prefix: str) -> None:
     """Two copies are better than none."""
     nowhere = connect("redis://127.0.0.1:9/0")
     server = Written()
-    await write(server, SeenEverywhere(nowhere, prefix), "SpotInterrupted")
+    await write(server, SharedSeenEvents(nowhere, prefix), "SpotInterrupted")
     await nowhere.aclose()
     assert server.reasons == ["SpotInterrupted"]

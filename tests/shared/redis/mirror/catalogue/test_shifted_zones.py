@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from shared.redis.mirror.catalogue.shifted_zones import FRESH_SECONDS, ShiftedZones
+from shared.redis.mirror.catalogue.shifted_zones import SHIFTED_ZONES_CACHE_SECONDS, ShiftedZones
 from tests.support.clock.fake import FakeClock
 
 
@@ -26,10 +26,10 @@ async def test_what_the_launcher_says_holds_everywhere(
     reader = ShiftedZones(redis, prefix, clock)
     assert await reader.current() == frozenset()
     await zones.put({"us-west-2a"})
-    clock.advance(FRESH_SECONDS)
+    clock.advance(SHIFTED_ZONES_CACHE_SECONDS)
     assert await reader.current() == {"us-west-2a"}
     await zones.put(())
-    clock.advance(FRESH_SECONDS)
+    clock.advance(SHIFTED_ZONES_CACHE_SECONDS)
     assert await reader.current() == frozenset()
 
 
@@ -54,5 +54,5 @@ async def test_without_an_answer_the_last_one_holds(
         redis.connection_pool.connection_kwargs["port"] = 9
     else:
         await redis.set(f"{prefix}shifted-zones", b"zones")
-    clock.advance(FRESH_SECONDS)
+    clock.advance(SHIFTED_ZONES_CACHE_SECONDS)
     assert await zones.current() == {"us-west-2a"}

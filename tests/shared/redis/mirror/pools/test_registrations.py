@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from shared.redis.mirror.pools.registrations import REMEMBERED, RegistrationOutcomes
+from shared.redis.mirror.pools.registrations import OUTCOMES_PER_POOL, RegistrationOutcomes
 
 POOL, OTHER = "NodePool/a", "NodePool/b"
 
@@ -25,7 +25,7 @@ async def test_the_last_four_outcomes_of_a_pool_are_kept_newest_first(
     again = RegistrationOutcomes(redis, prefix)
     found = await again.recent([POOL, OTHER, "NodePool/c"])
     assert found == {POOL: (False, True, False, True), OTHER: (True,)}
-    assert len(found[POOL]) == REMEMBERED
+    assert len(found[POOL]) == OUTCOMES_PER_POOL
     await again.forget(POOL)
     assert await outcomes.recent([POOL, OTHER]) == {OTHER: (True,)}
     assert await outcomes.recent([]) == {}
