@@ -58,12 +58,12 @@ nightly: $(DEVELOPMENT) ## Run what is marked nightly: long faults, more example
 	$(BIN)/python -m pytest -m nightly --ignore tests/kubernetes --timeout 1800 -n 2 --dist loadgroup $(ARGS)
 
 # Workers of pytest and every process that a test starts are measured as well. The end-to-end tests are left out.
-coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/coverage.md
+coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/development/coverage.md
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage json --quiet -o .coverage.json
-	$(BIN)/python -m release.coverage_table .coverage.json docs/coverage.md
+	$(BIN)/python -m release.coverage_table .coverage.json docs/development/coverage.md
 
 bench-compare: $(DEVELOPMENT) ## Measure the planner beside the written figures; ARGS=--write writes them anew
 	$(BIN)/python -m bench.comparison $(ARGS)
@@ -90,7 +90,7 @@ locks: $(DEVELOPMENT) ## Make the lock files anew; ARGS="--upgrade-package NAME"
 wheel: $(DEVELOPMENT) ## Build the wheel into dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
-release-check: lint wheel ## Say what stands against a release of this version: docs/releasing.md
+release-check: lint wheel ## Say what stands against a release of this version: docs/development/releasing.md
 	$(BIN)/python -m pytest tests/project tests/deploy
 	$(BIN)/python -m release.check
 

@@ -1,7 +1,7 @@
 """How fast a plan is made: Karpenter's benchmark mix, pods with preferences, and many pods of few kinds.
 
 Run ``python -m bench.scheduling`` from the repository. The reference is what Karpenter's own benchmark of the same mix
-reaches in Go, about 1,300 pods per second on a fast laptop core (see docs/benchmarks.md); its floor is 100.
+reaches in Go, about 1,300 pods per second on a fast laptop core (see docs/development/benchmarks.md); its floor is 100.
 """
 
 from __future__ import annotations

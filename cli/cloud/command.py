@@ -1,6 +1,6 @@
 """``dovetail cloud``: make the local AWS misbehave, and look at it.
 
-Each command is one request to the emulator's control endpoint; docs/emulator.md says what it does.
+Each command is one request to the emulator's control endpoint; docs/local/emulator.md says what it does.
 """
 
 from __future__ import annotations

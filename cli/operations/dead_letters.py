@@ -3,7 +3,7 @@
 A dead letter costs nothing by itself: the periodic resync of each service finds the work that the message was about.
 Its text may come from anybody who can write to the interruption queue, so what is printed has no control characters.
 
-What may go wrong: Redis does not answer, or its user may not do it (``docs/security.md``): the error says which.
+Errors: Redis does not answer, or its user lacks a right (``docs/operating/security.md``). The message says which.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _with_bus(directory: Path, act: Callable[[Bus], Awaitable[Item]]) -> Item:
     if not url or not cluster:
         raise ConfigurationError(
             "REDIS_URL and CLUSTER_NAME are not set; run `dovetail up --detach`, or name the "
-            "operator's Redis (docs/security.md)"
+            "operator's Redis (docs/operating/security.md)"
         )
 
     async def run() -> Item:

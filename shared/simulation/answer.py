@@ -1,4 +1,4 @@
-"""A plan as the document that docs/simulate.md promises: prices in USD per hour, amounts as quantities."""
+"""A plan as the document that docs/local/simulate.md promises: prices in USD per hour, amounts as quantities."""
 
 from __future__ import annotations
 
