@@ -1,7 +1,7 @@
 """Instance types that moto's copy of DescribeInstanceTypes lacks, from ``data/further-types.json``.
 
-Their network is that of the tables in ``shared/cloud/data``. A type that moto has stays as moto has it. Not told, as in
-no public table: IOPS, the number of volumes, network queues.
+Their network comes from the tables in ``shared/cloud/catalogue/data``. A type that moto has is not changed. IOPS, the
+number of volumes and network queues are left out: no public table has them.
 """
 
 from __future__ import annotations
