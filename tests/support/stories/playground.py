@@ -265,7 +265,7 @@ class Playground:
 
     async def look(self) -> Snapshot:
         """The workload, its Machines, nodes and instances now."""
-        return await Observer(self.kube, self.emulator).look()
+        return await Observer(self.kube, self.emulator).take()
 
     async def process(self, name: str) -> ProcessIdentity:
         """Of a service that runs: one that a test has killed comes back in a while."""
