@@ -25,7 +25,6 @@ from local.stack import DEFAULT_DIRECTORY, Stack, StackSettings
 from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError
 
-
 ScenarioOption = Annotated[str, typer.Option(help="Name of the scenario; --list shows all names.")]
 ReportOption = Annotated[
     Path | None, typer.Option(help="Write the outcome as JSON to this file.", dir_okay=False)
