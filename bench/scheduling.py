@@ -1,7 +1,7 @@
 """Planning speed: Karpenter's benchmark mix, pods with preferences, and many pods of few deployments.
 
 Run ``python -m bench.scheduling`` from the repository. The reference is Karpenter's own benchmark of the same mix, in
-Go: about 1,300 pods per second on a fast laptop core (see docs/benchmarks.md), with a minimum of 100.
+Go: about 1,300 pods per second on a fast laptop core (see docs/development/benchmarks.md), with a minimum of 100.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The AWS emulator's control endpoint, as the demo uses it: look at instances, send interruptions.
+"""Client of the AWS emulator's control endpoint for the demo: list instances, send interruptions.
 
-Blocking HTTP in a thread: a handful of calls a second, to this machine.
+Requests are blocking HTTP calls in a thread: a few calls per second to this machine.
 
-What may go wrong: the endpoint exists in the emulator only; against real AWS every call raises
-Unreachable.
+Errors: the endpoint exists only in the emulator; against real AWS every call raises Unreachable.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Emulator:
         self._owned = f"kubernetes.io/cluster/{cluster}"
 
     async def instances(self) -> list[InstanceView]:
-        """All instances that the cluster owns, ended ones included. Raises Unreachable."""
+        """All instances that the cluster owns, including terminated ones. Raises Unreachable."""
         answer = await asyncio.to_thread(request_json, f"{self._url}/instances")
         return [
             _instance(raw)
@@ -50,7 +49,7 @@ class Emulator:
         ]
 
     async def interrupt(self, instance_id: str) -> None:
-        """Give a spot instance its two-minute notice. Raises Unreachable."""
+        """Send a spot instance its two-minute notice. Raises Unreachable."""
         body = {"kind": "spot", "instanceId": instance_id}
         await asyncio.to_thread(request_json, f"{self._url}/interruptions", body=body)
 

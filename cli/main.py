@@ -1,8 +1,8 @@
-"""The ``dovetail`` command. One module per command; this one only names them.
+"""The ``dovetail`` command: the list of its commands. Each command has a module of its own.
 
-A command's module is imported when it is called: ``validate`` on a file need not wait for the client libraries of
-Kubernetes and AWS. An error that Dovetail understands, or that the system explains (a full disk), ends with its message
-on stderr and exit code 1. Anything else is a defect and shows its traceback.
+A command's module is imported when the command is called: ``validate`` on a file does not wait for the client libraries
+of Kubernetes and AWS. A DovetailError or an OSError (a full disk) ends with its message on stderr and exit code 1. Any
+other exception is a defect and shows its traceback.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from shared.errors import DovetailError
 
 
 class Command(NamedTuple):
-    """Where a command is, and what the list of commands says of it, which must not import its module."""
+    """Module and summary of a command. The summary is here so that the list of commands imports no module."""
 
     module: str
     summary: str
 
 
 COMMANDS = {
-    "demo": Command("cli.demo.command", "Play a story on a cluster and a cloud of its own, live."),
+    "demo": Command(
+        "cli.demo.command", "Run a scenario live, on a cluster and a cloud of its own."
+    ),
     "up": Command("cli.stack.up", "Start the local stack: Redis, AWS emulator, cluster, services."),
     "down": Command("cli.stack.down", "Stop everything that `dovetail up` started."),
     "status": Command("cli.stack.status", "Show services, queues, pods and nodes."),
     "logs": Command("cli.stack.logs", "Print what a part of the local stack has logged."),
-    "explain": Command("cli.operations.explain", "Say why a node is still there."),
-    "halt": Command("cli.operations.halt", "Stop taking machines away by choice."),
-    "resume": Command("cli.operations.halt", "Take `dovetail halt` back."),
+    "explain": Command("cli.operations.explain", "Show why a node is still there."),
+    "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
+    "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(
         "cli.manifests.simulate", "Show which machines would be created for these pods."
     ),
     "validate": Command("cli.manifests.validate", "Check manifests of both API generations."),
-    "convert": Command(
-        "cli.manifests.convert", "Print manifests in the words of the other API generation."
-    ),
+    "convert": Command("cli.manifests.convert", "Convert manifests to the other API generation."),
     "dead-letters": Command(
         "cli.operations.dead_letters", "Messages that no service could handle."
     ),
@@ -51,16 +51,16 @@ COMMANDS = {
     "secrets": Command(
         "cli.stack.secrets", "Write the secrets that the manifests in deploy/ need."
     ),
-    "cloud": Command("cli.cloud.command", "Make the local AWS misbehave, and look at it."),
+    "cloud": Command("cli.cloud.command", "Inject faults into the AWS emulator, and inspect it."),
 }
-"""By the name of the command, which is also that of its function or group of commands."""
-HELP = "A node autoscaler for Kubernetes on AWS, with a whole local stack to try it on."
+"""By the name of the command, which is also the name of its function or of its group of commands."""
+HELP = "A node autoscaler for Kubernetes on AWS, with a complete local stack to try it on."
 
 
 class Lazy(TyperCommand):
-    """A command that is imported when it is called: lists, completion and suggestions need its name and summary only.
+    """A command that is imported when it is called: lists, completion and suggestions need only its name and summary.
 
-    Any stands for classes of click that typer gives no public name.
+    ``Any`` stands for classes of click that typer does not export.
     """
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
@@ -78,11 +78,13 @@ def _imported(name: str) -> Any:
 
 
 class Commands(TyperGroup):
-    """All commands, in the order of the list."""
+    """The group of all commands, in the order of ``COMMANDS``."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = {name: Lazy(name, help=said.summary) for name, said in COMMANDS.items()}
+        self.commands = {
+            name: Lazy(name, help=command.summary) for name, command in COMMANDS.items()
+        }
 
 
 commands = typer.Typer(
@@ -96,9 +98,9 @@ commands = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib import metadata  # brings the email package along: for this option alone
+def _print_version(requested: bool) -> None:
+    if requested:
+        from importlib import metadata  # imports the email package, which no other option needs
 
         print(f"dovetail {metadata.version('dovetail')}")
         raise typer.Exit
@@ -113,11 +115,11 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Options of the program itself."""
+    """Options of the program, before any command."""
 
 
 def app() -> None:
-    """The console script."""
+    """Entry point of the console script ``dovetail``."""
     try:
         commands()
     except DovetailError as error:

@@ -1,6 +1,6 @@
-"""Tables as kubectl prints them: no frames, so that a row fits into 80 columns and can be cut and grepped.
+"""Tables in the style of kubectl: no frames, so that a row fits into 80 columns and works with ``cut`` and ``grep``.
 
-On a terminal that is too narrow cells are folded. Into a pipe or a file every row is one line.
+On a narrow terminal cells are folded. In a pipe or a file every row is one line.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-UNFOLDED = 1_000
-"""Columns of something that is no terminal."""
+PIPE_COLUMNS = 1_000
+"""Width of output that is not a terminal, large enough that no cell is folded."""
 
 
 def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[str | Text]], *, title: str = ""
 ) -> None:
-    """On standard output."""
+    """Print a table on standard output, below its title."""
     console = Console()
     if not console.is_terminal:
-        console = Console(width=UNFOLDED)
+        console = Console(width=PIPE_COLUMNS)
     if title:
         console.print(f"\n{title}", style="bold", markup=False, highlight=False)
     console.print(table_of(headings, rows))
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """Text in cells is shown as it is, brackets included."""
+    """A table whose cells are plain text: brackets in a cell are not markup."""
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
     for heading in headings:
         table.add_column(heading.upper(), overflow="fold")

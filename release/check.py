@@ -1,6 +1,7 @@
 """``python -m release.check``: may what is checked out be released under the version of ``pyproject.toml``?
 
-Prints what is missing, one line each, and exits with 1. It changes nothing. ``docs/releasing.md`` has the whole way.
+Prints what is missing, one line each, and exits with 1. It changes nothing.
+``docs/development/releasing.md`` describes a whole release.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``dovetail cloud``: how much EC2 has left."""
+"""``dovetail cloud``: capacity of the emulated EC2: shortages, quotas, free addresses, reservations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNLIMITED = "unlimited"
 
 
 class CapacityType(StrEnum):
-    """Markets of EC2, and both."""
+    """Markets of EC2; ``*`` is both."""
 
     SPOT = "spot"
     ON_DEMAND = "on-demand"
@@ -26,7 +26,7 @@ class CapacityType(StrEnum):
 
 
 class ReservationKind(StrEnum):
-    """What was bought: capacity on demand, or a block of it for machine learning."""
+    """Kind of a capacity reservation."""
 
     DEFAULT = "default"
     CAPACITY_BLOCK = "capacity-block"
@@ -35,8 +35,10 @@ class ReservationKind(StrEnum):
 TypeArgument = Annotated[str, typer.Argument(help="Instance type, with * and ? as wildcards.")]
 ZoneArgument = Annotated[str, typer.Argument(help="Availability zone, with * and ?.")]
 MarketArgument = Annotated[CapacityType, typer.Argument(help="Market; * is both.")]
-CodeOption = Annotated[str, typer.Option(help="Error code that the empty pool answers with.")]
-SeedOption = Annotated[int, typer.Option(help="Draws the share; the same seed, the same draw.")]
+CodeOption = Annotated[str, typer.Option(help="Error code that an exhausted pool returns.")]
+SeedOption = Annotated[
+    int, typer.Option(help="Seed of the random choice; the same seed gives the same choice.")
+]
 
 
 def ice(
@@ -45,18 +47,18 @@ def ice(
     capacity_type: MarketArgument = CapacityType.ANY,
     code: CodeOption = ICE,
     percent: Annotated[
-        float | None, typer.Option(help="Empty only this share of the pools that match.")
+        float | None, typer.Option(help="Exhaust only this percentage of the matching pools.")
     ] = None,
     all_but: Annotated[
-        float | None, typer.Option(help="Empty all matching pools but this share, in percent.")
+        float | None, typer.Option(help="Exhaust all matching pools except this percentage.")
     ] = None,
     seed: SeedOption = 0,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Let pools run out of capacity (ICE), until `dovetail cloud capacity ... unlimited` or reset.
+    """Exhaust the capacity of pools (ICE), until `dovetail cloud capacity ... unlimited` or reset.
 
     A pool is one instance type in one zone, spot or on-demand. Quote wildcards for the shell. The
-    latest word about a pool counts: empty everything, then give single pools back.
+    latest command for a pool counts: exhaust all pools first, then make single pools available again.
 
     Examples:
 
@@ -69,10 +71,12 @@ def ice(
       dovetail cloud ice '*' '*' spot --code AuthFailure.ServiceLinkedRoleCreationNotPermitted
     """
     if percent is not None and all_but is not None:
-        raise ConfigurationError("--percent and --all-but say the same thing twice; give one")
+        raise ConfigurationError("give --percent or --all-but, not both")
     share = percent if all_but is None else 100 - all_but
     if share is not None and not 0 < share <= 100:
-        raise ConfigurationError("the share of empty pools must be above 0 and at most 100 percent")
+        raise ConfigurationError(
+            "the percentage of exhausted pools must be above 0 and at most 100"
+        )
     body = _statement(instance_type, zone, capacity_type, 0, code)
     body |= {"percent": 100 if share is None else share, "seed": seed}
     answer = cloud_control(directory).post("capacity", body)
@@ -91,10 +95,10 @@ def capacity(
     code: CodeOption = ICE,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Say how many instances pools have left; without arguments, show what was said.
+    """Set how many instances pools have left; without arguments, show the current settings.
 
-    Each pool that matches has the number of its own, and launches use it up. A fleet that asks for
-    more gets what there is, and an error for the rest.
+    The number applies to each matching pool, and launches reduce it. A fleet that requests more
+    instances gets those that are left, and an error for the rest.
 
     Examples:
 
@@ -117,12 +121,12 @@ def capacity(
 
 
 def fleet(
-    give: Annotated[int, typer.Argument(help="Most instances that a fleet gets.")],
-    count: Annotated[int, typer.Option(help="So many of the next fleets are cut.")] = 1,
+    give: Annotated[int, typer.Argument(help="Most instances that a fleet call returns.")],
+    count: Annotated[int, typer.Option(help="Number of fleet calls to limit.")] = 1,
     code: CodeOption = ICE,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Cut the next fleets short: some instances, and errors for the rest in the same answer.
+    """Limit the next fleet calls: some instances, and errors for the rest in the same answer.
 
     Examples:
 
@@ -160,13 +164,15 @@ def quota(
 
 
 def subnet(
-    where: Annotated[str, typer.Argument(help="A subnet id, or a zone for all its subnets.")],
-    free: Annotated[int, typer.Argument(help="Addresses that are free from now on.")],
+    where: Annotated[
+        str, typer.Argument(help="A subnet id, or a zone for all subnets of the zone.")
+    ],
+    free: Annotated[int, typer.Argument(help="Number of free addresses.")],
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Leave a subnet with few free addresses (InsufficientFreeAddressesInSubnet).
+    """Set the number of free addresses of a subnet (InsufficientFreeAddressesInSubnet).
 
-    DescribeSubnets shows the number; launches take from it and ended instances give back.
+    DescribeSubnets returns the number. Launches reduce it, and terminated instances increase it.
 
     Examples:
 
@@ -182,21 +188,29 @@ def subnet(
 def reserve(
     instance_type: Annotated[str, typer.Argument(help="Instance type.")],
     zone: Annotated[str, typer.Argument(help="Availability zone.")],
-    count: Annotated[int, typer.Argument(help="Instances that are kept free.")],
+    count: Annotated[int, typer.Argument(help="Number of reserved instances.")],
     open_to_all: Annotated[
-        bool, typer.Option("--open", help="Every matching on-demand launch uses it.")
+        bool, typer.Option("--open", help="Every matching on-demand launch uses the reservation.")
     ] = False,
     kind: Annotated[
-        ReservationKind, typer.Option(help="A capacity block serves launches of its own market.")
+        ReservationKind,
+        typer.Option(
+            help="Kind of the reservation; a capacity block serves only launches of the market capacity-block."
+        ),
     ] = ReservationKind.DEFAULT,
     interruptible: Annotated[
-        bool, typer.Option("--interruptible", help="Its owner may take the instances back.")
+        bool,
+        typer.Option(
+            "--interruptible", help="The owner of the reservation may reclaim its instances."
+        ),
     ] = False,
-    ends_in: Annotated[float | None, typer.Option(help="Seconds until it ends.")] = None,
+    ends_in: Annotated[
+        float | None, typer.Option(help="Seconds until the reservation ends.")
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Make an On-Demand Capacity Reservation; a full one answers ReservationCapacityExceeded.
+    """Create an On-Demand Capacity Reservation; a full one answers ReservationCapacityExceeded.
 
     Examples:
 
@@ -221,7 +235,7 @@ def reserve(
 
 
 def forbid_spot_role(control: CloudControl) -> None:
-    """Spot launches are refused for the missing service-linked role (LCH-63)."""
+    """Refuse all spot launches, as for a missing service-linked role (LCH-63)."""
     code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
     control.post("capacity", _statement("*", "*", CapacityType.SPOT, 0, code))
 

@@ -1,6 +1,6 @@
-"""``dovetail cloud``: make the local AWS misbehave, and look at it.
+"""``dovetail cloud``: inject faults into the AWS emulator, and inspect it.
 
-Each command is one request to the emulator's control endpoint; docs/emulator.md says what it does.
+Each command is one request to the emulator's control endpoint; docs/local/emulator.md describes them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from cli.cloud import capacity, events, faults, views
 
 cloud = typer.Typer(
     name="cloud",
-    help="Make the local AWS misbehave, and look at it: capacity, faults, interruptions.",
+    help="Inject faults into the AWS emulator, and inspect it: capacity, faults, interruptions.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -1,10 +1,9 @@
-"""The control endpoint of the AWS emulator, for ``dovetail cloud``.
+"""Client of the AWS emulator's control endpoint, for ``dovetail cloud``.
 
-The emulator is that of the directory's stack, or the one that ``AWS_ENDPOINT_URL`` names when no
-stack runs there.
+The emulator is that of the directory's stack, or the one that ``AWS_ENDPOINT_URL`` names when no stack runs there.
 
-What may go wrong: no stack runs; the endpoint is real AWS, which has no such paths; the emulator
-refuses a value. Each message says what to do next.
+Errors: no stack runs; the endpoint is real AWS, which has no such paths; the emulator refuses a value. Each message
+names the next step.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ from cli.stack.running_stack import variables_of
 from local.probe import exchange_json
 from shared.errors import ConfigurationError, DovetailError, Unavailable, Unreachable
 
-PATIENCE_SECONDS = 30.0
-ANSWER_LIMIT = 256 * 1024 * 1024
+REQUEST_TIMEOUT_SECONDS = 30.0
+ANSWER_LIMIT_BYTES = 256 * 1024 * 1024
+ERROR_LIMIT_BYTES = 65_536
 
 
 class CloudControl:
@@ -45,7 +45,9 @@ class CloudControl:
     def _ask(self, path: str, body: Mapping[str, Any] | None) -> Any:
         url = f"{self._url}/{path}"
         try:
-            return exchange_json(url, body, timeout=PATIENCE_SECONDS, limit=ANSWER_LIMIT)
+            return exchange_json(
+                url, body, timeout=REQUEST_TIMEOUT_SECONDS, limit=ANSWER_LIMIT_BYTES
+            )
         except urllib.error.HTTPError as refused:
             raise _refusal(url, refused) from refused
         except (OSError, ValueError) as error:
@@ -57,30 +59,30 @@ class CloudControl:
 
 def _refusal(url: str, refused: urllib.error.HTTPError) -> DovetailError:
     if refused.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unavailable(f"{url} answered {refused.code}; logs/aws.log of the stack says why")
+        return Unavailable(f"{url} answered {refused.code}; see logs/aws.log of the stack")
     try:
-        told = json.loads(refused.read(65_536))
-        error, fix = str(told["error"]), str(told["fix"])
+        answer = json.loads(refused.read(ERROR_LIMIT_BYTES))
+        error, fix = str(answer["error"]), str(answer["fix"])
         return ConfigurationError(fix if error in fix else f"{error}; {fix}")
     except (ValueError, KeyError, TypeError):
         return ConfigurationError(
-            f"{url} answered {refused.code}: this is no AWS emulator of Dovetail; unset "
+            f"{url} answered {refused.code}: this is not Dovetail's AWS emulator; unset "
             "AWS_ENDPOINT_URL and start one with `dovetail up --detach`"
         )
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what nobody gave (None)."""
+    """The values without those that are None: options that were not given."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def said(text: str) -> None:
-    """One line on stdout, as it is."""
+    """Print one line on stdout, without markup."""
     Console().print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def cloud_control(directory: Path, variables: Mapping[str, str] = os.environ) -> CloudControl:
-    """The emulator that this directory or these variables mean. Raises ConfigurationError."""
+    """The emulator of the stack in this directory, or of these variables. Raises ConfigurationError without one."""
     url = variables_of(directory, variables).get("AWS_ENDPOINT_URL")
     if not url:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""``dovetail cloud``: interruptions of instances, what DescribeInstanceStatus says of them, and zonal shifts."""
+"""``dovetail cloud``: interruptions of instances, results of DescribeInstanceStatus, and zonal shifts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.errors import ConfigurationError
 
 
 class Kind(StrEnum):
-    """What may be announced."""
+    """Kinds of events."""
 
     SPOT = "spot"
     REBALANCE = "rebalance"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """States that are announced."""
+    """Instance states."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -73,12 +73,16 @@ TypeOption = Annotated[
 MarketOption = Annotated[
     CapacityType | None, typer.Option("--capacity-type", help="Live instances of this market.")
 ]
-PercentOption = Annotated[float | None, typer.Option(help="Only this share of them, at least one.")]
-SeedOption = Annotated[int, typer.Option(help="Draws the share; the same seed, the same draw.")]
+PercentOption = Annotated[
+    float | None, typer.Option(help="Only this percentage of them, at least one.")
+]
+SeedOption = Annotated[
+    int, typer.Option(help="Seed of the random choice; the same seed gives the same choice.")
+]
 
 
 def interrupt(
-    kind: Annotated[Kind, typer.Argument(help="What is announced.")],
+    kind: Annotated[Kind, typer.Argument(help="Kind of the event.")],
     instances: IdsArgument = None,
     everything: AllOption = False,
     zone: ZoneOption = None,
@@ -87,10 +91,13 @@ def interrupt(
     percent: PercentOption = None,
     seed: SeedOption = 0,
     notice: Annotated[
-        float | None, typer.Option(help="spot: seconds from the warning to the end (120).")
+        float | None, typer.Option(help="spot: seconds from the notice to the termination (120).")
     ] = None,
     state: Annotated[
-        State, typer.Option(help="state: stopping and ending really happen.")
+        State,
+        typer.Option(
+            help="state: the new state; stopping and terminating also change the instance."
+        ),
     ] = State.STOPPING,
     heartbeat_timeout: Annotated[
         float | None,
@@ -100,7 +107,7 @@ def interrupt(
         int, typer.Option(help="How often the queue delivers each message, 1 to 10.")
     ] = 1,
     foreign: Annotated[
-        bool, typer.Option("--foreign", help="The ids belong to somebody else's cluster.")
+        bool, typer.Option("--foreign", help="The instances belong to another cluster.")
     ] = False,
     message: Annotated[
         str | None,
@@ -109,11 +116,11 @@ def interrupt(
     body: Annotated[str | None, typer.Option(help="malformed: your own message.")] = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Interrupt instances: the event goes to the queue, and what it announces happens.
+    """Interrupt instances: send the event to the queue, then do what it announces.
 
-    Kinds: spot (two-minute notice, then the end), rebalance (a recommendation), health (scheduled
+    Kinds: spot (two-minute notice, then termination), rebalance (a recommendation), health (scheduled
     retirement), state (a change of state), reservation (a capacity reservation ends), asg (an auto
-    scaling group ends it, and its lifecycle hook waits), malformed (a message that no consumer can use).
+    scaling group terminates it, and its lifecycle hook waits), malformed (a message that no consumer can read).
 
     Examples:
 
@@ -158,7 +165,7 @@ def status(
     system: Annotated[Check, typer.Option(help="The system status check.")] = Check.OK,
     ebs: Annotated[Check, typer.Option(help="The attached EBS status check.")] = Check.OK,
     since: Annotated[
-        float, typer.Option(help="Seconds for which the impaired checks have failed already.")
+        float, typer.Option(help="Seconds since the impaired checks began to fail.")
     ] = 300,
     event: Annotated[EventCode | None, typer.Option(help="A scheduled event.")] = None,
     event_in: Annotated[
@@ -166,7 +173,7 @@ def status(
     ] = 86_400,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Set what DescribeInstanceStatus says of instances; without checks and event: healthy again.
+    """Set the result of DescribeInstanceStatus for instances; without checks and event: healthy again.
 
     Examples:
 
@@ -194,13 +201,13 @@ def status(
 
 def shift(
     zone: Annotated[str, typer.Argument(help="Availability zone.")],
-    end: Annotated[bool, typer.Option("--end", help="The shift is over.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="End the shift.")] = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Shift the cluster away from a zone (ARC zonal shift), until --end or reset.
 
-    Dovetail asks for shifts every 30 s if ENABLE_ZONAL_SHIFT is true: it then buys nothing there and lets the zone's
-    instances be.
+    Dovetail reads zonal shifts every 30 s if ENABLE_ZONAL_SHIFT is true. It launches nothing in a shifted zone and
+    leaves the instances of that zone unchanged.
 
     Examples:
 
@@ -235,7 +242,7 @@ def _chosen(
         return {"instanceIds": instances}
     if not where and not everything:
         raise ConfigurationError(
-            "which instances? give ids (see `dovetail cloud instances`), or choose with --all, "
+            "no instances are chosen; give ids (see `dovetail cloud instances`), or choose with --all, "
             "--zone, --type, --capacity-type, --percent"
         )
     return {"where": {**where, "seed": seed}}

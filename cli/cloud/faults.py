@@ -1,4 +1,4 @@
-"""``dovetail cloud``: calls that fail, answers that get lost, lists that are stale."""
+"""``dovetail cloud``: failing calls, lost answers and stale lists of the emulated AWS."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THROTTLED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Preset:
-    """A failure with a name. ``arrange`` replaces the request for what is no fault of a call."""
+    """A named failure. ``arrange`` replaces the request where the failure is not a fault of a call."""
 
     action: str
     meaning: str
@@ -82,14 +82,17 @@ PRESETS = {
     ),
     "kms": Preset("KMSDecrypt", "the next instances end at once: key unreachable", {}),
     "sqs-outage": Preset("sqs:*", "the queue answers 503", _refusal("ServiceUnavailable", 503)),
-    "custom": Preset("*", "what --code, --status and --mode say", {}),
+    "custom": Preset("*", "as given by --code, --status and --mode", {}),
 }
 
 CountOption = Annotated[
-    int | None, typer.Option("--calls", help="So many calls meet it (1 unless --seconds).")
+    int | None,
+    typer.Option("--calls", help="Number of calls that fail (1 unless --seconds is given)."),
 ]
-SecondsOption = Annotated[float | None, typer.Option(help="It ends after this time.")]
-SeedOption = Annotated[int, typer.Option(help="Draws which; the same seed, the same draw.")]
+SecondsOption = Annotated[float | None, typer.Option(help="Seconds until the fault ends.")]
+SeedOption = Annotated[
+    int, typer.Option(help="Seed of the random choice; the same seed gives the same choice.")
+]
 
 
 def throttle(
@@ -99,15 +102,15 @@ def throttle(
     calls: CountOption = None,
     seconds: SecondsOption = None,
     rate: Annotated[
-        float | None, typer.Option(help="Calls per second that pass; the rest is refused.")
+        float | None, typer.Option(help="Calls per second that succeed; the others are refused.")
     ] = None,
-    burst: Annotated[int, typer.Option(help="Calls that pass at once, with --rate.")] = 1,
+    burst: Annotated[int, typer.Option(help="Calls that may succeed at once, with --rate.")] = 1,
     code: Annotated[str, typer.Option(help="Error code of the refusal.")] = THROTTLED["code"],
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Refuse API calls with RequestLimitExceeded: a number of them, for a time, or above a rate.
+    """Refuse API calls with RequestLimitExceeded: a number of calls, for a time, or above a rate.
 
-    All limits that are given hold together. `dovetail cloud reset` ends it.
+    All given limits apply together. `dovetail cloud reset` ends it.
 
     Examples:
 
@@ -118,7 +121,7 @@ def throttle(
       dovetail cloud throttle '*' --rate 2 --burst 10 --seconds 300
     """
     if calls is None and seconds is None and rate is None:
-        raise ConfigurationError("say how much: --calls 5, --seconds 60 or --rate 2")
+        raise ConfigurationError("no limit is given; use --calls 5, --seconds 60 or --rate 2")
     limits = {"count": calls, "seconds": seconds, "callsPerSecond": rate, "burst": burst}
     body = {**THROTTLED, "code": code, "action": action, **given(limits)}
     cloud_control(directory).post("faults", body)
@@ -126,28 +129,34 @@ def throttle(
 
 
 def fault(
-    preset: Annotated[str | None, typer.Argument(help="A failure; none: list them.")] = None,
+    preset: Annotated[
+        str | None, typer.Argument(help="Name of the failure. Default: list all failures.")
+    ] = None,
     action: Annotated[
-        str | None, typer.Argument(help="API action, with * and ?; the preset's own if left out.")
+        str | None,
+        typer.Argument(help="API action, with * and ?. Default: the usual action of the failure."),
     ] = None,
     calls: CountOption = None,
     seconds: SecondsOption = None,
-    skip: Annotated[int, typer.Option(help="So many calls pass first.")] = 0,
-    percent: Annotated[float, typer.Option(help="Share of the calls that meet it.")] = 100,
+    skip: Annotated[int, typer.Option(help="Number of calls that succeed first.")] = 0,
+    percent: Annotated[float, typer.Option(help="Percentage of the calls that fail.")] = 100,
     seed: SeedOption = 0,
     delay: Annotated[
-        float | None, typer.Option(help="Seconds for which the answer is held back (300 at most).")
+        float | None, typer.Option(help="Seconds by which the answer is delayed (at most 300).")
     ] = None,
     code: Annotated[str | None, typer.Option(help="Another AWS error code.")] = None,
     status: Annotated[
         int | None, typer.Option(help="Another HTTP status; 0 closes the connection.")
     ] = None,
     mode: Annotated[
-        str | None, typer.Option(help="before (nothing done), after (done) or slow.")
+        str | None,
+        typer.Option(
+            help="before (the call has no effect), after (the call has its effect) or slow."
+        ),
     ] = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Let API calls fail; without arguments, list the failures by name and those that wait.
+    """Make API calls fail; without arguments, list the failures by name and the active faults.
 
     Examples:
 
@@ -168,7 +177,9 @@ def fault(
         _print_faults(control.get("faults")["faults"])
         return
     if preset not in PRESETS:
-        raise ConfigurationError(f"no failure {preset}; there are: {', '.join(PRESETS)}")
+        raise ConfigurationError(
+            f"there is no failure {preset!r}; the failures are: {', '.join(PRESETS)}"
+        )
     chosen = PRESETS[preset]
     if chosen.arrange is not None:
         chosen.arrange(control)
@@ -191,16 +202,18 @@ def fault(
 
 
 def lag(
-    seconds: Annotated[float, typer.Argument(help="How far lists are behind, 0 to 600.")],
+    seconds: Annotated[float, typer.Argument(help="Seconds by which lists are behind, 0 to 600.")],
     seed: Annotated[
-        int | None, typer.Option(help="Each instance lags by its own share; unset: all fully.")
+        int | None,
+        typer.Option(
+            help="Seed of a random lag per instance. Default: every instance has the full lag."
+        ),
     ] = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Let DescribeInstances be behind: new instances, tags and states show later.
+    """Delay the results of DescribeInstances: new instances, tags and states appear later.
 
-    EC2 is eventually consistent. A new instance is InvalidInstanceID.NotFound until its lag is
-    over.
+    EC2 is eventually consistent. For a new instance the answer is InvalidInstanceID.NotFound until its lag is over.
 
     Examples:
 
@@ -215,12 +228,12 @@ def lag(
     said(f"describe calls are {'up to ' if seed is not None else ''}{seconds:g} s behind")
 
 
-def _print_faults(waiting: list[dict[str, Any]]) -> None:
+def _print_faults(active: list[dict[str, Any]]) -> None:
     known = [(name, preset.action, preset.meaning) for name, preset in PRESETS.items()]
     print_table(("name", "usual action", "what happens"), known, title="Failures")
     fields = ("action", "code", "status", "mode", "callsLeft", "secondsLeft", "callsPerSecond")
     print_table(
         ("action", "code", "status", "mode", "calls", "seconds", "rate", "met"),
-        [["" if row[f] is None else str(row[f]) for f in (*fields, "met")] for row in waiting],
-        title="Waiting",
+        [["" if row[f] is None else str(row[f]) for f in (*fields, "met")] for row in active],
+        title="Active",
     )

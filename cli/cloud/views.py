@@ -1,4 +1,4 @@
-"""``dovetail cloud``: what the local AWS holds and was asked, and good weather again."""
+"""``dovetail cloud``: instances and recorded calls of the AWS emulator, and the removal of all faults."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Everything, as JSON.")]
-LastOption = Annotated[int, typer.Option(min=1, max=10_000, help="So many of the newest.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print all fields as JSON.")]
+LastOption = Annotated[int, typer.Option(min=1, max=10_000, help="Number of newest entries.")]
 
 
 def instances(
@@ -24,7 +24,7 @@ def instances(
     as_json: JsonOption = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """List the EC2 instances: live ones, and those that ended within a minute.
+    """List the EC2 instances: live ones, and those that terminated within the last minute.
 
     Examples:
 
@@ -54,9 +54,9 @@ def instances(
 def calls(
     action: Annotated[str | None, typer.Argument(help="Only this API action.")] = None,
     last: LastOption = 30,
-    failed: Annotated[bool, typer.Option("--failed", help="Only those with an error.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only calls with an error.")] = False,
     trail: Annotated[
-        bool, typer.Option("--trail", help="Launches as CloudTrail shows them.")
+        bool, typer.Option("--trail", help="Launches in the form of CloudTrail events.")
     ] = False,
     as_json: JsonOption = False,
     directory: StackOption = DEFAULT_DIRECTORY,
@@ -85,11 +85,13 @@ def calls(
 def reset(
     everything: Annotated[
         bool,
-        typer.Option("--everything", help="Also forget every instance, message and template."),
+        typer.Option(
+            "--everything", help="Also remove every instance, message and launch template."
+        ),
     ] = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Good weather again: no faults, shortages, quotas, lag, shifts or impaired status. Instances stay.
+    """Remove all faults, shortages, quotas, lag, shifts and impaired statuses. Instances stay.
 
     Examples:
 
@@ -98,11 +100,13 @@ def reset(
       dovetail cloud reset --everything
     """
     cloud_control(directory).post("reset" if everything else "clear", {})
-    said("the local AWS is new" if everything else "faults, shortages, quotas and lag are gone")
+    said(
+        "the AWS emulator is empty" if everything else "faults, shortages, quotas and lag are gone"
+    )
 
 
 def _print_json(rows: list[dict[str, Any]]) -> None:
-    """Without colours, which FORCE_COLOR would put in and no program could read."""
+    """Print JSON without colours: FORCE_COLOR must not make it unreadable for programs."""
     typer.echo(json.dumps(rows, indent=2))
 
 

@@ -1,7 +1,7 @@
-"""What happens to a workload that runs: something is done to its nodes; what must come of it is awaited and checked.
+"""The steps that a scenario applies to a running workload: change its nodes, wait for the result, check it.
 
-Each act leaves ``stage.nodes`` and ``stage.pods`` as they are when it is over. Those that take machines away for the
-pool's own reasons are in ``removals``.
+Each act ends with ``stage.nodes`` and ``stage.pods`` set to the state after it. Acts in which Dovetail disrupts
+machines are in ``removals``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from shared.kube.resources import NODES
 
 
 async def interrupt(stage: Stage) -> None:
-    """The busiest node gets a spot notice: its pods run again, on another offering."""
+    """Send a spot notice to the busiest node. Its pods must run again, on another offering."""
     old = busiest(stage)
     async with stage.phase(f"spot interruption notice for {old.name}"):
         await stage.emulator.interrupt(instance_id(old))
@@ -32,7 +32,7 @@ async def interrupt(stage: Stage) -> None:
 
 
 async def delete_node(stage: Stage) -> None:
-    """``kubectl delete node``: the finalizer drains, terminates, and the pods run elsewhere."""
+    """Delete the busiest Node object. Its finalizer drains and terminates; the pods run on other nodes."""
     old = busiest(stage)
     async with stage.phase(f"kubectl delete node {old.name}"):
         await order_deletion(stage, old)
@@ -40,7 +40,7 @@ async def delete_node(stage: Stage) -> None:
 
 
 async def order_deletion(stage: Stage, old: NodeView) -> None:
-    """Delete the Node object and see it marked. Raises StoryFailed."""
+    """Delete the Node object and wait for its deletion timestamp. Raises StoryFailed."""
     await stage.kube.delete(NODES, old.name)
     await stage.until(
         lambda s: all(node.leaving for node in s.nodes if node.name == old.name),
@@ -49,42 +49,42 @@ async def order_deletion(stage: Stage, old: NodeView) -> None:
 
 
 async def replaced(stage: Stage, old: NodeView) -> tuple[NodeView, ...]:
-    """Wait until ``old`` is gone for good and its pods run elsewhere; the nodes then."""
-    wanted = stage.scenario.pods
+    """Wait until ``old`` is gone and its pods run on other nodes. Returns the nodes at that time."""
+    expected = stage.scenario.pods
     async with stage.phase("drain, replace, terminate"):
         await stage.until(
-            lambda s: s.running == wanted and is_gone(s, old) and all_initialized(s),
-            f"{old.name} is not replaced and gone, with all {wanted} pods running elsewhere",
+            lambda s: s.running == expected and is_gone(s, old) and all_initialized(s),
+            f"{old.name} is not replaced and gone, with all {expected} pods running elsewhere",
         )
     remember(stage)
     return stage.nodes
 
 
 def is_gone(snapshot: Snapshot, old: NodeView) -> bool:
-    """Neither the node nor its instance is there."""
+    """Whether neither the node nor a live instance of it exists."""
     return all(node.provider_id != old.provider_id for node in snapshot.nodes) and all(
         instance.instance_id != instance_id(old) for instance in snapshot.live_instances
     )
 
 
 def all_initialized(snapshot: Snapshot) -> bool:
-    """Every machine that stays takes pods."""
+    """Whether every machine that is not terminating is initialized."""
     machines = [machine for machine in snapshot.machines if not machine.leaving]
     return all(INITIALIZED in machine.reached for machine in machines)
 
 
 def remember(stage: Stage) -> None:
-    """Keep what the report shows: the workload when it is complete."""
+    """Store the pods and nodes for the report, at the time when the workload is complete."""
     snapshot = stage.snapshot
     stage.pods = (snapshot.total, snapshot.running, snapshot.pending)
     stage.nodes = tuple(node for node in snapshot.nodes if not node.leaving)
 
 
 def busiest(stage: Stage) -> NodeView:
-    """The node with most pods of the workload."""
+    """The node with the most pods of the workload."""
     return max(stage.nodes, key=lambda node: (node.pods, node.name))
 
 
 def instance_id(node: NodeView) -> str:
-    """The last part of a provider id."""
+    """The instance id: the last part of the provider id."""
     return node.provider_id.rpartition("/")[2]

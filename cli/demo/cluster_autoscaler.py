@@ -1,16 +1,14 @@
-"""What Cluster Autoscaler does with the same pods: the comparison line of the demo.
+"""Estimates how Cluster Autoscaler would scale for the same pods: the comparison line of the demo.
 
-Cluster Autoscaler adds nodes of a fixed type to a group. Its estimate fills new nodes first-fit;
-for identical pods that comes down to pods per node. The group is the one of the article that the
-demo replays: xlarge nodes, m5.xlarge in front, at most 100 of them (ACC-06).
+Cluster Autoscaler adds nodes of a fixed type to a group and fills new nodes by first fit; for identical pods this is a
+number of pods per node. The group is that of the article that the demo replays: xlarge nodes, m5.xlarge first, at most
+100 of them (ACC-06).
 
-Overhead of the daemons: the requests that the two add-ons of every EKS node ship with, aws-node
-25m (VPC CNI) and kube-proxy 100m of CPU, neither of memory. 3920m - 125m leaves 3795m: 15 pods of
-250m, 3 pods of 1000m, none of 10000m; that is the article's 27, 34 and none. Any overhead up to
-170m gives the same counts.
+The daemon overhead is the sum of the default requests of the two add-ons of every EKS node: aws-node (VPC CNI) 25m and
+kube-proxy 100m of CPU, no RAM. 3920m - 125m leaves 3795m: 15 pods of 250m, 3 pods of 1000m, none of 10000m. This gives
+the article's 27, 34 and no nodes. Any overhead up to 170m gives the same numbers.
 
-What may go wrong: real pods are not identical and real groups mix types; this is a rule, not a
-replica.
+Limits of the estimate: real pods are not identical, and real groups mix instance types.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """A group of equal nodes: what one offers to pods, and how many there may be."""
+    """A group of equal nodes: allocatable resources of one node, and the maximum size of the group."""
 
     instance_type: str
     cpu_milli: int
@@ -31,7 +29,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class DaemonOverhead:
-    """What the daemons of one node take away from its pods."""
+    """Resources that the daemons of one node use."""
 
     cpu_milli: int
     memory_bytes: int
@@ -40,7 +38,7 @@ class DaemonOverhead:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the group grows to. ``pending`` pods never run."""
+    """The resulting size of the group. ``pending``: pods that never run."""
 
     nodes: int
     pods_per_node: int
@@ -68,11 +66,10 @@ def estimate(
 ) -> Estimate:
     """How far ``group`` grows for ``pods`` identical pods, by first fit.
 
-    Raises ValueError for a pod that asks for nothing at all of CPU and memory, or for a negative
-    count.
+    Raises ValueError for a pod that requests neither CPU nor memory, or for a negative number.
     """
     if pods < 0 or min(cpu_milli, memory_bytes) < 0 or cpu_milli + memory_bytes == 0:
-        raise ValueError("pods must request CPU or memory, and there cannot be fewer than none")
+        raise ValueError("pods must request CPU or memory, and no value may be negative")
     per_node = min(
         _quotient(group.cpu_milli - daemons.cpu_milli, cpu_milli),
         _quotient(group.memory_bytes - daemons.memory_bytes, memory_bytes),
@@ -84,13 +81,13 @@ def estimate(
     return Estimate(nodes, min(per_node, pods), pending=max(0, pods - nodes * per_node))
 
 
-def _quotient(room: int, request: int) -> int:
-    """How many requests fit; a request of nothing always does."""
-    return room // request if request else 2**31
+def _quotient(available: int, request: int) -> int:
+    """How many requests fit. A request of 0 does not limit the number."""
+    return available // request if request else 2**31
 
 
 def describe(result: Estimate, group: NodeGroup = XLARGE) -> str:
-    """The line of the demo."""
+    """The comparison line that the demo prints."""
     if result.nodes == 0:
         return f"Cluster Autoscaler, {group.instance_type} group: no node helps, the pods never run"
     text = (

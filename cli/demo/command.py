@@ -1,7 +1,7 @@
-"""``dovetail demo``: play a story on a local stack of its own, show it live, report it.
+"""``dovetail demo``: run a scenario on a local stack of its own, show it live, report it.
 
-The stack is started for the story and stopped after it, also on Ctrl-C and on failure, unless
-``--keep`` is given.
+The stack is started for the scenario and stopped after it, also on Ctrl-C and after a failure, unless ``--keep`` is
+given.
 """
 
 from __future__ import annotations
@@ -25,40 +25,46 @@ from local.stack import DEFAULT_DIRECTORY, Stack, StackSettings
 from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError
 
+ScenarioOption = Annotated[str, typer.Option(help="Name of the scenario; --list shows all names.")]
+ReportOption = Annotated[
+    Path | None, typer.Option(help="Write the outcome as JSON to this file.", dir_okay=False)
+]
+ListOption = Annotated[bool, typer.Option("--list", help="List the scenarios and exit.")]
+KeepOption = Annotated[
+    bool, typer.Option("--keep", help="Leave the stack running after the scenario.")
+]
+BootOption = Annotated[
+    float, typer.Option(min=0, max=600, help="Seconds from an instance's launch to its Node.")
+]
+TtlOption = Annotated[
+    int, typer.Option(min=0, max=3600, help="ttlSecondsAfterEmpty of the Provisioner.")
+]
+OneProcessOption = Annotated[
+    bool, typer.Option("--one-process", help="All services in one process.")
+]
+PortBaseOption = Annotated[
+    int | None, typer.Option(help="First of nine consecutive ports. Default: free ports.")
+]
+DirectoryOption = Annotated[
+    Path,
+    typer.Option(envvar="DOVETAIL_DEMO_DIRECTORY", help="Logs and state of the demo's stack."),
+]
+
 
 def demo(
-    scenario: Annotated[
-        str, typer.Option(help="Which story; --list names them.")
-    ] = DEFAULT_SCENARIO,
-    report: Annotated[
-        Path | None, typer.Option(help="Write the outcome as JSON to this file.", dir_okay=False)
-    ] = None,
-    list_scenarios: Annotated[
-        bool, typer.Option("--list", help="List the scenarios and end.")
-    ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the stack running when the story is over.")
-    ] = False,
-    boot_seconds: Annotated[
-        float, typer.Option(min=0, max=600, help="From an instance's launch to its Node.")
-    ] = DemoSettings.boot_seconds,
-    ttl_seconds: Annotated[
-        int, typer.Option(min=0, max=3600, help="ttlSecondsAfterEmpty of the Provisioner.")
-    ] = DemoSettings.ttl_seconds_after_empty,
-    one_process: Annotated[
-        bool, typer.Option("--one-process", help="All services in one process.")
-    ] = False,
-    port_base: Annotated[
-        int | None, typer.Option(help="First of nine ports in a row; free ones when absent.")
-    ] = None,
-    directory: Annotated[
-        Path,
-        typer.Option(envvar="DOVETAIL_DEMO_DIRECTORY", help="Logs and state of the demo's stack."),
-    ] = DEFAULT_DIRECTORY / "demo",
+    scenario: ScenarioOption = DEFAULT_SCENARIO,
+    report: ReportOption = None,
+    list_scenarios: ListOption = False,
+    keep: KeepOption = False,
+    boot_seconds: BootOption = DemoSettings.boot_seconds,
+    ttl_seconds: TtlOption = DemoSettings.ttl_seconds_after_empty,
+    one_process: OneProcessOption = False,
+    port_base: PortBaseOption = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY / "demo",
 ) -> None:
-    """Play a story on a cluster and a cloud of its own, live.
+    """Run a scenario live, on a cluster and a cloud of its own.
 
-    Nothing is needed and nothing is left: no account, no container, no root.
+    No account, container or root is needed, and nothing is left afterwards.
 
     Examples:
 
@@ -76,25 +82,29 @@ def demo(
         return
     chosen = find_scenario(scenario)
     if report is not None and not report.absolute().parent.is_dir():
-        raise ConfigurationError(f"--report {report}: {report.absolute().parent} is no directory")
+        raise ConfigurationError(
+            f"--report {report}: {report.absolute().parent} is not a directory"
+        )
     settings = DemoSettings(
         boot_seconds=boot_seconds,
         ttl_seconds_after_empty=ttl_seconds,
         batch_max_seconds=chosen.batch_max_seconds,
     )
     stack = Stack(directory)
-    told = f"[bold]{chosen.name}[/bold]: {chosen.summary}\n"
-    console.print(told, highlight=False, soft_wrap=True)
-    console.print(settings_table(settings.rows()))
     plan = settings.stack(stack.directory, port_base=port_base, one_process=one_process)
+    _announce(console, chosen, settings)
     outcome = _perform(stack, plan, chosen, settings, console, keep=keep)
     if report is not None:
         write_report(report, outcome)
-    if keep:
-        console.print(f"The stack runs on: source {stack.environment_file}", soft_wrap=True)
-        console.print(f"Stop it with: {stack.command('down')}", highlight=False, soft_wrap=True)
     if not outcome.ok:
         raise typer.Exit(1)
+
+
+def _announce(console: Console, scenario: Scenario, settings: DemoSettings) -> None:
+    """Print the scenario and the durations that the demo shortens."""
+    heading = f"[bold]{scenario.name}[/bold]: {scenario.summary}\n"
+    console.print(heading, highlight=False, soft_wrap=True)
+    console.print(settings_table(settings.rows()))
 
 
 def _perform(
@@ -106,17 +116,23 @@ def _perform(
     *,
     keep: bool,
 ) -> Report:
-    """The story on a stack that is up for it, and afterwards only when it is kept."""
+    """Start the stack, run the scenario, and stop the stack unless it is kept."""
     try:
         stack.start(
             plan,
             detach=keep,
             progress=lambda message: console.print(f"stack: {message}", style="dim"),
         )
-        return asyncio.run(_play_and_print(stack, scenario, settings, console))
+        outcome = asyncio.run(_play_and_print(stack, scenario, settings, console))
     finally:
         if not keep:
             stack.stop()
+    if keep:
+        console.print(
+            f"The stack is still running: source {stack.environment_file}", soft_wrap=True
+        )
+        console.print(f"Stop it with: {stack.command('down')}", highlight=False, soft_wrap=True)
+    return outcome
 
 
 async def _play_and_print(

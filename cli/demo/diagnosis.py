@@ -1,7 +1,7 @@
-"""Why a story failed: what the cluster says, which service is not ready, how the logs end.
+"""Explains a failed scenario: false conditions and warnings, services that are not ready, last log lines.
 
-What may go wrong: the thing that is asked may be the thing that is broken; each question is asked
-by itself, and a question without an answer says so.
+The queried part may be the broken part. So each part is queried independently, and a failed query becomes a line of the
+result.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from shared.kube.resources import (
     PROVISIONERS,
 )
 
-_OURS = (
+_KINDS = (
     PROVISIONERS, NODE_POOLS, AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, MACHINES, NODE_CLAIMS,
 )  # fmt: skip
-_MOST_EVENTS = 8
-_MOST_LOG_LINES = 5
-_LOUD = ("WARNING", "ERROR", "CRITICAL")
+_EVENT_LIMIT = 8
+_LOG_LINE_LIMIT = 5
+_SEVERE_LEVELS = ("WARNING", "ERROR", "CRITICAL")
 
 
 async def explain(environment: Environment, logs: Path, clock: Clock) -> list[str]:
-    """Lines for stderr, most telling first."""
+    """Lines for stderr: cluster, services, queues, logs."""
     lines = await _cluster_lines(environment, clock)
     lines += await _service_lines(environment)
     lines += await _queue_lines(environment)
@@ -54,8 +54,8 @@ async def _cluster_lines(environment: Environment, clock: Clock) -> list[str]:
     except DovetailError as error:
         return [f"cluster: {error.message}"]
     try:
-        for resource in _OURS:
-            for raw in (await kube.list(resource)).items[:_MOST_EVENTS]:
+        for resource in _KINDS:
+            for raw in (await kube.list(resource)).items[:_EVENT_LIMIT]:
                 lines += false_conditions(raw)
         events = (await kube.list(EVENTS)).items
         lines += latest_warnings(events)
@@ -67,7 +67,7 @@ async def _cluster_lines(environment: Environment, clock: Clock) -> list[str]:
 
 
 def false_conditions(raw: Object) -> list[str]:
-    """One line for each condition of an object that is not true and says why."""
+    """One line for each condition of an object that is not True and has a message."""
     name = f"{raw['kind'].lower()}/{raw['metadata']['name']}"
     conditions = (raw.get("status") or {}).get("conditions") or []
     return [
@@ -78,7 +78,7 @@ def false_conditions(raw: Object) -> list[str]:
 
 
 def latest_warnings(events: list[Object]) -> list[str]:
-    """The last Warning events, the same message once."""
+    """The latest Warning events, without repeated messages."""
     newest_last = sorted(events, key=lambda event: str(event.get("lastTimestamp") or ""))
     unique: dict[tuple[str, str], str] = {}
     for event in newest_last:
@@ -87,7 +87,7 @@ def latest_warnings(events: list[Object]) -> list[str]:
             text = f"{about.get('kind', '')}/{about.get('name', '')}: {event.get('reason', '')}: "
             key = (str(event.get("reason", "")), str(event.get("message", "")))
             unique[key] = text + str(event.get("message", ""))
-    return [f"event of {line}"[:500] for line in list(unique.values())[-_MOST_EVENTS:]]
+    return [f"event of {line}"[:500] for line in list(unique.values())[-_EVENT_LIMIT:]]
 
 
 async def _service_lines(environment: Environment) -> list[str]:
@@ -114,12 +114,12 @@ async def _queue_lines(environment: Environment) -> list[str]:
 def _log_lines(logs: Path) -> list[str]:
     lines: list[str] = []
     for log in sorted(logs.glob("*.log")):
-        tail = [text for line in last_lines(log, 200) if (text := _loud(line))]
-        lines += [f"{log.name}: {text[:300]}" for text in tail[-_MOST_LOG_LINES:]]
+        tail = [text for line in last_lines(log, 200) if (text := _severe(line))]
+        lines += [f"{log.name}: {text[:300]}" for text in tail[-_LOG_LINE_LIMIT:]]
     return lines
 
 
-def _loud(line: str) -> str | None:
+def _severe(line: str) -> str | None:
     """A log line worth showing: a JSON line of level WARNING and above, or a traceback's last
     line.
     """
@@ -127,7 +127,7 @@ def _loud(line: str) -> str | None:
         entry: Any = json.loads(line)
     except ValueError:
         return line if "Error" in line else None
-    if not isinstance(entry, dict) or entry.get("level") not in _LOUD:
+    if not isinstance(entry, dict) or entry.get("level") not in _SEVERE_LEVELS:
         return None
     extra = {k: v for k, v in entry.items() if k not in ("time", "level", "message", "logger")}
     return f"{entry['level']} {entry.get('message', '')} {extra or ''}".rstrip()

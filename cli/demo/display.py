@@ -1,7 +1,6 @@
-"""What people see while a story is played and when it is over.
+"""Output of the demo, during a scenario and at its end.
 
-On a terminal: one live panel (phases with ticks, counts). Elsewhere (a pipe, a CI log): one plain
-line per phase and per event, nothing that moves.
+On a terminal: one live panel with phases and counts. Otherwise (a pipe, a CI log): one plain line per phase and event.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from cli.demo.timeline import Entry, Phase, Timeline
 if TYPE_CHECKING:
     from cli.demo.report import Report
 
-_LATEST_EVENTS = 6
+_SHOWN_EVENTS = 6
 
 
 class Display:
-    """Shows one story. Use as a context manager around it."""
+    """Shows one scenario. A context manager around the run."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -48,13 +47,13 @@ class Display:
             self._live.stop()
 
     def event(self, entry: Entry) -> None:
-        """One thing happened."""
-        self._events = [*self._events, entry][-_LATEST_EVENTS:]
+        """Show one event."""
+        self._events = [*self._events, entry][-_SHOWN_EVENTS:]
         if not self._live:
             self._plain(f"{entry.at:7.1f} s    {entry.event}  {entry.object}")
 
     def show(self, timeline: Timeline, snapshot: Snapshot) -> None:
-        """The state now."""
+        """Show the current state."""
         if self._live:
             self._live.update(_panel(timeline, snapshot, self._events))
             return
@@ -69,7 +68,7 @@ class Display:
 def _panel(timeline: Timeline, snapshot: Snapshot, events: list[Entry]) -> RenderableType:
     phases = Table.grid(padding=(0, 1))
     for phase in timeline.phases:
-        phases.add_row(_mark(phase), phase.title, _seconds(phase, timeline.elapsed()))
+        phases.add_row(_symbol(phase), phase.title, _seconds(phase, timeline.elapsed()))
     counts = Text.assemble(
         (f"  {timeline.elapsed():5.1f} s  ", "bold"),
         f"pods {snapshot.running} running, {snapshot.pending} pending   ",
@@ -80,7 +79,7 @@ def _panel(timeline: Timeline, snapshot: Snapshot, events: list[Entry]) -> Rende
     return Group(phases, Text(), counts, *lines)
 
 
-def _mark(phase: Phase) -> Text:
+def _symbol(phase: Phase) -> Text:
     if phase.seconds is None:
         return Text("…", style="yellow")
     return Text("✗", style="red") if phase.failed else Text("✓", style="green")
@@ -91,7 +90,7 @@ def _seconds(phase: Phase, now: float) -> str:
 
 
 def settings_table(rows: list[tuple[str, str, str]]) -> Table:
-    """What the demo sets, beside what is usual."""
+    """The settings of the demo, beside their usual values."""
     table = Table(title="Settings of this demo", title_justify="left", header_style="bold")
     for heading in ("setting", "here", "elsewhere"):
         table.add_column(heading)
@@ -101,15 +100,15 @@ def settings_table(rows: list[tuple[str, str, str]]) -> Table:
 
 
 def print_report(console: Console, report: Report) -> None:
-    """The tables at the end."""
+    """Print the tables and the summary at the end."""
     console.print(_nodes_table(report))
     console.print(_phases_table(report))
     for check in report.checks:
         mark = "[green]✓[/green]" if check.ok else "[red]✗[/red]"
         console.print(f"{mark} {check.name}: {check.detail}", highlight=False)
     total, running, _pending = report.pods
-    there_before = running - sum(node.pods for node in report.nodes)
-    held = f" ({there_before} of them on nodes that were there)" if there_before > 0 else ""
+    on_existing = running - sum(node.pods for node in report.nodes)
+    held = f" ({on_existing} of them on existing nodes)" if on_existing > 0 else ""
     ours = (
         f"Dovetail: {_count(len(report.nodes), 'node')} for {running} of {total} pods{held}, "
         f"${report.hourly_cost:.4f}/h; {report.terminated} of {report.launched} instances ended"
@@ -143,7 +142,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def short_name(node: str) -> str:
-    """The part of a node's name before the domain, which is the same for all."""
+    """The node's name without its domain, which is the same for all nodes."""
     return node.partition(".")[0]
 
 
@@ -153,7 +152,7 @@ def _phases_table(report: Report) -> Table:
     table.add_column("phase")
     table.add_column("seconds", justify="right")
     for phase in report.phases:
-        table.add_row(_mark(phase), phase.title, f"{phase.seconds or 0.0:.1f}")
+        table.add_row(_symbol(phase), phase.title, f"{phase.seconds or 0.0:.1f}")
     table.add_section()
     table.add_row("", "the whole story", f"{report.seconds:.1f}")
     return table

@@ -1,7 +1,7 @@
-"""Acts in which Dovetail itself takes machines away: consolidation, drift, expiration, and a drain that a budget holds.
+"""Acts in which Dovetail disrupts machines: consolidation, drift, expiration, and a drain that a budget blocks.
 
-What may go wrong: a replacement that is late delays the old node, never the pods; the checks read that from the
-timeline, whose looks are a quarter of a second apart.
+A late replacement may delay the old node, never the pods. The checks read this from the timeline, whose snapshots are
+250 ms apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NODE_READY, NODE_DELETED, NODE_GONE = "node ready", "node deleted", "node gone"
 
 
 async def halve(stage: Stage) -> None:
-    """Half of the pods go: consolidation leaves fewer or cheaper nodes (ACC-30, second half)."""
+    """Remove half of the pods: consolidation must leave fewer or cheaper nodes (ACC-30, second half)."""
     before, half = stage.nodes, stage.scenario.pods // 2
     async with stage.phase(f"scale inflate to {half}"):
         await workload.scale(stage.kube, half)
@@ -41,7 +41,7 @@ async def halve(stage: Stage) -> None:
 
 
 async def relabel(stage: Stage) -> None:
-    """Another label on the template: every node drifts and is replaced in turn (ACC-79)."""
+    """Change a label of the template: every node drifts and is replaced, one at a time (ACC-79)."""
     old = stage.nodes
     change = {"spec": {"template": {"metadata": {"labels": {"demo.dovetail.sh/color": "green"}}}}}
     async with stage.phase("another label on the NodePool's template: drift"):
@@ -66,7 +66,7 @@ async def relabel(stage: Stage) -> None:
 
 
 async def expire(stage: Stage) -> None:
-    """The pool's nodes live so long and no longer: replaced, then drained (ACC-31)."""
+    """Set a maximum age on the pool: the node is replaced first, then drained (ACC-31)."""
     old, seconds = busiest(stage), stage.settings.expire_seconds
     async with stage.phase(f"ttlSecondsUntilExpired: {seconds}; {old.name} grows too old"):
         await stage.kube.patch(PROVISIONERS, POOL, {"spec": {"ttlSecondsUntilExpired": seconds}})
@@ -85,12 +85,14 @@ async def blocked_drain(stage: Stage) -> None:
     old = busiest(stage)
     async with stage.phase("PodDisruptionBudget inflate: maxUnavailable 0"):
         await workload.apply(stage.kube, PDBS, workload.budget(most_unavailable=0))
-        await stage.until_true(lambda: _is_heeded(stage), "the budget counts no pods")
+        await stage.until_true(lambda: _budget_observed(stage), "the budget counts no pods")
     async with stage.phase(f"kubectl delete node {old.name}: the budget holds its drain"):
         await order_deletion(stage, old)
-        told = await stage.until_true(lambda: _draining_failed(stage, old), "no event explains it")
-        stage.note(f"event FailedDraining: {told}", f"node/{old.name}")
-    stage.check("event", bool(told), told)
+        message = await stage.until_true(
+            lambda: _draining_failed(stage, old), "no event explains it"
+        )
+        stage.note(f"event FailedDraining: {message}", f"node/{old.name}")
+    stage.check("event", bool(message), message)
     still = sum(pod.running and pod.node == old.name for pod in stage.snapshot.pods)
     stage.check("pods kept", still == old.pods, f"{still} of {old.pods} pods run on {old.name}")
     allowed_at = stage.timeline.elapsed()
@@ -105,13 +107,13 @@ async def blocked_drain(stage: Stage) -> None:
     await replaced(stage, old)
 
 
-async def _is_heeded(stage: Stage) -> bool:
+async def _budget_observed(stage: Stage) -> bool:
     raw = await stage.kube.get(PDBS, workload.WORKLOAD, NAMESPACE)
     return bool((raw.get("status") or {}).get("currentHealthy"))
 
 
 async def _draining_failed(stage: Stage, node: NodeView) -> str:
-    """The text of the node's event; empty while there is none."""
+    """The message of the node's FailedDraining event; empty if there is none."""
     for event in (await stage.kube.list(EVENTS)).items:
         about = event.get("involvedObject") or {}
         if (event.get("reason"), about.get("name")) == ("FailedDraining", node.name):
@@ -126,7 +128,7 @@ def _check_order(stage: Stage, old: tuple[NodeView, ...]) -> None:
 
 
 def left_early(entries: Iterable[Entry], old: set[str]) -> list[str]:
-    """Names of ``old`` nodes that began to leave before as many new ones were ready."""
+    """Names of ``old`` nodes that were deleted before the same number of new nodes was ready."""
     ahead, left = 0, set[str]()
     early = []
     for event, name in _node_events(entries):
@@ -140,7 +142,7 @@ def left_early(entries: Iterable[Entry], old: set[str]) -> list[str]:
 
 
 def most_ahead(entries: Iterable[Entry], old: set[str]) -> int:
-    """How many new nodes were ready, at most, while the old nodes that they replace had not begun to leave."""
+    """The largest number of new nodes that were ready before the old nodes that they replace were deleted."""
     ahead, most, left = 0, 0, set[str]()
     for event, name in _node_events(entries):
         ahead += event == NODE_READY and name not in old
@@ -152,7 +154,7 @@ def most_ahead(entries: Iterable[Entry], old: set[str]) -> int:
 
 
 def _node_events(entries: Iterable[Entry]) -> Iterable[tuple[str, str]]:
-    """(event, name of the node), in order."""
+    """(event, node name), in the order of the timeline."""
     for entry in entries:
         kind, _, name = entry.object.partition("/")
         if kind == "node":
@@ -160,5 +162,5 @@ def _node_events(entries: Iterable[Entry]) -> Iterable[tuple[str, str]]:
 
 
 def hourly(nodes: Iterable[NodeView]) -> float:
-    """Dollars an hour of nodes whose price is known."""
+    """The price of all nodes in USD per hour; nodes without a known price count as 0."""
     return sum(node.price_per_hour or 0.0 for node in nodes)

@@ -1,8 +1,7 @@
-"""What a story came to: the JSON document of ``--report`` (docs/spec/design.md) and the data of the
-last tables.
+"""The outcome of a scenario: the JSON document of ``--report`` (docs/spec/design.md) and the data of the last tables.
 
-``pods`` and ``nodes`` are those of the moment when the workload was complete: at the end there
-are none. ``terminated`` counts instances that ended, ``launched`` all that ever started.
+``pods`` and ``nodes`` are those at the time when the workload was complete: at the end none are left. ``launched``
+counts all instances that were launched, ``terminated`` those that were terminated.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Cluster Autoscaler with the same pods."""
+    """The estimate for Cluster Autoscaler with the same pods."""
 
     estimate: cluster_autoscaler.Estimate
     group: cluster_autoscaler.NodeGroup
@@ -40,9 +39,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Report:
-    """One story's outcome. Prices are dollars; ``seconds`` is the whole story without the
-    stack's start.
-    """
+    """The outcome of one scenario. Prices are in USD. ``seconds`` excludes the start of the stack."""
 
     scenario: str
     failure: str
@@ -59,12 +56,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every phase ended and every check held."""
+        """Whether every phase ended and every check passed."""
         return not self.failure and all(check.ok for check in self.checks)
 
     @property
     def hourly_cost(self) -> float:
-        """Dollars an hour of the nodes whose price is known."""
+        """The price of all nodes in USD per hour; nodes without a known price count as 0."""
         return round(sum(node.price_per_hour or 0.0 for node in self.nodes), 6)
 
     def to_json(self) -> dict[str, Any]:
@@ -100,7 +97,7 @@ def _node(node: NodeView) -> dict[str, Any]:
 
 
 def build_report(stage: Stage, failure: str) -> Report:
-    """The report of a story that ended, with ``failure`` empty when it came out."""
+    """The report at the end of a scenario. ``failure`` is empty if the scenario succeeded."""
     scenario, snapshot = stage.scenario, stage.snapshot
     counted = (snapshot.total, snapshot.running, snapshot.pending)
     return Report(

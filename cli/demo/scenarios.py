@@ -1,8 +1,7 @@
-"""The scenarios of ``dovetail demo``: which pods, which steps, what must come out.
+"""The scenarios of ``dovetail demo``: their pods, their steps and the expected results.
 
-The three bursts and the spread are the article's own (ACC-02, ACC-04, ACC-05,
-ACC-07). Each ends as the article does: nothing left. Those that take machines away are ACC-30,
-ACC-31, ACC-34 and ACC-79.
+The three bursts and the spread come from the article that the demo replays (ACC-02, ACC-04, ACC-05, ACC-07). Each ends
+without pods, nodes and instances, as in the article. The scenarios of disruption are ACC-30, ACC-31, ACC-34 and ACC-79.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from shared.errors import ConfigurationError
 
 
 class Act(Enum):
-    """What happens to a workload that runs, before it is scaled to zero."""
+    """What is done to the running workload before it is scaled to zero."""
 
     NOTHING = "nothing"
     SPOT_INTERRUPTION = "spot interruption"
@@ -31,7 +30,7 @@ class Act(Enum):
 
 @dataclass(frozen=True)
 class Scenario:
-    """One story. ``cpu_milli`` and ``memory_bytes`` are requests of each pod."""
+    """One scenario. ``cpu_milli`` and ``memory_bytes`` are the requests of each pod."""
 
     name: str
     summary: str
@@ -43,17 +42,15 @@ class Scenario:
     act: Act = Act.NOTHING
     spread_max_skew: int | None = None
     only_added_nodes: bool = False
-    """Pods ask for spot nodes, so that none runs on the cluster's fixed node (seed:
-    inflate-spot).
-    """
+    """Pods select the capacity type, so that none runs on the cluster's fixed node (seed: inflate-spot)."""
     capacity_type: str = SPOT
-    """The only one that the pool may buy."""
+    """The only capacity type that the pool allows."""
     pool_changes: dict[str, Any] = field(default_factory=dict)
-    """Merge patch over the pool's spec; None removes a field."""
+    """Merge patch of the pool's spec; None removes a field."""
     generation_api: str = V1ALPHA5
-    """Which generation of manifests is applied: Provisioner or NodePool."""
+    """API generation of the applied manifests: Provisioner (v1alpha5) or NodePool (v1)."""
     batch_max_seconds: float = 10.0
-    """BATCH_MAX_DURATION of its stack: nodes that a plan promised to pods are left alone for twice as long."""
+    """BATCH_MAX_DURATION of the stack. Nominated nodes are not disrupted for twice this time."""
     timeout_seconds: float = 180.0
 
 
@@ -64,7 +61,7 @@ TWO_CPU_NODES = [
     {"key": labels.AWS_PREFIX + "instance-generation", "operator": "Gt", "values": ["2"]},
     {"key": labels.AWS_PREFIX + "instance-cpu", "operator": "In", "values": ["2"]},
 ]
-"""So small that a story of four pods has two nodes, however kube-scheduler spreads them."""
+"""Nodes so small that four pods need two of them, however kube-scheduler spreads the pods."""
 MEBIBYTE = 2**20
 GIBIBYTE = 2**30
 
@@ -220,7 +217,7 @@ DEFAULT_SCENARIO = "burst-400"
 
 
 def find_scenario(name: str) -> Scenario:
-    """Raises ConfigurationError that lists the names."""
+    """The scenario of this name. Raises ConfigurationError with the known names."""
     try:
         return SCENARIOS[name]
     except KeyError as error:

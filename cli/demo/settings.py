@@ -1,7 +1,7 @@
-"""What the demo shortens, by name. All of it is printed before the story starts.
+"""The durations that the demo shortens. All of them are printed before the scenario starts.
 
-A real instance needs 30 to 60 seconds until its pods run, and the seeds wait 30 seconds before an
-empty node goes.
+On EC2 the pods of a new instance run after 30 to 60 seconds, and the original manifests remove an empty node after 30
+seconds.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class DemoSettings:
     ready_seconds: float = 1.0
     ttl_seconds_after_empty: int = 10
     expire_seconds: int = 20
-    """Of the story in which nodes grow too old."""
+    """Maximum age of nodes in the scenario ``expire``."""
     batch_max_seconds: float = 10.0
     validation_seconds: float = 3.0
     disruption_period_seconds: float = 2.0
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """(name, value here, value elsewhere) for people and for the report."""
+        """(name, value in the demo, usual value), for the printed table and the report."""
         return [
             ("BOOT_SECONDS", f"{self.boot_seconds:g}", "about 40 on EC2"),
             ("READY_SECONDS", f"{self.ready_seconds:g}", "5 to 20 on EC2"),
@@ -39,7 +39,7 @@ class DemoSettings:
         ]
 
     def services(self) -> dict[str, str]:
-        """Variables of the services that shorten how machines are taken away."""
+        """Variables of the services that shorten disruption."""
         return {
             "VALIDATION_DELAY": f"{self.validation_seconds:g}s",
             "DISRUPTION_PERIOD": f"{self.disruption_period_seconds:g}s",
@@ -49,7 +49,7 @@ class DemoSettings:
     def stack(
         self, directory: Path, *, port_base: int | None = None, one_process: bool = False
     ) -> StackSettings:
-        """The local stack that plays the story."""
+        """The settings of the local stack for the scenario."""
         return StackSettings(
             directory=directory,
             port_base=port_base,

@@ -1,11 +1,10 @@
-"""One look at the cluster: pods of the workload, Machines, added nodes, instances. And what
-changed since.
+"""Snapshots of the cluster: pods of the workload, Machines, added nodes and instances; and the changes between two.
 
-Everything comes from the API server and from EC2, nothing from Dovetail's own services: a demo
-that asked them would believe them. The looks are a few a second and not atomic; an object that
-appears and goes between two of them is missed.
+All data comes from the API server and from EC2, none from Dovetail's services: the demo must not trust what it shows.
+Snapshots are taken a few times per second and are not atomic; an object that is created and deleted between two
+snapshots is missed.
 
-What may go wrong: the API server or the emulator does not answer (TransientError).
+Errors: the API server or the emulator does not answer (TransientError).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class PodView:
 
 @dataclass(frozen=True)
 class MachineView:
-    """One Machine or NodeClaim. ``reached``: its true conditions in the domain's words. Prices are in dollars."""
+    """One Machine or NodeClaim. ``reached``: its true conditions, by their domain names. Prices are in USD."""
 
     name: str
     provider_id: str
@@ -63,12 +62,12 @@ class NodeView:
     cordoned: bool
     leaving: bool
     tainted: bool = False
-    """Does it carry the disrupted taint (v1)?"""
+    """Whether the node has the taint karpenter.sh/disrupted (v1)."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All of it, each list sorted by name."""
+    """One state of the cluster, each list sorted by name."""
 
     pods: tuple[PodView, ...] = ()
     machines: tuple[MachineView, ...] = ()
@@ -89,7 +88,7 @@ class Snapshot:
 
     @property
     def hourly_cost(self) -> float:
-        """Dollars an hour of the machines that EC2 has launched, as far as their price is known."""
+        """The price of all launched machines in USD per hour; an unknown price counts as 0."""
         launched = (machine for machine in self.machines if machine.provider_id)
         return round(sum(machine.price_per_hour or 0.0 for machine in launched), 6)
 
@@ -99,8 +98,9 @@ class Snapshot:
 
 
 class Observer:
-    """Takes snapshots. ``instances`` of other clusters and other nodes than added ones are left
-    out, and so is what ended before ``start``: EC2 shows it for a while.
+    """Takes snapshots of the added nodes and of the cluster's instances.
+
+    Instances that terminated before ``start`` are left out: EC2 lists them for some time.
     """
 
     def __init__(self, kube: Kube, emulator: Emulator) -> None:
@@ -109,12 +109,12 @@ class Observer:
         self._ended: frozenset[str] = frozenset()
 
     async def start(self) -> None:
-        """Note which instances are history. Raises Unreachable."""
+        """Record the instances that have already terminated. Raises Unreachable."""
         instances = await self._emulator.instances()
         self._ended = frozenset(one.instance_id for one in instances if not one.live)
 
-    async def look(self) -> Snapshot:
-        """One snapshot. Raises TransientError."""
+    async def take(self) -> Snapshot:
+        """Take one snapshot. Raises TransientError."""
         pods, machines, claims, nodes, instances = await asyncio.gather(
             self._kube.list(PODS, NAMESPACE, label_selector=WORKLOAD_SELECTOR),
             self._kube.list(MACHINES),
@@ -128,7 +128,7 @@ class Observer:
 
 
 def _is_added(node: Object) -> bool:
-    """Is it of a pool, of either generation (MAP-01)?"""
+    """Whether the node belongs to a pool of either generation (MAP-01)."""
     held = node["metadata"].get("labels") or {}
     return labels.PROVISIONER_NAME in held or labels.NODE_POOL in held
 
@@ -139,7 +139,7 @@ def build_snapshot(
     nodes: list[Object],
     instances: list[InstanceView],
 ) -> Snapshot:
-    """Views of raw Kubernetes objects. Missing fields read as empty."""
+    """The snapshot of raw Kubernetes objects. Missing fields are empty."""
     pod_views = sorted((_pod(raw) for raw in pods), key=lambda pod: pod.name)
     machine_views = sorted((_machine(raw) for raw in machines), key=lambda machine: machine.name)
     prices = {view.provider_id: view.price_per_hour for view in machine_views if view.provider_id}
@@ -198,7 +198,7 @@ def _true_conditions(status: dict[str, Any]) -> list[str]:
 
 
 def changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
-    """What happened between two looks, as (event, object) pairs in causal order."""
+    """The changes between two snapshots, as (event, object) pairs in causal order."""
     if before.total != after.total:
         yield f"{after.total} pods exist", "deployment/inflate"
     yield from _machine_changes(before, after)
@@ -238,7 +238,7 @@ def _instance_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, 
 
 
 def _node_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
-    """What comes before what goes: replacements are ready first."""
+    """New nodes before deleted nodes: replacements are ready first."""
     old = {node.name: node for node in before.nodes}
     new = {node.name: node for node in after.nodes}
     for name, node in new.items():
@@ -248,13 +248,13 @@ def _node_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]
         if node.ready and not (known and known.ready):
             yield "node ready", f"node/{name}"
     for name, node in new.items():
-        yield from _closed(old.get(name), node)
+        yield from _scheduling_changes(old.get(name), node)
     for name in sorted(old.keys() - new.keys()):
         yield "node gone", f"node/{name}"
 
 
-def _closed(known: NodeView | None, node: NodeView) -> Iterator[tuple[str, str]]:
-    """How a node is kept from new pods, opened again, and marked to go."""
+def _scheduling_changes(known: NodeView | None, node: NodeView) -> Iterator[tuple[str, str]]:
+    """Changes of the taint, of the cordon and of the deletion timestamp of a node."""
     was_tainted, was_cordoned = (known.tainted, known.cordoned) if known else (False, False)
     if node.tainted != was_tainted:
         yield "node tainted" if node.tainted else "node untainted", f"node/{node.name}"

@@ -1,10 +1,9 @@
-"""Where a story is played: connections, the last snapshot, and waits that have a limit.
+"""The state of a running scenario: connections, the last snapshot, and waits with a deadline.
 
-Every wait polls snapshots four times a second and shows each one. A wait that takes longer than
-the scenario's deadline raises StoryFailed.
+Every wait takes four snapshots per second and shows each one. A wait beyond the scenario's deadline raises StoryFailed.
 
-What may go wrong: the API server or the emulator may fail for a moment (a crash test restarts
-things); a look that fails is skipped and the wait goes on until its deadline.
+The API server or the emulator may fail for a short time (a crash test restarts them): a failed snapshot is skipped, and
+the wait continues until its deadline.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ Answer = TypeVar("Answer")
 
 
 class StoryFailed(DovetailError):
-    """The story did not come out. The message names the phase and what is missing."""
+    """The scenario failed. The message names what is missing."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that must hold."""
+    """One expected result."""
 
     name: str
     ok: bool
@@ -44,7 +43,7 @@ class Check:
 
 @dataclass
 class Stage:
-    """One story in progress."""
+    """One running scenario."""
 
     scenario: Scenario
     settings: DemoSettings
@@ -61,16 +60,16 @@ class Stage:
     """Total, running and pending pods when the workload was complete."""
     checks: list[Check] = field(default_factory=list)
     launched: dict[str, InstanceView] = field(default_factory=dict)
-    """Every instance ever seen, as it was last: EC2 forgets those that ended a while ago."""
+    """Every instance seen, in its last state: EC2 no longer lists those that terminated some time ago."""
 
     @property
     def terminated(self) -> int:
-        """How many of the launched instances have ended."""
+        """Number of launched instances that have terminated."""
         live = {instance.instance_id for instance in self.snapshot.live_instances}
         return len(self.launched.keys() - live)
 
     def check(self, name: str, ok: bool, detail: str) -> None:
-        """Note one thing that must hold; the story goes on either way."""
+        """Record one expected result. A failed check does not stop the scenario."""
         self.checks.append(Check(name, ok, detail))
 
     def note(self, event: str, subject: str) -> None:
@@ -92,9 +91,9 @@ class Stage:
             self.timeline.end(phase, failed=failed)
             self.display.show(self.timeline, self.snapshot)
 
-    async def look(self) -> Snapshot:
-        """Take a snapshot, note what changed, show it. Raises TransientError."""
-        fresh = await self.observer.look()
+    async def observe(self) -> Snapshot:
+        """Take a snapshot, add its changes to the timeline and show it. Raises TransientError."""
+        fresh = await self.observer.take()
         for event, subject in changes(self.snapshot, fresh):
             self.note(event, subject)
         self.snapshot = fresh
@@ -103,32 +102,30 @@ class Stage:
         return fresh
 
     async def until_true(self, ask: Callable[[], Awaitable[Answer]], missing: str) -> Answer:
-        """Look on until ``ask`` answers something true; that. Raises StoryFailed like ``until``."""
+        """Wait until ``ask`` returns a true value, and return it. Raises StoryFailed at the deadline."""
         while True:
             with suppress(TransientError):
                 if answer := await ask():
                     return answer
             await self.until(lambda _: True, missing)
-            self._hurry(missing)
+            self._check_deadline(missing)
             await asyncio.sleep(POLL_SECONDS)
 
     async def until(self, reached: Callable[[Snapshot], bool], missing: str) -> Snapshot:
-        """Look until ``reached``. Raises StoryFailed saying ``missing`` at the scenario's
-        deadline.
-        """
-        trouble = ""
+        """Take snapshots until ``reached``. Raises StoryFailed with ``missing`` at the scenario's deadline."""
+        problem = ""
         while True:
             try:
-                snapshot = await self.look()
-                trouble = ""
+                snapshot = await self.observe()
+                problem = ""
                 if reached(snapshot):
                     return snapshot
             except TransientError as error:
-                trouble = f" ({error.message})"
-            self._hurry(missing, trouble)
+                problem = f" ({error.message})"
+            self._check_deadline(missing, problem)
             await asyncio.sleep(POLL_SECONDS)
 
-    def _hurry(self, missing: str, trouble: str = "") -> None:
+    def _check_deadline(self, missing: str, problem: str = "") -> None:
         limit = self.scenario.timeout_seconds
         if self.timeline.elapsed() > limit:
-            raise StoryFailed(f"{missing} after {limit:.0f} s{trouble}")
+            raise StoryFailed(f"{missing} after {limit:.0f} s{problem}")

@@ -1,9 +1,9 @@
-"""The story: a pool, a workload that grows, something that happens to it, nothing left.
+"""Runs one scenario: create a pool, scale a workload up, apply the act, scale to zero, check that nothing is left.
 
-``play`` runs one scenario against any running stack and returns its report, also when it fails.
+``play`` runs a scenario against any running stack and returns its report, also after a failure.
 
-What may go wrong: a phase that does not end in time fails the story; the report then says which
-one and why. Errors that no retry cures (a refused object, missing CRDs) fail it at once.
+A phase that does not end before the deadline fails the scenario; the report names the phase and the reason. Permanent
+errors (a refused object, missing CRDs) fail it at once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def play(
     display: Display,
     clock: Clock,
 ) -> Report:
-    """Play ``scenario`` and report. Raises ConfigurationError for an unusable kubeconfig only."""
+    """Run ``scenario`` and return its report. Raises only ConfigurationError, for an unusable kubeconfig."""
     kube = await Kube.connect(
         environment.kubeconfig, clock=clock, random=Random(), user_agent="dovetail-demo"
     )
@@ -164,7 +164,7 @@ async def _check_queues(stage: Stage) -> None:
     async with stage.phase("streams drained, no dead letters"):
         missing = "no answer"
         while missing:
-            missing = await _queue_trouble(stage)
+            missing = await _undrained(stage)
             if missing and stage.timeline.elapsed() > stage.scenario.timeout_seconds:
                 raise StoryFailed(f"streams are not empty: {missing}")
             if missing:
@@ -172,8 +172,8 @@ async def _check_queues(stage: Stage) -> None:
     stage.check("streams", ok=True, detail="drained, no dead letters")
 
 
-async def _queue_trouble(stage: Stage) -> str:
-    """What is not drained; empty when all is. A dead letter never goes: raises StoryFailed."""
+async def _undrained(stage: Stage) -> str:
+    """The streams that are not drained, or an empty text. Raises StoryFailed for a dead letter, which stays."""
     environment = stage.environment
     try:
         depths = await queue_depths(environment.redis_url, environment.cluster_name)

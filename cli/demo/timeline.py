@@ -1,4 +1,4 @@
-"""When what happened, in seconds since the story began, and how long each phase took."""
+"""The events of a scenario, in seconds since its start, and the duration of each phase."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from shared.concurrency.clock import Clock
 
-LONGEST = 5_000
-"""Entries kept; a story has some hundreds."""
+ENTRY_LIMIT = 5_000
+"""Entries kept. A scenario has some hundreds."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Entry:
 
 @dataclass
 class Phase:
-    """One step of the story. ``seconds`` is None while it is not done."""
+    """One phase of a scenario. ``seconds`` is None while it runs."""
 
     title: str
     started: float
@@ -31,7 +31,7 @@ class Phase:
 
 @dataclass
 class Timeline:
-    """Starts when it is made."""
+    """Events and phases. The time starts with the creation of the object."""
 
     clock: Clock
     entries: list[Entry] = field(default_factory=list)
@@ -45,20 +45,20 @@ class Timeline:
         return self.clock.monotonic() - self._start
 
     def add(self, event: str, subject: str) -> Entry | None:
-        """Note an event now; None when the timeline is full."""
-        if len(self.entries) >= LONGEST:
+        """Add an event at the current time. Returns None if the timeline is full."""
+        if len(self.entries) >= ENTRY_LIMIT:
             return None
         entry = Entry(round(self.elapsed(), 3), event, subject)
         self.entries.append(entry)
         return entry
 
     def begin(self, title: str) -> Phase:
-        """Start a phase."""
+        """Begin a phase at the current time."""
         phase = Phase(title, self.elapsed())
         self.phases.append(phase)
         return phase
 
     def end(self, phase: Phase, *, failed: bool = False) -> None:
-        """End a phase."""
+        """End a phase at the current time."""
         phase.seconds = round(self.elapsed() - phase.started, 3)
         phase.failed = failed

@@ -1,10 +1,9 @@
-"""The objects that a scenario applies, made from the files in ``manifests``.
+"""The objects that a scenario applies, created from the files in ``manifests``.
 
-The files can be applied by hand as they are; a scenario changes only what its settings name:
-replicas, requests, the TTL, the capacity type, the cluster's discovery tag.
+The files can also be applied with kubectl. A scenario changes only what its settings name: replicas, requests, the TTL,
+the capacity type and the cluster's discovery tag.
 
-What may go wrong: a CRD is missing (NotFound) or refuses the object (InvalidObject, naming the
-field).
+Errors: a CRD is missing (NotFound) or refuses the object (InvalidObject, with the field).
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ MANIFESTS = packaged("cli.demo", "manifests")
 
 
 def load_manifest(name: str) -> Object:
-    """One of the files, by name without suffix."""
+    """One of the files, by its name without suffix."""
     document: Object = yaml.safe_load((MANIFESTS / f"{name}.yaml").read_text())
     return document
 
 
 def provisioner(ttl_seconds_after_empty: int) -> Object:
-    """The pool, with its TTL."""
+    """The v1alpha5 pool, with its TTL."""
     document = load_manifest("provisioner")
     document["spec"]["ttlSecondsAfterEmpty"] = ttl_seconds_after_empty
     return document
@@ -62,7 +61,7 @@ def node_template(cluster: str) -> Object:
 
 
 def deployment(scenario: Scenario) -> Object:
-    """The workload of ``scenario``, with no replicas yet."""
+    """The Deployment of ``scenario``, with 0 replicas."""
     document = load_manifest("inflate")
     pod = document["spec"]["template"]["spec"]
     requests = {"cpu": scenario.cpu_milli, "memory": scenario.memory_bytes}
@@ -82,7 +81,7 @@ def deployment(scenario: Scenario) -> Object:
 
 
 async def apply(kube: Kube, resource: Resource, document: Object) -> None:
-    """Create the object, or bring an existing one to it by merge patch. Raises InvalidObject."""
+    """Create the object, or merge-patch an existing one. Raises InvalidObject."""
     namespace = NAMESPACE if resource.namespaced else None
     try:
         await kube.create(resource, document, namespace)
@@ -91,7 +90,7 @@ async def apply(kube: Kube, resource: Resource, document: Object) -> None:
 
 
 def node_pool(ttl_seconds_after_empty: int) -> Object:
-    """The v1 pool, with its time to live."""
+    """The v1 pool, with ``consolidateAfter`` as its TTL."""
     document = load_manifest("v1/nodepool")
     document["spec"]["disruption"]["consolidateAfter"] = f"{ttl_seconds_after_empty}s"
     return document
@@ -118,8 +117,10 @@ async def apply_pool(
     capacity_type: str = labels.SPOT,
     changes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Class and pool of one generation. ``changes``: a merge patch over the pool's spec. Raises InvalidObject, NotFound
-    without the CRDs."""
+    """Apply node class and pool of one generation. ``changes``: a merge patch of the pool's spec.
+
+    Raises InvalidObject, and NotFound without the CRDs.
+    """
     if generation_api == V1:
         await apply(kube, EC2_NODE_CLASSES, node_class(cluster))
         resource, pool = NODE_POOLS, node_pool(ttl_seconds_after_empty)
@@ -135,7 +136,7 @@ async def apply_pool(
 
 
 def budget(*, most_unavailable: int) -> Object:
-    """A PodDisruptionBudget over the workload's pods."""
+    """A PodDisruptionBudget for the workload's pods."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -148,5 +149,5 @@ def budget(*, most_unavailable: int) -> Object:
 
 
 async def scale(kube: Kube, replicas: int) -> None:
-    """What ``kubectl scale deployment inflate`` does. Raises NotFound."""
+    """Scale the Deployment, as ``kubectl scale deployment inflate`` does. Raises NotFound."""
     await kube.patch(DEPLOYMENTS, WORKLOAD, {"spec": {"replicas": replicas}}, NAMESPACE)

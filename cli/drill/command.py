@@ -1,10 +1,9 @@
-"""``dovetail drill``: what if a part of the nodes got its two-minute notice now?
+"""``dovetail drill``: rehearse the two-minute notice for a part of the nodes.
 
-On the local stack the warnings are really sent, through EventBridge and SQS, and what happens is watched. On a real
-cluster nothing is touched: its objects are read, the nodes left out, and the planner asked.
+On the local stack the notices are sent through EventBridge and SQS, and the command watches the result. On a real
+cluster nothing is changed: the command reads the objects, removes the nodes from its copy and calls the planner.
 
-What may go wrong: objects change while they are read; a pod that comes or goes meanwhile is counted as it was first
-seen.
+Objects may change while they are read: a pod that is created or deleted meanwhile counts as it was read first.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.cloud.control import CloudControl, given, said
-from cli.drill.picture import Picture, Plan, Target, chosen, plan_here, rehearse
+from cli.drill.cluster_state import ClusterState, Plan, Target, chosen, plan_here, rehearse
 from cli.drill.watch import watch
 from cli.operations.scheduler_status import VARIABLE, ask, scheduler_url
 from cli.stack.running_stack import StackOption, variables_of
@@ -31,9 +30,9 @@ from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, DovetailError
 from shared.kube.client import Kube
 
-STAYED = 1
-MOST_LINES = 20
-"""Of each sort; the rest is in the JSON."""
+FAILED_EXIT_CODE = 1
+LINE_LIMIT = 20
+"""Printed lines of each kind. The JSON output has all of them."""
 
 
 class Output(StrEnum):
@@ -49,27 +48,30 @@ def drill(
         str, typer.Option("--type", help="Nodes of this instance type (* and ?).")
     ] = "*",
     percent: Annotated[
-        float, typer.Option(min=0.1, max=100, help="Only this share of them, at least one.")
+        float, typer.Option(min=0.1, max=100, help="Only this percentage of them, at least one.")
     ] = 100.0,
-    seed: Annotated[int, typer.Option(help="Draws the share; the same seed, the same draw.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the random choice; the same seed gives the same choice.")
+    ] = 0,
     on_demand: Annotated[
-        bool, typer.Option("--on-demand", help="On-demand nodes too, as if they were spot.")
+        bool,
+        typer.Option("--on-demand", help="Include on-demand nodes, as if they were spot nodes."),
     ] = False,
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Only ask the planner, on the local stack too.")
+        bool, typer.Option("--simulate", help="Only call the planner, also on the local stack.")
     ] = False,
     output: Annotated[
         Output, typer.Option("--output", "-o", help="table for people, json for programs.")
     ] = Output.TABLE,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Rehearse a spot interruption: which pods move, what holds them, how much of the two minutes is left.
+    """Rehearse a spot interruption: which pods move, what blocks them, how much of the two minutes is left.
 
-    On the local stack the warnings are sent through EventBridge and SQS, and the nodes really go. On any other cluster
-    nothing is changed: the scheduler is asked what would become of the pods. It may buy from the interrupted
-    spot pools again, which the real thing avoids for three minutes.
+    On the local stack the notices are sent through EventBridge and SQS, and the nodes are terminated. On any other
+    cluster nothing is changed: the scheduler simulates where the pods would run. The simulation may choose the
+    interrupted spot pools again, which a real interruption excludes for three minutes.
 
-    Exit code 1: a pod would not have left in time, or would find no place.
+    Exit code 1: a pod did not leave in time, or has no place on another node.
 
     Examples:
 
@@ -84,15 +86,15 @@ def drill(
         raise ConfigurationError(
             "KUBECONFIG is not set; run `dovetail up --detach`, or point KUBECONFIG at your cluster"
         )
-    where = Where(zone, instance_type, percent, seed, on_demand)
-    report = asyncio.run(_drill(variables, where, simulate))
+    selection = Selection(zone, instance_type, percent, seed, on_demand)
+    report = asyncio.run(_drill(variables, selection, simulate))
     _print(report, output)
     if report["stayed"] or report["homeless"]:
-        raise typer.Exit(STAYED)
+        raise typer.Exit(FAILED_EXIT_CODE)
 
 
-class Where:
-    """Which nodes."""
+class Selection:
+    """Which nodes are interrupted: filters, share and seed."""
 
     def __init__(
         self, zone: str, instance_type: str, percent: float, seed: int, on_demand: bool
@@ -100,16 +102,16 @@ class Where:
         self.zone, self.instance_type = zone, instance_type
         self.percent, self.seed, self.on_demand = percent, seed, on_demand
 
-    def nobody(self) -> str:
-        """What to say when no node matches."""
+    def no_match(self) -> str:
+        """The error message for the case that no node matches."""
         market, other = ("node", "") if self.on_demand else ("spot node", ", or add --on-demand")
         return (
-            f"no {market} that Dovetail bought is of zone {self.zone} and type {self.instance_type}{other}; "
+            f"no {market} of Dovetail is in zone {self.zone} and type {self.instance_type}{other}; "
             "`kubectl get nodes -L topology.kubernetes.io/zone,node.kubernetes.io/instance-type` lists all"
         )
 
-    def takes(self, target: Target) -> bool:
-        """By zone, type and capacity type."""
+    def matches(self, target: Target) -> bool:
+        """Whether zone, instance type and capacity type of the node match."""
         return (
             fnmatchcase(target.zone, self.zone)
             and fnmatchcase(target.instance_type, self.instance_type)
@@ -117,7 +119,9 @@ class Where:
         )
 
 
-async def _drill(variables: Mapping[str, str], where: Where, simulate: bool) -> dict[str, Any]:
+async def _drill(
+    variables: Mapping[str, str], selection: Selection, simulate: bool
+) -> dict[str, Any]:
     kube = await Kube.connect(
         variables["KUBECONFIG"],
         clock=SystemClock(),
@@ -125,28 +129,30 @@ async def _drill(variables: Mapping[str, str], where: Where, simulate: bool) -> 
         user_agent="dovetail-drill",
     )
     try:
-        picture = await Picture.read(kube)
+        cluster = await ClusterState.read(kube)
         targets = chosen(
-            [t for t in picture.targets() if where.takes(t)], where.percent, where.seed
+            [t for t in cluster.targets() if selection.matches(t)],
+            selection.percent,
+            selection.seed,
         )
         if not targets:
-            raise ConfigurationError(where.nobody())
+            raise ConfigurationError(selection.no_match())
         control = None if simulate else _emulator(variables)
         if control is None:
-            return await asyncio.to_thread(rehearse, picture, targets, _planner(variables, targets))
+            return await asyncio.to_thread(rehearse, cluster, targets, _planner(variables, targets))
         ids = [target.instance for target in targets]
         await asyncio.to_thread(
             control.post, "interruptions", given({"kind": "spot", "instanceIds": ids})
         )
-        return await watch(kube, picture, targets)
+        return await watch(kube, cluster, targets)
     finally:
         await kube.close()
 
 
 def _planner(variables: Mapping[str, str], targets: Sequence[Target]) -> Plan:
-    """The scheduler, which knows the region's types and prices; without it the bundled catalogue of one region.
+    """The scheduler, which knows the types and prices of the region. Without one: the bundled catalogue of one region.
 
-    Raises ConfigurationError when neither will do.
+    Raises ConfigurationError when there is no scheduler and the nodes are of another region.
     """
     if not variables.get(VARIABLE) and all(t.zone.startswith(BUNDLED_REGION) for t in targets):
         return plan_here
@@ -155,7 +161,7 @@ def _planner(variables: Mapping[str, str], targets: Sequence[Target]) -> Plan:
 
 
 def _emulator(variables: Mapping[str, str]) -> CloudControl | None:
-    """None: this is no local stack."""
+    """The emulator of the local stack; None when the cluster has none."""
     url = variables.get("AWS_ENDPOINT_URL")
     if not url:
         return None
@@ -181,7 +187,7 @@ def _print(report: dict[str, Any], output: Output) -> None:
     print_table(
         ("node", "type", "zone", "pods", "empty after", "to spare"),
         rows,
-        title="simulated: nothing was touched" if report["simulated"] else "interrupted",
+        title="simulated: nothing was changed" if report["simulated"] else "interrupted",
     )
     for line in lines_of(report):
         said(line)
@@ -192,7 +198,7 @@ def _seconds(value: float | None) -> str:
 
 
 def lines_of(report: Mapping[str, Any]) -> list[str]:
-    """What stands below the table. A simulation says what would happen, and nothing about time."""
+    """The lines below the table. A simulation has no times."""
     would = "would be " if report["simulated"] else ""
     homeless = [f"no place for {one['pod']}: {one['why']}" for one in report["homeless"]]
     if report["simulated"]:
@@ -219,6 +225,6 @@ def lines_of(report: Mapping[str, Any]) -> list[str]:
 
 
 def _some(lines: list[str]) -> list[str]:
-    """A drill of a whole zone must not scroll its own table away."""
-    more = len(lines) - MOST_LINES
-    return lines if more <= 0 else [*lines[:MOST_LINES], f"... and {more} more: -o json has all"]
+    """The first LINE_LIMIT lines, so that a drill of a whole zone does not scroll its table off the screen."""
+    more = len(lines) - LINE_LIMIT
+    return lines if more <= 0 else [*lines[:LINE_LIMIT], f"... and {more} more: -o json has all"]

@@ -1,4 +1,4 @@
-"""``dovetail convert``: manifests of one API generation as YAML of the other."""
+"""``dovetail convert``: convert manifests to the other API generation and print them as YAML."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shared.domain.pools.generations import V1, V1ALPHA5
 
 
 class Generation(StrEnum):
-    """API generations that can be written."""
+    """API generations to convert to."""
 
     V1 = V1
     V1ALPHA5 = V1ALPHA5
@@ -27,21 +27,24 @@ class Generation(StrEnum):
 
 def convert(
     filename: FilesOption,
-    to: Annotated[Generation, typer.Option("--to", help="The generation that is wanted.")],
+    to: Annotated[Generation, typer.Option("--to", help="The API generation to convert to.")],
     role: Annotated[
-        str, typer.Option(help="To v1: IAM role of the nodes, for classes that name none.")
+        str, typer.Option(help="With --to v1: IAM role of the nodes, for classes that name none.")
     ] = "",
     instance_profile: Annotated[
-        str, typer.Option(help="To v1: instance profile of the nodes, for classes that name none.")
+        str,
+        typer.Option(
+            help="With --to v1: instance profile of the nodes, for classes that name none."
+        ),
     ] = "",
 ) -> None:
-    """Print manifests in the words of the other API generation, with comments on what has no counterpart there.
+    """Convert manifests to the other API generation. Comments mark what has no counterpart there.
 
-    v1alpha5: Provisioner and AWSNodeTemplate; v1: NodePool and EC2NodeClass. Give files that belong together at once:
-    the kubelet's settings move between pool and class. Objects of the wanted generation and of other kinds are printed
-    as they are. v1 has no default instance profile: give --role or --instance-profile, or the ConfigMap
-    karpenter-global-settings beside the others. With any fault, in what is given or in what would be printed, nothing
-    is printed but the faults, as `dovetail validate` does; the exit code is 1.
+    v1alpha5: Provisioner and AWSNodeTemplate; v1: NodePool and EC2NodeClass. Give pools and classes that belong
+    together in one call: kubelet settings move between pool and class. Objects of the target generation and of other
+    kinds are printed unchanged. v1 has no default instance profile: give --role or --instance-profile, or include the
+    ConfigMap karpenter-global-settings. If the input or the result has a fault, only the faults are printed, in the
+    format of `dovetail validate`; the exit code is 1.
 
     Examples:
 
@@ -49,7 +52,7 @@ def convert(
 
       kubectl get provisioners,awsnodetemplates -o yaml | dovetail convert -f - --to v1
 
-    A comment says what to do by hand:
+    A comment names what is left to do by hand:
 
       # spec.launchTemplate: v1 has no launch templates of your own; ...
     """
@@ -69,11 +72,11 @@ def convert(
     typer.echo(text_of(written), nl=False)
     notes = sum(len(one.notes) for one in written)
     if notes:
-        typer.echo(f"look at the comments in the output: {notes}", err=True)
+        typer.echo(f"the output has {notes} comments; read them before you apply it", err=True)
 
 
 def text_of(written: Iterable[Written]) -> str:
-    """All documents, each below its comments."""
+    """All documents as YAML, each below its comments."""
     return "---\n".join(_document_text(one) for one in written)
 
 
@@ -83,5 +86,5 @@ def _document_text(written: Written) -> str:
 
 
 def _comment(note: Fault) -> str:
-    """On one line, whatever a value holds: the next line would be YAML again."""
+    """The note on one line: a line break in a value would end the comment."""
     return shown(str(note) if field_text(note.path) else note.message)

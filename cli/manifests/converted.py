@@ -1,6 +1,6 @@
-"""Is what ``dovetail convert`` made fit to be applied? Asked before anything of it is printed.
+"""Checks converted objects before ``dovetail convert`` prints them.
 
-Both judges look at it: ``validate``'s checks, and the kind's own definition with its CEL rules, as an API server would.
+Two checks apply: those of ``dovetail validate``, and the kind's CRD with its CEL rules, as in an API server.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from shared.api.registry import KINDS, check, identity, is_ours, title_of
 
 
 def refusals(written: Iterable[Written], sources: Sequence[Manifest]) -> list[Finding]:
-    """Why an API server would refuse these objects, each at the line of what it was made from.
+    """The reasons why an API server would refuse these objects, at the line of the source manifest.
 
     ``sources``: the manifests that were converted, in the order in which they were given.
     """
     return [
-        _finding(one, sources[one.source], said)
+        _finding(one, sources[one.source], fault)
         for one in written
         if one.document and is_ours(one.document)
-        for said in _faults(one)
+        for fault in _faults(one)
     ]
 
 
 def _faults(written: Written) -> Iterator[tuple[str, str]]:
-    """(field, message). A note about a field says what to do, which its fault does not."""
+    """(field, message). The note of a conversion about the field is appended: it names the correction."""
     notes = {field_text(note.path): note.message for note in written.notes}
     faults = check(written.document)
     if faults:
-        yield from (_told(fault, notes) for fault in faults)
+        yield from (_with_note(fault, notes) for fault in faults)
         return
     model = KINDS[identity(written.document)]
     version = CustomKind(custom_resource_definition(model)).version_of(written.document)
@@ -42,13 +42,13 @@ def _faults(written: Written) -> Iterator[tuple[str, str]]:
         yield error.field, error.message
 
 
-def _told(fault: Fault, notes: dict[str, str]) -> tuple[str, str]:
+def _with_note(fault: Fault, notes: dict[str, str]) -> tuple[str, str]:
     where = field_text(fault.path)
     return where, f"{fault.message}; {notes[where]}" if where in notes else fault.message
 
 
-def _finding(written: Written, source: Manifest, said: tuple[str, str]) -> Finding:
-    where, message = said
+def _finding(written: Written, source: Manifest, fault: tuple[str, str]) -> Finding:
+    where, message = fault
     return Finding(
         source.source, source.place_of(()), f"as {title_of(written.document)}", where, message
     )

@@ -1,7 +1,7 @@
-"""Manifests named on the command line: files, directories and standard input, as single Kubernetes objects.
+"""Reads the manifests named on the command line (files, directories, standard input) as single Kubernetes objects.
 
-Nothing raises here: what cannot be read at all (it is missing, too large, or no text) says so in ``unreadable``, and
-wrong YAML is a fault with its place; the documents before it are still there.
+Nothing raises here. A file that is missing, too large or not text gives the reason in ``unreadable``. Invalid YAML is a
+fault with its position; the documents before it are kept.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 from cli.manifests.yaml_documents import FormFault, Place, YamlDocument, read_yaml
 from shared.api.faults import Fault, Path
 
-MOST_BYTES = 16 * 1024 * 1024
-MOST_FILES = 10_000
+FILE_LIMIT_BYTES = 16 * 1024 * 1024
+FILE_COUNT_LIMIT = 10_000
 SUFFIXES = (".yaml", ".yml", ".json")
 STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """One object and where it stands. ``base`` is its path inside of its YAML document: it may be an item of a List."""
+    """One object and its position. ``base`` is its path inside its YAML document, such as an item of a List."""
 
     source: str
     document: Any
@@ -33,12 +33,12 @@ class Manifest:
     base: Path = ()
 
     def place_of(self, path: Path) -> Place:
-        """Where a field of the object stands, or its nearest parent."""
+        """The position of a field of the object, or of its nearest existing parent."""
         return self.yaml.place_of((*self.base, *path))
 
     @property
     def faults(self) -> list[Fault]:
-        """What is wrong with its YAML, such as a key that is there twice, by paths of the object."""
+        """Faults of its YAML, such as duplicate keys. Paths are relative to the object."""
         length = len(self.base)
         inside = [one for one in self.yaml.faults if one.path[:length] == self.base]
         return [Fault(one.path[length:], one.message) for one in inside]
@@ -46,18 +46,18 @@ class Manifest:
 
 @dataclass
 class ManifestFile:
-    """What one file holds."""
+    """The manifests and faults of one file."""
 
     source: str
     manifests: list[Manifest] = field(default_factory=list)
     faults: list[FormFault] = field(default_factory=list)
-    """What is wrong with its YAML outside of any object, such as the place where it ends to make sense."""
+    """Faults of its YAML outside any object, such as a syntax error."""
     unreadable: str = ""
-    """Why nothing of it could be read."""
+    """The reason why the file could not be read; empty when it was read."""
 
 
 def read_manifests(names: Iterable[str]) -> Iterator[ManifestFile]:
-    """The files in the order given, those of a directory by name."""
+    """The files in the order given; the files of a directory sorted by name."""
     for name in names:
         if name == STANDARD_INPUT:
             yield _read("stdin", _standard_input)
@@ -68,39 +68,44 @@ def read_manifests(names: Iterable[str]) -> Iterator[ManifestFile]:
             yield ManifestFile(str(error.filename), unreadable=error.strerror or str(error))
         if not files and not hidden:
             yield ManifestFile(
-                name, unreadable=f"no {', '.join(f'*{one}' for one in SUFFIXES)} in it"
+                name, unreadable=f"contains no {', '.join(f'*{one}' for one in SUFFIXES)} file"
             )
-        if len(files) > MOST_FILES:
-            yield ManifestFile(name, unreadable=f"more than {MOST_FILES} manifests; name fewer")
-        for file in files[:MOST_FILES]:
+        if len(files) > FILE_COUNT_LIMIT:
+            yield ManifestFile(
+                name,
+                unreadable=f"more than {FILE_COUNT_LIMIT} manifest files; name a smaller directory",
+            )
+        for file in files[:FILE_COUNT_LIMIT]:
             yield _read(str(file), partial(_beginning, file))
 
 
 def _read(source: str, content: Callable[[], bytes]) -> ManifestFile:
     try:
         octets = content()
-        if len(octets) > MOST_BYTES:
-            return ManifestFile(source, unreadable=f"larger than {MOST_BYTES // 1024 // 1024} MiB")
+        if len(octets) > FILE_LIMIT_BYTES:
+            return ManifestFile(
+                source, unreadable=f"larger than {FILE_LIMIT_BYTES // 1024 // 1024} MiB"
+            )
         return parse_manifests(source, octets.decode("utf-8-sig"))
     except OSError as error:
         return ManifestFile(source, unreadable=error.strerror or str(error))
     except UnicodeDecodeError as error:
-        return ManifestFile(source, unreadable=f"no UTF-8 text (byte {error.start})")
+        return ManifestFile(source, unreadable=f"not UTF-8 text (byte {error.start})")
 
 
 def _standard_input() -> bytes:
-    if sys.stdin is None:  # the shell closed it: <&-
+    if sys.stdin is None:  # closed by the shell: <&-
         raise OSError("standard input is closed")
-    return sys.stdin.buffer.read(MOST_BYTES + 1)
+    return sys.stdin.buffer.read(FILE_LIMIT_BYTES + 1)
 
 
 def _beginning(file: File) -> bytes:
     with file.open("rb") as stream:
-        return stream.read(MOST_BYTES + 1)
+        return stream.read(FILE_LIMIT_BYTES + 1)
 
 
 def parse_manifests(source: str, text: str) -> ManifestFile:
-    """The objects in ``text``; Lists are taken apart, empty documents left out."""
+    """The objects in ``text``. A List gives its items; empty documents are left out."""
     documents, broken = read_yaml(text)
     file = ManifestFile(source, faults=[broken] if broken is not None else [])
     for document in documents:
@@ -122,15 +127,15 @@ def _is_list(document: object) -> bool:
     return isinstance(document.get("items"), list)
 
 
-def _files(name: File, told: Callable[[OSError], None]) -> list[File]:
-    """Those of a directory, or the one; ``told`` hears of directories that cannot be listed."""
+def _files(name: File, on_error: Callable[[OSError], None]) -> list[File]:
+    """The manifest files of a directory, or the file itself. Calls ``on_error`` for each unreadable directory."""
     if not name.is_dir():
         return [name]
     found: list[File] = []
-    for directory, below, files in os.walk(name, onerror=told):
+    for directory, below, files in os.walk(name, onerror=on_error):
         below.sort()
         paths = (File(directory, one) for one in sorted(files) if one.endswith(SUFFIXES))
         found += [path for path in paths if path.is_file()]
-        if len(found) > MOST_FILES:
+        if len(found) > FILE_COUNT_LIMIT:
             break
     return found

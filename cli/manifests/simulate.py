@@ -1,4 +1,4 @@
-"""``dovetail simulate``: what the planner would do with the objects in these files. No cluster, no cloud."""
+"""``dovetail simulate``: run the planner on the objects in files, without a cluster or a cloud."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Policy(StrEnum):
 
 
 class PreferencePolicy(StrEnum):
-    """What becomes of preferences."""
+    """How the planner treats preferences of pods."""
 
     RESPECT = "Respect"
     IGNORE = "Ignore"
 
 
 class MinValuesPolicy(StrEnum):
-    """What becomes of minValues that cannot be met."""
+    """How the planner treats minValues that cannot be met."""
 
     STRICT = "Strict"
     BEST_EFFORT = "BestEffort"
@@ -62,17 +62,17 @@ def simulate(
     region: Annotated[
         str | None,
         typer.Option(
-            help="AWS region of the catalogue, unless the inputs bring InstanceTypes. Without it that of the zones "
-            f"that the inputs name, else {BUNDLED_REGION}.",
+            help="AWS region of the catalogue, if the inputs have no InstanceTypes. Default: the region of the "
+            f"zones in the inputs, otherwise {BUNDLED_REGION}.",
             show_default=False,
         ),
     ] = None,
     policy: Annotated[
-        Policy, typer.Option(help="How pods are packed, in pools that do not say so themselves.")
+        Policy, typer.Option(help="Packing policy of pools that do not set one.")
     ] = Policy.FEWEST_NODES,
     effort: Annotated[
         int | None,
-        typer.Option(help="Work for LowestCost, in steps of about a millisecond (200)."),
+        typer.Option(help="Effort of LowestCost, in steps of about a millisecond (200)."),
     ] = None,
     preference_policy: Annotated[
         PreferencePolicy,
@@ -89,16 +89,16 @@ def simulate(
         ),
     ] = None,
 ) -> None:
-    """Show which machines Dovetail would create for the pods in these files, what they cost, and why pods stay pending.
+    """Show which machines Dovetail would create for the pods in these files, their cost, and why pods stay pending.
 
-    Nothing is created and no cluster or cloud is asked. Read are Pods, Deployments and other controllers (as the pods
-    they stand for), Provisioners or NodePools, AWSNodeTemplates or EC2NodeClasses, Nodes, Machines or
-    NodeClaims, DaemonSets, PVs, PVCs, StorageClasses, CSINodes, a catalogue of InstanceTypes, and NodeOverlays that
-    correct it; other kinds play no part. Pods without a node wait for one. A node class that is not given counts as
+    Nothing is created, and no cluster or cloud is called. The kinds that count are Pods, Deployments and other
+    controllers (as the pods that they would create), Provisioners or NodePools, AWSNodeTemplates or EC2NodeClasses,
+    Nodes, Machines or NodeClaims, DaemonSets, PVs, PVCs, StorageClasses, CSINodes, a catalogue of InstanceTypes, and
+    NodeOverlays; other kinds are ignored. Pods without a node are pending. A node class that is not given counts as
     ready in every zone. Without InstanceTypes the AWS types of the region are used.
 
-    What is wrong with an object is told, and the rest is planned. Exit code 1: nothing could be used, or an option is
-    wrong; 2: a file could not be read.
+    An object with a fault is reported and left out, and the rest is planned. Exit code 1: no object could be used, or
+    an option is wrong; 2: a file could not be read.
 
     Examples:
 
@@ -108,13 +108,13 @@ def simulate(
 
       kubectl get pods,nodes,nodepools,nodeclaims -A -o yaml | dovetail simulate -f -
 
-    A catalogue of your own has objects like this one; prices are USD per hour:
+    An InstanceType of your own catalogue looks like this; prices are in USD per hour:
 
       {"apiVersion": "dovetail.sh/v1alpha1", "kind": "InstanceType", "metadata": {"name": "m5.large"}, "spec":
       {"capacity": {"cpu": 2, "memory": "8Gi", "pods": 29}, "overhead": {"cpu": "70m"}, "offerings":
       [{"zone": "us-east-1a", "capacityType": "on-demand", "price": 0.096}]}}
     """
-    said = {
+    options = {
         "region": region,
         "policy": policy.value,
         "effort": None if effort is None else str(effort),
@@ -122,11 +122,11 @@ def simulate(
         "min-values-policy": min_values_policy.value,
         "max-node-cpu": max_node_cpu,
     }
-    _simulate(filename, output, {name: text for name, text in said.items() if text is not None})
+    _simulate(filename, output, {name: text for name, text in options.items() if text is not None})
 
 
-def _simulate(filename: list[str], output: Output, said: dict[str, str]) -> None:
-    options = read_options(said)
+def _simulate(filename: list[str], output: Output, given: dict[str, str]) -> None:
+    options = read_options(given)
     files = list(read_manifests(filename))
     _require_readable(files)
     documents = [one.document for file in files for one in file.manifests]
@@ -140,22 +140,22 @@ def _simulate(filename: list[str], output: Output, said: dict[str, str]) -> None
     simulation.answer["faults"] += [fault for file in files for fault in _form_faults(file)]
     _print(simulation, output)
     if not simulation.usable:
-        typer.echo("dovetail: no object that counts in a plan is among the inputs", err=True)
+        typer.echo("dovetail: no object in the inputs is used by the planner", err=True)
         raise typer.Exit(UNUSABLE)
 
 
 def _catalogue(region: str) -> Catalogue:
     if region == BUNDLED_REGION:
         return bundled_catalogue()
-    # Loads the AWS client, for which every other command would have to wait too.
+    # Imported here: it loads the AWS client, which would slow the start of every other command.
     from local.aws.catalogue.bundle import regional_catalogue
 
-    typer.echo(f"reading the instance types of {region} from the local AWS ...", err=True)
+    typer.echo(f"reading the instance types of {region} from the AWS emulator ...", err=True)
     return regional_catalogue(region)
 
 
 def _require_readable(files: Iterable[ManifestFile]) -> None:
-    """A plan for a part of the inputs would mislead."""
+    """Exit with 2 if any file is unreadable: a plan for a part of the inputs would mislead."""
     unreadable = [file for file in files if file.unreadable]
     for file in unreadable:
         typer.echo(shown(f"dovetail: {file.source}: {file.unreadable}"), err=True)
@@ -164,7 +164,7 @@ def _require_readable(files: Iterable[ManifestFile]) -> None:
 
 
 def _form_faults(file: ManifestFile) -> list[dict[str, str]]:
-    """What is wrong with the YAML itself; the name is the file's, with the line."""
+    """Faults of the YAML itself. ``name`` is FILE:LINE."""
     found = [(one.place, field_text(one.path), one.message) for one in file.faults]
     for manifest in file.manifests:
         base = manifest.base

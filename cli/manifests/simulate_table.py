@@ -1,4 +1,4 @@
-"""The answer of a simulation as lines for people: machines, existing nodes, why pods stay pending, the cost."""
+"""A simulation's answer as lines of text: machines, existing nodes, reasons of pending pods, cost."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 HEADINGS = ("MACHINE", "POOL", "TYPE", "ZONE", "CAPACITY", "$/H", "PODS", "CPU", "MEMORY")
-SHOWN_PODS = 3
-"""Pods named per reason; the others are counted."""
+NAMED_PODS = 3
+"""Pods named per reason. Further pods are counted."""
 
 
 def table_lines(answer: dict[str, Any]) -> Iterator[str]:
-    """Without colours; widths follow the content."""
+    """All lines, without colours. Column widths follow the content."""
     rows = [_machine_row(one) for one in answer["machines"]]
     if rows:
         yield from _aligned([HEADINGS, *rows])
@@ -45,13 +45,13 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _reasons(unschedulable: list[dict[str, str]]) -> Iterator[str]:
-    """Each reason once: a deployment that does not fit has hundreds of pods with the same."""
+    """One line per reason: hundreds of pods of one Deployment may have the same reason."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for one in unschedulable:
         by_reason[one["reason"]].append(one["pod"])
     for reason, pods in by_reason.items():
-        more = f" and {len(pods) - SHOWN_PODS} more" if len(pods) > SHOWN_PODS else ""
-        yield f"pending {', '.join(pods[:SHOWN_PODS])}{more}: {reason}"
+        more = f" and {len(pods) - NAMED_PODS} more" if len(pods) > NAMED_PODS else ""
+        yield f"pending {', '.join(pods[:NAMED_PODS])}{more}: {reason}"
 
 
 def _summary(answer: dict[str, Any]) -> str:

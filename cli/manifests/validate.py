@@ -1,4 +1,4 @@
-"""``dovetail validate``: everything that is wrong with manifests, each with its line, before a cluster sees them."""
+"""``dovetail validate``: check manifests without a cluster, and print every fault with its line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FilesOption = Annotated[
     list[str],
     typer.Option(
         "--filename", "-f",
-        help="A file, a directory (read with all below it) or - for standard input; repeatable.",
+        help="A file, a directory (read recursively) or - for standard input; repeatable.",
     ),
 ]  # fmt: skip
 UNREADABLE = 2
@@ -36,23 +36,23 @@ class Output(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to look at, and where."""
+    """One fault or warning, with its position."""
 
     source: str
     place: Place
     title: str
-    """``NodePool/default``; empty for what concerns the file."""
+    """For example ``NodePool/default``; empty for a fault of the file."""
     field: str
     message: str
 
     def text(self, word: str = "") -> str:
-        """``FILE:LINE:COL: KIND/name: field: message``; control characters shown, not sent to the terminal."""
+        """``FILE:LINE:COL: KIND/name: field: message``, with control characters escaped."""
         parts = (word, self.title, self.field, self.message)
         where = f"{self.source}:{self.place.line}:{self.place.column}"
         return shown(": ".join((where, *filter(None, parts))))
 
     def fields(self) -> dict[str, Any]:
-        """For machines."""
+        """The finding as JSON fields."""
         return {
             "file": self.source,
             "line": self.place.line,
@@ -65,21 +65,21 @@ class Finding:
 
 @dataclass
 class Report:
-    """What was found in all files."""
+    """The findings in all files."""
 
     checked: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
-    """Documents that are not ours, by kind."""
+    """Number of documents of other kinds, by kind."""
     faults: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
     def exit_code(self) -> int:
-        """2: something could not be read; 1: something is wrong; 0."""
+        """2: a file could not be read; 1: at least one fault; 0: neither."""
         return UNREADABLE if self.unreadable else FAULTY if self.faults else 0
 
     def summary(self) -> str:
-        """One line for people."""
+        """The counts as one line of text."""
         parts = [
             f"{_count(self.checked, 'object')} checked",
             _count(len(self.faults), "fault"),
@@ -97,11 +97,12 @@ def validate(
         Output, typer.Option("--output", "-o", help="json prints one object for programs.")
     ] = Output.TEXT,
 ) -> None:
-    """Check manifests of both API generations without a cluster, and name every fault with its line.
+    """Check manifests of both API generations without a cluster, and print every fault with its line.
 
-    Checked are Provisioner, AWSNodeTemplate, Machine, NodePool, EC2NodeClass, NodeClaim, NodeOverlay and the ConfigMap
-    karpenter-global-settings: structure, rules over several fields, unknown fields, names, keys that are there twice.
-    Documents of other kinds are ignored and counted. Exit code 1: a fault; 2: something could not be read.
+    The checked kinds are Provisioner, AWSNodeTemplate, Machine, NodePool, EC2NodeClass, NodeClaim, NodeOverlay and the
+    ConfigMap karpenter-global-settings. The checks cover structure, rules over several fields, unknown fields, names
+    and duplicate keys. Documents of other kinds are ignored and counted. Exit code 1: at least one fault; 2: a file
+    could not be read.
 
     Examples:
 
@@ -126,7 +127,7 @@ def validate(
 
 
 def print_report(report: Report) -> None:
-    """Findings in the order of the files, a line each; on stderr what could not be read."""
+    """Print one line per finding, in the order of the files; unreadable files go to stderr."""
     for finding in report.faults:
         typer.echo(finding.text())
     for finding in report.warnings:
@@ -192,5 +193,5 @@ def _count(number: int, what: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Without anything that a terminal would obey, direction marks included."""
+    """The text with every control and direction character escaped, so that no terminal acts on it."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

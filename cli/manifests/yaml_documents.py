@@ -1,8 +1,8 @@
-"""YAML as people write it: every document with the line of each of its fields, and what is wrong with its form.
+"""Parses YAML into documents with the line and column of each field, and reports faults of the YAML itself.
 
-Reads the events of libyaml instead of letting PyYAML build objects: places stay known, a key that is there twice is
-seen, and nesting and aliases are bounded while reading (a few lines of aliases can stand for a billion values). Values
-become what kubectl makes of them: keys are text, dates stay text.
+The parser reads the events of libyaml instead of PyYAML's objects. So positions are known, duplicate keys are found,
+and nesting and aliases are bounded while reading (a few lines of aliases can expand to a billion values). Values are
+the same as in kubectl: keys are strings, dates stay strings.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import yaml
 from cli.manifests.yaml_scalars import scalar_value
 from shared.api.faults import Path
 
-MOST_DEPTH = 100
-MOST_VALUES = 1_000_000
-"""Values of one file, aliases counted as often as they are used."""
+DEPTH_LIMIT = 100
+VALUE_LIMIT = 1_000_000
+"""Values of one file. An alias counts once for each use."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MERGE = "<<"
-_HINTS = {
-    "did not find expected <document start>": "after a line of only '...' a document begins with '---'",
-    "mapping values are not allowed in this context": "look for a second ': ' in this line, or its indentation",
-    "did not find expected key": "look at the indentation of this line and the one above",
-    "did not find expected '-' indicator": "look at the indentation of this line and the one above",
+_CORRECTIONS = {
+    "did not find expected <document start>": "start the document after '...' with '---'",
+    "mapping values are not allowed in this context": "check this line for a second ': ', and check its indentation",
+    "did not find expected key": "check the indentation of this line and the line above",
+    "did not find expected '-' indicator": "check the indentation of this line and the line above",
     "could not find expected ':'": "a ':' is missing, or the indentation is wrong",
     "found character that cannot start any token": "put the value in quotes",
 }
-"""What people usually did when libyaml says this."""
+"""libyaml's message -> the usual correction."""
 
 
 class Place(NamedTuple):
-    """Line and column, both from 1."""
+    """Line and column, both counted from 1."""
 
     line: int
     column: int
@@ -44,7 +44,7 @@ START = Place(1, 1)
 
 
 class FormFault(NamedTuple):
-    """Something wrong with the YAML itself."""
+    """A fault of the YAML itself, before any schema is applied."""
 
     path: Path
     place: Place
@@ -53,14 +53,14 @@ class FormFault(NamedTuple):
 
 @dataclass
 class YamlDocument:
-    """One document: ``value`` is JSON-like; ``places`` holds where each path stands, the root as ``()``."""
+    """One document. ``value`` is JSON-like; ``places`` maps each path to its position, the root is ``()``."""
 
     value: Any = None
     places: dict[Path, Place] = field(default_factory=dict)
     faults: list[FormFault] = field(default_factory=list)
 
     def place_of(self, path: Path) -> Place:
-        """Where the field stands, or its nearest parent that is there."""
+        """The position of the field, or of its nearest existing parent."""
         for length in range(len(path), -1, -1):
             found = self.places.get(path[:length])
             if found is not None:
@@ -69,11 +69,11 @@ class YamlDocument:
 
 
 def read_yaml(text: str) -> tuple[list[YamlDocument], FormFault | None]:
-    """The documents of ``text`` and, where reading had to stop early, why. Never raises."""
+    """The documents of ``text``, and the fault at which parsing stopped, if any. Never raises."""
     documents: list[YamlDocument] = []
     try:
         events = iter(yaml.parse(text, Loader=_LOADER))
-        budget = _Budget(MOST_VALUES)
+        budget = _Budget(VALUE_LIMIT)
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents.append(_Builder(budget).read(events))
@@ -90,10 +90,12 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> FormFault:
     mark = error.problem_mark or error.context_mark
     place = _place(mark) if mark is not None else START
     problem = str(error.problem or error.context)
-    hint = _HINTS.get(problem, "")
+    correction = _CORRECTIONS.get(problem, "")
     if error.problem_mark is not None and text[error.problem_mark.index :][:1] == "\t":
-        hint = "this is a tab: indent with spaces"
-    return FormFault((), place, f"is not YAML: {problem}" + (f"; {hint}" if hint else ""))
+        correction = "this is a tab: indent with spaces"
+    return FormFault(
+        (), place, f"is not YAML: {problem}" + (f"; {correction}" if correction else "")
+    )
 
 
 def _place_at(text: str, octets: int) -> Place:
@@ -106,7 +108,7 @@ def _place(mark: Any) -> Place:
 
 
 class _Refused(Exception):
-    """Reading any further would cost too much."""
+    """A limit is exceeded, or a key is not text: parsing stops here."""
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
@@ -114,7 +116,7 @@ class _Refused(Exception):
 
 
 class _Budget:
-    """Counts down the values that may still be read."""
+    """Counts the values that may still be read, down to zero."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -122,26 +124,28 @@ class _Budget:
     def spend(self, values: int, place: Place) -> None:
         self.left -= values
         if self.left < 0:
-            raise _Refused(place, f"more than {MOST_VALUES} values, aliases counted each time")
+            raise _Refused(
+                place, f"more than {VALUE_LIMIT} values (an alias counts once for each use)"
+            )
 
 
 @dataclass
 class _Open:
-    """A list or object whose end has not come yet."""
+    """A list or object whose end event was not read yet."""
 
     value: list[Any] | dict[str, Any]
     path: Path
     anchor: str | None
     left_before: int
     key: str | None = None
-    """The key that waits for its value."""
+    """The key whose value comes next."""
     merged: list[dict[str, Any]] = field(default_factory=list)
     height: int = 1
-    """Levels from here to the deepest value inside."""
+    """Number of levels down to the deepest value."""
 
 
 class _Anchored(NamedTuple):
-    """What an alias stands for: a value, how many values that is, and how many levels."""
+    """The target of an alias: its value, the number of values in it, and the number of levels."""
 
     value: Any
     values: int = 1
@@ -149,7 +153,7 @@ class _Anchored(NamedTuple):
 
 
 class _Builder:
-    """Builds one document from events."""
+    """Builds one document from YAML events."""
 
     def __init__(self, budget: _Budget) -> None:
         self.budget = budget
@@ -158,7 +162,7 @@ class _Builder:
         self.anchors: dict[str, _Anchored] = {}
 
     def read(self, events: Iterator[yaml.Event]) -> YamlDocument:
-        """Consumes events up to the end of the document."""
+        """The document. Consumes the events up to its end."""
         for event in itertools.takewhile(_inside, events):
             place = _place(event.start_mark)
             if isinstance(event, yaml.CollectionEndEvent):
@@ -178,16 +182,12 @@ class _Builder:
         parent = self.open[-1]
         self.budget.spend(1, place)
         if not isinstance(event, yaml.ScalarEvent):
-            raise _Refused(
-                place, "a key must be text; does this template still have to be rendered?"
-            )
+            raise _Refused(place, "a key must be text; render the template first, if this is one")
         key = str(event.value)
         path = (*parent.path, key)
         if key in parent.value and key != _MERGE:
             first = self.document.places[path].line
-            self._fault(
-                path, place, f"is there twice: the first is at line {first}, and it is lost"
-            )
+            self._fault(path, place, f"duplicate key; the first, at line {first}, is ignored")
         parent.key = key
         self.document.places[path] = place
 
@@ -211,7 +211,7 @@ class _Builder:
         self._check_depth(1, place)
         value: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
         if not (event.implicit or str(event.tag).startswith("tag:yaml.org")):
-            self._fault(path, place, f"the tag {event.tag} means nothing here; remove it")
+            self._fault(path, place, f"the tag {event.tag} is not supported; remove it")
         self.open.append(_Open(value, path, event.anchor, self.budget.left + 1))
 
     def _close(self) -> None:
@@ -233,7 +233,7 @@ class _Builder:
         if isinstance(parent.value, list):
             parent.value.append(value)
         elif parent.key == _MERGE:
-            parent.merged += [one for one in _listed(value) if isinstance(one, dict)]
+            parent.merged += [one for one in _as_list(value) if isinstance(one, dict)]
         elif parent.key is not None:
             parent.value[parent.key] = value
         parent.key = None
@@ -248,20 +248,22 @@ class _Builder:
     def _alias(self, event: Any, path: Path, place: Place) -> _Anchored:
         known = self.anchors.get(event.anchor)
         if known is None:
-            self._fault(path, place, f"*{event.anchor} has no &{event.anchor} that ends above it")
+            self._fault(
+                path, place, f"the alias *{event.anchor} has no anchor &{event.anchor} above it"
+            )
             return _Anchored(None)
         self.budget.spend(known.values, place)
         self._check_depth(known.height, place)
         return known
 
     def _check_depth(self, more: int, place: Place) -> None:
-        if len(self.open) + more > MOST_DEPTH:
-            raise _Refused(place, f"is nested more than {MOST_DEPTH} levels deep")
+        if len(self.open) + more > DEPTH_LIMIT:
+            raise _Refused(place, f"is nested more than {DEPTH_LIMIT} levels deep")
 
     def _scalar(self, event: Any, path: Path, place: Place) -> Any:
         plain = event.implicit[0]
         if event.tag and not plain and not str(event.tag).startswith("tag:yaml.org"):
-            self._fault(path, place, f"the tag {event.tag} means nothing here; remove it")
+            self._fault(path, place, f"the tag {event.tag} is not supported; remove it")
         return scalar_value(event.value, event.tag, plain=plain)
 
     def _fault(self, path: Path, place: Place, message: str) -> None:
@@ -272,5 +274,5 @@ def _inside(event: yaml.Event) -> bool:
     return not isinstance(event, yaml.DocumentEndEvent)
 
 
-def _listed(value: Any) -> Iterable[Any]:
+def _as_list(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""What a bare word of YAML means to kubectl: YAML 1.1 without its dates and base-60 numbers, plus JSON's numbers."""
+"""Values of unquoted YAML scalars as kubectl reads them: YAML 1.1 without dates and base 60, plus JSON numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _BASED = re.compile(r"([-+]?)0([xob]?)([0-9a-fA-F_]+)")
 _BASES = {"x": 16, "o": 8, "b": 2, "": 8}
 _FRACTION = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-LONGEST_NUMBER = 100
-"""Characters; anything longer is text."""
+NUMBER_LENGTH_LIMIT = 100
+"""In characters. A longer scalar is text, so that no huge integer is computed."""
 
 
 def scalar_value(text: str, tag: str | None, *, plain: bool) -> str | int | float | bool | None:
@@ -26,7 +26,7 @@ def scalar_value(text: str, tag: str | None, *, plain: bool) -> str | int | floa
         return text
     if text in _WORDS:
         return _WORDS[text]
-    if len(text) > LONGEST_NUMBER:
+    if len(text) > NUMBER_LENGTH_LIMIT:
         return text
     return _number(text)
 

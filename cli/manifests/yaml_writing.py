@@ -1,4 +1,4 @@
-"""Objects as YAML for people: keys in their order, long text in lines, no aliases, nothing kubectl reads otherwise."""
+"""Writes objects as YAML: keys in their order, long text as blocks, no aliases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Quotes what would not be read back as this text: PyYAML and kubectl disagree about words such as 1e3 and y."""
+    """A scalar, quoted if kubectl would not read it as this text: PyYAML and kubectl differ for 1e3 and y."""
     style = None
     if "\n" in text:
         style = "|"
@@ -30,7 +30,7 @@ _Dumper.add_representer(str, _text)
 
 
 def yaml_text(document: dict[str, Any]) -> str:
-    """One document, without ``---``."""
+    """One document as YAML, without ``---``."""
     return yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=LINE_WIDTH
     )

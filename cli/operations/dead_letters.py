@@ -1,9 +1,9 @@
-"""``dovetail dead-letters``: the messages that a service gave up on, for people: list, show, replay, drop.
+"""``dovetail dead-letters``: list, show, replay and drop the messages that a service could not handle.
 
-A dead letter costs nothing by itself: the periodic resync of each service finds the work that the message was about.
-Its text may come from anybody who can write to the interruption queue, so what is printed has no control characters.
+A dead letter does not block work: the periodic resync of each service finds the object that the message named. The text
+of a dead letter may come from any sender to the interruption queue, so control characters are escaped before printing.
 
-What may go wrong: Redis does not answer, or its user may not do it (``docs/security.md``): the error says which.
+Errors: Redis does not answer, or its user lacks a right (``docs/operating/security.md``). The message says which.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from shared.redis.bus import Bus, DeadLetter
 from shared.redis.bus.dead_letters import DEAD_LIMIT, DeadLetters
 from shared.redis.streams import GROUPS
 
-MOST = 2 * DEAD_LIMIT
-"""Redis trims a stream in whole nodes, so it may hold somewhat more letters than the limit says."""
-LONGEST_CELL = 120
+LIST_LIMIT = 2 * DEAD_LIMIT
+"""Redis trims a stream in whole nodes, so a stream may hold more dead letters than DEAD_LIMIT."""
+CELL_LIMIT = 120
 Item = TypeVar("Item")
 
 dead_letters = typer.Typer(
     name="dead-letters",
-    help="Messages that no service could handle: look at them, send them again, drop them.",
+    help="Messages that no service could handle: list, show, replay, drop.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-StreamArgument = Annotated[str, typer.Argument(help="The stream, such as launches.")]
+StreamArgument = Annotated[str, typer.Argument(help="The stream, for example launches.")]
 IdsArgument = Annotated[list[str] | None, typer.Argument(help="Ids as `list` shows them.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Every dead letter of the stream.")]
 
@@ -48,7 +48,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="Every dead letter of the
 @dead_letters.command("list")
 def list_letters(
     stream: Annotated[str | None, typer.Argument(help="Only this stream.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MOST, help="So many of each stream.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=LIST_LIMIT, help="Most rows per stream.")] = 50,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """List the dead letters of all streams, oldest first.
@@ -67,7 +67,7 @@ def list_letters(
     else:
         said("no dead letters")
     if more:
-        said(f"{more} more: see --limit")
+        said(f"{more} more; raise --limit to see them")
 
 
 @dead_letters.command()
@@ -76,7 +76,7 @@ def show(
     letter: Annotated[str, typer.Argument(help="An id as `list` shows it.")],
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Print everything that is known of one dead letter.
+    """Print all fields of one dead letter.
 
     Example:
 
@@ -99,10 +99,10 @@ def replay(
     every: AllOption = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Send dead letters again, to the service that gave up on them; mend what was wrong first.
+    """Send dead letters again to the service that could not handle them. Remove the cause of the failure first.
 
-    Exit code 1: one at least could not be sent again; it stays. A message of the interruption queue that could not be
-    read is none of Dovetail's: mend its sender, and drop it here.
+    Exit code 1: at least one could not be sent again; it stays. An unreadable message of the interruption queue did not
+    come from Dovetail and cannot be replayed: correct its sender, and drop the dead letter.
 
     Examples:
 
@@ -120,7 +120,7 @@ def drop(
     every: AllOption = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Remove dead letters for good.
+    """Remove dead letters permanently.
 
     Examples:
 
@@ -139,15 +139,15 @@ def _each(
     done: str,
     act: Callable[[DeadLetters, str], Awaitable[None]],
 ) -> None:
-    """Act on each letter. One that cannot be acted on is reported and does not stop the others."""
+    """Call ``act`` for each dead letter. A failure is printed and does not stop the others; the exit code is then 1."""
     if bool(ids) == every:
-        raise ConfigurationError("name ids, or give --all, and not both")
-    wanted = [_checked(one) for one in ids or ()]
+        raise ConfigurationError("give ids or --all, not both")
+    named = [_checked(one) for one in ids or ()]
     failed = False
 
     async def act_on_each(letters: DeadLetters) -> None:
         nonlocal failed
-        for one in wanted or [letter.id for letter in await _oldest_first(letters, MOST)]:
+        for one in named or [letter.id for letter in await _oldest_first(letters, LIST_LIMIT)]:
             try:
                 await act(letters, one)
                 said(f"{done}: {stream} {one}")
@@ -161,13 +161,13 @@ def _each(
 
 
 def _with_bus(directory: Path, act: Callable[[Bus], Awaitable[Item]]) -> Item:
-    """Raises ConfigurationError when no installation is named."""
+    """Call ``act`` with a connected bus. Raises ConfigurationError when REDIS_URL or CLUSTER_NAME is missing."""
     variables = variables_of(directory)
     url, cluster = variables.get("REDIS_URL"), variables.get("CLUSTER_NAME")
     if not url or not cluster:
         raise ConfigurationError(
             "REDIS_URL and CLUSTER_NAME are not set; run `dovetail up --detach`, or name the "
-            "operator's Redis (docs/security.md)"
+            "operator's Redis (docs/operating/security.md)"
         )
 
     async def run() -> Item:
@@ -185,7 +185,7 @@ async def _of_stream(stream: str, act: Callable[[DeadLetters], Awaitable[Item]],
 
 
 async def _read_rows(chosen: list[str], limit: int, bus: Bus) -> tuple[list[tuple[str, ...]], int]:
-    """(a row for each letter that is shown, how many are not)."""
+    """(one row per printed dead letter, number of dead letters beyond the limit)."""
     rows: list[tuple[str, ...]] = []
     more = 0
     for stream in chosen:
@@ -197,7 +197,7 @@ async def _read_rows(chosen: list[str], limit: int, bus: Bus) -> tuple[list[tupl
 
 
 async def _oldest_first(letters: DeadLetters, count: int) -> list[DeadLetter]:
-    """The newest ``count`` letters, the oldest of them first."""
+    """The newest ``count`` dead letters, oldest first."""
     return (await letters.newest(count))[::-1]
 
 
@@ -205,26 +205,28 @@ def _row(stream: str, letter: DeadLetter) -> tuple[str, ...]:
     envelope = letter.envelope
     message = "unreadable" if envelope is None else f"{envelope.type} {envelope.key}"
     cells = (letter.group, str(letter.deliveries), message, letter.error)
-    return (stream, letter.id, _since(letter), *(_printable(cell)[:LONGEST_CELL] for cell in cells))
+    return (stream, letter.id, _since(letter), *(_printable(cell)[:CELL_LIMIT] for cell in cells))
 
 
 def _since(letter: DeadLetter) -> str:
-    """The time in the id, which Redis gave to the letter."""
+    """The time of the dead letter, from its id, which Redis assigned."""
     return rfc3339(int(letter.id.partition("-")[0]) / 1000)
 
 
 def _known(stream: str) -> str:
-    """Raises ConfigurationError for a name that is no stream's."""
+    """The stream itself. Raises ConfigurationError for an unknown name."""
     if stream not in GROUPS:
-        raise ConfigurationError(f"{stream} is no stream; there are {', '.join(GROUPS)}")
+        raise ConfigurationError(f"{stream} is not a stream; the streams are {', '.join(GROUPS)}")
     return stream
 
 
 def _checked(letter: str) -> str:
-    """Raises ConfigurationError for a text that cannot be an id."""
+    """The id itself. Raises ConfigurationError for a text that is not an id."""
     first, dash, second = letter.partition("-")
     if not (first.isdecimal() and second.isdecimal() and dash):
-        raise ConfigurationError(f"{letter} is no id of a dead letter; `list` shows them")
+        raise ConfigurationError(
+            f"{letter} is not the id of a dead letter; `dovetail dead-letters list` prints the ids"
+        )
     return letter
 
 

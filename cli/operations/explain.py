@@ -1,4 +1,4 @@
-"""``dovetail explain node``: what a node costs, what runs there, and why it is still there."""
+"""``dovetail explain node``: the cost of a node, its pods, and the reasons why it is still there."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cli.operations.scheduler_status import ask, scheduler_url
 from cli.stack.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 
-MOST_PODS = 15
+POD_LIMIT = 15
 
 explain = typer.Typer(
     name="explain",
-    help="Say why things are as they are: a node, and what would let it go.",
+    help="Show why a node is still there, and which change would let it go.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -38,7 +38,7 @@ class Output(StrEnum):
 
 @explain.callback()
 def _group() -> None:
-    """Typer makes a group only of what has a callback or several commands."""
+    """Typer creates a group only when there is a callback or more than one command."""
 
 
 @explain.command()
@@ -49,13 +49,13 @@ def node(
     ] = Output.PANEL,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Say what a node costs, which pods run there, what is being done to it, and why it stays.
+    """Show what a node costs, which pods run on it, what is being done to it, and why it stays.
 
-    The scheduler answers from its last look, which is some seconds old, and changes nothing. Each reason comes with
-    the smallest change that would take it away, where one follows; several reasons may hold at once. The scheduler is
-    that of the stack in --directory, or the one that DOVETAIL_SCHEDULER_URL names.
+    The scheduler answers from its last disruption pass, which is some seconds old. Nothing is changed. A node may stay
+    for several reasons; where one is known, each reason is printed with the smallest change that would remove it. The
+    scheduler is that of the stack in --directory, or the one that DOVETAIL_SCHEDULER_URL names.
 
-    Exit code 1: there is no such node of ours, or the scheduler does not answer.
+    Exit code 1: Dovetail manages no such node, or the scheduler does not answer.
 
     Examples:
 
@@ -74,12 +74,12 @@ def node(
 
 
 def bare(name: str) -> str:
-    """Without the kind that ``kubectl get -o name`` writes before it: node/NAME, nodeclaim.karpenter.sh/NAME."""
+    """The name without the kind that ``kubectl get -o name`` adds: node/NAME, nodeclaim.karpenter.sh/NAME."""
     return name.rpartition("/")[2]
 
 
 def show(answer: Mapping[str, Any], console: Console) -> None:
-    """The answer for people. Reasons stand below the panel, in lines that can be copied whole."""
+    """Print the answer as a panel. Reasons follow below the panel as unwrapped lines, so that they can be copied."""
     title = Text(str(answer["node"] or answer["machine"]), style="bold")
     console.print(Panel(_facts(answer), title=title, title_align="left", expand=False))
     for text in _verdict(answer):
@@ -87,13 +87,13 @@ def show(answer: Mapping[str, Any], console: Console) -> None:
 
 
 def _verdict(answer: Mapping[str, Any]) -> Iterator[Text]:
-    """Why it stays, and what would change that."""
+    """The lines below the panel: reasons why the node stays, and changes that would let it go."""
     reasons = _reasons(answer["staysBecause"])
     if answer["terminating"]:
-        yield Text("It is on its way out.", style="bold")
+        yield Text("It is being terminated.", style="bold")
         return
     if not reasons and not answer["command"] and not answer["proposal"]:
-        yield Text("Nothing holds it: the next look may take it.", style="bold")
+        yield Text("Nothing holds it: the next disruption pass may remove it.", style="bold")
     if reasons:
         yield Text("It stays because", style="bold")
     for reason, change in reasons:
@@ -130,16 +130,16 @@ def _holds(status: str) -> bool:
 def _pods(pods: list[str]) -> str:
     if not pods:
         return "none that would have to move"
-    more = len(pods) - MOST_PODS
+    more = len(pods) - POD_LIMIT
     return (
-        f"{len(pods)}: " + ", ".join(pods[:MOST_PODS]) + (f" and {more} more" if more > 0 else "")
+        f"{len(pods)}: " + ", ".join(pods[:POD_LIMIT]) + (f" and {more} more" if more > 0 else "")
     )
 
 
-def _reasons(said: list[Mapping[str, str]]) -> list[tuple[str, str]]:
-    """(reason, change), each once: several methods say the same."""
+def _reasons(given: list[Mapping[str, str]]) -> list[tuple[str, str]]:
+    """(reason, change) without repetitions: several methods may give the same reason."""
     found: dict[str, str] = {}
-    for one in said:
+    for one in given:
         pod = f" ({one['pod']})" if one["pod"] else ""
         found.setdefault(f"{one['text']}{pod}", one["change"])
     return list(found.items())

@@ -1,7 +1,7 @@
-"""``dovetail halt`` and ``dovetail resume``: the kill switch of voluntary disruption, as an annotation on pools.
+"""``dovetail halt`` and ``dovetail resume``: switch voluntary disruption off and on by an annotation on pools.
 
-What may go wrong: a pool that is made after the halt is not halted; the setting DISRUPTION=off holds all pools whatever
-their annotations say, so ``resume`` tells when it is on.
+A pool that is created after the halt is not halted. The setting DISRUPTION=off overrides the annotations of all pools,
+so ``resume`` warns when it is set.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _KINDS = {
 
 PoolOption = Annotated[
     list[str] | None,
-    typer.Option("--pool", help="KIND/NAME such as NodePool/default; repeatable. Default: all."),
+    typer.Option(
+        "--pool", help="KIND/NAME, for example NodePool/default; repeatable. Default: all."
+    ),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Every NodePool and every Provisioner.")]
 
@@ -44,17 +46,18 @@ def halt(
     all_pools: AllOption = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Stop taking machines away by choice: emptiness, consolidation, drift and expiration.
+    """Stop voluntary disruption: emptiness, consolidation, drift and expiration.
 
-    Sets the annotation dovetail.sh/disruption: "off" on pools, all of them unless --pool names some. The scheduler
-    heeds it within seconds. What it has begun and not yet deleted is taken back: nodes open again, replacements that
-    are not ready go. What goes on: spot interruptions and other news from EC2, machines that are already being
-    deleted, kubectl delete, and new machines for pods that wait. A pool made later is not halted.
+    Sets the annotation dovetail.sh/disruption: "off" on all pools, or on those that --pool names. The scheduler applies
+    it within seconds. Commands that have not deleted a node yet are cancelled: their nodes become schedulable again,
+    and replacements that are not ready are deleted. Not stopped are: spot interruptions and other EC2 events, machines
+    that are already being deleted, kubectl delete, and new machines for pending pods. A pool created later is not
+    halted.
 
-    To stop everything at once, pools made later included: DISRUPTION=off on the scheduler, or the key disruption: "off"
-    in the ConfigMap karpenter-global-settings, which is heeded within 15 seconds.
+    To halt all pools, including those created later: set DISRUPTION=off on the scheduler, or the key disruption: "off"
+    in the ConfigMap karpenter-global-settings, which is applied within 15 seconds.
 
-    Exit code 1: no such pool, or none at all; then nothing is changed.
+    Exit code 1: a named pool does not exist, or there is no pool at all. Nothing is changed then.
 
     Examples:
 
@@ -66,7 +69,7 @@ def halt(
     """
     names = _switch(pool, all_pools, directory, off=True)
     _say(f"halted: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
-    _say("Interruptions, deletions already ordered and new machines for waiting pods go on.")
+    _say("Interruptions, deletions already ordered and new machines for pending pods go on.")
     _say(f"Undo it with: dovetail resume{_words(pool)}")
 
 
@@ -75,12 +78,12 @@ def resume(
     all_pools: AllOption = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Take `dovetail halt` back: machines may be taken away by choice again.
+    """Undo `dovetail halt`: allow voluntary disruption again.
 
-    Removes the annotation dovetail.sh/disruption from pools, all of them unless --pool names some. What expired,
-    drifted or became empty meanwhile goes within each pool's budgets.
+    Removes the annotation dovetail.sh/disruption from all pools, or from those that --pool names. Machines that
+    expired, drifted or became empty meanwhile are removed within the budgets of their pool.
 
-    Exit code 1: no such pool, or none at all; then nothing is changed.
+    Exit code 1: a named pool does not exist, or there is no pool at all. Nothing is changed then.
 
     Examples:
 
@@ -92,23 +95,23 @@ def resume(
     _say(f"resumed: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
     if _is_off(variables_of(directory)):
         Console(stderr=True).print(
-            "But the setting DISRUPTION=off still holds all pools: set it to on, or take the key disruption out "
-            "of the ConfigMap karpenter-global-settings.",
+            "The setting DISRUPTION=off still halts all pools: set it to on, or remove the key disruption from "
+            "the ConfigMap karpenter-global-settings.",
             style="yellow", markup=False, soft_wrap=True,
         )  # fmt: skip
 
 
 def _switch(pool: list[str] | None, all_pools: bool, directory: Path, *, off: bool) -> list[str]:
-    """Annotate; the keys of the pools. Raises ConfigurationError for a choice that means nothing."""
+    """Set or remove the annotation; returns KIND/NAME of each pool. Raises ConfigurationError for a wrong choice."""
     if pool and all_pools:
-        raise ConfigurationError("--pool and --all contradict each other; give one")
-    wanted = [_parsed(text) for text in pool or ()]
+        raise ConfigurationError("give --pool or --all, not both")
+    named = [_parsed(text) for text in pool or ()]
     kubeconfig = variables_of(directory).get("KUBECONFIG", "")
     if not kubeconfig:
         raise ConfigurationError(
             "KUBECONFIG is not set; run `dovetail up --detach`, or point KUBECONFIG at your cluster"
         )
-    return asyncio.run(_annotate(kubeconfig, wanted, OFF if off else None))
+    return asyncio.run(_annotate(kubeconfig, named, OFF if off else None))
 
 
 def _parsed(text: str) -> tuple[Resource, str]:
@@ -122,18 +125,18 @@ def _parsed(text: str) -> tuple[Resource, str]:
 
 
 async def _annotate(
-    kubeconfig: str, wanted: list[tuple[Resource, str]], value: str | None
+    kubeconfig: str, named: list[tuple[Resource, str]], value: str | None
 ) -> list[str]:
     kube = await Kube.connect(
         kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-halt"
     )
     try:
         pools = await _pools(kube)
-        chosen = wanted or pools
+        chosen = named or pools
         if missing := [one for one in chosen if one not in pools]:
             raise _no_such(missing, pools)
         if not chosen:
-            raise ConfigurationError("there is no NodePool and no Provisioner: nothing to switch")
+            raise ConfigurationError("there is no NodePool and no Provisioner")
         change = {"metadata": {"annotations": {labels.DISRUPTION_ANNOTATION: value}}}
         for resource, name in chosen:
             await kube.patch(resource, name, change)
@@ -143,7 +146,7 @@ async def _annotate(
 
 
 async def _pools(kube: Kube) -> list[tuple[Resource, str]]:
-    """Of both generations; a cluster may have the CRDs of one only."""
+    """The pools of both generations. A cluster may have the CRDs of only one generation."""
     found = []
     for resource in (NODE_POOLS, PROVISIONERS):
         try:
@@ -163,7 +166,7 @@ def _no_such(
 
 
 def _is_off(variables: Mapping[str, str]) -> bool:
-    """Does the scheduler say that its setting holds everything? Not known counts as no."""
+    """Whether the scheduler reports DISRUPTION=off. False when it does not answer."""
     url = variables.get(VARIABLE)
     if not url:
         return False

@@ -1,7 +1,7 @@
-"""``dovetail interruption check``: is everything there that interruption notices need on their way to the service?
+"""``dovetail interruption check``: check the queue, its policy, the rules and the permissions for interruption notices.
 
-Only reads (INT-02, INT-06). What may go wrong: a permission is missing that the check itself needs; then the line says
-which, and what hangs on it counts as missing: nobody can tell.
+The check only reads (INT-02, INT-06). When the check itself lacks a permission, its line names the permission, and
+everything that could not be checked without it counts as missing.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ interruption = typer.Typer(
 
 SENDERS = ("events.amazonaws.com",)
 AWS_OWN_KEY = "alias/aws/sqs"
-FILES = "deploy/iam has all of it for CloudFormation and Terraform"
+SETUP_FILES = "deploy/iam creates all of it with CloudFormation or Terraform"
 Finding = tuple[str, str]
-"""(what was looked at, what is missing; empty: nothing)."""
+"""(what was checked, what is missing); the second is empty when nothing is missing."""
 
 
 @interruption.callback()
 def _group() -> None:
-    """Typer makes a group only of what has a callback."""
+    """Typer creates a group only when there is a callback."""
 
 
 @interruption.command("check")
@@ -55,12 +55,12 @@ def check(
     ] = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Tell what is missing between EC2's announcements and the interruption service: queue, policy, rules, permissions.
+    """Check that EC2 events reach the interruption service: queue, policy, rules, permissions.
 
-    Asks SQS, EventBridge and EC2 with the credentials and the region of this shell (or of the stack in this
-    directory), best with those of the service's role. Changes nothing; a message that is received for the test is
-    visible again at once. With LIFECYCLE_HOOKS in this shell (or --hooks) it looks for what lifecycle
-    hooks of auto scaling groups need, too.
+    Calls SQS, EventBridge and EC2 with the credentials and the region of this shell (or of the stack in this
+    directory); the credentials of the service's role give the best answer. Nothing is changed; a message that the test
+    receives is visible again at once. With LIFECYCLE_HOOKS in this shell (or --hooks) the check covers lifecycle hooks
+    of auto scaling groups, too.
 
     Exit code 1: something is missing.
 
@@ -73,7 +73,7 @@ def check(
     variables = {**os.environ, **variables_of(Path(directory))}
     name = queue or variables.get("INTERRUPTION_QUEUE") or variables.get("CLUSTER_NAME", "")
     if not name:
-        raise ConfigurationError("which queue? give --queue, or set INTERRUPTION_QUEUE")
+        raise ConfigurationError("no queue is named; give --queue, or set INTERRUPTION_QUEUE")
     if hooks is None:
         hooks = variables.get("LIFECYCLE_HOOKS", "off") != "off"
     findings = asyncio.run(_ask(name, variables, hooks=hooks))
@@ -82,7 +82,7 @@ def check(
         text = f"missing  {what}: {missing}" if missing else f"ok       {what}"
         console.print(text, highlight=False, markup=False, soft_wrap=True)
     if any(missing for _, missing in findings):
-        console.print(FILES, highlight=False, markup=False, soft_wrap=True)
+        console.print(SETUP_FILES, highlight=False, markup=False, soft_wrap=True)
         raise typer.Exit(1)
 
 
@@ -102,14 +102,14 @@ async def _ask(name: str, variables: Mapping[str, str], *, hooks: bool) -> list[
 
 
 async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncIterator[Finding]:
-    """One finding per thing that must be there, with ``hooks`` for lifecycle hooks, too.
+    """One finding per requirement. With ``hooks``: those of lifecycle hooks, too.
 
     Raises TransientError when AWS does not answer.
     """
     try:
         url = await cloud.sqs.queue_url(name)
     except NotFound:
-        yield f"queue {name}", "it does not exist; create it, or mend INTERRUPTION_QUEUE"
+        yield f"queue {name}", "it does not exist; create it, or correct INTERRUPTION_QUEUE"
         return
     except DovetailError as error:
         yield f"queue {name}", error.message
@@ -124,20 +124,20 @@ async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncI
     if attributes:
         yield "its policy", policy_fault(attributes.get("Policy", ""))
         yield "its settings", settings_fault(attributes)
-        wanted = [rule for rule in EVENT_RULES if hooks or rule != LIFECYCLE]
-        async for finding in _rules(cloud, attributes.get("QueueArn", ""), wanted):
+        required = [rule for rule in EVENT_RULES if hooks or rule != LIFECYCLE]
+        async for finding in _rules(cloud, attributes.get("QueueArn", ""), required):
             yield finding
     for permission, call in _permissions(cloud, url, hooks=hooks):
         yield f"permission {permission}", await _problem(call)
 
 
-async def _rules(cloud: Cloud, arn: str, wanted: list[EventRule]) -> AsyncIterator[Finding]:
+async def _rules(cloud: Cloud, arn: str, required: list[EventRule]) -> AsyncIterator[Finding]:
     try:
         rules = await cloud.events.rules_of(arn)
     except DovetailError as error:
         yield "rules with the queue as target", error.message
         return
-    for one in wanted:
+    for one in required:
         found = any(rule.matches(one.source, one.detail_type) for rule in rules)
         fault = "no enabled rule sends all of these to the queue"
         yield f"rule for {one.source} / {one.detail_type}", "" if found else fault
@@ -147,7 +147,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 def _permissions(cloud: Cloud, url: str, *, hooks: bool) -> tuple[tuple[str, Call], ...]:
-    """Those that can be tried: heartbeats and ends of hooks can not without an instance that ends."""
+    """Permissions that can be tried. Completing a lifecycle hook cannot: it needs a terminating instance."""
     always: tuple[tuple[str, Call], ...] = (
         (
             "sqs:ReceiveMessage",
@@ -170,11 +170,11 @@ async def _problem(call: Callable[[], Awaitable[object]]) -> str:
 
 
 def policy_fault(text: str) -> str:
-    """What is wrong with a queue's policy (INT-02); empty: EventBridge may send."""
+    """The fault of a queue's policy (INT-02); empty when EventBridge may send."""
     try:
         statements: Any = json.loads(text or "{}").get("Statement") or []
     except (ValueError, AttributeError):
-        return "it is no JSON object"
+        return "it is not a JSON object"
     allowed: set[str] = set()
     for one in statements if isinstance(statements, list) else [statements]:
         actions = {str(action).lower() for action in _several(one.get("Action"))}
@@ -188,10 +188,10 @@ def policy_fault(text: str) -> str:
 
 
 def settings_fault(attributes: Mapping[str, str]) -> str:
-    """What about a queue keeps notices from coming in time (INT-02); empty: nothing."""
+    """The setting of a queue that delays or blocks notices (INT-02); empty when there is none."""
     delay = attributes.get("DelaySeconds") or "0"
     if delay != "0":
-        return f"DelaySeconds is {delay}: every notice comes that much later; set it to 0"
+        return f"DelaySeconds is {delay}, which delays every notice; set it to 0"
     if attributes.get("KmsMasterKeyId", "").endswith(AWS_OWN_KEY):
         return f"EventBridge may not use the key {AWS_OWN_KEY}: let SQS manage the encryption (SqsManagedSseEnabled)"
     return ""

@@ -1,10 +1,9 @@
-"""How much waits in the streams, read from Redis without touching anything.
+"""The depth of the streams, read from Redis without changing anything.
 
-A group is drained when nothing is pending with its consumers and it has been handed the newest
-entry. ``lag`` of XINFO GROUPS is not used: Redis 6.2 has none, and trimming makes it wrong
-(F11).
+A group is drained when its consumers have no pending entry and the newest entry was delivered to it. ``lag`` of XINFO
+GROUPS is not used: Redis 6.2 does not have it, and trimming makes it wrong (F11).
 
-What may go wrong: Redis does not answer (TransientError).
+Errors: Redis does not answer (TransientError).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class QueueDepth:
 
 
 class _Commands(Protocol):
-    """What is used of a Redis client; the client library itself stays in ``shared.redis.bus``."""
+    """The used part of a Redis client: only ``shared.redis.bus`` imports the client library."""
 
     async def execute_command(self, *words: str) -> Any: ...
 

@@ -1,7 +1,7 @@
-"""Questions to the scheduler's status server, for commands that explain or steer disruption.
+"""Requests to the scheduler's status server, for commands that explain or control disruption.
 
-What may go wrong: no stack runs and no variable names a scheduler; it does not answer; it has no such node. Each
-message says what to do next.
+Errors: no stack runs and no variable names a scheduler; the scheduler does not answer; it does not know the node. Each
+message names the next step.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from shared.errors import ConfigurationError, NotFound, Unavailable, Unreachable
 
 VARIABLE = "DOVETAIL_SCHEDULER_URL"
 TOKEN = "DOVETAIL_TOKEN"
-"""A Kubernetes token, where the scheduler asks for one (QUESTIONS=authenticated)."""
-PATIENCE_SECONDS = 10.0
-WORK_SECONDS = 130.0
-"""For a question that the scheduler has to compute."""
-MOST_BYTES = 16 * 2**20
-MOST_TOLD = 64 * 2**10
+"""A Kubernetes token, for a scheduler that requires one (QUESTIONS=authenticated)."""
+READ_TIMEOUT_SECONDS = 10.0
+COMPUTE_TIMEOUT_SECONDS = 130.0
+"""For a request that the scheduler has to compute, such as a simulation."""
+ANSWER_LIMIT_BYTES = 16 * 2**20
+ERROR_LIMIT_BYTES = 64 * 2**10
 
 
 def scheduler_url(variables: Mapping[str, str]) -> str:
-    """Raises ConfigurationError with the ways to name it."""
+    """The base URL of the scheduler. Raises ConfigurationError with the ways to set it."""
     url = variables.get(VARIABLE, "")
     if not url:
         raise ConfigurationError(
@@ -39,16 +39,16 @@ def scheduler_url(variables: Mapping[str, str]) -> str:
 
 def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
     """The JSON answer of GET, or of POST with a body. Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
-    patience = PATIENCE_SECONDS if body is None else WORK_SECONDS
-    # A GET reveals no more to who has a token; it is not sent where it is not needed.
+    timeout = READ_TIMEOUT_SECONDS if body is None else COMPUTE_TIMEOUT_SECONDS
+    # GET needs no token, so the token is sent only with POST.
     token = "" if body is None else os.environ.get(TOKEN, "")
     try:
-        return exchange_json(url, body, timeout=patience, limit=MOST_BYTES, token=token)
+        return exchange_json(url, body, timeout=timeout, limit=ANSWER_LIMIT_BYTES, token=token)
     except urllib.error.HTTPError as refused:
         raise _refusal(url, refused) from refused
     except (OSError, ValueError) as error:
         raise Unreachable(
-            f"the scheduler does not answer at {url} ({error}); `dovetail status` says what runs"
+            f"the scheduler does not answer at {url} ({error}); `dovetail status` shows what runs"
         ) from error
 
 
@@ -56,13 +56,15 @@ def _refusal(
     url: str, refused: urllib.error.HTTPError
 ) -> NotFound | ConfigurationError | Unavailable:
     try:
-        told = str(json.loads(refused.read(MOST_TOLD))["error"])
+        problem = str(json.loads(refused.read(ERROR_LIMIT_BYTES))["error"])
     except (ValueError, KeyError, TypeError):
-        told = f"{url} answered {refused.code}"
+        problem = f"{url} answered {refused.code}"
     if refused.code == 404:
-        return NotFound(f"{told}; `kubectl get nodes` lists them")
+        return NotFound(f"{problem}; `kubectl get nodes` lists them")
     if refused.code == 401:
-        return ConfigurationError(f"{told}; put one into {TOKEN}: kubectl create token ACCOUNT")
+        return ConfigurationError(
+            f"{problem}; set {TOKEN} to the output of: kubectl create token ACCOUNT"
+        )
     if refused.code >= 500:
-        return Unavailable(f"{told}; the scheduler's log says why")
-    return ConfigurationError(told)
+        return Unavailable(f"{problem}; see the scheduler's log")
+    return ConfigurationError(problem)

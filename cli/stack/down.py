@@ -17,15 +17,15 @@ def down(
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            help="Instead: take away what a stack whose directory is gone left on this cluster."
+            help="Remove what a stack left on this cluster, when the directory of that stack no longer exists."
         ),
     ] = None,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Stop everything that `dovetail up` started. Leaves no process; the logs stay.
+    """Stop everything that `dovetail up` started. No process is left; the logs stay.
 
-    Of a cluster that `up --kubeconfig` named it takes away what the stack made there: nodes, kinds with all their
-    objects, rights.
+    On a cluster that `up --kubeconfig` named, this removes what the stack created there: nodes, CRDs with all their
+    objects, and RBAC objects.
 
     Examples:
 
@@ -40,7 +40,11 @@ def down(
 
     if kubeconfig is not None:
         gone = _clean(kubeconfig)
-        say(f"taken away: {', '.join(gone)}" if gone else "no stack had left anything there")
+        say(
+            f"removed: {', '.join(gone)}"
+            if gone
+            else "nothing of a stack was found on this cluster"
+        )
         return
     stopped = Stack(directory).stop(say)
     say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")

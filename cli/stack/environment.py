@@ -1,6 +1,7 @@
-"""Where the stack is: the variables of ``.dovetail/env``, from the shell or from a running stack.
+"""The addresses of an installation, read from the variables of ``.dovetail/env``.
 
-What may go wrong: a variable is missing; the message names it and the two ways to set it.
+The variables come from the shell or from a running stack. Errors: a variable is missing; the message names the variable
+and the two ways to set it.
 """
 
 from __future__ import annotations

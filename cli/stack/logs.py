@@ -1,7 +1,7 @@
-"""``dovetail logs``: what one part of the local stack has logged.
+"""``dovetail logs``: print the log of one part of the local stack.
 
-The file is followed by looking at its end: a part that is started again goes on in the same file. What may go wrong: a
-part that was never started, or a directory without a stack (ConfigurationError).
+``--follow`` polls the end of the file: a restarted part appends to the same file.
+Errors: the part was never started, or the directory has no stack (ConfigurationError).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from cli.stack.up import DirectoryOption
 from local.stack import DEFAULT_DIRECTORY, Stack
 from shared.errors import ConfigurationError
 
-LOOK_SECONDS = 0.2
-MOST_LINES = 1_000_000
+POLL_SECONDS = 0.2
+TAIL_LIMIT = 1_000_000
 
 
 def logs(
     service: Annotated[str, typer.Argument(help="A service or another part of the stack.")],
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")
     ] = False,
     tail: Annotated[
-        int, typer.Option(min=0, max=MOST_LINES, help="How many of the last lines.")
+        int, typer.Option(min=0, max=TAIL_LIMIT, help="Number of last lines to print.")
     ] = 100,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Print what a part of the local stack has logged, the last lines first.
+    """Print the last lines of the log of one part of the local stack.
 
     Examples:
 
@@ -49,7 +49,7 @@ def logs(
 
 
 def _opened(stack: Stack, part: str) -> BinaryIO:
-    """The log of one part. Raises ConfigurationError that names the parts there are."""
+    """The log file of one part. Raises ConfigurationError with the names of the existing parts."""
     there = sorted(path.stem for path in stack.log_file(part).parent.glob("*.log"))
     if part in there:
         return stack.log_file(part).open("rb")
@@ -57,26 +57,26 @@ def _opened(stack: Stack, part: str) -> BinaryIO:
         raise ConfigurationError(
             f"no stack was started in {stack.directory}; start one with `dovetail up --detach`"
         )
-    raise ConfigurationError(f"no part {part!r} here; there are {', '.join(there)}")
+    raise ConfigurationError(f"there is no part {part!r}; the parts are {', '.join(there)}")
 
 
 def _follow(log: BinaryIO) -> None:
     try:
-        for line in _lines_to_come(log):
+        for line in _new_lines(log):
             _write(line)
     except KeyboardInterrupt:
-        return  # the way to end it
+        return  # Ctrl-C is the normal end of --follow
 
 
-def _lines_to_come(log: BinaryIO) -> Iterator[bytes]:
+def _new_lines(log: BinaryIO) -> Iterator[bytes]:
     while True:
         line = log.readline()
         if line:
             yield line
         elif Path(log.name).stat().st_size < log.tell():
-            log.seek(0)  # a new stack in this directory began the file anew
+            log.seek(0)  # a new stack in this directory truncated the file
         else:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
 
 
 def _write(line: bytes) -> None:

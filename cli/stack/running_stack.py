@@ -1,7 +1,7 @@
-"""Which installation a command speaks to: the local stack of a directory, or what the shell's variables name.
+"""The installation that a command addresses: the stack of a directory, or the one that the shell's variables name.
 
-What may go wrong: no stack runs in a directory that was named on the command line. Falling back to the variables would
-then ask, or halt, another cluster than the one that was meant; so that is refused.
+When no stack runs in a directory that the command line names, the command is refused: the variables may name another
+cluster, and the command would query or halt the wrong one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _refuse_idle(context: typer.Context, directory: Path) -> Path:
     if source is not None and source.name == "COMMANDLINE" and running_in(directory) is None:
         raise ConfigurationError(
             f"no stack runs in {directory}; start one with `dovetail up --detach --directory {directory}`, or "
-            "leave --directory out to ask what the variables of this shell name"
+            "omit --directory to use the installation that the variables of this shell name"
         )
     return directory
 
@@ -31,7 +31,7 @@ StackOption = Annotated[
     Path,
     typer.Option(
         envvar="DOVETAIL_DIRECTORY",
-        help="Directory of a running stack; without one the variables of this shell say where.",
+        help="Directory of a running stack. Without a stack the variables of this shell are used.",
         callback=_refuse_idle,
     ),
 ]
@@ -44,6 +44,6 @@ def running_in(directory: Path) -> Mapping[str, str] | None:
 
 
 def variables_of(directory: Path, inherited: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """Those of the stack that runs in ``directory``, else the shell's."""
+    """The variables of the stack that runs in ``directory``, otherwise the shell's."""
     running = running_in(directory)
     return inherited if running is None else running

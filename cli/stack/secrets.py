@@ -1,4 +1,4 @@
-"""``dovetail secrets``: the Secrets that ``deploy/`` needs, made anew: passwords in Redis, the key of the mirror."""
+"""``dovetail secrets``: generate the Secrets that ``deploy/`` needs: Redis passwords and the key of the mirror."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.redis.rights import AGENT, USERS, acl_file
 NAMESPACE = "dovetail"
 AGENTS_NAMESPACE = "dovetail-agents"
 MIRROR_KEY_HOLDERS = ("watcher", "scheduler", "interruption")
-"""Who writes or reads the mirror."""
+"""The services that write or read the mirror."""
 CA_FILE = "/etc/dovetail/redis-ca/ca.crt"
 SECRET_BYTES = 32
 
@@ -32,9 +32,9 @@ def secrets(
 ) -> None:
     """Print Secrets with new passwords for every user of Redis, and a new key for the mirror.
 
-    The passwords are nowhere else: apply them at once. Redis and the services read them at their start, so a second run
-    needs a restart of all of them. The rights that come with a password are in the Secret dovetail-redis-acl; of the
-    passwords it has digests only. Redis 7.0 or newer reads it.
+    The passwords are not stored anywhere else: apply the Secrets at once. Redis and the services read them when they
+    start, so restart all of them after a second run. The Secret dovetail-redis-acl holds the rights of each user and
+    only digests of the passwords. Redis 7.0 or newer reads it.
 
     Examples:
 
@@ -50,7 +50,7 @@ def secrets(
 def documents(
     cluster: str, passwords: Mapping[str, str], mirror_key: str, *, host: str, tls: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The Secrets: Redis' own, then one per user. Raises ConfigurationError for an impossible name."""
+    """The Secret of the Redis server, then one per user. Raises ConfigurationError for an invalid cluster name."""
     yield _secret("acl", NAMESPACE, {"users.acl": acl_file(cluster, passwords)})
     for user, password in passwords.items():
         values = {"REDIS_URL": _url(user, password, host, tls=tls)}

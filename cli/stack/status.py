@@ -1,7 +1,7 @@
-"""``dovetail status``: one look at services, queues, pods and nodes.
+"""``dovetail status``: the current state of services, queues, pods and nodes.
 
-Asks the stack of the directory, or the installation that the environment variables name when no
-stack runs there.
+Queries the stack of the directory. When no stack runs there, queries the installation that the environment variables
+name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 
 
 def status(directory: StackOption = DEFAULT_DIRECTORY) -> None:
-    """Show whether the services are ready, what waits in the queues, and which nodes there are.
+    """Show the readiness of the services, the depth of the queues, and the nodes.
 
     Examples:
 
@@ -43,7 +43,7 @@ def status(directory: StackOption = DEFAULT_DIRECTORY) -> None:
 
 
 async def _print_status(environment: Environment) -> bool:
-    """Print all tables; whether everything answered and is ready."""
+    """Print all tables. Returns True when everything answered and is ready."""
     ready = await _readiness(environment)
     rows = [_service_row(name, why, environment.services[name]) for name, why in ready.items()]
     print_table(("service", "ready", "url"), rows, title="Services")

@@ -1,4 +1,4 @@
-"""Every metric of the product in one registry per service; docs/metrics.md lists them.
+"""Every metric of the product in one registry per service; docs/operating/metrics.md lists them.
 
 Each service serves all names, but only those that it writes get numbers.
 """

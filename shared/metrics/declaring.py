@@ -1,4 +1,4 @@
-"""How metrics are declared: with labels, meaning and who writes them, so that docs/metrics.md can be checked.
+"""How metrics are declared: with labels, meaning and who writes them, so that docs/operating/metrics.md can be checked.
 
 What may go wrong: two metrics of one name; the registry refuses them when the service starts. The names of v0.31 are
 exempt: ``karpenter_nodes_created`` lives beside ``karpenter_nodes_created_total``, which the library takes for one.

@@ -319,7 +319,7 @@ def main(*entries: Entry[Any], options: argparse.ArgumentParser | None = None) -
     names = ", ".join(entry.name for entry in entries)
     parser = argparse.ArgumentParser(
         prog=f"python -m services{'.' + entries[0].name if len(entries) == 1 else ''}",
-        description=f"Dovetail: {names}. All settings are environment variables, see docs/settings.md:",
+        description=f"Dovetail: {names}. All settings are environment variables, see docs/operating/settings.md:",
         epilog="\n".join(describe(entry.settings) for entry in entries),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[options] if options else [],

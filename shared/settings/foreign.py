@@ -1,6 +1,6 @@
 """Settings of Karpenter that have no meaning here: who sets one is told so at the start.
 
-docs/settings.md says the same at length; a test holds both together.
+docs/operating/settings.md says the same at length; a test holds both together.
 """
 
 from __future__ import annotations

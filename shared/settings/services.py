@@ -1,4 +1,7 @@
-"""Settings of every service, as pydantic models: name, kind, default, meaning. docs/settings.md explains them."""
+"""Settings of every service, as pydantic models: name, kind, default, meaning.
+
+The settings are explained in docs/operating/settings.md.
+"""
 
 from __future__ import annotations
 

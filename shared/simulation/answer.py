@@ -1,4 +1,4 @@
-"""The plan as the JSON document of docs/simulate.md: prices in USD per hour, amounts as quantities."""
+"""The plan as the JSON document of docs/local/simulate.md: prices in USD per hour, amounts as quantities."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_help_of_every_command_has_examples(command: str, dovetail: Dovetail) ->
     ("words", "told"),
     [
         (["demo", "--scenario", "burst-9000"], "there are: burst-400"),
-        (["demo", "--report", "/nowhere/at/all/r.json"], "is no directory"),
+        (["demo", "--report", "/nowhere/at/all/r.json"], "is not a directory"),
         (["status"], "dovetail up --detach"),
         (["explain", "node", "n1"], "dovetail up --detach"),
         (["halt"], "dovetail up --detach"),

@@ -12,9 +12,10 @@ import pytest
 import typer
 
 from cli.main import commands
+from tests.support.texts.documents import user_pages
 
 PROJECT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+DOCUMENTS = [PROJECT / "README.md", *user_pages()]
 FENCE = re.compile(r"^```(?:sh|shell|bash|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ANY_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`((?:\.venv/bin/)?dovetail [^`]+)`")

@@ -137,7 +137,7 @@ def test_logs_of_an_unknown_part_names_those_there_are(tmp_path: Path) -> None:
     (tmp_path / "logs" / "watcher.log").touch()
     done = run("logs", "wather", "--directory", str(tmp_path))
     assert done.returncode == 1
-    assert "no part 'wather' here; there are watcher" in done.stderr
+    assert "there is no part 'wather'; the parts are watcher" in done.stderr
 
 
 def test_logs_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:

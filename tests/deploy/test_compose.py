@@ -128,7 +128,7 @@ def test_healthy_means_ready(part: str) -> None:
 
 @pytest.mark.parametrize("part", sorted(PARTS))
 def test_every_container_is_closed_bounded_and_comes_back(part: str) -> None:
-    """docs/security.md: what a container may do."""
+    """docs/operating/security.md: what a container may do."""
     stated = PARTS[part]
     assert stated["user"] == "65532:65532"
     assert stated["read_only"] is True
@@ -190,7 +190,7 @@ def test_the_command_beside_the_stack_knows_every_part_by_name() -> None:
 
 
 def test_the_document_names_the_published_ports() -> None:
-    text = (PROJECT / "docs" / "containers.md").read_text()
+    text = (PROJECT / "docs" / "operating" / "containers.md").read_text()
     named = {int(port) for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
     assert named == {published(part)[1] for part in ("redis", "aws", "cluster", SERVICES[0])}
     assert f"to `{published(SERVICES[-1])[1]}`" in text

@@ -15,7 +15,7 @@ from shared.cloud.client.models import OPERATIONS
 from shared.cloud.event_rules import EVENT_RULES
 
 IAM = Path(__file__).resolve().parents[2] / "deploy" / "iam"
-DOCS = (IAM.parents[1] / "docs" / "interruption.md").read_text()
+DOCS = (IAM.parents[1] / "docs" / "behaviour" / "interruption.md").read_text()
 TERRAFORM = (IAM / "terraform" / "main.tf").read_text()
 POLICIES = {path.stem: path.read_text() for path in sorted((IAM / "policies").glob("*.json"))}
 RULES = json.loads((IAM / "rules.json").read_text())

@@ -59,7 +59,7 @@ def test_the_build_is_sent_what_it_copies_and_nothing_else() -> None:
 
 
 def test_it_runs_as_the_user_of_the_manifests() -> None:
-    """docs/security.md: what a container may do. By number: a kubelet cannot tell that a name is not root."""
+    """docs/operating/security.md: what a container may do. By number: a kubelet cannot tell that a name is not root."""
     users = [line for line in LINES if line.startswith("USER ")]
     assert users == 2 * ["USER 65532:65532"]
 

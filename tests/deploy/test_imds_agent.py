@@ -34,7 +34,7 @@ def test_it_reads_the_metadata_from_the_hosts_network_and_serves_nobody() -> Non
 
 
 def test_its_container_is_closed() -> None:
-    """docs/security.md: what a container may do."""
+    """docs/operating/security.md: what a container may do."""
     (container,) = POD["containers"]
     assert POD["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"] == {

@@ -41,7 +41,7 @@ def test_every_service_has_an_object_of_its_own(kind: str, service: str) -> None
 
 
 def test_no_role_has_a_wildcard_or_may_widen_itself() -> None:
-    """docs/security.md: no role is wider than its work."""
+    """docs/operating/security.md: no role is wider than its work."""
     for role in of_kind("ClusterRole", "Role"):
         for rule in role["rules"]:
             words = rule["apiGroups"] + rule["resources"] + rule["verbs"]
@@ -151,7 +151,7 @@ def test_the_terminator_may_do_its_work_and_no_more(
 
 @pytest.mark.parametrize("deployment", of_kind("Deployment"), ids=lambda d: d["metadata"]["name"])
 def test_every_container_runs_closed(deployment: Document) -> None:
-    """docs/security.md: what a container may do."""
+    """docs/operating/security.md: what a container may do."""
     pod = deployment["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] == 65532
@@ -238,7 +238,7 @@ def test_operators_and_effects_are_refused_by_the_schema() -> None:
 
 def test_the_document_pins_every_image_of_the_manifests() -> None:
     """The digests are the administrator's to fill in: that of our own image is not known before it is built."""
-    text = (DEPLOY.parent / "docs" / "security.md").read_text()
+    text = (DEPLOY.parent / "docs" / "operating" / "security.md").read_text()
     pinned = set(re.findall(r"- {name: (\S+?),.*digest:", text))
     shipped_images = {
         container["image"].partition(":")[0]

@@ -41,8 +41,10 @@ def first_cells(*names: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", SERVICES, ids=lambda kind: kind.__name__)
 def test_every_setting_has_a_row(kind: type[settings.ServiceSettings]) -> None:
-    """In a table of docs/settings.md or of the page of its subject."""
-    rows = first_cells("settings.md", "interruption.md", "consolidation.md")
+    """In a table of docs/operating/settings.md or of the page of its subject."""
+    rows = first_cells(
+        "operating/settings.md", "behaviour/interruption.md", "behaviour/consolidation.md"
+    )
     assert {name.upper() for name in kind.model_fields} - rows == set()
 
 
@@ -50,7 +52,7 @@ def test_every_kind_of_notice_that_is_acted_on_has_a_row() -> None:
     """INT-16: under "What is done", or where what undoes an earlier notice is explained."""
     kinds = {str(kind) for kind in NoticeKind if action_for(kind)}
     assert len(kinds) > 10
-    page = (DOCS / "interruption.md").read_text()
+    page = (DOCS / "behaviour" / "interruption.md").read_text()
     assert {kind for kind in kinds if f"`{kind}`" not in page} == set()
 
 
@@ -58,7 +60,7 @@ def test_every_method_of_disruption_is_named_with_its_metrics() -> None:
     modules = pkgutil.walk_packages(shared.disruption.__path__, "shared.disruption.")
     methods = {getattr(import_module(one.name), "METHOD", None) for one in modules} - {None}
     assert len(methods) > 5
-    page = (DOCS / "metrics.md").read_text()
+    page = (DOCS / "operating" / "metrics.md").read_text()
     assert {method for method in methods if f"`{method}`" not in page} == set()
 
 

@@ -15,6 +15,7 @@ from cli.main import COMMANDS, commands
 from shared import settings
 from shared.metrics import Metrics
 from tests.support.texts.citations import CITATION, PROJECT, sources
+from tests.support.texts.documents import user_pages
 
 SERVICES = [
     settings.WatcherSettings,
@@ -23,7 +24,7 @@ SERVICES = [
     settings.TerminatorSettings,
     settings.InterruptionSettings,
 ]
-FOR_USERS = ("README.md", "CHANGELOG.md", "SECURITY.md", "docs/*.md", "deploy/**/*.yaml")
+FOR_USERS = ("README.md", "CHANGELOG.md", "SECURITY.md", "deploy/**/*.yaml")
 SHIPPED = ("services", "shared", "local", "cli")
 
 
@@ -58,7 +59,7 @@ def test_none_in_the_metrics() -> None:
 
 
 def test_none_in_the_documents_and_manifests() -> None:
-    documents = [path for pattern in FOR_USERS for path in PROJECT.glob(pattern)]
+    documents = [*user_pages(), *(path for pattern in FOR_USERS for path in PROJECT.glob(pattern))]
     assert len(documents) > 30
     assert {path.name: found for path in documents if (found := ids_in(path.read_text()))} == {}
 

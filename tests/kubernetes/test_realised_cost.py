@@ -1,7 +1,7 @@
 """What the nodes cost in the end against what the first plan said, with kube-scheduler placing the pods.
 
 400 pods of 200 sizes need several nodes, and kube-scheduler spreads pods where a plan packs them: what then fits
-nowhere is bought for once more. ``-s`` prints the figures of docs/settings.md.
+nowhere is bought for once more. ``-s`` prints the figures of docs/operating/settings.md.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ REFUSED: dict[str, list[str]] = {
     "000-2-node-selector.yaml": [f":4:1: {TABS}"],
     "000-3-provisioner-taints.yaml": [
         ":2:1: Provisioner/?: metadata.name: is required",
-        ":5:1: is not YAML: did not find expected <document start>; after a line of only '...'",
+        ":5:1: is not YAML: did not find expected <document start>; start the document after '...'",
     ],
     # ACC-11: three incomplete taints, not silently merged into one.
     "000-3-provisioner-taints-indented.yaml": [
@@ -37,12 +37,12 @@ REFUSED: dict[str, list[str]] = {
     "002-2-node-template.yaml": [
         ":4:1: AWSNodeTemplate/?: metadata.name: is required; indent the lines",
         ":6:1: AWSNodeTemplate/?: spec: is empty; indent the lines that belong to it",
-        ":12:1: AWSNodeTemplate/?: [karpenter.sh/discovery]: is there twice: the first is at line 9",
+        ":12:1: AWSNodeTemplate/?: [karpenter.sh/discovery]: duplicate key; the first, at line 9, is ignored",
     ],
-    "002-3-provisioner.yaml": [":17:1: is not YAML: did not find expected key; look at the indent"],
+    "002-3-provisioner.yaml": [":17:1: is not YAML: did not find expected key; check the indent"],
     # ACC-16: the second list of requirements would win without a word.
     "002-3-provisioner-indented.yaml": [
-        ":23:3: Provisioner/karpenter-default: spec.requirements: is there twice: the first is at line 13"
+        ":23:3: Provisioner/karpenter-default: spec.requirements: duplicate key; the first, at line 13, is ignored"
     ],
     "002-4-node.yaml": [f":2:20: {ONE_LINE}"],
     "002-5-node-finalizers.yaml": [f":2:20: {ONE_LINE}"],

@@ -1,5 +1,5 @@
-"""Waiting for a state instead of sleeping: polls a predicate, every 10 ms if nothing else is said, until it holds or
-time is up.
+"""Waits for a state instead of sleeping: polls a predicate, by default every 10 ms, until it holds or
+the timeout has passed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar, overload
 
 POLL_SECONDS = 0.01
 PATIENCE_SECONDS = 60.0
-"""Far more than anything takes on a busy machine: only what never happens waits so long."""
+"""Longer than any state needs on a busy machine: only a failing test waits so long."""
 Value = TypeVar("Value")
 
 

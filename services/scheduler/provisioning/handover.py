@@ -5,7 +5,7 @@ Promises are kept in memory only: after a restart nothing is nominated until the
 and nothing else. Nominations on pods are judged anew from the mirror.
 
 A promised pod counts on its node or machine already, so that no later plan breaks up what an earlier one has put
-together. docs/settings.md has the figures.
+together. docs/operating/settings.md has the figures.
 
 What may go wrong: the pod is bound, gone or nominated by somebody else meanwhile (seen before the write, or the API
 server refuses it; both end the matter); kube-scheduler takes the nomination back, as it does each time a pod

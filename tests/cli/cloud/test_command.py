@@ -181,7 +181,7 @@ def test_a_foreign_instance_and_a_broken_message_are_announced(run: Run) -> None
     [
         (["ice", "m5.larg"], "such as m5.large"),
         (["ice", "*", "mars"], "use a zone such as us-west-2a"),
-        (["ice", "--percent", "10", "--all-but", "10"], "give one"),
+        (["ice", "--percent", "10", "--all-but", "10"], "not both"),
         (["ice", "--all-but", "100"], "above 0"),
         (["ice", "--code", "NoSuchCode"], "InsufficientInstanceCapacity"),
         (["capacity", "m5.large", "*", "*", "many"], "unlimited"),

@@ -77,7 +77,7 @@ def test_the_report_has_the_fields_that_checks_rely_on(tmp_path: Path) -> None:
     ("on_bought", "told"),
     [
         (400, "1 node for 400 of 400 pods, $"),
-        (393, "400 pods (7 of them on nodes that were there), $"),
+        (393, "400 pods (7 of them on existing nodes), $"),
     ],
 )
 def test_pods_that_needed_no_new_node_are_told(on_bought: int, told: str) -> None:

@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from cli.drill.command import MOST_LINES, Where, _planner, lines_of
-from cli.drill.picture import READ, Picture, Target, chosen, plan_here, rehearse, report_of
-from cli.drill.watch import held, new_homes, waiting
+from cli.drill.cluster_state import (
+    READ_KINDS,
+    ClusterState,
+    Target,
+    chosen,
+    plan_here,
+    rehearse,
+    report_of,
+)
+from cli.drill.command import LINE_LIMIT, Selection, _planner, lines_of
+from cli.drill.watch import blocked_pod, nodes_of_replacements, waiting
 from shared.domain import labels as keys
 from shared.errors import ConfigurationError
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES, PDBS, PODS
@@ -79,8 +87,8 @@ def budget(allowed: int) -> dict[str, Any]:
     }
 
 
-def picture(nodes: list[Any], pods: list[Any], pdbs: list[Any] | None = None) -> Picture:
-    objects: dict[Any, list[Any]] = {resource: [] for resource in READ}
+def cluster(nodes: list[Any], pods: list[Any], pdbs: list[Any] | None = None) -> ClusterState:
+    objects: dict[Any, list[Any]] = {resource: [] for resource in READ_KINDS}
     claims = [
         {
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
@@ -90,7 +98,7 @@ def picture(nodes: list[Any], pods: list[Any], pdbs: list[Any] | None = None) ->
         for n in nodes
     ]  # fmt: skip
     kept = {NODES: nodes, PODS: pods, PDBS: pdbs or [], NODE_POOLS: [POOL], NODE_CLAIMS: claims}
-    return Picture({**objects, **kept, EC2_NODE_CLASSES: []})
+    return ClusterState({**objects, **kept, EC2_NODE_CLASSES: []})
 
 
 def names(targets: list[Target]) -> list[str]:
@@ -101,21 +109,21 @@ def test_only_nodes_of_ours_that_match_are_chosen() -> None:
     """Spot, unless on-demand is asked for; nodes that nobody of us made never."""
     foreign = node("foreign")
     del foreign["metadata"]["labels"][keys.NODE_POOL]
-    shown = picture(
+    shown = cluster(
         [node("a"), node("b", "us-east-1b"), node("c", market="on-demand"), foreign], []
     )
 
-    def matching(where: Where) -> list[str]:
-        return names([t for t in shown.targets() if where.takes(t)])
+    def matching(selection: Selection) -> list[str]:
+        return names([t for t in shown.targets() if selection.matches(t)])
 
-    assert matching(Where("*", "*", 100, 0, False)) == ["a", "b"]
-    assert matching(Where("*", "*", 100, 0, True)) == ["a", "b", "c"]
-    assert matching(Where("us-east-1b", "m5.*", 100, 0, False)) == ["b"]
-    assert matching(Where("*", "c5.*", 100, 0, False)) == []
+    assert matching(Selection("*", "*", 100, 0, False)) == ["a", "b"]
+    assert matching(Selection("*", "*", 100, 0, True)) == ["a", "b", "c"]
+    assert matching(Selection("us-east-1b", "m5.*", 100, 0, False)) == ["b"]
+    assert matching(Selection("*", "c5.*", 100, 0, False)) == []
 
 
 def test_a_share_is_at_least_one_and_the_same_for_the_same_seed() -> None:
-    targets = picture([node(f"n{i}") for i in range(10)], []).targets()
+    targets = cluster([node(f"n{i}") for i in range(10)], []).targets()
     assert len(chosen(targets, 30, 7)) == 3
     assert names(chosen(targets, 30, 7)) == names(chosen(targets, 30, 7))
     assert len(chosen(targets, 0.1, 0)) == 1
@@ -125,7 +133,7 @@ def test_a_share_is_at_least_one_and_the_same_for_the_same_seed() -> None:
 def test_pods_of_lost_nodes_find_places_on_the_others_and_on_new_machines() -> None:
     """Three fit on the node that stays, the others need a machine."""
     pods = [pod(f"p{i}", "a") for i in range(5)] + [pod("stays", "b")]
-    shown = picture([node("a"), node("b")], pods)
+    shown = cluster([node("a"), node("b")], pods)
     target = [t for t in shown.targets() if t.node.name == "a"]
     report = rehearse(shown, target, plan_here)
     assert report["simulated"]
@@ -136,7 +144,7 @@ def test_pods_of_lost_nodes_find_places_on_the_others_and_on_new_machines() -> N
 
 
 def test_what_finds_no_place_is_named_with_its_reason() -> None:
-    shown = picture([node("a")], [pod("huge", "a", nodeSelector={"nowhere": "to be found"})])
+    shown = cluster([node("a")], [pod("huge", "a", nodeSelector={"nowhere": "to be found"})])
     report = rehearse(shown, shown.targets(), plan_here)
     assert report["moved"] == 0
     (homeless,) = report["homeless"]
@@ -147,7 +155,7 @@ def test_what_finds_no_place_is_named_with_its_reason() -> None:
 @pytest.mark.parametrize(("allowed", "blocked"), [(0, ["shop/p0", "shop/p1"]), (1, [])])
 def test_budgets_that_block_are_named(allowed: int, blocked: list[str]) -> None:
     """TRM-09: a pod that must not be evicted."""
-    shown = picture([node("a")], [pod("p0", "a"), pod("p1", "a")], [budget(allowed)])
+    shown = cluster([node("a")], [pod("p0", "a"), pod("p1", "a")], [budget(allowed)])
     report = rehearse(shown, shown.targets(), plan_here)
     assert [one["pod"] for one in report["blocked"]] == blocked
     assert all(one["why"].endswith(" web") for one in report["blocked"])
@@ -156,7 +164,7 @@ def test_budgets_that_block_are_named(allowed: int, blocked: list[str]) -> None:
 
 
 def test_the_slowest_node_says_how_much_time_was_left() -> None:
-    targets = picture([node("a"), node("b")], []).targets()
+    targets = cluster([node("a"), node("b")], []).targets()
     rest = {"simulated": False}
     assert report_of(targets, {"a": 5.0, "b": 30.0}, **rest)["spareSeconds"] == 90.0
     late = report_of(targets, {"a": 5.0}, **rest)
@@ -166,8 +174,8 @@ def test_the_slowest_node_says_how_much_time_was_left() -> None:
 
 def test_without_the_scheduler_only_the_bundled_region_can_be_planned() -> None:
     """Another region's types and prices would be a wrong answer."""
-    here = picture([node("a")], []).targets()
-    there = picture([node("a", "eu-central-1a")], []).targets()
+    here = cluster([node("a")], []).targets()
+    there = cluster([node("a", "eu-central-1a")], []).targets()
     assert _planner({}, here) is plan_here
     with pytest.raises(ConfigurationError, match="DOVETAIL_SCHEDULER_URL"):
         _planner({}, there)
@@ -207,8 +215,8 @@ def test_a_drill_says_what_happened_and_a_simulation_what_would() -> None:
 
 
 def test_who_stayed_is_named_but_not_without_end() -> None:
-    lines = lines_of(report(stayed=[f"default/p{number}" for number in range(MOST_LINES + 5)]))
-    assert lines[0] == f"pods that moved: 3, that stayed: {MOST_LINES + 5}"
+    lines = lines_of(report(stayed=[f"default/p{number}" for number in range(LINE_LIMIT + 5)]))
+    assert lines[0] == f"pods that moved: 3, that stayed: {LINE_LIMIT + 5}"
     assert lines[1] == "stayed default/p0"
     assert lines[-2:] == [
         "... and 5 more: -o json has all",
@@ -218,7 +226,7 @@ def test_who_stayed_is_named_but_not_without_end() -> None:
 
 @pytest.mark.parametrize(("on_demand", "hint"), [(False, True), (True, False)])
 def test_when_nobody_matches_the_question_is_repeated(on_demand: bool, hint: bool) -> None:
-    said = Where("us-west-2x", "m5.*", 100.0, 0, on_demand).nobody()
+    said = Selection("us-west-2x", "m5.*", 100.0, 0, on_demand).no_match()
     assert "zone us-west-2x and type m5.*" in said
     assert ("--on-demand" in said) is hint
 
@@ -229,17 +237,20 @@ def test_what_held_a_pod_is_said_without_the_call_and_with_the_budgets_name() ->
         "Cannot evict pod as it would violate the pod's disruption budget. (429)"
     )
     why = "Cannot evict pod as it would violate the pod's disruption budget."
-    assert held(budget, {"default/a": ["web"]}) == {"pod": "default/a", "why": f"{why} (web)"}
-    assert held(budget, {}) == {"pod": "default/a", "why": why}
+    assert blocked_pod(budget, {"default/a": ["web"]}) == {
+        "pod": "default/a",
+        "why": f"{why} (web)",
+    }
+    assert blocked_pod(budget, {}) == {"pod": "default/a", "why": why}
     annotated = "Failed to drain node, pod default/a stays: it has the annotation x"
-    assert held(annotated, {"default/a": ["web"]})["why"] == "it has the annotation x"
+    assert blocked_pod(annotated, {"default/a": ["web"]})["why"] == "it has the annotation x"
 
 
 def test_only_machines_for_pods_that_moved_are_counted() -> None:
     """What an expiry or another workload buys meanwhile is not the drill's."""
     before = [pod("a", "old"), pod("stays", "other")]
-    picture = Picture({**{key: [] for key in READ}, NODES: [node("old")], PODS: before})
+    cluster = ClusterState({**{key: [] for key in READ_KINDS}, NODES: [node("old")], PODS: before})
     stranger = pod("b", "bought-for-another")
     stranger["metadata"]["ownerReferences"][0]["uid"] = "another"
     now = [before[1], pod("a2", "bought"), pod("a3", ""), stranger]
-    assert new_homes(now, before, picture.targets()) == {"bought"}
+    assert nodes_of_replacements(now, before, cluster.targets()) == {"bought"}

@@ -76,7 +76,7 @@ def test_what_has_no_counterpart_is_a_comment_above_the_document() -> None:
     done = convert("-f", "-", "--to", "v1", *ROLE, stdin=PAIR)
     _, _, settings = done.stdout.split("---\n")
     assert "\n# data[aws.clusterName]: CLUSTER_NAME=one\n" in settings
-    assert "look at the comments in the output: 2" in done.stderr
+    assert "the output has 2 comments" in done.stderr
 
 
 def test_a_class_without_role_or_profile_is_refused_with_its_line_and_the_options() -> None:
@@ -131,7 +131,7 @@ def test_faulty_manifests_are_refused_as_validate_does() -> None:
     """ACC-16: which of two lists was meant is not for us to guess."""
     done = convert("-f", str(SEEDS / "002-3-provisioner-indented.yaml"), "--to", "v1")
     assert done.exit_code == 1
-    assert "spec.requirements: is there twice" in done.stdout
+    assert "spec.requirements: duplicate key" in done.stdout
     assert "apiVersion" not in done.stdout
 
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import commands
-from cli.manifests.reading import MOST_BYTES, read_manifests
+from cli.manifests.reading import FILE_LIMIT_BYTES, read_manifests
 
 POOL = """\
 apiVersion: karpenter.sh/v1alpha5
@@ -85,7 +85,7 @@ def test_items_of_a_list_have_their_own_lines() -> None:
 
 def test_a_list_that_is_there_twice_is_not_lost_in_silence() -> None:
     done = validate("-f", "-", stdin="kind: List\nitems: []\nitems: []\n")
-    assert "stdin:3:1: items: is there twice" in done.stdout
+    assert "stdin:3:1: items: duplicate key" in done.stdout
     assert done.exit_code == 1
 
 
@@ -93,10 +93,10 @@ def test_duplicate_keys_are_faults_of_our_objects_only() -> None:
     """ACC-16: a list given twice."""
     twice = "  weight: 1\n  weight: 2\n"
     done = validate("-f", "-", stdin=f"{POOL}{twice}---\n{DEPLOYMENT}kind: Deployment\n")
-    told = [line for line in done.stdout.splitlines() if "is there twice" in line]
+    told = [line for line in done.stdout.splitlines() if "duplicate key" in line]
     assert told == [
-        "stdin:9:3: Provisioner/default: spec.weight: is there twice: "
-        "the first is at line 8, and it is lost"
+        "stdin:9:3: Provisioner/default: spec.weight: duplicate key; "
+        "the first, at line 8, is ignored"
     ]
 
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_read_ends_with_code_2_and_the_rest_is_checked(
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(b"\xff\xfe\x00", "no UTF-8 text"), (b"#" * (MOST_BYTES + 1), "larger than 16 MiB")],
+    [(b"\xff\xfe\x00", "not UTF-8 text"), (b"#" * (FILE_LIMIT_BYTES + 1), "larger than 16 MiB")],
     ids=["binary", "large"],
 )
 def test_input_that_is_no_text_or_too_large_is_unreadable(content: bytes, why: str) -> None:
@@ -163,7 +163,7 @@ def test_a_directory_without_manifests_is_a_mistake_in_the_path(tmp_path: Path) 
     (tmp_path / "README.md").write_text("nothing here")
     done = validate("-f", str(tmp_path))
     assert done.exit_code == 2
-    assert f"{tmp_path}: no *.yaml, *.yml, *.json in it" in done.stderr
+    assert f"{tmp_path}: contains no *.yaml, *.yml, *.json file" in done.stderr
 
 
 def test_a_directory_that_cannot_be_listed_is_told_and_the_rest_is_checked(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.manifests.yaml_documents import MOST_DEPTH, Place, read_yaml
+from cli.manifests.yaml_documents import DEPTH_LIMIT, Place, read_yaml
 from cli.manifests.yaml_writing import yaml_text
 
 
@@ -86,13 +86,13 @@ def test_aliases_and_merges_stand_for_their_values() -> None:
 @pytest.mark.parametrize("text", ["a: *x\n", "a: &x [*x]\n"])
 def test_an_alias_of_nothing_or_of_itself_is_a_fault(text: str) -> None:
     documents, _ = read_yaml(text)
-    assert "*x has no &x that ends above it" in documents[0].faults[0].message
+    assert "the alias *x has no anchor &x above it" in documents[0].faults[0].message
 
 
 def test_a_template_that_was_not_rendered_is_recognised() -> None:
     _, broken = read_yaml("a: {{ .Values.name }}\n")
     assert broken is not None
-    assert "still have to be rendered" in broken.message
+    assert "render the template first" in broken.message
 
 
 def test_an_unknown_tag_is_a_fault() -> None:
@@ -132,7 +132,7 @@ def test_what_would_cost_too_much_is_refused_at_once(text: str) -> None:
 
 
 def test_usual_depth_is_read() -> None:
-    assert only("[" * MOST_DEPTH + "]" * MOST_DEPTH) is not None
+    assert only("[" * DEPTH_LIMIT + "]" * DEPTH_LIMIT) is not None
 
 
 json_like = st.recursive(

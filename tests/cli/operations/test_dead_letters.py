@@ -192,10 +192,10 @@ def test_a_dropped_letter_is_gone_and_its_neighbour_stays(url: str) -> None:
         (("show", "launches", "1-1"), "no dead letter 1-1 in launches"),
         (("drop", "launches", "1-1"), "no dead letter 1-1 in launches"),
         (("replay", "launches", "1-1"), "no dead letter 1-1 in launches"),
-        (("show", "launches", "first"), "first is no id of a dead letter"),
-        (("list", "launch"), "launch is no stream; there are pods, launches, machines"),
-        (("drop", "launches"), "name ids, or give --all"),
-        (("drop", "launches", "1-1", "--all"), "name ids, or give --all"),
+        (("show", "launches", "first"), "first is not the id of a dead letter"),
+        (("list", "launch"), "launch is not a stream; the streams are pods, launches, machines"),
+        (("drop", "launches"), "give ids or --all"),
+        (("drop", "launches", "1-1", "--all"), "give ids or --all"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(

@@ -111,7 +111,7 @@ def test_one_pool_may_be_named_in_any_case(kubeconfig: Path, here: Path) -> None
         (["default"], False, "must be KIND/NAME"),
         (["Deployment/web"], False, "must be KIND/NAME"),
         (["NodePool/"], False, "must be KIND/NAME"),
-        (["NodePool/default"], True, "contradict"),
+        (["NodePool/default"], True, "not both"),
         (["NodePool/default", "NodePool/typo"], False, "there is no NodePool/typo; pools are: "),
     ],
 )

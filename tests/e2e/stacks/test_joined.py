@@ -61,9 +61,9 @@ async def test_up_and_down_by_their_commands(tmp_path: Path) -> None:
         stopped = await asyncio.to_thread(dovetail, "down", *one)
         assert "stopped" in stopped.stdout
         cleaned = await asyncio.to_thread(dovetail, "down", "--kubeconfig", str(kubeconfig))
-        assert "taken away: " in cleaned.stdout, cleaned.stderr
+        assert "removed: " in cleaned.stdout, cleaned.stderr
         again = await asyncio.to_thread(dovetail, "down", "--kubeconfig", str(kubeconfig))
-        assert "no stack had left anything there" in again.stdout
+        assert "nothing of a stack was found on this cluster" in again.stdout
         assert not (tmp_path / "other" / "joined.kubeconfig").exists()
 
 

@@ -1,4 +1,4 @@
-"""The role that is shipped allows every call that the terminator makes, and no other (docs/security.md)."""
+"""The role that is shipped allows every call that the terminator makes, and no other (docs/operating/security.md)."""
 
 from __future__ import annotations
 

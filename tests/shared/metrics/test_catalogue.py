@@ -1,4 +1,4 @@
-"""docs/metrics.md says what is served, and who writes it (docs/spec/operations.md)."""
+"""docs/operating/metrics.md says what is served, and who writes it (docs/spec/operations.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shared.metrics.work import EVERY_SERVICE, WorkMetrics
 from tests.support.metrics.pages import Scraped
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "operating" / "metrics.md"
 ROW = re.compile(r"\| `(?P<name>[a-z0-9_]+)` \|.*\|")
 SERVICES = EVERY_SERVICE.split(", ")
 OF_SHARED_CODE = {**vars(WorkMetrics(Declarations(CollectorRegistry())))}

@@ -15,7 +15,7 @@ from shared.settings import (
 )
 from shared.settings.foreign import INSTEAD, without_meaning
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "settings.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "operating" / "settings.md"
 OURS = (
     WatcherSettings, SchedulerSettings, LauncherSettings, TerminatorSettings, InterruptionSettings,
 )  # fmt: skip

@@ -16,11 +16,11 @@ from shared.cloud.user_data.rendering import render, written
 
 PLAIN = Bootstrap(cluster_name="demo", endpoint="https://demo.example", ca_bundle="Q0E=")
 _QUOTES = "'\u2018\u2019\u201a\u201b"
-"""What PowerShell takes for a single quote."""
+"""Characters that PowerShell accepts as a single quote."""
 
 
 class Said(NamedTuple):
-    """What a node is told, in one form for all families; labels and taints in that of kubelet flags."""
+    """The settings of a node in one form for all image families; labels and taints as in kubelet flags."""
 
     cluster: str
     endpoint: str
@@ -35,7 +35,7 @@ def bootstrap(**changes: Any) -> Bootstrap:
 
 
 def said(family: str, asked: Bootstrap) -> Said:
-    """Rendered and read back."""
+    """Render the user data and parse it."""
     return read_back(family, render(family, asked))
 
 
@@ -45,7 +45,7 @@ def quoted(family: str, asked: Bootstrap) -> Said:
 
 
 def read_back(family: str, text: str) -> Said:
-    """By the rules of those who run it."""
+    """Parse user data by the rules of the program that runs it."""
     if family == "Bottlerocket":
         return _by_settings(tomllib.loads(text)["settings"]["kubernetes"])
     if family.startswith("Windows"):

@@ -1,10 +1,10 @@
-"""A clock in the test's hand."""
+"""A clock that the test controls."""
 
 from __future__ import annotations
 
 
 class FakeClock:
-    """Wall and monotonic time that move when told."""
+    """Wall and monotonic time that change only by calls of the test."""
 
     def __init__(self, *, seconds: float = 1000.0, wall: float = 1.7e9) -> None:
         self.seconds = seconds
@@ -17,6 +17,6 @@ class FakeClock:
         return self.seconds
 
     def advance(self, seconds: float) -> None:
-        """Let time pass on both clocks."""
+        """Advance both clocks."""
         self.seconds += seconds
         self.wall += seconds

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class _Leaping(selectors.DefaultSelector):
-    """Adds up what it was told to wait. Raises RuntimeError instead of waiting for ever."""
+    """Adds up the requested timeouts instead of waiting. Raises RuntimeError instead of waiting for ever."""
 
     seconds = 0.0
 
@@ -36,7 +36,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The running loop's time, on both hands."""
+    """The running loop's time as wall and monotonic time."""
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -46,7 +46,7 @@ class LoopClock:
 
 
 def run_leaping(main: Coroutine[Any, Any, T]) -> T:
-    """Run it from second 0 to its end."""
+    """Run the coroutine from second 0 to its end."""
     loop = _Loop(_Leaping())
     try:
         return loop.run_until_complete(main)

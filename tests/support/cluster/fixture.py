@@ -42,7 +42,7 @@ class Cluster:
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    """An API server and a client of it."""
+    """Start an API server and connect a client."""
     outside = os.environ.get("DOVETAIL_TEST_KUBECONFIG")
     with embedded_api_server(bool(outside)) as url:
         path = Path(outside) if outside else write_kubeconfig(tmp_path / "kubeconfig", url)
@@ -55,7 +55,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 async def connect(kubeconfig: Path, timeouts: Timeouts | None = None) -> Kube:
-    """A client for tests: no pacing to speak of, repeatable jitter."""
+    """A client for tests, with a high rate limit and repeatable jitter."""
     return await Kube.connect(
         str(kubeconfig),
         clock=SystemClock(),

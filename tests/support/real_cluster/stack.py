@@ -40,7 +40,7 @@ CLUSTER_NAME = "dovetail-local"
 
 
 def deploy(plane: ControlPlane) -> str:
-    """``kubectl apply -k deploy`` with the Secrets it needs, as docs/containers.md says it. What kubectl said."""
+    """Apply ``deploy`` and its Secrets as docs/operating/containers.md describes. Returns the output of kubectl."""
     plane.kubectl("apply", "-f", str(PROJECT / "deploy/kubernetes/00-namespace.yaml"))
     plane.kubectl("apply", "-f", str(PROJECT / "deploy/kubernetes/interruption-imds.yaml"))
     printed = subprocess.run(

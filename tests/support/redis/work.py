@@ -44,7 +44,7 @@ QUICK = ConsumerSettings(
 
 @asynccontextmanager
 async def bus_at(url: str) -> AsyncIterator[Bus]:
-    """As a service opens it."""
+    """Connect as a service does."""
     bus = Bus(url, CLUSTER, clock=CLOCK, random=random.Random(1))
     await bus.start()
     try:
@@ -54,7 +54,7 @@ async def bus_at(url: str) -> AsyncIterator[Bus]:
 
 
 async def work_of(service: str, url: str) -> None:
-    """Everything that it does there. Raises Unauthorized where a right is missing."""
+    """Run every Redis operation of the service. Raises Unauthorized if a right is missing."""
     async with bus_at(url) as bus:
         events = SharedSeenEvents(bus.redis, bus.prefix)
         await events.first("a", 60.0)
@@ -72,13 +72,13 @@ async def work_of(service: str, url: str) -> None:
 
 
 def envelope(key: str) -> Envelope:
-    """A message that nobody has sent yet."""
+    """A message with a new id."""
     number = f"{random.getrandbits(64):016x}"
     return Envelope(id=number, type="LaunchMachine", key=key, body=b"{}", at=1.0)
 
 
 async def crowded(url: str, stream: str) -> None:
-    """A publisher at the high-water mark, who trims."""
+    """Publish at the high-water mark, so that the publisher trims the stream."""
     bus = Bus(url, CLUSTER, clock=CLOCK, random=random.Random(1), stream_limit=1)
     try:
         await bus.publish(stream, envelope("one-more"))

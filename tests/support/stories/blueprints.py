@@ -17,11 +17,11 @@ from tests.support.stories.playground import NAMESPACE, Playground, ShellKubectl
 Json = dict[str, Any]
 MANIFESTS = Path(__file__).parents[2] / "e2e" / "blueprints" / "manifests"
 PURPOSE = "purpose"
-"""The label by which the pods of a blueprint ask for its pool."""
+"""The label by which pods of a blueprint select its pool."""
 
 
 class Blueprint:
-    """What one blueprint applied, and looks at it."""
+    """The objects of one blueprint, and queries about them."""
 
     def __init__(self, ground: Playground, kubectl: ShellKubectl) -> None:
         self.ground, self.kubectl = ground, kubectl
@@ -48,20 +48,20 @@ class Blueprint:
         await self.kubectl("patch", what, "--type=merge", "-p", json.dumps({"spec": spec}))
 
     async def pods(self, app: str, phase: str = "Running") -> list[Json]:
-        """Those that stay, in one phase."""
+        """Pods in one phase that are not terminating."""
         listed = await self.ground.kube.list(PODS, NAMESPACE, label_selector=f"app={app}")
         here = [raw for raw in listed.items if not is_leaving(raw)]
         return [raw for raw in here if (raw.get("status") or {}).get("phase") == phase]
 
     async def nodes(self, selector: str = keys.NODE_POOL) -> list[Json]:
-        """Nodes of pools, those on their way out too."""
+        """Nodes of pools, including terminating ones."""
         return (await self.ground.kube.list(NODES, label_selector=selector)).items
 
     async def claims(self) -> list[Json]:
         return (await self.ground.kube.list(NODE_CLAIMS)).items
 
     async def running(self, app: str, count: int) -> list[Json]:
-        """So many pods of it, once they run."""
+        """Wait until this many pods run, and return them."""
 
         async def look() -> list[Json]:
             found = await self.pods(app)
@@ -73,7 +73,7 @@ class Blueprint:
     async def settled(
         self, selector: str, fits: Callable[[list[Json]], bool], what: str
     ) -> list[Json]:
-        """The nodes, once they fit and none of them is on its way."""
+        """Wait until the nodes match and none is joining or terminating, and return them."""
         last: list[Json] = []
 
         async def look() -> list[Json]:
@@ -101,7 +101,7 @@ class Blueprint:
 
 
 def described(node: Json) -> tuple[str, ...]:
-    """What tells nodes apart, for a failed test."""
+    """The differing properties of nodes, for the message of a failed test."""
     return (name_of(node), instance_type(node), label(node, keys.ZONE), str(is_leaving(node)))
 
 
@@ -128,5 +128,5 @@ def system(node: Json) -> tuple[str, str]:
 
 
 def hosts(pods: Iterable[Json]) -> set[str]:
-    """The nodes of pods."""
+    """The names of the nodes on which the pods run."""
     return {pod["spec"]["nodeName"] for pod in pods}

@@ -19,7 +19,7 @@ from shared.runtime.environment import main
 def complaints(
     variables: Mapping[str, str], services: tuple[str, ...], directory: Path, seconds: float
 ) -> dict[str, str]:
-    """Start the services side by side; the only line of each on stderr. All end with code 1 in time."""
+    """Start the services in parallel. Returns the only stderr line of each. All must exit with code 1 in time."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([f"services.{name}.service" for name in services])
     running = {
@@ -43,7 +43,7 @@ def complaints(
 
 
 def _serve(name: str, variables: dict[str, str], stderr: Path) -> None:
-    """The child: nothing of the test's own surroundings is left to it."""
+    """The child process, without the environment of the test."""
     os.environ.clear()
     os.environ.update(variables)
     with stderr.open("wb") as errors, open(os.devnull, "wb") as nowhere:

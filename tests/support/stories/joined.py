@@ -24,7 +24,7 @@ SECONDS = 120
 
 
 def dovetail(*words: str) -> subprocess.CompletedProcess[str]:
-    """The command, run to its end."""
+    """Run the command and wait for its end."""
     return subprocess.run(
         [sys.executable, "-m", "cli.main", *words],
         cwd=PROJECT, env=clean_environment(os.environ), capture_output=True, text=True, timeout=SECONDS, check=False,
@@ -55,7 +55,7 @@ async def embedded_cluster(folder: Path) -> AsyncIterator[Path]:
 
 @asynccontextmanager
 async def joined_stack(kubeconfig: Path, directory: Path) -> AsyncIterator[Stack]:
-    """All services, under their own ServiceAccounts, with the short times of the stories."""
+    """Run all services under their own ServiceAccounts, with the short durations of the tests."""
     stack = Stack(directory)
     settings = replace(short_settings(stack.directory), cluster=ExistingCluster(str(kubeconfig)))
     await asyncio.to_thread(stack.start, settings, detach=True)

@@ -15,7 +15,7 @@ COUNTED = ("cpu", "memory", "pods")
 
 
 def faults(world: World, command: Command, churn: Churn) -> list[str]:
-    """What is wrong with a command for a cluster of one pool without rules between pods; empty: nothing."""
+    """The faults of a command, for a cluster of one pool without rules between pods; empty if there are none."""
     found = []
     known = {c.machine.uid for c in eligible(world)[0]}
     if not {c.machine.uid for c in command.candidates} <= known:

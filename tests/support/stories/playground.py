@@ -60,9 +60,9 @@ from tests.support.waiting import PATIENCE_SECONDS, Value, wait_until
 
 NAMESPACE = "default"
 STORY_SECONDS = 2 * PATIENCE_SECONDS
-"""A stack is eight processes that start, boot and drain things one after another."""
+"""Long, as a stack has eight processes that start, boot and drain one after another."""
 POLL_SECONDS = 0.1
-"""Between two looks at a running stack: each costs it half a dozen requests, and there are two cores for all."""
+"""Interval between two snapshots of a running stack. Each snapshot needs six requests on a machine with two cores."""
 RESET_KINDS = (
     PDBS, DEPLOYMENTS, PODS, PROVISIONERS, NODE_POOLS, MACHINES, NODE_CLAIMS, AWS_NODE_TEMPLATES,
     EC2_NODE_CLASSES,
@@ -114,14 +114,14 @@ async def until(
     show: Callable[[], object] | None = None,
     every: float = POLL_SECONDS,
 ) -> Any:
-    """``wait_until`` at a pace that leaves a running stack its processors."""
+    """``wait_until`` with an interval that leaves the CPU to the running stack."""
     return await wait_until(reached, what, seconds=seconds, show=show, every=every)
 
 
 def short_settings(
     directory: Path, services: tuple[str, ...] = SERVICES, **extra: str
 ) -> StackSettings:
-    """A stack whose story takes ten seconds instead of thirty. ``extra``: more variables for the services."""
+    """Settings of a stack with short durations. ``extra``: further variables of the services."""
     return StackSettings(
         directory=directory,
         services=services,
@@ -138,14 +138,14 @@ def short_settings(
 def running_stack(
     tmp_path_factory: pytest.TempPathFactory, services: tuple[str, ...] = SERVICES, **extra: str
 ) -> Iterator[Stack]:
-    """A stack of its own, stopped at the end. ``extra``: more variables for its services."""
+    """Run a stack, and stop it at the end. ``extra``: further variables of its services."""
     with stack_of(short_settings(tmp_path_factory.mktemp("stack"), services, **extra)) as stack:
         yield stack
 
 
 @contextmanager
 def stack_of(settings: StackSettings) -> Iterator[Stack]:
-    """The same, with these settings."""
+    """Run a stack with these settings, and stop it at the end."""
     stack = Stack(settings.directory)
     stack.start(settings, detach=False)
     try:
@@ -157,7 +157,7 @@ def stack_of(settings: StackSettings) -> Iterator[Stack]:
 
 
 def refusals(stack: Stack) -> list[str]:
-    """What the API server has refused to the services: each runs as its own ServiceAccount of deploy/kubernetes."""
+    """Requests that the API server refused to the services, which use their ServiceAccounts of deploy/kubernetes."""
     lines = stack.log_file("cluster").read_bytes().splitlines()
     entries = [json.loads(line) for line in lines if line.startswith(b"{")]
     return [entry["reason"] for entry in entries if entry["message"] == "request forbidden"]
@@ -212,12 +212,12 @@ class Playground:
     kube: Kube
     emulator: Emulator
     logged_before: dict[str, int]
-    """Bytes that each service had logged when this was opened."""
+    """Length of each service's log when the playground was created, in bytes."""
     stopped: Counter[str] = field(default_factory=Counter)
-    """How many ask now that a service stands still."""
+    """The number of callers that currently pause a service."""
 
     def logged(self, service: str) -> list[str]:
-        """Messages that one service has logged since this was opened."""
+        """Messages that one service has logged since the playground was created."""
         with self.stack.log_file(service).open("rb") as log:
             log.seek(self.logged_before[service])
             lines = log.read().rpartition(b"\n")[0].splitlines()
@@ -249,7 +249,7 @@ class Playground:
 
     @asynccontextmanager
     async def standing_still(self, service: str) -> AsyncIterator[None]:
-        """It does nothing meanwhile, but lives. Several may ask for it at once; a stack may be without it."""
+        """Pause the service (SIGSTOP) during the context. Contexts may overlap; a stack may lack the service."""
         if service not in self.environment.services:
             yield
             return
@@ -265,10 +265,10 @@ class Playground:
 
     async def look(self) -> Snapshot:
         """The workload, its Machines, nodes and instances now."""
-        return await Observer(self.kube, self.emulator).look()
+        return await Observer(self.kube, self.emulator).take()
 
     async def process(self, name: str) -> ProcessIdentity:
-        """Of a service that runs: one that a test has killed comes back in a while."""
+        """Wait until the service runs: the supervisor restarts a killed service after a delay."""
 
         def alive() -> ProcessIdentity | None:
             process = self.part(name).process
@@ -309,12 +309,12 @@ class Playground:
         return not records and all(depth.drained for depth in depths)
 
     async def launched_anything(self) -> bool:
-        """Whether EC2 was ever asked for an instance."""
+        """Whether CreateFleet was ever called."""
         url = f"{self.environment.aws_endpoint_url}/_dovetail/calls?action=CreateFleet"
         return bool((await asyncio.to_thread(request_json, url))["calls"])
 
     async def restart_services(self) -> None:
-        """Every service as a new process, ready: what a test measures is then its own doing."""
+        """Restart every service and wait until it is ready, so that a test measures only its own effects."""
         old = {name: await self.process(name) for name in SERVICES}
         for process in old.values():
             process.send(signal.SIGTERM)
@@ -335,7 +335,7 @@ class Playground:
         await until(ready, "five new services", show=self.stack.state)
 
     async def restore(self) -> None:
-        """Delete what a test may have left, and wait until no node and no instance is there."""
+        """Delete all objects of a test, and wait until no node and no instance is left."""
         for resource in RESET_KINDS:
             await self._delete_all(resource)
         await until(self._is_empty, "an empty cluster", show=self.stack.state)
@@ -357,7 +357,7 @@ class Playground:
 
 @asynccontextmanager
 async def playground_on(stack: Stack) -> AsyncIterator[Playground]:
-    """Connect to ``stack``, and leave it empty."""
+    """Connect to ``stack``, and empty it at the end."""
     environment = from_variables(stack.running().environment)
     kube = await Kube.connect(
         environment.kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-tests"

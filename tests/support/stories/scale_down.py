@@ -47,7 +47,7 @@ async def seen(
     reached: Callable[[Snapshot], bool],
     every: float = POLL_SECONDS,
 ) -> Snapshot:
-    """The cluster as soon as it got there."""
+    """Wait until the cluster reaches the state, and return its snapshot."""
     last = Snapshot()
 
     async def look() -> Snapshot | None:
@@ -61,7 +61,7 @@ async def seen(
 
 
 def settled(count: int) -> Callable[[Snapshot], bool]:
-    """So many pods run, every machine is ready, and nothing is on its way out."""
+    """Whether this many pods run, every machine is ready, and nothing is terminating."""
 
     def reached(now: Snapshot) -> bool:
         return (
@@ -74,7 +74,7 @@ def settled(count: int) -> Callable[[Snapshot], bool]:
 
 
 def hourly(now: Snapshot) -> float:
-    """Dollars an hour of all nodes."""
+    """The price of all nodes in USD per hour."""
     return sum(node.price_per_hour or 0.0 for node in now.nodes)
 
 
@@ -111,7 +111,7 @@ async def consolidating_pool(ground: Playground, name: str) -> None:
 
 
 async def dovetail(ground: Playground, *words: str) -> str:
-    """What the command prints, for this stack. It must succeed."""
+    """Run the command for this stack and return its output. The command must succeed."""
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-m", "cli.main", *words, "--directory", str(ground.stack.directory)],
@@ -151,7 +151,7 @@ class Pool:
         return f"{POOL_LABELS[self.kind]}={self.name}"
 
     async def apply_class(self) -> None:
-        """The class of all pools of its kind: one person at a time may create it."""
+        """Create the node class that all pools of this kind share, under a lock."""
         cluster = self.ground.environment.cluster_name
         v1 = self.kind == "NodePool"
         await self.kubectl.apply(
@@ -181,7 +181,7 @@ class Pool:
     async def run(
         self, replicas: int, *, cpu: str = "1", annotations: Json | None = None, grace: int = 0
     ) -> None:
-        """Its Deployment, on its nodes only, in one plan."""
+        """Create the Deployment, only on nodes of the pool, in one plan."""
         labels = {"app": self.name}
         pod = {
             "nodeSelector": {POOL_LABELS[self.kind]: self.name},
@@ -207,19 +207,19 @@ class Pool:
             )
 
     async def scale(self, replicas: int) -> None:
-        """In one plan."""
+        """Scale the Deployment, so that all pods are in one plan."""
         async with self.ground.one_plan(replicas, self.name):
             await scale(self.kubectl, replicas, self.name)
 
     async def budget(self, most_unavailable: int) -> None:
-        """A PodDisruptionBudget over its pods."""
+        """Create a PodDisruptionBudget for the pods."""
         document = workload.budget(most_unavailable=most_unavailable)
         document["metadata"]["name"] = self.name
         document["spec"]["selector"] = {"matchLabels": {"app": self.name}}
         await self.kubectl.apply(document)
 
     async def pods(self) -> list[Json]:
-        """Those that stay."""
+        """Pods that are not terminating."""
         listed = await self.ground.kube.list(PODS, NAMESPACE, label_selector=f"app={self.name}")
         return [raw for raw in listed.items if not is_leaving(raw)]
 
@@ -231,7 +231,7 @@ class Pool:
         return (await self.ground.kube.list(NODES, label_selector=self.selector)).items
 
     async def serving(self, pods: int, nodes: int = 1) -> list[Json]:
-        """Its nodes, once so many pods run on so many nodes, and nothing is on its way."""
+        """Wait until this many pods run on this many nodes and nothing changes; return the nodes."""
 
         async def look() -> list[Json]:
             found = await self.nodes()
@@ -245,7 +245,7 @@ class Pool:
         return await until(look, what)
 
     async def gone(self) -> None:
-        """Until nothing is left of its machines and nodes."""
+        """Wait until all machines and nodes of the pool are gone."""
 
         async def look() -> bool:
             return not (await self.machines() or await self.nodes())
@@ -275,7 +275,7 @@ def name_of(raw: Json) -> str:
 
 
 async def passes(ground: Playground, count: int) -> None:
-    """Until the scheduler has looked for empty machines so many times more."""
+    """Wait until the scheduler has run this many further disruption passes."""
     url = ground.environment.services["scheduler"] + "/metrics"
     series = "evaluation_duration_seconds_count{"
 
@@ -295,7 +295,7 @@ async def passes(ground: Playground, count: int) -> None:
 
 
 def owner(node: Json) -> str:
-    """Name of the machine behind it."""
+    """The name of the node's machine."""
     return str(node["metadata"]["ownerReferences"][0]["name"])
 
 
@@ -304,7 +304,7 @@ def is_initialized(machine: Json) -> bool:
 
 
 def has_condition(machine: Json, name: str) -> bool:
-    """``name`` in the domain's words, for both kinds."""
+    """The condition ``name`` by its domain name, for Machine and NodeClaim."""
     conditions = (machine.get("status") or {}).get("conditions") or []
     return any(domain_condition(c["type"]) == name and c["status"] == "True" for c in conditions)
 

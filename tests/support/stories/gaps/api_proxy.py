@@ -30,7 +30,7 @@ from tests.support.stories.playground import short_settings, stack_of
 ANSWER_SECONDS = 10.0
 MOST_PORTS = 16
 FIRST_PORTS = range(12_000, 19_000, MOST_PORTS)
-"""Below those that other stacks draw from."""
+"""Lower than the ports that other stacks choose from."""
 
 
 class ApiProxy:
@@ -42,20 +42,20 @@ class ApiProxy:
 
     @property
     def url(self) -> str:
-        """Where the services find it."""
+        """The URL of the proxy, for the services."""
         return f"http://{HOST}:{self._proxy.port}"
 
     @property
     def half_open(self) -> int:
-        """How many connections came to be half open."""
+        """The number of connections that became half open."""
         return self._proxy.half_open
 
     def cut(self) -> None:
-        """Nobody answers any more, and every connection breaks."""
+        """The API server stops answering, and every connection breaks."""
         self._do(self._proxy.go_away)
 
     def stall_watches_of(self, resource: Resource) -> None:
-        """Watches of one kind stay open and tell nothing; all else works."""
+        """Watches of one kind stay open and send nothing; all other requests work."""
 
         def is_watch(target: str) -> bool:
             url = urlsplit(target)
@@ -64,7 +64,7 @@ class ApiProxy:
         self._do(lambda: self._proxy.stall(is_watch))
 
     def heal(self) -> None:
-        """The network works. What is half open stays so: nobody remembers those connections."""
+        """The network works again. Half-open connections stay half open."""
         self._do(self._proxy.come_back)
 
     def _do(self, act: Callable[[], None]) -> None:
@@ -135,6 +135,6 @@ def neighbouring_ports() -> range:
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens on it."""
+    """Whether the port is free."""
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) != 0

@@ -19,18 +19,18 @@ from tests.support.stories.playground import NAMESPACE, Playground, is_leaving
 
 MOST_REPLICAS = 12
 HAPPENINGS = 8
-"""In one gap."""
+"""Number of changes in one gap."""
 
 
 @dataclass
 class Person:
-    """Who works on the cluster by hand."""
+    """Changes the cluster directly at the API server, as a user with kubectl does."""
 
     ground: Playground
     random: Random
     replicas: int
     done: list[str]
-    """What happened, in order, for the message of a story that fails."""
+    """The changes in their order, for the message of a failed test."""
 
     async def scale(self, least: int = 0) -> None:
         self.replicas = self.random.randint(least, MOST_REPLICAS)

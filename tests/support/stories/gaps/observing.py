@@ -1,4 +1,4 @@
-"""What a gap may have spoilt: the mirror, what was bought, and whether the services told the truth meanwhile."""
+"""Observes the effects of a gap: the mirror, the launched instances, and the readiness that the services reported."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from shared.redis.mirror.change import MirrorKeys
 from tests.support.stories.playground import POLL_SECONDS, Playground, until
 
 READY_SECONDS = 0.25
-"""Between two questions whether a service is ready."""
+"""Interval between two requests for the readiness of a service."""
 ANSWER_SECONDS = 5.0
-"""A kubelet's readiness probe waits no longer."""
+"""Timeout of a kubelet's readiness probe."""
 Keys = dict[str, set[str]]
 """Mirrored kind -> keys of its objects."""
 
 
 async def mirrored(ground: Playground) -> Keys:
-    """What the mirror holds."""
+    """The keys in the mirror, by kind."""
     environment = ground.environment
     names = MirrorKeys(key_prefix(environment.cluster_name))
     redis = connect(environment.redis_url, connections=1)
@@ -44,7 +44,7 @@ async def mirrored(ground: Playground) -> Keys:
 
 
 async def existing(ground: Playground) -> Keys:
-    """What the mirror must hold: every object of the watched kinds, by the API server's own lists."""
+    """The expected keys of the mirror: every object of the watched kinds, from lists of the API server."""
     found: Keys = {kind.name: set() for kind in KINDS}
     for kind in KINDS:
         found[kind.name] |= {kind.key(raw) for raw in (await ground.kube.list(kind.resource)).items}
@@ -62,7 +62,7 @@ async def differences(ground: Playground) -> dict[str, dict[str, list[str]]]:
 
 
 async def assert_mirror_follows(ground: Playground, seconds: float) -> None:
-    """Within so many seconds it is equal to the cluster."""
+    """Wait at most this many seconds until the mirror is equal to the cluster."""
     last: dict[str, dict[str, list[str]]] = {}
 
     async def equal() -> bool:
@@ -82,7 +82,7 @@ class Said:
 
 
 async def readiness(ground: Playground, service: str) -> Said:
-    """What a service says of itself now."""
+    """The current /readyz answer of a service."""
     url = f"{ground.environment.services[service]}/readyz"
     timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as answer:
@@ -92,7 +92,7 @@ async def readiness(ground: Playground, service: str) -> Said:
 
 
 async def is_ready(ground: Playground, service: str, within: float) -> None:
-    """Until it says so."""
+    """Wait until the service reports ready."""
     last: tuple[str, ...] = ()
 
     async def ready() -> bool:
@@ -104,7 +104,7 @@ async def is_ready(ground: Playground, service: str, within: float) -> None:
 
 
 async def is_not_ready(ground: Playground, service: str, within: float, why: str) -> None:
-    """Until it says that it is not, with ``why`` in one of its reasons."""
+    """Wait until the service reports not ready, with ``why`` in one of its reasons."""
     last: tuple[str, ...] = ()
 
     async def told() -> bool:
@@ -117,7 +117,7 @@ async def is_not_ready(ground: Playground, service: str, within: float, why: str
 
 @asynccontextmanager
 async def listening(ground: Playground, service: str) -> AsyncIterator[list[Said]]:
-    """All that a service says of its readiness meanwhile."""
+    """All readiness answers of a service during the context."""
     said: list[Said] = []
 
     async def listen() -> None:
@@ -145,7 +145,7 @@ class Purchases:
         return cls(frozenset(one.instance_id for one in await ground.emulator.instances()))
 
     def note(self, now: Snapshot) -> None:
-        """One look at the cluster."""
+        """Take one snapshot of the cluster."""
         self.served |= {provider_instance_id(node.provider_id) for node in now.nodes if node.pods}
         for one in now.instances:
             if one.instance_id not in self.before:
@@ -153,7 +153,7 @@ class Purchases:
 
     @property
     def for_nobody(self) -> set[str]:
-        """Instances that no pod ever ran on."""
+        """Instances on which no pod ever ran."""
         return self.bought.keys() - self.served
 
 
@@ -163,7 +163,7 @@ async def reached(
     there: Callable[[Snapshot], bool],
     purchases: Purchases | None = None,
 ) -> Snapshot:
-    """The cluster as soon as it got there; nothing that is bought on the way is missed."""
+    """Wait until the cluster reaches the state; records every instance launched until then."""
     last = Snapshot()
 
     async def look() -> Snapshot | None:

@@ -13,7 +13,7 @@ from tests.support.stories.playground import Playground
 from tests.support.stories.scale_down import settled
 
 PODS_PER_NODE = 3
-"""Of one core, on nodes of four."""
+"""Pods of one core per node of four cores."""
 FOUR_CORES = [
     {"key": keys.CAPACITY_TYPE, "operator": "In", "values": [keys.ON_DEMAND]},
     {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["c6i"]},
@@ -37,7 +37,7 @@ async def workload_of(ground: Playground, replicas: int, app: str = workload.WOR
 
 
 def calm(count: int) -> Callable[[Snapshot], bool]:
-    """So many pods run, and every node has some of them."""
+    """Wait until this many pods run and every node has at least one."""
 
     def reached(now: Snapshot) -> bool:
         return settled(count)(now) and all(node.pods for node in now.nodes)
@@ -46,5 +46,5 @@ def calm(count: int) -> Callable[[Snapshot], bool]:
 
 
 def room(now: Snapshot) -> int:
-    """How many pods more would find a place."""
+    """The number of further pods that fit on the nodes."""
     return sum(PODS_PER_NODE - node.pods for node in now.nodes)

@@ -1,4 +1,4 @@
-"""The cluster as ``dovetail drill`` finds it, and what the planner says about it without some of its nodes."""
+"""The cluster's objects as ``dovetail drill`` reads them, and the planner's answer for them without some nodes."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from shared.kube.resources import (
 from shared.simulation.options import read_options
 from shared.simulation.simulate import simulate
 
-READ = (
+READ_KINDS = (
     NODES, PODS, PDBS, DAEMON_SETS, PVCS, PVS, STORAGE_CLASSES, PROVISIONERS, MACHINES, AWS_NODE_TEMPLATES,
     NODE_POOLS, NODE_CLAIMS, EC2_NODE_CLASSES,
 )  # fmt: skip
 Json = dict[str, Any]
 Plan = Callable[[list[Json]], Json]
-"""Documents -> the planner's answer."""
+"""Kubernetes objects -> the planner's answer."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A node that gets its notice, and its pods that will need another place."""
+    """A node that gets a notice, and its pods that need another node."""
 
     node: Node
     pods: tuple[Pod, ...]
@@ -73,16 +73,16 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """All objects that count, by resource."""
+class ClusterState:
+    """All objects that the planner uses, by resource."""
 
     objects: dict[Resource, list[Json]]
 
     @classmethod
-    async def read(cls, kube: Kube) -> Picture:
-        """A cluster may have the kinds of one generation only. Raises what the API server answers."""
+    async def read(cls, kube: Kube) -> ClusterState:
+        """Read all objects. A cluster may have the kinds of only one generation. Raises the API server's error."""
         found: dict[Resource, list[Json]] = {}
-        for resource in READ:
+        for resource in READ_KINDS:
             try:
                 items = (await kube.list(resource)).items
             except NotFound:
@@ -92,7 +92,7 @@ class Picture:
         return cls(found)
 
     def targets(self) -> list[Target]:
-        """Nodes of ours, by name."""
+        """Dovetail's nodes, sorted by name."""
         pods = [parse_pod(raw) for raw in self.objects[PODS]]
         nodes = sorted((parse_node(raw) for raw in self.objects[NODES]), key=lambda n: n.name)
         return [
@@ -102,7 +102,7 @@ class Picture:
         ]
 
     def blocks(self, pods: Sequence[Pod], now: float) -> list[dict[str, str]]:
-        """Pods whose eviction would be refused now, and why: with the budget's name, if it is one."""
+        """Pods whose eviction would be refused now, with the reason and the name of a blocking budget."""
         pdbs = [parse_pdb(raw) for raw in self.objects[PDBS]]
         found = []
         for pod in pods:
@@ -119,7 +119,7 @@ class Picture:
         return {pod.key: [pdb.name for pdb in budgets_of(pod, pdbs)] for pod in pods}
 
     def narrow(self, pods: Sequence[Pod]) -> list[Json]:
-        """Budgets that let some of these pods go now, but not all of them at once."""
+        """Budgets that allow some of these pods to be evicted now, but not all of them at once."""
         found = []
         for pdb in (parse_pdb(raw) for raw in self.objects[PDBS]):
             covered = sum(bool(budgets_of(pod, [pdb])) for pod in pods)
@@ -128,7 +128,7 @@ class Picture:
         return found
 
     def without(self, targets: Sequence[Target]) -> list[Json]:
-        """The documents after these nodes are gone: their machines too, and their pods wait."""
+        """The objects without these nodes and their machines; the pods of the nodes are pending."""
         names = {target.node.name for target in targets}
         moved = {pod.uid for target in targets for pod in target.pods}
         providers = {target.node.provider_id for target in targets}
@@ -156,7 +156,7 @@ def plan_here(documents: list[Json]) -> Json:
 
 
 def _waiting(pod: Json) -> Json:
-    """The pod that its controller makes in its stead."""
+    """The pod that its controller would create in its place: pending and unschedulable."""
     waiting = copy.deepcopy(pod)
     waiting["spec"].pop("nodeName", None)
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
@@ -165,7 +165,7 @@ def _waiting(pod: Json) -> Json:
 
 
 def chosen(targets: Sequence[Target], percent: float, seed: int) -> list[Target]:
-    """This share of them, at least one, drawn by the seed."""
+    """This percentage of the targets, at least one, chosen by the seed."""
     if percent >= 100 or not targets:
         return list(targets)
     number = max(1, round(len(targets) * percent / 100))
@@ -173,17 +173,17 @@ def chosen(targets: Sequence[Target], percent: float, seed: int) -> list[Target]
     return [targets[place] for place in sorted(places)]
 
 
-def rehearse(picture: Picture, targets: Sequence[Target], plan: Plan) -> Json:
-    """The report of a simulation: nothing is interrupted, so nothing can be said about time."""
+def rehearse(cluster: ClusterState, targets: Sequence[Target], plan: Plan) -> Json:
+    """The report of a simulation. It has no times, as nothing is interrupted."""
     pods = [pod for target in targets for pod in target.pods]
-    answer = plan(picture.without(targets))
+    answer = plan(cluster.without(targets))
     ours = {pod.key for pod in pods}
     homeless = [
         {"pod": one["pod"], "why": one["reason"]}
         for one in answer["unschedulable"]
         if one["pod"] in ours
     ]
-    blocked, narrow = picture.blocks(pods, SystemClock().now()), picture.narrow(pods)
+    blocked, narrow = cluster.blocks(pods, SystemClock().now()), cluster.narrow(pods)
     machines = [one["offering"]["instanceType"] for one in answer["machines"]]
     return report_of(
         targets, {}, simulated=True, moved=len(pods) - len(homeless), stayed=[], blocked=blocked,
@@ -198,7 +198,7 @@ def report_of(
     notice_seconds: float = 120.0,
     **rest: Any,
 ) -> Json:
-    """``emptied``: node name -> seconds from the warning until its last pod had left."""
+    """The report as JSON. ``emptied``: node name -> seconds from the notice until its last pod had left."""
     nodes: list[Json] = []
     for target in targets:
         after = emptied.get(target.node.name)
