@@ -39,7 +39,7 @@ def with_status(node_class: NodeClass, status: object) -> NodeClass:
         return node_class
     ready = known_conditions(status).get(READY, Condition("Unknown"))
     if ready.generation not in (0, node_class.generation):
-        ready = Condition("Unknown", message="its latest change is not looked at yet")
+        ready = Condition("Unknown", message="its latest change is not processed yet")
     found, images = status.get("subnets"), status.get("amis")
     group = status.get("placementGroup")
     return msgspec.structs.replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.shapes import entries, text, whole
+from shared.api.shapes import TIMESTAMP_EXAMPLE, entries, text, whole
 from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain.machines.machine import Condition
 from shared.errors import InvalidObject
@@ -43,7 +43,8 @@ def _since(stamp: str) -> float:
         return parse_rfc3339(stamp) if stamp else 0.0
     except ValueError as error:
         raise InvalidObject(
-            "must be a timestamp", field="status.conditions.lastTransitionTime"
+            f"must be a timestamp {TIMESTAMP_EXAMPLE}",
+            field="status.conditions.lastTransitionTime",
         ) from error
 
 

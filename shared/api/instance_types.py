@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from shared.api.core.label_syntax import is_label_value, is_qualified_name
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qualified_name
 from shared.api.core.metadata import read_metadata
 from shared.api.faults import Fault, Path
 from shared.domain import labels as keys
@@ -174,11 +174,13 @@ class _Reader:
         for key, value in said.items():
             place = (*path, str(key))
             if not is_qualified_name(str(key)):
-                self.refuse(place, "is not a qualified name")
+                self.refuse(place, "is not a qualified name such as example.com/team")
             values = [_label_text(one) for one in (value if isinstance(value, list) else [value])]
             known = [one for one in values if one is not None and is_label_value(one)]
             if len(known) != len(values) or not known:
-                self.refuse(place, "must be a label value, or a list of them")
+                self.refuse(
+                    place, f"must be a label value or a list of label values: {LABEL_VALUE_FORM}"
+                )
             found[keys.normalise(str(key))] = tuple(sorted(set(known)))
         return found
 
@@ -209,7 +211,7 @@ class _Reader:
             which = one.reservation_id
             if (key, which) in found:
                 which = which or f"{one.zone} {one.capacity_type}"
-                self.refuse(place, f"{which} is there twice")
+                self.refuse(place, f"{which} is a duplicate; remove one of the two")
                 continue
             gone = said.get("available") is False
             found[key, which] = replace(one, left=0) if gone and which else one

@@ -54,7 +54,7 @@ KEPT_SUBDOMAIN_PATTERN = r"^[^/]+[.]karpenter[.](sh|k8s[.]aws)/"
 def in_kept_subdomain(key: str) -> str:
     """NC-01, NO-01: why a machine or an overlay may not use ``key``; keys of the domains themselves are ours."""
     if re.match(KEPT_SUBDOMAIN_PATTERN, key):
-        return f"{key[:80]} is in a restricted domain; use a domain of your own"
+        return f"{key[:80]} is in a restricted domain; use your own domain"
     return ""
 
 
@@ -68,7 +68,7 @@ def _always(key: str) -> str:
 
 def _in_domain(key: str, domains: tuple[str, ...]) -> str:
     if _within(key, domains):
-        return f"{key} is in a restricted domain; use a domain of your own"
+        return f"{key} is in a restricted domain; use your own domain"
     return ""
 
 

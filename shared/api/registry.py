@@ -106,7 +106,8 @@ def _unknown_kind(version: str, kind: str) -> Fault:
         )
     near = difflib.get_close_matches(kind, {name for _, name in KINDS}, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return Fault(("kind",), f"{kind[:80] or 'nothing'} is no kind of {version}{hint}")
+    fault = f"{kind[:80]} is not a kind of {version}" if kind else "is required"
+    return Fault(("kind",), f"{fault}{hint}")
 
 
 def _metadata_faults(document: Json) -> Iterable[Fault]:
@@ -126,7 +127,7 @@ def _metadata_faults(document: Json) -> Iterable[Fault]:
     for field in ("labels", "annotations"):
         for key, value in _entries(meta.get(field)):
             if not isinstance(value, str):
-                yield Fault(("metadata", field, key), "must be text; put it in quotes")
+                yield Fault(("metadata", field, key), "must be a string; put it in quotes")
 
 
 def is_object_name(name: object) -> bool:

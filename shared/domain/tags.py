@@ -48,7 +48,7 @@ def _fault(key: str, value: object) -> str:
     if key.startswith(_RESERVED):
         return f"the tag {shown} is set by the autoscaler or AWS; choose another key"
     if not isinstance(value, str):
-        return f"the value of {shown} must be text; put it in quotes"
+        return f"the value of {shown} must be a string; put it in quotes"
     if len(value) > LONGEST_VALUE:
         return f"the value of {shown} has more than {LONGEST_VALUE} characters"
     return ""

@@ -14,7 +14,7 @@ from cli.manifests.validate import Report, examine
 HERE = Path(__file__).parent / "manifests"
 TABS = "is not YAML: found character that cannot start any token; this is a tab: indent with spaces"
 ONE_LINE = "is not YAML: mapping values are not allowed in this context"
-ONE_ITEM = "a taint needs a key, an effect and perhaps a value in one list item"
+ONE_ITEM = "a taint needs key and effect in one list item; value is optional"
 
 REFUSED: dict[str, list[str]] = {
     "000-1-pod-requests.yaml": [f":3:1: {TABS}"],
@@ -31,7 +31,7 @@ REFUSED: dict[str, list[str]] = {
     ],
     # P-07: the sample of the article says nothing about AWS.
     "001-3-provisioner-special-taint.yaml": [
-        ":6:1: Provisioner/default: spec.providerRef.name: name the AWSNodeTemplate"
+        ":6:1: Provisioner/default: spec.providerRef.name: is required: the name of an AWSNodeTemplate"
     ],
     "002-1-controller-affinity.yaml": [f":2:23: {ONE_LINE}"],
     "002-2-node-template.yaml": [

@@ -55,7 +55,8 @@ def _notes(node_class: NodeClass, *, has_images: bool) -> Iterable[Fault]:
     if node_class.launch_template:
         yield Fault(
             ("spec", "launchTemplate"),
-            "v1 has no launch templates of your own; write its image, security groups, volumes and user data here",
+            "v1 does not support custom launch templates; write the template's image, security groups, volumes and "
+            "user data here",
         )
     if family == DROPPED_FAMILY:
         yield Fault(
@@ -65,18 +66,18 @@ def _notes(node_class: NodeClass, *, has_images: bool) -> Iterable[Fault]:
     if not has_images:
         yield Fault(
             ("spec", "amiSelectorTerms"),
-            f"v1 knows no default image of the family {family}; select one by id, name or tags",
+            f"v1 has no default image for the family {family}; select an image by id, name or tags",
         )
     if not node_class.role and not node_class.instance_profile:
         yield Fault(
             ("spec", "role"),
-            "v1 has no default instance profile: give --role or --instance-profile, or convert the ConfigMap "
-            "karpenter-global-settings together with this",
+            "v1 has no default instance profile; give --role or --instance-profile, or convert the ConfigMap "
+            "karpenter-global-settings together with this object",
         )
     for key in filter(is_reserved_tag, node_class.tags):
         yield Fault(("spec", "tags", key), "v1 sets this tag itself; choose another key")
     if node_class.kubelet.get("containerRuntime") == "dockerd":
-        yield Fault(("spec", "kubelet", "containerRuntime"), "v1 knows containerd only")
+        yield Fault(("spec", "kubelet", "containerRuntime"), "v1 supports containerd only")
 
 
 def _images(node_class: NodeClass) -> Iterable[SelectorTerm]:

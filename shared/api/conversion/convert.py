@@ -102,7 +102,10 @@ def _key(document: Json) -> tuple[tuple[str, str], str]:
 def _told_apart(written: Written, taken: Collection[tuple[tuple[str, str], str]]) -> Written:
     if not written.document or _key(written.document) not in taken:
         return written
-    note = Fault(("metadata", "name"), "another object here has this kind and name; rename one")
+    note = Fault(
+        ("metadata", "name"),
+        "another object of this conversion has the same kind and name; rename one",
+    )
     return Written(written.document, (*written.notes, note))
 
 
@@ -177,23 +180,27 @@ def _wanted_kubelets(pools: Iterable[NodePool]) -> list[dict[str, object]]:
 
 
 def _kubelet(pool: NodePool) -> dict[str, object]:
-    """Without the runtime: v1 knows containerd only."""
+    """Without the runtime: v1 supports containerd only."""
     return {name: value for name, value in pool.kubelet.items() if name != "containerRuntime"}
 
 
 def _kubelet_notes(pool: NodePool, together: _Together) -> Iterable[Fault]:
     at, wanted = ("spec", "kubeletConfiguration"), _kubelet(pool)
     if pool.kubelet.get("containerRuntime") == "dockerd":
-        yield Fault((*at, "containerRuntime"), "v1 knows containerd only; left out")
+        yield Fault((*at, "containerRuntime"), "v1 supports containerd only; left out")
     if not wanted:
         return
     said = json.dumps(wanted, ensure_ascii=False)
     if pool.node_class not in together.classes:
-        where = f"belongs to spec.kubelet of EC2NodeClass {pool.node_class}, which is not here"
+        where = (
+            f"belongs to spec.kubelet of EC2NodeClass {pool.node_class}, which is not in the input"
+        )
         yield Fault(at, f"{where}: {said}")
     elif len(_wanted_kubelets(together.users[pool.node_class])) > 1:
-        where = f"pools of EC2NodeClass {pool.node_class} want different settings"
-        yield Fault(at, f"{where}; make a class of its own for this one, with spec.kubelet: {said}")
+        where = f"pools of EC2NodeClass {pool.node_class} have different settings"
+        yield Fault(
+            at, f"{where}; create a separate class for this pool, with spec.kubelet: {said}"
+        )
 
 
 def _node_pool_to_v1alpha5(document: Json, together: _Together) -> Iterable[Written]:
@@ -247,16 +254,12 @@ _Writer = Callable[[Json, _Together], Iterable[Written]]
 _TO_V1: dict[tuple[str, str], _Writer] = {
     PROVISIONER: _provisioner_to_v1,
     NODE_TEMPLATE: _node_template_to_v1,
-    ("karpenter.sh/v1alpha5", "Machine"): _not_converted(
-        "machines are replaced; a NodePool makes NodeClaims of its own"
-    ),
+    ("karpenter.sh/v1alpha5", "Machine"): _not_converted("a NodePool creates its own NodeClaims"),
     CONFIG_MAP: _settings_to_v1,
 }
 _TO_V1ALPHA5: dict[tuple[str, str], _Writer] = {
     NODE_POOL: _node_pool_to_v1alpha5,
     EC2_NODE_CLASS: _node_class_to_v1alpha5,
-    ("karpenter.sh/v1", "NodeClaim"): _not_converted(
-        "machines are replaced; a Provisioner makes Machines of its own"
-    ),
+    ("karpenter.sh/v1", "NodeClaim"): _not_converted("a Provisioner creates its own Machines"),
     ("karpenter.sh/v1alpha1", "NodeOverlay"): _not_converted("v1alpha5 has no overlays"),
 }

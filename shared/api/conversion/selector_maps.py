@@ -55,7 +55,10 @@ def selector_faults(selector: object, kind: Selectable) -> Iterable[tuple[str | 
         if fault:
             yield key, fault
     if _combinations(said) > MOST_TERMS:
-        yield None, f"lists more than {MOST_TERMS} combinations of values; use a wildcard or fewer"
+        yield (
+            None,
+            f"lists more than {MOST_TERMS} combinations of values; use a wildcard or fewer values",
+        )
 
 
 def _combinations(said: Mapping[str, str]) -> int:
@@ -68,9 +71,9 @@ def _entry_fault(key: str, said: Mapping[str, str], kind: Selectable) -> str:
     if key in ID_KEYS and len(said) > 1:
         return "must be the only key of the selector"
     if key == NAME_KEY and not kind.named:
-        return "cannot be used here: this kind has no name"
+        return "is not allowed here; select by tags or aws-ids"
     if key == OWNERS_KEY and not kind.owned:
-        return "is only for image selectors"
+        return "is allowed in amiSelector only; remove it"
     special = key in (*ID_KEYS, NAME_KEY, OWNERS_KEY)
     found = alternatives(said[key])
     if key in ID_KEYS and (fault := _id_fault(found, kind)):
@@ -81,7 +84,7 @@ def _entry_fault(key: str, said: Mapping[str, str], kind: Selectable) -> str:
 def _id_fault(ids: Iterable[str], kind: Selectable) -> str:
     for one in ids:
         if one and not re.fullmatch(f"{kind.id_prefix}[0-9a-z]+", one):
-            return f"{one[:40]!r} is no id such as {kind.id_prefix}0123456789abcdef0"
+            return f"{one[:40]!r} is not an id such as {kind.id_prefix}0123456789abcdef0"
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from shared.api.core.label_syntax import is_label_value
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.shapes import mapping, text, text_list, texts, whole
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
@@ -44,7 +44,9 @@ def parse_expression(raw: object, field: str, operators: frozenset[str] = OPERAT
     if operator == "In":
         values = _label_values(values)
         if not values:
-            raise InvalidObject("each value must be a label value", field=f"{field}.values")
+            raise InvalidObject(
+                f"each value must be a label value: {LABEL_VALUE_FORM}", field=f"{field}.values"
+            )
     if operator in ("Exists", "DoesNotExist") and values:
         raise InvalidObject(f"operator {operator} takes no values", field=f"{field}.values")
     if operator in ("Gt", "Lt", "Gte", "Lte") and not (

@@ -52,7 +52,7 @@ def parse_taints(raw: object) -> tuple[Taint, ...]:
 def _taint(raw: Json, field: str) -> Taint:
     key, value, effect = (text(raw.get(n), f"{field}.{n}") for n in ("key", "value", "effect"))
     if not key or not effect:
-        raise InvalidObject("needs a key, an effect and perhaps a value", field=field)
+        raise InvalidObject("needs key and effect; value is optional", field=field)
     return Taint(key, effect, value)
 
 

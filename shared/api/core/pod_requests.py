@@ -89,7 +89,7 @@ def _representable(total: dict[str, int]) -> dict[str, int]:
     for name, amount in total.items():
         if amount > resources.LARGEST_AMOUNT:
             raise InvalidObject(
-                f"all containers together ask for more {name} than any machine has",
+                f"the containers request more {name} in total than any machine has; lower their requests",
                 field="spec.containers",
             )
     return total

@@ -13,10 +13,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.api.core.expressions import parse_expressions, read_selector
-from shared.api.core.label_syntax import is_label_value
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.core.pod_requests import pod_requests
 from shared.api.faults import Faults
-from shared.api.shapes import entries, mapping, text, text_list, texts, whole
+from shared.api.shapes import TIMESTAMP_EXAMPLE, entries, mapping, text, text_list, texts, whole
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain import resources
@@ -134,7 +134,8 @@ def _selector(spec: Json) -> dict[str, str]:
     selector = texts(spec.get("nodeSelector"), "spec.nodeSelector")
     for key, value in selector.items():
         if not is_label_value(value):
-            raise InvalidObject("must be a label value", field=f"spec.nodeSelector[{key}]")
+            fault = f"must be a label value: {LABEL_VALUE_FORM}"
+            raise InvalidObject(fault, field=f"spec.nodeSelector[{key}]")
     return {keys.normalise(key): value for key, value in selector.items()}
 
 
@@ -170,14 +171,15 @@ def _either(required: Json, place: str) -> tuple[tuple[Expression, ...], ...]:
     terms = [_term(term, f"{place}[{index}]") for index, term in enumerate(written)]
     meaningful = tuple(term for term in terms if term)
     if terms and not meaningful:
-        raise InvalidObject("match no node; add matchExpressions, or leave them out", field=place)
+        fault = "match no node: every term is empty; add matchExpressions or remove the terms"
+        raise InvalidObject(fault, field=place)
     return meaningful
 
 
 def _term(term: Json, field: str) -> tuple[Expression, ...]:
     if term.get("matchFields"):
         raise InvalidObject(
-            "matchFields cannot be used to ask for a new node; use matchExpressions",
+            "matchFields cannot select a new node; use matchExpressions",
             field=f"{field}.matchFields",
         )
     return parse_expressions(term.get("matchExpressions"), field=f"{field}.matchExpressions")
@@ -188,7 +190,7 @@ def _restricted_keys(required: tuple[tuple[Expression, ...], ...]) -> list[tuple
     asked = sorted({expression.key for term in required for expression in term})
     field = f"spec.affinity.nodeAffinity.{_REQUIRED}"
     return [
-        (field, f"label {key} is restricted; use a well-known label or one of a domain of your own")
+        (field, f"label {key} is restricted; use a well-known label or a label in your own domain")
         for key in asked
         if key not in _ASKABLE and (key == keys.HOSTNAME or key.startswith(_OURS))
     ]
@@ -355,4 +357,4 @@ def _time(raw: object, field: str) -> float:
     try:
         return parse_rfc3339(written) if written else 0.0
     except ValueError as error:
-        raise InvalidObject("must be a timestamp", field=field) from error
+        raise InvalidObject(f"must be a timestamp {TIMESTAMP_EXAMPLE}", field=field) from error

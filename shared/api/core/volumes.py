@@ -111,7 +111,9 @@ def _node_affinity(spec: Json) -> Alternatives:
     found = [_term(term, f"{field}[{index}]") for index, term in enumerate(terms)]
     written = tuple(term for term in found if term)  # an empty term matches no node
     if found and not written:
-        raise InvalidObject("matches no node: every term is empty", field=field)
+        raise InvalidObject(
+            "matches no node: every term is empty; add matchExpressions", field=field
+        )
     if not any(spec.get(source) for source in _ON_ONE_NODE):
         return written
     return tuple(tuple(e for e in term if e.key != keys.HOSTNAME) for term in written)  # SCH-94
@@ -120,7 +122,7 @@ def _node_affinity(spec: Json) -> Alternatives:
 def _term(term: Json, field: str) -> tuple[Expression, ...]:
     if term.get("matchFields"):
         raise InvalidObject(
-            "matchFields name one node; use matchExpressions on its labels",
+            "matchFields is not supported; use matchExpressions on the node's labels",
             field=f"{field}.matchFields",
         )
     field = f"{field}.matchExpressions"

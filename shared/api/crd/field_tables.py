@@ -22,8 +22,8 @@ HEAD = """\
 <!-- Generated from shared/api/schema by make crds: do not edit. -->
 # Field reference
 
-What every object may say. `[]` is an entry of a list, `.*` a value of a map; **bold** fields are required wherever
-the object around them is written. `kubectl explain KIND.FIELD` says the same.
+The fields of every kind. `[]` is an entry of a list, `.*` a value of a map; **bold** fields are required if the object
+that contains them is present. `kubectl explain KIND.FIELD` shows the same text.
 """
 HEADING = "| Field | Type | Default | Meaning |\n|---|---|---|---|\n"
 OUTER = ("apiVersion", "kind", "metadata")
@@ -72,7 +72,7 @@ def _chapter(kind: type[Resource]) -> str:
 
 def _names(info: KindInfo) -> str:
     names = ", ".join(f"`{name}`" for name in (info.plural, *info.short_names))
-    return f"apiVersion `{info.api_version}`, cluster-scoped, kubectl knows it as {names}."
+    return f"apiVersion `{info.api_version}`, cluster-scoped; names in kubectl: {names}."
 
 
 def fields_of(schema: Schema, path: str = "") -> Iterator[Field]:

@@ -146,7 +146,7 @@ def _path(loc: tuple[str | int, ...]) -> Path:
 
 _MESSAGES: dict[str, str] = {
     "missing": "is required",
-    "string_type": "must be text; put it in quotes",
+    "string_type": "must be a string; put it in quotes",
     "int_type": "must be a whole number",
     "bool_type": "must be true or false",
     "float_type": "must be a number",
@@ -163,7 +163,7 @@ _MESSAGES: dict[str, str] = {
     "too_short": "has fewer than {min_length} entries",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
-    "int_parsing_size": "is too large a number",
+    "int_parsing_size": "is too large",
 }
 LONGEST_SHOWN = 40
 

@@ -74,7 +74,7 @@ def parse_global_settings(raw: Json) -> Parsed[GlobalSettings]:
     if data is None:
         return Parsed(GlobalSettings())
     if not isinstance(data, Mapping):
-        return Parsed(None, (Fault(("data",), "must be an object of texts"),))
+        return Parsed(None, (Fault(("data",), "must be a map of strings"),))
     said: dict[str, Any] = {}
     faults: list[Fault] = []
     notes: list[Fault] = []
@@ -82,7 +82,7 @@ def parse_global_settings(raw: Json) -> Parsed[GlobalSettings]:
         path: Path = ("data", str(key)[:253])
         known = _KEYS.get(key)
         if known is None:
-            notes.append(Fault(path, "is no setting and has no effect"))
+            notes.append(Fault(path, "is not a known setting and has no effect"))
             continue
         name, read = known
         try:
@@ -98,7 +98,7 @@ def parse_global_settings(raw: Json) -> Parsed[GlobalSettings]:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("must be text; put it in quotes")
+        raise ValueError("must be a string; put it in quotes")
     return value
 
 
@@ -110,7 +110,7 @@ def _duration(least: float, most: float) -> Callable[[str], float]:
     def read(text: str) -> float:
         seconds = go_duration_seconds(text)
         if seconds is None:
-            raise ValueError(f"{_shown(text)} is no duration such as 10s, 1.5s, 500ms or 1m30s")
+            raise ValueError(f"{_shown(text)} is not a duration such as 10s, 1.5s, 500ms or 1m30s")
         if not least <= seconds <= most:
             raise ValueError(f"must be from {least:.0f}s to {most:.0f}s")
         return seconds
@@ -142,7 +142,9 @@ def _interfaces(text: str) -> int:
 
 def _role(text: str) -> str:
     if not _ROLE.fullmatch(text):
-        raise ValueError(f"{_shown(text)} is no role such as arn:aws:iam::123456789012:role/nodes")
+        raise ValueError(
+            f"{_shown(text)} is not a role ARN such as arn:aws:iam::123456789012:role/nodes"
+        )
     return text
 
 
@@ -152,7 +154,7 @@ def _endpoint(text: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("https", "http") or not parts.netloc:
-        raise ValueError(f"{_shown(text)} is no URL such as https://example.eks.amazonaws.com")
+        raise ValueError(f"{_shown(text)} is not a URL such as https://example.eks.amazonaws.com")
     return text
 
 

@@ -104,7 +104,7 @@ def _taints(spec: Json, name: str) -> tuple[Taint, ...]:
         field = f"spec.{name}[{index}]"
         key, value, effect = (text(raw.get(n), f"{field}.{n}") for n in ("key", "value", "effect"))
         if not is_qualified_name(key) or not is_label_value(value) or not effect:
-            raise InvalidObject("needs a key, an effect and perhaps a value", field=field)
+            raise InvalidObject("needs key and effect; value is optional", field=field)
         found.append(Taint(key, effect, value))
     return tuple(found)
 

@@ -128,12 +128,14 @@ def _selectors(node_class: NodeClass) -> tuple[dict[str, dict[str, str]], list[F
     notes: list[Fault] = []
     if images and _is_family_default(node_class):
         notes.append(
-            Fault(("spec", "amiSelectorTerms"), "written as amiFamily, which means the same")
+            Fault(
+                ("spec", "amiSelectorTerms"), "written as amiFamily, which selects the same images"
+            )
         )
     for name, terms, kind in wanted:
         selector = selector_of_terms(terms, kind)
         if selector is None:
-            message = "no map of tags selects what these terms select; left out"
+            message = "no v1alpha1 selector is equivalent to these terms; left out"
             notes.append(Fault(("spec", f"{name}Terms"), message))
         elif selector:
             said[name] = selector

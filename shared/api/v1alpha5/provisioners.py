@@ -262,7 +262,7 @@ def _notes(pool: NodePool) -> Iterator[Fault]:
     yield from _requirement_notes(pool)
     yield from _disruption_notes(pool)
     if pool.replicas is not None:
-        yield Fault(("spec", "replicas"), "v1alpha5 keeps no fixed number of machines; left out")
+        yield Fault(("spec", "replicas"), "v1alpha5 has no static pools; left out")
     if NODES in pool.limits:
         yield Fault(("spec", "limits", NODES), "v1alpha5 does not limit nodes; left out")
 
@@ -287,7 +287,10 @@ def _disruption_notes(pool: NodePool) -> Iterator[Fault]:
     policy, after = pool.consolidation_policy, pool.consolidate_after_seconds
     at = ("spec", "disruption")
     if policy == BALANCED and after is not None:
-        yield Fault((*at, "consolidationPolicy"), "v1alpha5 has no Balanced; any saving will do")
+        yield Fault(
+            (*at, "consolidationPolicy"),
+            "v1alpha5 has no Balanced; any saving is enough to consolidate",
+        )
     if policy != WHEN_EMPTY and after is None:
         yield Fault((*at, "consolidateAfter"), "Never: written without consolidation")
     if policy != WHEN_EMPTY and after:
@@ -297,10 +300,10 @@ def _disruption_notes(pool: NodePool) -> Iterator[Fault]:
     if pool.termination_grace_seconds is not None:
         yield Fault(
             ("spec", "terminationGracePeriod"),
-            "v1alpha5 waits for a drain as long as it takes; left out",
+            "v1alpha5 does not limit the time of a drain; left out",
         )
     if pool.expire_seconds is not None and pool.generation_api != V1ALPHA5:
         yield Fault(
             ("spec", "expireAfter"),
-            "v1alpha5 starts the replacement before an expired machine goes",
+            "v1alpha5 starts the replacement before it removes an expired machine",
         )
