@@ -1,4 +1,4 @@
-"""Status conditions as all our kinds carry them (metav1.Condition) <-> the domain's."""
+"""Status conditions of our kinds (metav1.Condition) <-> domain records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_conditions(raw: object) -> dict[str, Condition]:
 
 
 def known_conditions(status: object) -> dict[str, Condition]:
-    """Conditions of a ``status`` that may hold anything: what cannot be read counts as absent."""
+    """Conditions of an unchecked ``status``; {} when they are invalid."""
     if not isinstance(status, Mapping):
         return {}
     try:
@@ -66,7 +66,7 @@ def condition_objects(conditions: Mapping[str, Condition]) -> list[dict[str, Any
 def with_condition(
     conditions: Mapping[str, Condition], kind: str, new: Condition
 ) -> dict[str, Condition]:
-    """``conditions`` plus ``new``; an unchanged status keeps its transition time."""
+    """``conditions`` with ``new`` as ``kind``; an unchanged status keeps its transition time."""
     old = conditions.get(kind)
     if old is not None and old.status == new.status:
         new = Condition(new.status, new.reason, new.message, old.since, new.generation)

@@ -57,7 +57,7 @@ class LiveSettings(Generic[Config]):
         """Make ``settings``. Raises TransientError, and ConfigurationError when nothing names the cluster."""
         raw = await self._fetch()
         parsed = parse_global_settings(raw or {})
-        said = parsed.record.said() if parsed.record else {}
+        said = parsed.record.present() if parsed.record else {}
         try:
             # The name and the defaults: enough to work with, whatever else the ConfigMap says.
             self.settings = read(
@@ -113,7 +113,7 @@ class LiveSettings(Generic[Config]):
         """Bring ``settings`` up to date. What is wrong, or ""."""
         ours = {name: getattr(self.settings, name) for name in AT_START}
         try:
-            fresh = read(self._kind, ours | record.said(), **self._own)
+            fresh = read(self._kind, ours | record.present(), **self._own)
         except ConfigurationError as error:
             return error.message
         waiting = [name for name in AT_START if getattr(fresh, name) != ours[name]]

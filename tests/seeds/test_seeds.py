@@ -101,7 +101,7 @@ def test_defaults_of_the_second_list_are_told() -> None:
     """ACC-16: with the first list lost, P-19 restricts category and generation."""
     told = [finding.text() for finding in report_on("002-3-provisioner-indented.yaml").warnings]
     assert any(
-        "defaults applied when read: karpenter.k8s.aws/instance-category In [c, m, r], "
+        "these defaults apply: karpenter.k8s.aws/instance-category In [c, m, r], "
         "karpenter.k8s.aws/instance-generation Gt [2]" in line
         for line in told
     )

@@ -65,7 +65,7 @@ def taint_objects(taints: tuple[Taint, ...]) -> list[dict[str, str]]:
 
 
 def is_ready(status: Json) -> bool:
-    """Is the Ready condition True? Raises InvalidObject."""
+    """Whether the Ready condition is True. Raises InvalidObject."""
     return any(
         c.get("type") == "Ready" and c.get("status") == "True"
         for c in entries(status.get("conditions"), "status.conditions")

@@ -188,13 +188,13 @@ def _check_taints(raw: Json) -> Iterable[tuple[Path, str]]:
 def _check_extra(raw: Json) -> Iterable[tuple[Path, str]]:
     spent = 0
     unknown = islice((one for one in raw if one not in KNOWN), MOST_UNKNOWN)
-    told = {name for name in unknown if isinstance(name, str)}
+    reported = {name for name in unknown if isinstance(name, str)}
     for name in raw.keys() - FIXED_FIELDS:
         if not isinstance(name, str):
             continue  # the schema reports it
         size, fault = _weigh(raw[name])
         spent += size + len(name)
-        fault = fault or (unknown_fault(name) if name in told else "")
+        fault = fault or (unknown_fault(name) if name in reported else "")
         if fault:
             yield (name,), fault
     if spent > MOST_EXTRA_SIZE:
@@ -255,7 +255,7 @@ class NodeClassKubelet(KubeletConfiguration):
     )
 
     @classmethod
-    def _unknown(cls, said: Json) -> Iterable[tuple[Path, str]]:
+    def _unknown(cls, given: Json) -> Iterable[tuple[Path, str]]:
         return ()
 
 

@@ -94,6 +94,6 @@ def node_claim_object(
 def planned_object(
     planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str, epoch: int = 0
 ) -> dict[str, Any]:
-    """The record to create, in its pool's generation (MAP-01)."""
+    """The Machine or NodeClaim to create, in the generation of its pool (MAP-01)."""
     make = machine_object if pool.generation_api == V1ALPHA5 else node_claim_object
     return make(planned, pool, node_class, plan=plan, epoch=epoch)

@@ -74,7 +74,7 @@ def test_an_older_version_is_told_which_one_to_write() -> None:
     document = {"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "a"}}
     assert is_ours(document)
     assert told(document) == [
-        "apiVersion: NodePool is not read as karpenter.sh/v1beta1; write karpenter.sh/v1"
+        "apiVersion: NodePool is not supported in karpenter.sh/v1beta1; use karpenter.sh/v1"
     ]
 
 
@@ -118,7 +118,7 @@ def test_defaults_that_will_be_applied_are_told() -> None:
     )
     lines = [str(warning) for warning in warnings(labelled)]
     assert lines == [
-        "spec.requirements: defaults applied when read: kubernetes.io/os In [linux], "
+        "spec.requirements: these defaults apply: kubernetes.io/os In [linux], "
         "karpenter.sh/capacity-type In [on-demand]"
     ]
 

@@ -152,9 +152,9 @@ def _check_family(raw: Json) -> Iterable[tuple[Path, str]]:
     if family is None or family == CUSTOM:
         return
     for _, alias in aliases:
-        told = alias_family(alias)
-        if told and told != family:
-            yield ("amiFamily",), f"must be {told}, the family of the alias {alias}, or {CUSTOM}"
+        implied = alias_family(alias)
+        if implied and implied != family:
+            yield ("amiFamily",), f"must be {implied}, the family of the alias {alias}, or {CUSTOM}"
 
 
 def family_of(raw: Json) -> str:

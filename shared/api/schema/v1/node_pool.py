@@ -75,8 +75,8 @@ def _check_annotations(raw: Json) -> Iterable[tuple[Path, str]]:
 
 def _texts(raw: Json, name: str) -> Iterator[tuple[str, str]]:
     """The entries that are strings; the schema reports the others."""
-    said = raw.get(name)
-    for key, value in said.items() if isinstance(said, dict) else ():
+    entries = raw.get(name)
+    for key, value in entries.items() if isinstance(entries, dict) else ():
         if isinstance(key, str) and isinstance(value, str):
             yield key, value
 

@@ -82,8 +82,8 @@ def _excluded(name: str, *, is_object: bool = False) -> Rule:
     """T-07: a custom launch template determines these settings itself. CEL cannot test whether an object is empty."""
 
     def check(raw: Json) -> Iterable[tuple[Path, str]]:
-        said = name in raw if is_object else _given(raw, name)
-        if raw.get("launchTemplate") and said:
+        present = name in raw if is_object else _given(raw, name)
+        if raw.get("launchTemplate") and present:
             yield (name,), "cannot be combined with launchTemplate"
 
     cel = f"has(self.{name})" if is_object else _cel_given(name)

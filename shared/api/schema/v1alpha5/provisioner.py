@@ -70,8 +70,8 @@ def _check_one_place(raw: Json) -> Iterable[tuple[Path, str]]:
 
 
 def _mapping(raw: Json, name: str) -> Mapping[Any, Any]:
-    said = raw.get(name)
-    return said if isinstance(said, Mapping) else {}
+    value = raw.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 _OURS = f"['{keys.PROVISIONER_NAME}', '{keys.HOSTNAME}', 'karpenter.sh/emptiness-timestamp']"

@@ -73,8 +73,8 @@ def test_every_key_of_karpenter_is_read() -> None:
 def test_every_key_is_a_setting_of_some_service() -> None:
     kinds = (SchedulerSettings, LauncherSettings, TerminatorSettings, InterruptionSettings)
     known = {name for kind in kinds for name in kind.model_fields}
-    assert settings_of(EVERYTHING).said().keys() <= known
-    assert len(settings_of(EVERYTHING).said()) == len(EVERYTHING)
+    assert settings_of(EVERYTHING).present().keys() <= known
+    assert len(settings_of(EVERYTHING).present()) == len(EVERYTHING)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_switches_of_disruption_are_our_own_keys(key: str, text: str) -> Non
     """The kill switch, and how pools are consolidated that do not say."""
     read = parse_global_settings({"data": {key: text}})
     assert read.record is not None
-    assert read.record.said() == {key: text}
+    assert read.record.present() == {key: text}
 
 
 def test_what_is_empty_or_missing_says_nothing() -> None:
@@ -92,7 +92,7 @@ def test_what_is_empty_or_missing_says_nothing() -> None:
     assert settings_of(dict.fromkeys(EVERYTHING, "")) == GlobalSettings()
     assert settings_of(None) == GlobalSettings()
     assert parse_global_settings({}).record == GlobalSettings()
-    assert GlobalSettings().said() == {}
+    assert GlobalSettings().present() == {}
 
 
 def test_an_unknown_key_is_a_note_and_the_rest_counts() -> None:
