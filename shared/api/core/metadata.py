@@ -17,7 +17,7 @@ from shared.domain.pools.nodepools import (
     CONSOLIDATORS,
     INTERRUPTION_MODES,
     PACKING_POLICIES,
-    REBALANCE_ANSWERS,
+    REBALANCE_ACTIONS,
     NodePool,
 )
 
@@ -96,8 +96,8 @@ POOL_CHOICES = (
     Choice(
         keys.REBALANCE_ANNOTATION,
         "rebalance",
-        _one_of(REBALANCE_ANSWERS),
-        "one of " + ", ".join(REBALANCE_ANSWERS),
+        _one_of(REBALANCE_ACTIONS),
+        "one of " + ", ".join(REBALANCE_ACTIONS),
     ),
     Choice(
         keys.MAINTENANCE_LEAD_ANNOTATION,

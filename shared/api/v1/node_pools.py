@@ -70,9 +70,9 @@ def _listed_values(template: Json) -> Iterator[tuple[Path, str, list[Any]]]:
     listed = _below(template, "spec").get("requirements")
     for index, entry in enumerate(listed if isinstance(listed, list) else []):
         requirement = entry if isinstance(entry, Mapping) else {}
-        key, values = requirement.get("key"), requirement.get("values")
-        if isinstance(key, str) and key in KNOWN_VALUES and isinstance(values, list):
-            yield (*at, "spec", "requirements", index, "values"), key, values
+        name, values = requirement.get("key"), requirement.get("values")
+        if isinstance(name, str) and name in KNOWN_VALUES and isinstance(values, list):
+            yield (*at, "spec", "requirements", index, "values"), name, values
 
 
 def _below(raw: Json, name: str) -> Json:

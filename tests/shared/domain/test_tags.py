@@ -18,7 +18,7 @@ def test_tags_are_a_json_object_of_texts() -> None:
 
 @pytest.mark.parametrize("text", ["team=web", "[1]", "null", "[" * 100_000, "1" * 5000])
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match=r'must be a JSON object of texts such as \{"team"'):
+    with pytest.raises(ValueError, match=r'must be a JSON object of strings such as \{"team"'):
         parse_tags(text)
 
 
