@@ -1,27 +1,27 @@
-"""Dovetail's error family. Adapters raise these; nobody above an adapter sees a client library's error.
+"""Dovetail's exceptions. Adapters raise these; errors of client libraries do not leave the adapters.
 
 DovetailError
 ├── ConfigurationError      the operator must change a setting; the message names it and the fix
 ├── InvalidObject           a user's object is wrong; carries the field path
 ├── TransientError          try again later
-│   ├── Throttled           the other side asked for less (EC2 RequestLimitExceeded, 429)
-│   ├── Unreachable         no answer at all; the outcome of a mutating call is unknown
-│   └── Unavailable         answered, but cannot serve now (5xx)
-├── NotFound                the object or instance does not exist (now)
-├── AlreadyExists           create of a name that exists
-├── Conflict                compare-and-set lost, or a UID precondition failed
+│   ├── Throttled           the server limits the request rate (EC2 RequestLimitExceeded, 429)
+│   ├── Unreachable         no response; the outcome of a mutating call is unknown
+│   └── Unavailable         a response that the server cannot serve the request now (5xx)
+├── NotFound                the object or instance does not exist
+├── AlreadyExists           an object with the name exists
+├── Conflict                the object changed since it was read, or a UID precondition failed
 ├── Gone                    a watch or list position expired (410): list again
 ├── EvictionBlocked         a disruption budget refuses this eviction now (429)
 ├── Unauthorized            credentials or permissions are missing
 ├── InsufficientCapacity    EC2 has none of the requested offerings
-└── LaunchRejected          EC2 refused the request for good; a new attempt needs other parameters
+└── LaunchRejected          EC2 refused the request permanently; a new attempt needs other parameters
 """
 
 from __future__ import annotations
 
 
 class DovetailError(Exception):
-    """Root of the family. ``context`` holds values for log keys, never secrets."""
+    """Base class of all our exceptions. ``context`` holds values for log keys, never secrets."""
 
     def __init__(self, message: str, **context: object) -> None:
         super().__init__(message)
@@ -46,27 +46,27 @@ class TransientError(DovetailError):
 
 
 class Throttled(TransientError):
-    """The other side limits our rate."""
+    """The server limits our request rate."""
 
 
 class Unreachable(TransientError):
-    """No answer. A mutating call may or may not have happened: repeat with the same token."""
+    """The server did not respond. A mutating call may have taken effect: repeat it with the same token."""
 
 
 class Unavailable(TransientError):
-    """The other side answered that it cannot serve now."""
+    """The server responded that it cannot serve the request now."""
 
 
 class NotFound(DovetailError):
-    """Nothing by that name."""
+    """No object or instance with this name exists."""
 
 
 class AlreadyExists(DovetailError):
-    """Something by that name exists already."""
+    """An object with this name exists already."""
 
 
 class Conflict(DovetailError):
-    """The object changed since it was read, or is not the one that was meant."""
+    """The object changed since it was read, or has another UID than expected."""
 
 
 class Gone(DovetailError):

@@ -14,18 +14,18 @@ from typing import Any, cast
 from shared.runtime.lean_imports import without
 
 with without("rich"):
-    # Only its console renderer would use rich, which costs each service 3 MB.
+    # Only structlog's console renderer uses rich, which costs each service 3 MB.
     import structlog
     import structlog.tracebacks
     from structlog.contextvars import bound_contextvars
 
 log_context = bound_contextvars
-"""``with log_context(key=value)``: every line inside carries these."""
+"""``with log_context(key=value)``: adds the keys to every log line inside the block."""
 COMMIT_VARIABLE = "DOVETAIL_COMMIT"
-"""What the image was built of; set by its build."""
+"""Environment variable with the commit that the image was built from; set by the image build."""
 SHOWN_COMMIT = 7
 TEXT_LIMIT = 2048
-"""Longest text value in one log key, in characters: an object dump must not fill the disk."""
+"""Maximum length of a string value in a log line, in characters, so that an object dump cannot fill the disk."""
 
 
 def _cut_long_text(_logger: Any, _name: str, event: structlog.types.EventDict) -> Any:
@@ -36,14 +36,14 @@ def _cut_long_text(_logger: Any, _name: str, event: structlog.types.EventDict) -
 
 
 def _name_logger(_logger: Any, _name: str, event: structlog.types.EventDict) -> Any:
-    # structlog keeps the key "logger" for itself when a logger is made, so it is bound by another name.
+    # structlog reserves the key "logger" when a logger is created, so the name is bound under another key.
     if "logger_name" in event:
         event["logger"] = event.pop("logger_name")
     return event
 
 
 def _commit() -> structlog.types.Processor:
-    """OPS-20: seven characters of the build's commit on every line, where it is known."""
+    """OPS-20: adds the first seven characters of the build's commit, if known, to every line."""
     commit = os.environ.get(COMMIT_VARIABLE, "")[:SHOWN_COMMIT]
 
     def add(_logger: Any, _name: str, event: structlog.types.EventDict) -> Any:
@@ -70,7 +70,7 @@ def configure(level: str = "info", *, stream: Any = None) -> None:
             structlog.processors.EventRenamer("message"),
             _name_logger,
             _commit(),
-            # Local variables stay out of tracebacks: they may hold user data and credentials.
+            # Tracebacks must not show local variables, which may hold user data and credentials.
             structlog.processors.ExceptionRenderer(
                 structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=20)
             ),
@@ -86,5 +86,5 @@ def configure(level: str = "info", *, stream: Any = None) -> None:
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """A logger whose lines carry ``logger: name``."""
+    """A logger that adds ``logger: name`` to every line."""
     return cast(structlog.stdlib.BoundLogger, structlog.get_logger(logger_name=name))

@@ -1,4 +1,4 @@
-"""What the launcher wrote to the status of a node class, of either generation, put into its record (T-12, EC-15)."""
+"""The status of a node class of either generation, as the launcher writes it -> fields of its record (T-12, EC-15)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from shared.domain.machines.machine import Condition
 from shared.domain.pools.nodepools import NodeClass, SubnetRef
 
 MOST_PARTITIONS = 7
-"""EC2 makes no more in a zone."""
+"""EC2's limit of partitions per zone in a placement group."""
 REFUSED = "ValidationFailed"
 _REASONS = {"spec.tags": "TagValidationFailed", "spec.kubelet": "InvalidKubeletConfiguration"}
 
 
 def refusal_reason(faults: Iterable[str]) -> str:
-    """EC-17: the reason for a v1 class with these faults, by the one part of its spec that is wrong."""
+    """EC-17: the condition reason of a v1 class with these faults. A specific reason needs all faults in one field."""
     found = {_reason(fault) for fault in faults}
     return found.pop() if len(found) == 1 else REFUSED
 
@@ -33,13 +33,14 @@ def _is_within(path: str, field: str) -> bool:
 
 
 def with_status(node_class: NodeClass, status: object) -> NodeClass:
-    """Status is ours: what cannot be read there counts as absent. That an older version of the class was ready says
-    nothing of this one: its subnets and images are not looked up yet."""
+    """``node_class`` with the fields that come from its status. Only the launcher writes the status, so invalid parts
+    count as absent. A Ready condition of an older generation does not count: the subnets and images of the current
+    spec are not resolved yet."""
     if not isinstance(status, Mapping):
         return node_class
     ready = known_conditions(status).get(READY, Condition("Unknown"))
     if ready.generation not in (0, node_class.generation):
-        ready = Condition("Unknown", message="its latest change is not looked at yet")
+        ready = Condition("Unknown", message="its latest change is not processed yet")
     found, images = status.get("subnets"), status.get("amis")
     group = status.get("placementGroup")
     return msgspec.structs.replace(
@@ -66,7 +67,7 @@ def _partitions(group: object) -> int:
 
 
 def _ids(found: list[object]) -> Iterable[str]:
-    """Of objects that have one."""
+    """The ids of the objects that have one."""
     ids = (one.get("id") for one in found if isinstance(one, Mapping))
     return (identity for identity in ids if isinstance(identity, str))
 

@@ -1,11 +1,11 @@
-"""Status conditions as all our kinds carry them (metav1.Condition) <-> the domain's."""
+"""Status conditions of our kinds (metav1.Condition) <-> domain records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.shapes import entries, text, whole
+from shared.api.shapes import TIMESTAMP_EXAMPLE, entries, text, whole
 from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain.machines.machine import Condition
 from shared.errors import InvalidObject
@@ -29,7 +29,7 @@ def parse_conditions(raw: object) -> dict[str, Condition]:
 
 
 def known_conditions(status: object) -> dict[str, Condition]:
-    """Conditions of a ``status`` that may hold anything: what cannot be read counts as absent."""
+    """Conditions of an unchecked ``status``; {} when they are invalid."""
     if not isinstance(status, Mapping):
         return {}
     try:
@@ -43,7 +43,8 @@ def _since(stamp: str) -> float:
         return parse_rfc3339(stamp) if stamp else 0.0
     except ValueError as error:
         raise InvalidObject(
-            "must be a timestamp", field="status.conditions.lastTransitionTime"
+            f"must be a timestamp {TIMESTAMP_EXAMPLE}",
+            field="status.conditions.lastTransitionTime",
         ) from error
 
 
@@ -65,7 +66,7 @@ def condition_objects(conditions: Mapping[str, Condition]) -> list[dict[str, Any
 def with_condition(
     conditions: Mapping[str, Condition], kind: str, new: Condition
 ) -> dict[str, Condition]:
-    """``conditions`` plus ``new``; an unchanged status keeps its transition time."""
+    """``conditions`` with ``new`` as ``kind``; an unchanged status keeps its transition time."""
     old = conditions.get(kind)
     if old is not None and old.status == new.status:
         new = Condition(new.status, new.reason, new.message, old.since, new.generation)

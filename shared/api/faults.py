@@ -1,4 +1,4 @@
-"""What is wrong with an object: every fault at once, each with the path of its field, so a user mends a file once."""
+"""Faults of an object, each with the path of its field. All faults are reported at once, so one edit fixes a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 def field_text(path: Path) -> str:
-    """``spec.requirements[0].key``; names that are no identifiers go into brackets, as label keys do."""
+    """``spec.requirements[0].key``; indices and names that are not identifiers, such as label keys, are in brackets."""
     text = ""
     for part in path:
         plain = isinstance(part, str) and _PLAIN.fullmatch(part) is not None
@@ -25,7 +25,7 @@ def field_text(path: Path) -> str:
 
 
 class Fault(NamedTuple):
-    """One field and what is wrong with it. The message says how to mend it."""
+    """A field and what is wrong with it. The message includes the fix."""
 
     path: Path
     message: str
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Parsed(Generic[Record]):
-    """A domain record, or (with faults) None: an object with faults must not be used."""
+    """A domain record, or None with faults: an object with faults must not be used."""
 
     record: Record | None
     faults: tuple[Fault, ...] = ()
@@ -49,7 +49,7 @@ class Parsed(Generic[Record]):
 
 
 class Faults:
-    """Collects faults where a document is read field by field."""
+    """Collects the faults of a document that is read field by field."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -68,5 +68,5 @@ class Faults:
 
 
 def texts_of(faults: Iterable[Fault]) -> tuple[str, ...]:
-    """Sentences for conditions, events and logs."""
+    """The faults as strings, for conditions, events and logs."""
     return tuple(str(fault) for fault in faults)

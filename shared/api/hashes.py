@@ -1,8 +1,9 @@
-"""Hashes of what makes a machine outdated when it changes (NP-19, EC-22).
+"""Hashes of the fields whose change makes machines drift (NP-19, EC-22).
 
-Lists count as sets and empty values as absent, so that a reordered list or an empty one is no change. The version
-strings are Karpenter's, which dashboards know; the numbers are ours. ``HASHED_BY`` beside them tells them apart: hashes
-of another controller, or of another version of this module, are rewritten and never taken for drift (NP-20).
+Lists count as sets and empty values as absent, so that a reordered or empty list is not a change. The annotations with
+the hash versions have Karpenter's values, on which dashboards rely. The annotation ``HASHED_BY`` identifies the hash
+method: hashes of another controller, or of another version of this module, are rewritten and do not count as drift
+(NP-20).
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ METHOD = "dovetail-2"
 
 
 def pool_hash(template: Mapping[str, Any]) -> str:
-    """Of ``spec.template`` without requirements, as written. 20 digits at most, like Karpenter's."""
+    """The hash of ``spec.template`` without requirements, with at most 20 digits, like Karpenter's."""
     return _digest(template)
 
 
 def class_hash(spec: Mapping[str, Any], *, excluded: Collection[str] = ()) -> str:
-    """Of a node class's spec without the fields in ``excluded``."""
+    """The hash of a node class's spec without the fields in ``excluded``."""
     return _digest({name: value for name, value in spec.items() if name not in excluded})
 
 
@@ -35,7 +36,7 @@ def _digest(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    # Not orjson: users write integers beyond 64 bits and halves of surrogate pairs.
+    # Not msgspec or orjson, which refuse integers beyond 64 bits and halves of surrogate pairs.
     return json.dumps(value, sort_keys=True)
 
 
@@ -53,7 +54,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def pool_hash_annotations(kind: str, digest: str) -> dict[str, str]:
-    """What a pool, and every machine made from it, carries."""
+    """The hash annotations of a pool and of every machine created from it."""
     if kind == "Provisioner":
         return {keys.PROVISIONER_HASH: digest, keys.HASHED_BY: METHOD}
     return {
@@ -64,7 +65,7 @@ def pool_hash_annotations(kind: str, digest: str) -> dict[str, str]:
 
 
 def class_hash_annotations(kind: str, digest: str) -> dict[str, str]:
-    """What a node class, and every machine made from it, carries."""
+    """The hash annotations of a node class and of every machine created from it."""
     if kind == "AWSNodeTemplate":
         return {keys.NODE_TEMPLATE_HASH: digest, keys.HASHED_BY: METHOD}
     return {

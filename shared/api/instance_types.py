@@ -1,8 +1,8 @@
-"""dovetail.sh/v1alpha1 InstanceType -> domain record: a catalogue of your own for simulations (docs/spec/design.md).
+"""dovetail.sh/v1alpha1 InstanceType -> domain record: a custom catalogue for simulations (docs/spec/design.md).
 
-Lenient where a person writes by hand: prices and label values may be numbers or text, and what an EC2 name or the
-capacity already says need not be said again as a label. A wrong price costs its offering only; a type whose labels,
-capacity or overhead are wrong, or that has no offering left, has no record.
+The objects are written by hand, so prices and label values may be numbers or strings, and labels that follow from the
+EC2 name or the capacity are optional. An invalid offering is left out; a type with invalid labels, capacity or
+overhead, or without a valid offering, has no record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from shared.api.core.label_syntax import is_label_value, is_qualified_name
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qualified_name
 from shared.api.core.metadata import read_metadata
 from shared.api.faults import Fault, Path
 from shared.domain import labels as keys
@@ -42,13 +42,13 @@ MOST_OFFERINGS = 1000
 MOST_LABELS = 200
 RESERVATION_ID = re.compile(r"cr-[0-9a-z]{1,61}")
 RESERVATION_TYPES = ("default", CAPACITY_BLOCK)
-MOST_PLACES = 1_000_000
-AFTER_EVERYTHING = 2.0**53
-"""When places were counted: machines that run are not taken off once more."""
+MOST_RESERVED_INSTANCES = 1_000_000
+LATEST_COUNT_TIME = 2.0**53
+"""``counted_at`` of reservations in a file: later than any launch, so running machines are not subtracted again."""
 RESERVATION_FIELDS = ("reservationID", "reservationType", "interruptible", "capacity")
-"""Of an offering."""
+"""Fields of an offering that only reserved offerings have."""
 HIGHEST_PRICE = Decimal(1_000_000)
-"""USD per hour; above this a price is a typing error."""
+"""USD per hour; a higher price is refused as a typing error."""
 MICRO = Decimal(1_000_000)
 MIB = 1024**2
 Json = Mapping[str, Any]
@@ -57,7 +57,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class ParsedType:
-    """A type that can be planned with, or None; its offerings that are sold out; what is wrong with the object."""
+    """The record, or None for an unusable type; its unavailable offerings; all faults of the object."""
 
     record: InstanceType | None
     sold_out: frozenset[OfferingKey] = frozenset()
@@ -79,7 +79,7 @@ def parse_instance_type(raw: Json) -> ParsedType:
     capacity = {PODS: DEFAULT_PODS, **capacity}
     record = InstanceType(
         name=name,
-        labels={**_implied(name, capacity), **labels, **_told_by_offerings(offerings)},
+        labels={**_implied(name, capacity), **labels, **_offering_labels(offerings)},
         capacity=capacity,
         overhead=overhead,
         offerings=tuple(offerings),
@@ -88,7 +88,7 @@ def parse_instance_type(raw: Json) -> ParsedType:
 
 
 def _implied(name: str, capacity: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Labels that need not be written: linux on amd64, and what name and capacity say (IT-40..42)."""
+    """Default labels: linux on amd64, and labels that follow from the name and the capacity (IT-40..42)."""
     found = {keys.OS: "linux", keys.ARCH: "amd64", keys.INSTANCE_TYPE: name}
     match = INSTANCE_NAME.match(name)
     if match is not None:
@@ -101,20 +101,20 @@ def _implied(name: str, capacity: Mapping[str, int]) -> dict[str, tuple[str, ...
     return {key: (value,) for key, value in found.items() if is_label_value(value)}
 
 
-def _told_by_offerings(offerings: list[Offering]) -> dict[str, tuple[str, ...]]:
+def _offering_labels(offerings: list[Offering]) -> dict[str, tuple[str, ...]]:
     reserved = [one for one in offerings if one.reservation_id]
-    said = {
+    given = {
         keys.ZONE: {one.zone for one in offerings},
         keys.CAPACITY_TYPE: {one.capacity_type for one in offerings},
         ID_LABEL: {one.reservation_id for one in reserved},
         TYPE_LABEL: {one.reservation_type for one in reserved},
         INTERRUPTIBLE_LABEL: {truth(one.interruptible) for one in reserved},
     }
-    return {key: tuple(sorted(values)) for key, values in said.items() if values}
+    return {key: tuple(sorted(values)) for key, values in given.items() if values}
 
 
 def _ordered(offerings: list[Offering]) -> list[Offering]:
-    """Places by what their type would cost on demand there, else anywhere (IT-07)."""
+    """The offerings with ``order`` set on reserved ones: the on-demand price in the zone, else the lowest (IT-07)."""
     usual = [o for o in offerings if o.capacity_type == keys.ON_DEMAND]
     by_zone = {o.zone: o.price_micro_usd_per_hour for o in usual}
     cheapest = min(by_zone.values(), default=0)
@@ -126,7 +126,7 @@ def _ordered(offerings: list[Offering]) -> list[Offering]:
 
 @dataclass
 class _Reader:
-    """Reads parts of one object and collects what is wrong."""
+    """Reads the parts of one object and collects their faults."""
 
     faults: list[Fault] = field(default_factory=list)
 
@@ -150,7 +150,7 @@ class _Reader:
         return {}
 
     def amounts(self, raw: object, path: Path) -> dict[str, int]:
-        """A resource list in our units; wrong entries are noted and left out."""
+        """A resource list in the units of ``domain.resources``; invalid entries are faults and left out."""
         found: dict[str, int] = {}
         for name, value in self.mapping(raw, path).items():
             read = partial(parse_amount, str(name), value, field="")
@@ -160,32 +160,36 @@ class _Reader:
         return found
 
     def overhead(self, raw: object, path: Path) -> dict[str, int]:
-        said = self.mapping(raw, path)
-        parts = [self.amounts(said[name], (*path, name)) for name in OVERHEAD_PARTS if name in said]
-        whole = {name: value for name, value in said.items() if name not in OVERHEAD_PARTS}
+        given = self.mapping(raw, path)
+        parts = [
+            self.amounts(given[name], (*path, name)) for name in OVERHEAD_PARTS if name in given
+        ]
+        whole = {name: value for name, value in given.items() if name not in OVERHEAD_PARTS}
         return add(self.amounts(whole, path), *parts)
 
     def labels(self, raw: object, path: Path) -> dict[str, tuple[str, ...]]:
         """Label key -> possible values; one value or a list of them."""
-        said, found = self.mapping(raw, path), {}
-        if len(said) > MOST_LABELS:
-            self.refuse(path, f"more than {MOST_LABELS} labels")
+        given, found = self.mapping(raw, path), {}
+        if len(given) > MOST_LABELS:
+            self.refuse(path, f"has more than {MOST_LABELS} labels")
             return {}
-        for key, value in said.items():
+        for key, value in given.items():
             place = (*path, str(key))
             if not is_qualified_name(str(key)):
-                self.refuse(place, "is not a qualified name")
+                self.refuse(place, "is not a qualified name such as example.com/team")
             values = [_label_text(one) for one in (value if isinstance(value, list) else [value])]
             known = [one for one in values if one is not None and is_label_value(one)]
             if len(known) != len(values) or not known:
-                self.refuse(place, "must be a label value, or a list of them")
+                self.refuse(
+                    place, f"must be a label value or a list of label values: {LABEL_VALUE_FORM}"
+                )
             found[keys.normalise(str(key))] = tuple(sorted(set(known)))
         return found
 
     def demand(
         self, capacity: Mapping[str, int], name: str, labels: Mapping[str, tuple[str, ...]]
     ) -> None:
-        """What no type can do without."""
+        """Refuse a type without cpu or memory, or with an instance-type label other than its name."""
         if not self.faults:
             for resource in (CPU, MEMORY):
                 if not capacity.get(resource):
@@ -200,18 +204,18 @@ class _Reader:
             self.refuse(path, "needs at least one {zone, capacityType, price}")
             return [], []
         if len(raw) > MOST_OFFERINGS:
-            self.refuse(path, f"more than {MOST_OFFERINGS} offerings")
+            self.refuse(path, f"has more than {MOST_OFFERINGS} offerings")
             return [], []
         found: dict[tuple[OfferingKey, str], Offering] = {}
         sold_out: list[OfferingKey] = []
-        for place, said, one in self._each_offering(raw, path):
+        for place, given, one in self._each_offering(raw, path):
             key = (one.capacity_type, name, one.zone)
             which = one.reservation_id
             if (key, which) in found:
                 which = which or f"{one.zone} {one.capacity_type}"
-                self.refuse(place, f"{which} is there twice")
+                self.refuse(place, f"{which} is a duplicate; remove one of the two")
                 continue
-            gone = said.get("available") is False
+            gone = given.get("available") is False
             found[key, which] = replace(one, left=0) if gone and which else one
             if gone and not which:
                 sold_out.append(key)
@@ -220,49 +224,53 @@ class _Reader:
     def _each_offering(
         self, raw: list[object], path: Path
     ) -> Iterator[tuple[Path, Json, Offering]]:
-        for index, said in enumerate(raw):
+        for index, given in enumerate(raw):
             place = (*path, index)
-            if not isinstance(said, Mapping):
+            if not isinstance(given, Mapping):
                 self.refuse(place, "must be an object")
                 continue
             before = len(self.faults)
-            zone = self._zone(said.get("zone"), (*place, "zone"))
-            kind = self._capacity_type(said.get("capacityType"), (*place, "capacityType"))
+            zone = self._zone(given.get("zone"), (*place, "zone"))
+            kind = self._capacity_type(given.get("capacityType"), (*place, "capacityType"))
             usual = 0 if kind == keys.RESERVED else None
-            price = self._price(said.get("price", usual), (*place, "price"))
-            if not isinstance(said.get("available", True), bool):
+            price = self._price(given.get("price", usual), (*place, "price"))
+            if not isinstance(given.get("available", True), bool):
                 self.refuse((*place, "available"), "must be true or false")
             if len(self.faults) == before:
                 one = Offering(zone, kind, price)
-                one = self._reserved(one, said, place)
+                one = self._reserved(one, given, place)
                 if len(self.faults) == before:
-                    yield place, said, one
+                    yield place, given, one
 
-    def _reserved(self, one: Offering, said: Json, place: Path) -> Offering:
-        """With its reservation, if it names one; what only reservations have is a fault elsewhere."""
-        name = said.get("reservationID")
-        told = [key for key in RESERVATION_FIELDS if said.get(key) is not None]
+    def _reserved(self, one: Offering, given: Json, place: Path) -> Offering:
+        """``one`` with its reservation, if it has one; reservation fields of other offerings are faults."""
+        name = given.get("reservationID")
+        present = [key for key in RESERVATION_FIELDS if given.get(key) is not None]
         if name is None or one.capacity_type != keys.RESERVED:
-            for key in told:
+            for key in present:
                 self.refuse((*place, key), "needs capacityType reserved and a reservationID")
             return one
         if not isinstance(name, str) or not RESERVATION_ID.fullmatch(name):
             self.refuse((*place, "reservationID"), "must be like cr-0123456789abcdef0")
-        kind = said.get("reservationType", RESERVATION_TYPES[0])
+        kind = given.get("reservationType", RESERVATION_TYPES[0])
         if kind not in RESERVATION_TYPES:
             text = f"must be one of {', '.join(RESERVATION_TYPES)}"
             self.refuse((*place, "reservationType"), text)
-        interruptible = said.get("interruptible", False)
+        interruptible = given.get("interruptible", False)
         if not isinstance(interruptible, bool):
             self.refuse((*place, "interruptible"), "must be true or false")
-        left = said.get("capacity")
-        if isinstance(left, bool) or not isinstance(left, int) or not 0 <= left <= MOST_PLACES:
-            text = f"must be a whole number from 0 to {MOST_PLACES}: how many machines still fit"
+        left = given.get("capacity")
+        if (
+            isinstance(left, bool)
+            or not isinstance(left, int)
+            or not 0 <= left <= MOST_RESERVED_INSTANCES
+        ):
+            text = f"must be a whole number from 0 to {MOST_RESERVED_INSTANCES}: the number of available instances"
             self.refuse((*place, "capacity"), text)
             left = 0
         return replace(
             one, reservation_id=str(name), reservation_type=str(kind), left=left,
-            interruptible=interruptible is True, counted_at=AFTER_EVERYTHING,
+            interruptible=interruptible is True, counted_at=LATEST_COUNT_TIME,
         )  # fmt: skip
 
     def _zone(self, raw: object, path: Path) -> str:
@@ -272,9 +280,9 @@ class _Reader:
         return ""
 
     def _capacity_type(self, raw: object, path: Path) -> str:
-        said = keys.ON_DEMAND if raw is None else raw
-        if isinstance(said, str) and said in CAPACITY_TYPES:
-            return said
+        given = keys.ON_DEMAND if raw is None else raw
+        if isinstance(given, str) and given in CAPACITY_TYPES:
+            return given
         self.refuse(path, f"must be one of {', '.join(CAPACITY_TYPES)}")
         return ""
 
@@ -291,7 +299,7 @@ class _Reader:
         elif price < 0:
             self.refuse(path, "must not be negative")
         elif price > HIGHEST_PRICE:
-            self.refuse(path, "is more than a million USD per hour")
+            self.refuse(path, "is more than a million USD per hour; check the unit")
         else:
             return int((price * MICRO).to_integral_value())
         return 0

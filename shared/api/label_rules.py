@@ -1,7 +1,7 @@
-"""Which label keys a user may put on machines, in labels and in requirements (P-15, P-17, NP-17).
+"""The label keys that users may set in labels and requirements of machines (P-15, P-17, NP-17).
 
-Kubernetes, Karpenter and AWS keep some keys to themselves; v1 keeps fewer than v1alpha5. Both functions return what to
-tell the user, or "" when the key may be used. Keys are expected in today's spelling (``labels.normalise``).
+Kubernetes, Karpenter and AWS reserve some keys; v1 reserves fewer than v1alpha5. The functions return the error
+message, or "" for an allowed key. They expect current names of legacy keys (``labels.normalise``).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _OURS = frozenset(
     {keys.PROVISIONER_NAME, keys.NODE_POOL, keys.NODE_CLASS, keys.HOSTNAME}
     | {keys.REGISTERED, keys.INITIALIZED, "karpenter.sh/emptiness-timestamp"}
 )
-"""Written by the autoscaler or the kubelet on each machine: MAP-01 reads from two of them who owns it."""
+"""Set by the autoscaler or the kubelet on each machine; two of them identify the pool that owns it (MAP-01)."""
 _FREE = keys.WELL_KNOWN - _OURS
 
 
 def reserved_v1alpha5(key: str) -> str:
-    """P-15, P-17: why a Provisioner may not use ``key``."""
+    """P-15, P-17: why a Provisioner must not use ``key``, or ""."""
     fault = _always(key)
     if fault or key in _FREE or _within(key, _V1ALPHA5_EXCEPTIONS):
         return fault
@@ -31,7 +31,7 @@ def reserved_v1alpha5(key: str) -> str:
 
 
 def reserved_v1(key: str) -> str:
-    """NP-17: why a NodePool may not use ``key``. The domains of Kubernetes are free in v1."""
+    """NP-17: why a NodePool must not use ``key``, or "". v1 allows the domains of Kubernetes."""
     fault = _always(key)
     return fault if fault or key in _FREE else _in_domain(key, _V1_DOMAINS)
 
@@ -39,8 +39,8 @@ def reserved_v1(key: str) -> str:
 def cel_free_v1(key: str) -> str:
     """NP-17 for the API server: a CEL condition on the variable ``key``.
 
-    Subdomains are left to ``reserved_v1``: looking for them takes time in proportion to the key's length, which the
-    server cannot bound for keys of a map, so that it might refuse the whole rule.
+    Only ``reserved_v1`` checks subdomains: a CEL search takes time in proportion to the key's length, for which the
+    server has no bound for keys of a map, so that the whole rule could exceed its cost limit.
     """
     kept = " || ".join(f"{key}.startsWith('{domain}/')" for domain in _V1_DOMAINS)
     free = ", ".join(f"'{name}'" for name in sorted(_FREE) if _within(name, _V1_DOMAINS))
@@ -48,13 +48,14 @@ def cel_free_v1(key: str) -> str:
 
 
 KEPT_SUBDOMAIN_PATTERN = r"^[^/]+[.]karpenter[.](sh|k8s[.]aws)/"
-"""Keys such as ``x.karpenter.sh/y``, for CEL and for us."""
+"""Keys such as ``x.karpenter.sh/y``; used in CEL and in Python."""
 
 
 def in_kept_subdomain(key: str) -> str:
-    """NC-01, NO-01: why a machine or an overlay may not use ``key``; keys of the domains themselves are ours."""
+    """NC-01, NO-01: why a machine or an overlay must not use ``key``, or ""; keys of the domains themselves are
+    allowed."""
     if re.match(KEPT_SUBDOMAIN_PATTERN, key):
-        return f"{key[:80]} is in a restricted domain; use a domain of your own"
+        return f"{key[:80]} is in a restricted domain; use your own domain"
     return ""
 
 
@@ -68,11 +69,11 @@ def _always(key: str) -> str:
 
 def _in_domain(key: str, domains: tuple[str, ...]) -> str:
     if _within(key, domains):
-        return f"{key} is in a restricted domain; use a domain of your own"
+        return f"{key} is in a restricted domain; use your own domain"
     return ""
 
 
 def _within(key: str, domains: tuple[str, ...]) -> bool:
-    """A name without a slash has no domain."""
+    """Whether ``key`` is in one of the domains or their subdomains; a key without a slash has no domain."""
     domain = key.rpartition("/")[0]
     return any(domain == one or domain.endswith("." + one) for one in domains)

@@ -1,7 +1,7 @@
-"""Which kinds are ours, and how an object of each is checked: what ``dovetail validate`` and ``convert`` stand on.
+"""The kinds of Dovetail and the check of an object of each, for ``dovetail validate`` and ``convert``.
 
-Checking is stricter than reading: a service takes an object with a field that it does not know, since a newer version
-may know it; here that is a fault, for in a file it is most often a typing error.
+Checking is stricter than reading: a service ignores an unknown field, because a newer version may define it. Here an
+unknown field is a fault, because in a file it is usually a typing error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
 def check(document: Json) -> list[Fault]:
-    """Everything wrong with an object of ours, by path: structure, rules, unknown fields, name. Never raises."""
+    """Every fault of an object of our kinds, by path: structure, rules, unknown fields, name. Never raises."""
     if identity(document) == CONFIG_MAP:
         return list(parse_global_settings(document).faults)
     if identity(document) == (instance_types.API_VERSION, instance_types.KIND):
@@ -53,14 +53,14 @@ def check(document: Json) -> list[Fault]:
         return [_unknown_kind(*identity(document))]
     faults = [*_metadata_faults(document), *_structure_faults(model, document)]
     if model in _PARSERS and document.get("spec") is not None:
-        # The parser reads the same schema, and can say things only that no schema can.
-        told = {fault.path for fault in faults}
-        faults += [one for one in _PARSERS[model](document).faults if one.path not in told]
+        # The parser finds the faults of the schema again, and others that a schema cannot express.
+        known = {fault.path for fault in faults}
+        faults += [one for one in _PARSERS[model](document).faults if one.path not in known]
     return sorted(set(faults), key=lambda fault: (str(fault), fault.message))
 
 
 def warnings(document: Json) -> list[Fault]:
-    """What is allowed, but perhaps not meant. Only for objects without faults. Never raises."""
+    """Valid settings that are probably a mistake. Only for objects without faults. Never raises."""
     if identity(document) == CONFIG_MAP:
         settings = parse_global_settings(document).record
         return list(settings.notes) if settings is not None else []
@@ -70,7 +70,7 @@ def warnings(document: Json) -> list[Fault]:
 
 
 def is_ours(document: object) -> bool:
-    """Is it of a kind that Dovetail reads, or of one of its API groups?"""
+    """Whether the document is of a kind that Dovetail reads, or in one of its API groups."""
     if not isinstance(document, Mapping):
         return False
     version, kind = identity(document)
@@ -80,7 +80,7 @@ def is_ours(document: object) -> bool:
 
 
 def title_of(document: object) -> str:
-    """``NodePool/default``, as far as the object says it."""
+    """``NodePool/default``; placeholders stand for a missing kind or name."""
     if not isinstance(document, Mapping):
         return "no object"
     name = _metadata(document).get("name")
@@ -88,7 +88,7 @@ def title_of(document: object) -> str:
 
 
 def identity(document: Json) -> tuple[str, str]:
-    """(apiVersion, kind); empty where the object does not say."""
+    """(apiVersion, kind); "" for a missing one."""
     version, kind = document.get("apiVersion"), document.get("kind")
     return version if isinstance(version, str) else "", kind if isinstance(kind, str) else ""
 
@@ -102,17 +102,18 @@ def _unknown_kind(version: str, kind: str) -> Fault:
     served = sorted(known for known, name in KINDS if name == kind)
     if served:
         return Fault(
-            ("apiVersion",), f"{kind} is not read as {version}; write {' or '.join(served)}"
+            ("apiVersion",), f"{kind} is not supported in {version}; use {' or '.join(served)}"
         )
     near = difflib.get_close_matches(kind, {name for _, name in KINDS}, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return Fault(("kind",), f"{kind[:80] or 'nothing'} is no kind of {version}{hint}")
+    fault = f"{kind[:80]} is not a kind of {version}" if kind else "is required"
+    return Fault(("kind",), f"{fault}{hint}")
 
 
 def _metadata_faults(document: Json) -> Iterable[Fault]:
     raw, meta = document.get("metadata"), _metadata(document)
     if raw is not None and not isinstance(raw, Mapping):
-        return  # the schema says so
+        return  # the schema reports it
     name = meta.get("name")
     if name is None and not meta.get("generateName"):
         empty = "metadata" in document and not meta
@@ -126,11 +127,11 @@ def _metadata_faults(document: Json) -> Iterable[Fault]:
     for field in ("labels", "annotations"):
         for key, value in _entries(meta.get(field)):
             if not isinstance(value, str):
-                yield Fault(("metadata", field, key), "must be text; put it in quotes")
+                yield Fault(("metadata", field, key), "must be a string; put it in quotes")
 
 
 def is_object_name(name: object) -> bool:
-    """A DNS-1123 subdomain, as names of cluster-scoped objects are."""
+    """Whether ``name`` is a DNS-1123 subdomain, as names of cluster-scoped objects must be."""
     return isinstance(name, str) and len(name) <= LONGEST_NAME and bool(_SUBDOMAIN.fullmatch(name))
 
 
@@ -139,18 +140,18 @@ def _entries(raw: object) -> list[tuple[str, Any]]:
 
 
 def _structure_faults(model: type[Resource], document: Json) -> list[Fault]:
-    # status is ours to write: what a file says there is not judged.
-    judged = {key: value for key, value in document.items() if key != "status"}
-    _, faults = read(model, judged, context=UNKNOWN_FIELDS)
-    if "spec" in judged and judged["spec"] is None:
-        # A file that lost its indentation: naming each of its lines would hide what happened.
+    # Only controllers write status, so that of a file is not checked.
+    checked = {key: value for key, value in document.items() if key != "status"}
+    _, faults = read(model, checked, context=UNKNOWN_FIELDS)
+    if "spec" in checked and checked["spec"] is None:
+        # The file lost its indentation. A fault for each of its fields would hide the cause.
         inside = [fault for fault in faults if len(fault.path) != 1]
         return [*inside, Fault(("spec",), "is empty; indent the lines that belong to it")]
     return faults
 
 
 def _placeholders(document: Json) -> list[Fault]:
-    """``${CLUSTER_NAME}`` is valid text nearly everywhere, and hardly ever meant. Shell code may use it."""
+    """Warnings about ``${CLUSTER_NAME}``, which is a valid string but usually a mistake, except in ``userData``."""
     found: list[Fault] = []
     waiting: list[tuple[Path, object]] = [((), document)]
     while waiting:
@@ -162,20 +163,20 @@ def _placeholders(document: Json) -> list[Fault]:
             waiting += [((*path, index), v) for index, v in enumerate(value) if _may_hold_one(v)]
         elif isinstance(value, str) and (seen := _PLACEHOLDER.search(value)):
             found.append(
-                Fault(path, f"{seen[0]} is a placeholder; fill it in, for example with envsubst")
+                Fault(path, f"{seen[0]} is a placeholder; replace it, for example with envsubst")
             )
     return sorted(found, key=str)
 
 
 def _may_hold_one(value: object) -> bool:
-    """Looked at first: to name the path of each of ten thousand entries takes far longer."""
+    """A cheap test before the path is built, which takes far longer for ten thousand entries."""
     return "${" in value if isinstance(value, str) else isinstance(value, Mapping | list)
 
 
 def _defaults_added(document: Json, pool: DomainPool) -> list[Expression]:
-    """P-19: requirements that nobody wrote."""
-    said = {keys.normalise(one["key"]) for one in document["spec"].get("requirements") or []}
-    return [one for one in pool.requirements if one.key not in said]
+    """P-19: requirements that come from defaults."""
+    written = {keys.normalise(one["key"]) for one in document["spec"].get("requirements") or []}
+    return [one for one in pool.requirements if one.key not in written]
 
 
 def _provisioner_warnings(document: Json) -> list[Fault]:
@@ -184,10 +185,10 @@ def _provisioner_warnings(document: Json) -> list[Fault]:
         return []
     found = []
     if added := _defaults_added(document, pool):
-        told = ", ".join(f"{one.key} {one.operator} [{', '.join(one.values)}]" for one in added)
-        found.append(Fault(("spec", "requirements"), f"defaults applied when read: {told}"))
+        shown = ", ".join(f"{one.key} {one.operator} [{', '.join(one.values)}]" for one in added)
+        found.append(Fault(("spec", "requirements"), f"these defaults apply: {shown}"))
     if document["spec"].get("provider") is not None:
-        text = "is deprecated; move it to an AWSNodeTemplate and name that in providerRef"
+        text = "is deprecated; move it to an AWSNodeTemplate and reference that in providerRef"
         found.append(Fault(("spec", "provider"), text))
     return found
 
@@ -199,7 +200,7 @@ _PARSERS: dict[type[Resource], Callable[[Json], Parsed[Any]]] = {
     EC2NodeClass: parse_ec2_node_class,
     NodeOverlay: parse_node_overlay,
 }
-"""Of kinds whose schema does not say everything."""
+"""Parsers of the kinds with checks beyond their schema."""
 _WARNINGS = {Provisioner: _provisioner_warnings, NodePool: warnings_of}
 
 KINDS: dict[tuple[str, str], type[Resource]] = {

@@ -1,1 +1,1 @@
-"""How loops and calls wait: delays between tries, pauses that a stop ends, a bounded number of works at once."""
+"""Backoff, clocks, pauses that end on a stop event, and bounded parallelism."""

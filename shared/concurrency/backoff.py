@@ -1,11 +1,11 @@
-"""How long to wait before the next try: the one doubling delay of all loops, calls, messages and launches."""
+"""Exponential backoff for loops, calls, messages and launches."""
 
 from __future__ import annotations
 
 from random import Random
 
 MOST_DOUBLINGS = 16
-"""Beyond every cap in use; it keeps the power small after days of outage."""
+"""Reaches every cap in use; bounds the exponent after days of outage."""
 
 
 def doubled(failures: int, *, first: float, cap: float) -> float:
@@ -14,10 +14,9 @@ def doubled(failures: int, *, first: float, cap: float) -> float:
 
 
 class Backoff:
-    """Delays that double from ``first`` to ``cap`` seconds, each cut by a random part of up to a half.
+    """Delays that double from ``first`` to ``cap`` seconds, each reduced by a random part of up to a half.
 
-    The random part spreads callers that one outage has synchronised. Without a source of randomness the delays are
-    exact.
+    The jitter spreads callers that an outage has synchronised. Without a source of randomness the delays are exact.
     """
 
     def __init__(self, random: Random | None, *, first: float = 0.5, cap: float = 30.0) -> None:
@@ -27,7 +26,7 @@ class Backoff:
         self._failures = 0
 
     def next(self, at_least: float = 0.0) -> float:
-        """Seconds to wait after one more failure; ``at_least`` is what the server asked for."""
+        """Seconds to wait after one more failure; ``at_least`` is the server's Retry-After."""
         delay = doubled(self._failures, first=self._first, cap=self._cap)
         self._failures += 1
         if self._random is None:
@@ -36,5 +35,5 @@ class Backoff:
         return max(jittered, min(at_least, self._cap) * self._random.uniform(1.0, 1.2))
 
     def reset(self) -> None:
-        """Call after a success: the next delay is the first one again."""
+        """Restart with the first delay. Call after a success."""
         self._failures = 0

@@ -1,4 +1,4 @@
-"""Time comes through this door: wall time for stamps that people and other machines read, monotonic for durations."""
+"""The clocks: wall time for timestamps, monotonic time for durations. Code gets its time only from a ``Clock``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What a service may ask about time."""
+    """A source of time, so that tests can control it."""
 
     def now(self) -> float:
-        """Seconds since the epoch, UTC. Only for stamps and for comparison with other stamps."""
+        """Seconds since the epoch, UTC. Only for timestamps and their comparison."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards. For every duration and timeout."""
+        """Seconds that never decrease. For every duration and timeout."""
         ...
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The clocks of the operating system."""
 
     def now(self) -> float:
         return time.time()

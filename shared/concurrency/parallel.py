@@ -1,4 +1,4 @@
-"""Many works at once, but never more than a stated number."""
+"""Bounded parallelism of coroutines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Result = TypeVar("Result")
 
 
 async def in_parallel(works: Iterable[Coroutine[Any, Any, Result]], *, most: int) -> list[Result]:
-    """The results of all works, in their order; at most ``most`` of them run at a time.
+    """The results of all coroutines, in order; at most ``most`` of them run at a time.
 
-    Every work runs to its end also when another one fails: what could be written down is written down. The first
-    error, in the order of the works, is raised then.
+    All coroutines run to their end even when one fails, so that none is cut off half-way. Then the first error, in
+    order, is raised.
     """
     gate = asyncio.Semaphore(most)
 

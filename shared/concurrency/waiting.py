@@ -1,4 +1,4 @@
-"""Waiting that ends with the order to stop."""
+"""Waiting that ends when a stop event is set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def pause(stop: asyncio.Event, seconds: float) -> bool:
-    """Wait ``seconds``, but not beyond the order to stop. True when the whole time passed."""
+    """Wait ``seconds``, or until ``stop`` is set. True when the whole time passed."""
     try:
         await asyncio.wait_for(stop.wait(), seconds)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""Files that come with Dovetail, in a checkout and in an installed package alike."""
+"""Data files of Dovetail, found both in a checkout and in an installed package."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from shared.errors import ConfigurationError
 
 
 def packaged(package: str, name: str) -> Path:
-    """A file or folder beside the modules of ``package``. Raises ConfigurationError when the installation lacks it."""
+    """The path of a file or folder in ``package``. Raises ConfigurationError when the installation lacks it."""
     found = Path(str(files(package) / name))
     if not found.exists():
         raise ConfigurationError(
-            f"{found} is missing: this installation of Dovetail is incomplete, install it again"
+            f"{found} is missing: this installation of Dovetail is incomplete; install it again"
         )
     return found

@@ -1,4 +1,4 @@
-"""The version of Dovetail: ``pyproject.toml`` says it, the installed package knows it."""
+"""The version of the installed package, as set in ``pyproject.toml``."""
 
 from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""Go's notation of a duration, which every setting of Karpenter uses: ``1.5s``, ``250ms``, ``1m30s``."""
+"""Durations in Go's notation, as in the settings of Karpenter: ``1.5s``, ``250ms``, ``1m30s``."""
 
 from __future__ import annotations
 

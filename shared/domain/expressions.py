@@ -1,4 +1,4 @@
-"""Requirement expressions, taints and tolerations as they are written on objects.
+"""Requirement expressions, taints and tolerations of objects.
 
 The algebra over expressions (intersection, compatibility) is in ``requirements``.
 """
@@ -17,8 +17,8 @@ NO_EXECUTE = "NoExecute"
 class Expression(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of ``requirements`` or ``matchExpressions``.
 
-    ``operator`` is In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte or Lte (NP-02). ``key`` is in today's
-    spelling (SCH-03).
+    ``operator`` is In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte or Lte (NP-02). ``key`` is the current name of a
+    legacy key (SCH-03).
     """
 
     key: str

@@ -22,7 +22,7 @@ class FeatureGates(msgspec.Struct, frozen=True):
     static_capacity: bool = False
     """Keep pools with ``spec.replicas`` at that size (GAT-01)."""
     capacity_buffer: bool = False
-    """Keep room for pods that do not exist yet. Read for Karpenter's sake: see ``without_effect``."""
+    """Accepted for compatibility with Karpenter, without effect (see ``without_effect``)."""
     drift: bool = False
     """Replace drifted Machines of Provisioners (DRF-08). NodeClaims of NodePools always may drift (OPS-05)."""
 
@@ -35,25 +35,25 @@ _FIELDS = {_gate_name(field): field for field in FeatureGates.__struct_fields__}
 
 
 def without_effect(gates: FeatureGates) -> list[str]:
-    """Gates that are on and change nothing: no CapacityBuffer is looked at (GAT-02)."""
+    """Enabled gates without effect: CapacityBuffer is not implemented (GAT-02)."""
     return ["CapacityBuffer"] if gates.capacity_buffer else []
 
 
 def parse_feature_gates(text: str) -> FeatureGates:
-    """``NodeRepair=true,Drift=false``: gates that are not named keep their defaults, the last word on a gate counts.
+    """``NodeRepair=true,Drift=false`` -> gates. Missing gates keep their defaults; of repeated gates the last counts.
 
     Raises ValueError that names every wrong part and the known gates.
     """
-    said: dict[str, bool] = {}
+    gates: dict[str, bool] = {}
     wrong: list[str] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, state = (word.strip() for word in part.partition("="))
         if name not in _FIELDS:
-            wrong.append(f"{name[:40]!r} is no feature gate; known are {', '.join(_FIELDS)}")
+            wrong.append(f"{name[:40]!r} is not a feature gate; use {', '.join(_FIELDS)}")
         elif state.lower() not in (*ON, *OFF):
             wrong.append(f"{name} must be true or false, as in {name}=true")
         else:
-            said[_FIELDS[name]] = state.lower() in ON
+            gates[_FIELDS[name]] = state.lower() in ON
     if wrong:
         raise ValueError("; ".join(wrong[:5]))
-    return FeatureGates(**said)
+    return FeatureGates(**gates)

@@ -1,4 +1,4 @@
-"""A JSON document with places to fill in, such as the posts of a webhook."""
+"""JSON documents with variables, such as the notifications of a webhook."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 
 def json_object(value: object) -> object:
-    """The text as it is. Raises ValueError for what is no JSON object: better than a first post that fails."""
+    """``value`` unchanged. Raises ValueError for text that is not a JSON object, so that a start fails early."""
     try:
         document = json.loads(str(value))
     except ValueError as error:

@@ -30,9 +30,9 @@ DO_NOT_CONSOLIDATE = "karpenter.sh/do-not-consolidate"
 TERMINATION_TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
 DISRUPTED_TAINT_KEY = "karpenter.sh/disrupted"
 COMMAND_ANNOTATION = "dovetail.sh/command"
-"""On every machine of a disruption command: what it is and how far it came, so that a crash loses nothing."""
+"""On every machine of a disruption command: the command and its progress, so that it survives a crash."""
 JOINED_ANNOTATION = "dovetail.sh/joined-node"
-"""On a machine that is not registered: the name of a node which joined for it, whatever became of that node (F24)."""
+"""On a machine that is not registered: the name of a node that joined for it, even if that node is gone (F24)."""
 EPOCH_ANNOTATION = "dovetail.sh/epoch"
 """The scheduler's fencing epoch when it made the machine (F14)."""
 DO_NOT_SYNC_TAINTS = "karpenter.sh/do-not-sync-taints"
@@ -53,7 +53,7 @@ MIN_VALUES_RELAXED = "karpenter.sh/nodeclaim-min-values-relaxed"
 PROVISIONER_HASH = "karpenter.sh/provisioner-hash"
 NODE_TEMPLATE_HASH = "karpenter.k8s.aws/nodetemplate-hash"
 HASHED_BY = "dovetail.sh/hashes"
-"""Which way of hashing made the hashes beside it: those of another controller must not look like drift (NP-20)."""
+"""The hash method of the other hash annotations; hashes of another controller must not count as drift (NP-20)."""
 PACKING_ANNOTATION = "dovetail.sh/packing"
 CONSOLIDATION_ANNOTATION = "dovetail.sh/consolidation"
 DISRUPTION_ANNOTATION = "dovetail.sh/disruption"
@@ -65,20 +65,21 @@ MAINTENANCE_LEAD_ANNOTATION = "dovetail.sh/maintenance-lead"
 WEBHOOK_ANNOTATION = "dovetail.sh/webhook"
 """On pools: what is done about interruptions (docs/spec/interruption.md)."""
 REPLACE_ANNOTATION = "dovetail.sh/rebalance-recommended"
-"""On a machine: EC2 said so at this time, and its pool wants it replaced first and then drained."""
+"""On a machine: the time of EC2's rebalance recommendation, if its pool replaces the machine before the drain."""
 MAINTENANCE_ANNOTATION = "dovetail.sh/maintenance"
-"""On a machine: the scheduled event that is waited for (``<start> <source> <event>``)."""
+"""On a machine: its next scheduled event (``<start> <source> <event>``)."""
 SPOT_ITN_TAINT_KEY = "aws-node-termination-handler/spot-itn"
 REBALANCE_TAINT_KEY = "aws-node-termination-handler/rebalance-recommendation"
 MAINTENANCE_TAINT_KEY = "aws-node-termination-handler/scheduled-maintenance"
-"""INT-42: what dashboards and tolerations of the AWS Node Termination Handler know."""
+"""INT-42: the taints of the AWS Node Termination Handler, on which dashboards and tolerations rely."""
 LIFECYCLE_TAINT_KEY = "aws-node-termination-handler/asg-lifecycle-termination"
 LIFECYCLE_ANNOTATION = "dovetail.sh/lifecycle-action"
-"""On a node that is not ours: its auto scaling group ends it, and until when it is drained (``lifecycle_actions``)."""
+"""On a node without a pool: the termination by its auto scaling group, and the end of its drain
+(``lifecycle_actions``)."""
 DRAINED_ANNOTATION = "dovetail.sh/drained"
-"""On such a node: the terminator has emptied it, or may wait no longer, since this time."""
+"""On such a node: since when it is drained, or the time for its drain is over."""
 IMPAIRED_TAINT_KEY = "dovetail.sh/impaired"
-"""On a node that was closed because its instance fails EC2's status checks; nobody else has a key for that."""
+"""On a node that is cordoned because its instance fails EC2's status checks; there is no common key for this."""
 PRICE_ANNOTATION = "dovetail.sh/price-micro-usd-per-hour"
 PLAN_ANNOTATION = "dovetail.sh/plan"
 ATTEMPT_ANNOTATION = "dovetail.sh/launch-attempt"
@@ -86,7 +87,7 @@ LAUNCH_TOKEN_ANNOTATION = "dovetail.sh/launch-token"
 """Client token of the call that started a machine's instance (F1)."""
 
 AUTHORITY_ANNOTATION = "dovetail.sh/cluster-ca"
-"""On a NodeClaim: a digest of the cluster's certificate authority that its instance was told of at boot (EC-22)."""
+"""On a NodeClaim: a digest of the cluster's certificate authority in the user data of its instance (EC-22)."""
 
 FINALIZER = "karpenter.sh/termination"
 CLASS_FINALIZER = "karpenter.k8s.aws/termination"
@@ -113,10 +114,10 @@ WELL_KNOWN = frozenset(
     {ARCH, OS, INSTANCE_TYPE, ZONE, REGION, ZONE_ID, WINDOWS_BUILD, CAPACITY_TYPE}
     | {AWS_PREFIX + name for name in _AWS_INSTANCE_LABELS}
 )
-"""Keys that the cloud fills in: a pod may ask for them although its pool says nothing (SCH-09).
+"""Keys whose values come from the cloud: a pod may require them even if its pool does not define them (SCH-09).
 
-The labels of pools and classes are not among them: each pool's template says its own, and a pod that asks for a
-NodePool must not land on the machine of a Provisioner (MAP-01).
+The labels of pools and classes are not included: each pool's template defines its own, and a pod that requires a
+NodePool must not be placed on the machine of a Provisioner (MAP-01).
 """
 
 _ALIASES = {
@@ -130,5 +131,5 @@ _ALIASES = {
 
 
 def normalise(key: str) -> str:
-    """Today's name of a legacy key (SCH-03)."""
+    """The current name of a legacy key; other keys unchanged (SCH-03)."""
     return _ALIASES.get(key, key)

@@ -1,4 +1,4 @@
-"""A node and a daemon set as the planner needs them."""
+"""Records of nodes and daemon sets, with the fields that the planner needs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_registered(self) -> bool:
-        """Does it carry what its machine gives it (LCH-73)?"""
+        """Whether it has the labels and taints of its machine (LCH-73)."""
         return self.labels.get(keys.REGISTERED) == "true"
 
     @property
@@ -74,17 +74,17 @@ EPHEMERAL_TAINTS = (
     Taint("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE, "true"),
     Taint(keys.UNREGISTERED_TAINT_KEY, NO_EXECUTE),
 )
-"""Taints that leave by themselves while a node comes up (SCH-52)."""
+"""Taints that are removed automatically while a node starts (SCH-52)."""
 
 DISRUPTED = Taint(keys.DISRUPTED_TAINT_KEY, NO_SCHEDULE)
-"""On v1 nodes that are on their way out (KEY-04)."""
+"""On v1 nodes that are being terminated or disrupted (KEY-04)."""
 CORDONED = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
-"""What kube-scheduler makes of ``spec.unschedulable``, the mark of v1alpha5."""
+"""The taint for ``spec.unschedulable``, which v1alpha5 sets on disrupted nodes."""
 EPHEMERAL_TAINT_PREFIX = "readiness.k8s.io/"
 
 
 def is_ephemeral(taint: Taint) -> bool:
-    """SCH-52: does this taint go away without anybody's decision?"""
+    """SCH-52: whether this taint is removed automatically."""
     return taint in EPHEMERAL_TAINTS or taint.key.startswith(EPHEMERAL_TAINT_PREFIX)
 
 

@@ -1,4 +1,4 @@
-"""Which record type each kind of the mirror holds, and how its bytes become that record."""
+"""The record type of each kind in the mirror, and its decoder."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 def decode_record(kind: str, body: bytes) -> Any:
-    """The record inside mirror bytes. Raises msgspec.ValidationError for another version's bytes."""
+    """The record encoded in ``body``. Raises msgspec.ValidationError for bytes of another version."""
     return _DECODERS[kind].decode(body)

@@ -1,4 +1,4 @@
-"""The algebra of node requirements: what a pod may ask, what a pool allows, and where the two meet.
+"""The algebra of node requirements: requirements of pods, those of pools, and their intersection.
 
 A requirement is a set of label values for one key, written either as its members or as its
 complement, plus inclusive integer bounds (SCH-01). All operations are set operations, so they
@@ -6,9 +6,9 @@ commute, associate and are idempotent. A ``Requirements`` maps keys to requireme
 changes: ``add`` and ``intersect`` return a new one, or the same object when nothing changed, which
 lets the solver compare by identity.
 
-What may go wrong: two limits are Karpenter's own and kept on purpose. ``Exists`` intersected with
-``NotIn`` is ``NotIn``, which also accepts a node without the label; and a bounded complement whose
-few remaining integers are all excluded is not recognised as empty.
+Two limitations are Karpenter's and kept on purpose: ``Exists`` intersected with ``NotIn`` is
+``NotIn``, which also accepts a node without the label; and a bounded complement whose few remaining
+integers are all excluded is not recognised as empty.
 """
 
 from __future__ import annotations
@@ -82,21 +82,21 @@ class Requirement(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """SCH-05: no value is allowed; the same as DoesNotExist."""
+        """SCH-05: whether no value is allowed, which equals DoesNotExist."""
         return not self.complement and not self.values
 
     @property
     def accepts_absence(self) -> bool:
-        """NotIn and DoesNotExist hold for a node without the label."""
+        """Whether a node without the label matches: true for NotIn and DoesNotExist."""
         return self.operator in (NOT_IN, DOES_NOT_EXIST)
 
     @property
     def single_value(self) -> str | None:
-        """The one value of a requirement that leaves no choice."""
+        """The only allowed value; None when there is not exactly one."""
         return next(iter(self.values)) if not self.complement and len(self.values) == 1 else None
 
     def has(self, value: str) -> bool:
-        """Membership of one label value."""
+        """Whether ``value`` is allowed."""
         if not self.complement:
             return value in self.values
         return value not in self.values and _within(value, self.gte, self.lte)
@@ -119,7 +119,7 @@ class Requirement(msgspec.Struct, frozen=True):
         return self.values - other.values if other.complement else self.values & other.values
 
     def intersects(self, other: Requirement) -> bool:
-        """SCH-06: is the intersection non-empty? Builds no set."""
+        """SCH-06: whether the intersection is not empty, without building it."""
         gte, lte = _larger(self.gte, other.gte), _smaller(self.lte, other.lte)
         if gte is not None and lte is not None and gte > lte:
             return False
@@ -129,15 +129,15 @@ class Requirement(msgspec.Struct, frozen=True):
         return any(rule.has(value) for value in listed.values)
 
     def covers(self, other: Requirement) -> bool:
-        """Is every value of ``other`` allowed here too?"""
+        """Whether every value of ``other`` is allowed here too."""
         both = self.intersect(other)
         return (both.complement, both.values, both.gte, both.lte) == (
             other.complement, other.values, other.gte, other.lte,
         )  # fmt: skip
 
     def expressions(self, *, exclusive_bounds: bool = False) -> tuple[Expression, ...]:
-        """As written on an object. Two bounds make two entries (SCH-05), Gte and Lte, or Gt and Lt
-        with ``exclusive_bounds`` for v1alpha5, which knows no others (P-05)."""
+        """The requirement as expressions. Two bounds become two entries (SCH-05), Gte and Lte, or Gt and
+        Lt with ``exclusive_bounds`` for v1alpha5, which has no others (P-05)."""
         found = []
         if self.values or not self.is_bounded:
             operator = NOT_IN if self.complement and self.values else self.operator
@@ -164,9 +164,9 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 def requirement_of(expression: Expression) -> Requirement:
-    """The set that an expression describes; its key in today's spelling (SCH-03).
+    """The requirement of an expression, with the current name of a legacy key (SCH-03).
 
-    Raises InvalidObject for an unknown operator, or a bound that is no non-negative integer
+    Raises InvalidObject for an unknown operator, or a bound that is not a non-negative integer
     (SCH-02).
     """
     key, values = keys.normalise(expression.key), frozenset(expression.values)
@@ -231,7 +231,7 @@ class Requirements:
 
     @cached_property
     def asks_for_values(self) -> bool:
-        """Has any key a minimum of values (SCH-12)?"""
+        """Whether a requirement has minValues (SCH-12)."""
         return any(r.min_values is not None for r in self)
 
     def __hash__(self) -> int:
@@ -252,11 +252,11 @@ class Requirements:
         return key in self._by_key
 
     def get(self, key: str) -> Requirement | None:
-        """The requirement of a key, None when the key is free."""
+        """The requirement of a key; None for an unconstrained key."""
         return self._by_key.get(key)
 
     def add(self, *requirements: Requirement) -> Requirements:
-        """With more requirements; a known key intersects (SCH-07)."""
+        """These requirements with more; those of equal keys are intersected (SCH-07)."""
         changed: dict[str, Requirement] = {}
         for requirement in requirements:
             known = changed.get(requirement.key) or self._by_key.get(requirement.key)
@@ -266,11 +266,11 @@ class Requirements:
         return Requirements([*({**self._by_key, **changed}).values()]) if changed else self
 
     def intersect(self, other: Requirements) -> Requirements:
-        """Key by key."""
+        """The intersection with ``other``, key by key."""
         return self.add(*other)
 
     def with_min_values(self, key: str, least: int) -> Requirements:
-        """With another number of values for a key that has one, also a smaller one (SCH-12)."""
+        """These requirements with another, possibly smaller, minValues for ``key`` (SCH-12)."""
         return Requirements(replace(r, min_values=least) if r.key == key else r for r in self)
 
     def without(self, *dropped: str) -> Requirements:
@@ -301,7 +301,7 @@ class Requirements:
     def compatible(
         self, incoming: Requirements, *, allow_undefined: frozenset[str] = frozenset()
     ) -> bool:
-        """``incompatibility`` as a yes or no, without the cost of its words."""
+        """Whether there is no ``incompatibility``, without building its text."""
         for wanted in incoming:
             existing = self._by_key.get(wanted.key)
             if existing is None:
@@ -313,17 +313,17 @@ class Requirements:
 
     def _hint(self, key: str, allow_undefined: frozenset[str]) -> str:
         for known in (*sorted(allow_undefined), *self._by_key):
-            if _looks_like(key, known):
+            if _is_similar(key, known):
                 return f' (typo of "{known}"?)'
         return ""
 
     def labels(self) -> dict[str, str]:
-        """The labels that are decided: keys with exactly one possible value."""
+        """The labels of keys with exactly one allowed value."""
         found = ((r.key, r.single_value) for r in self)
         return {key: value for key, value in found if value is not None}
 
     def expressions(self, *, exclusive_bounds: bool = False) -> tuple[Expression, ...]:
-        """As written on an object, sorted by key."""
+        """The requirements as expressions, sorted by key."""
         return tuple(e for r in self for e in r.expressions(exclusive_bounds=exclusive_bounds))
 
     def __str__(self) -> str:
@@ -339,7 +339,7 @@ def _meet(existing: Requirement, wanted: Requirement) -> bool:
     return existing.intersects(wanted)
 
 
-def _looks_like(key: str, known: str) -> bool:
+def _is_similar(key: str, known: str) -> bool:
     """Karpenter's hint rule: part of a known key, its last segment, or a small edit distance."""
     if key in known or known.endswith(key.rsplit("/", 1)[-1]):
         return True
@@ -347,7 +347,7 @@ def _looks_like(key: str, known: str) -> bool:
 
 
 def _edit_distance(left: str, right: str) -> int:
-    """Levenshtein; label keys have at most 317 characters, so this stays small."""
+    """The Levenshtein distance; label keys have at most 317 characters, which bounds its cost."""
     row = list(range(len(right) + 1))
     for i, a in enumerate(left, 1):
         previous, row[0] = row[0], i

@@ -1,7 +1,7 @@
 """Amounts of resources as exact integers: cpu in milli-cores, memory and storage in bytes, the rest in units.
 
-Kubernetes writes quantities as decimal text with binary or decimal suffixes (apimachinery ``resource.Quantity``).
-They are parsed with ``Decimal``, never ``float``: two pods that fit exactly must fit (SCH-63).
+Kubernetes' quantities are decimal numbers with binary or decimal suffixes (apimachinery ``resource.Quantity``). They
+are parsed with ``Decimal``, never ``float``, so that pods that fill a node exactly still fit (SCH-63).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Resources = Mapping[str, int]
 """Resource name -> amount in the unit above. A missing name means zero."""
 
 LARGEST_AMOUNT = 2**62
-"""Above this a quantity is a typing error: sums of a cluster must stay within 64 bits."""
+"""A larger quantity is refused as a typing error, so that sums over a cluster stay within 64 bits."""
 
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))"
@@ -57,7 +57,7 @@ def parse_quantity(text: object, *, field: str) -> Decimal:
 def parse_amount(resource: str, text: object, *, field: str) -> int:
     """A quantity in ``resource``'s own unit, rounded up as the API server does for requests.
 
-    Raises InvalidObject for text that is no quantity, is negative, or is absurdly large.
+    Raises InvalidObject for an invalid, negative or too large quantity.
     """
     value = parse_quantity(text, field=field)
     if resource == CPU:
@@ -100,14 +100,14 @@ def at_least(left: Resources, right: Resources) -> dict[str, int]:
 
 
 def fits(request: Resources, available: Resources) -> bool:
-    """SCH-62: every requested amount is there; a negative amount available means nothing fits."""
+    """SCH-62: whether every requested amount is available; nothing fits if an available amount is negative."""
     if any(amount < 0 for amount in available.values()):
         return False
     return all(amount <= available.get(name, 0) for name, amount in request.items() if amount)
 
 
 def exceeded(usage: Resources, limits: Resources) -> list[str]:
-    """The limited resources of which ``usage`` takes more than allowed, sorted."""
+    """The resources whose ``usage`` is above their limit, sorted."""
     return sorted(name for name, limit in limits.items() if usage.get(name, 0) > limit)
 
 

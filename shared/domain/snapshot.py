@@ -1,4 +1,4 @@
-"""What one plan sees: an immutable picture of the cluster and the catalogue at one mirror generation."""
+"""The input of one plan: an immutable snapshot of the cluster and the catalogue at one mirror generation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OfferingKey = tuple[str, str, str]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """Everything a plan may look at. ``pods`` are all pods that are not terminal."""
+    """The whole input of a plan. ``pods`` are all pods that are not terminal."""
 
     generation: int
     pods: tuple[Pod, ...]
@@ -38,8 +38,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:
-    """POD-09: pods on nodes that are going away need a place before they are evicted."""
-    # A machine without a node must not match the pods that wait: they have none either.
+    """POD-09: UIDs of the pods on terminating nodes, which need capacity elsewhere before they are evicted."""
+    # A machine without a node must not match pending pods, whose node name is empty too.
     going = {m.node_name for m in snapshot.machines if m.terminating and m.node_name}
     going |= {node.name for node in snapshot.nodes if node.terminating and node.is_managed}
     return frozenset(

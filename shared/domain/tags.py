@@ -1,11 +1,11 @@
-"""Tags that an operator puts on everything Dovetail makes in AWS, written as a JSON object (OPS-04 ``aws.tags``)."""
+"""The operator's tags for all resources that Dovetail creates in AWS, as a JSON object (OPS-04 ``aws.tags``)."""
 
 from __future__ import annotations
 
 import json
 
 MOST_TAGS = 40
-"""AWS takes 50 for one resource; ours and those of the node class need room."""
+"""AWS's limit is 50 per resource; the rest is for our own tags and those of the node class."""
 LONGEST_KEY = 128
 LONGEST_VALUE = 256
 _RESERVED = (
@@ -18,11 +18,11 @@ _RESERVED = (
     "karpenter.sh/provisioner-name",
     "kubernetes.io/cluster/",
 )
-"""T-11 and EC-09 together: these tags go on machines of either generation, and say whose they are."""
+"""The ownership tags of machines of both generations (T-11, EC-09)."""
 
 
 def parse_tags(text: str) -> dict[str, str]:
-    """Tags by key; none for empty text. Raises ValueError that names everything wrong."""
+    """The tags; {} for empty text. Raises ValueError with the first five faults."""
     if not text.strip():
         return {}
     try:
@@ -30,7 +30,7 @@ def parse_tags(text: str) -> dict[str, str]:
     except (ValueError, RecursionError):
         tags = None
     if not isinstance(tags, dict):
-        raise ValueError('must be a JSON object of texts such as {"team": "web"}')
+        raise ValueError('must be a JSON object of strings such as {"team": "web"}')
     wrong = [fault for key, value in tags.items() if (fault := _fault(key, value))]
     if len(tags) > MOST_TAGS:
         wrong.insert(0, f"has more than {MOST_TAGS} tags")
@@ -48,7 +48,7 @@ def _fault(key: str, value: object) -> str:
     if key.startswith(_RESERVED):
         return f"the tag {shown} is set by the autoscaler or AWS; choose another key"
     if not isinstance(value, str):
-        return f"the value of {shown} must be text; put it in quotes"
+        return f"the value of {shown} must be a string; put it in quotes"
     if len(value) > LONGEST_VALUE:
         return f"the value of {shown} has more than {LONGEST_VALUE} characters"
     return ""

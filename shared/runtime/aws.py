@@ -1,4 +1,4 @@
-"""Opens AWS for the services that call it; the others never load its client library."""
+"""The connection to AWS. Only the services that call AWS import this module and its client library."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Config = TypeVar("Config", bound=AwsSettings)
 
 
 async def ping_ec2(cloud: Cloud) -> None:
-    """Prove region, network, credentials and permission with a dry run."""
+    """Check region, network, credentials and permission with a dry run."""
     await cloud.ec2.ping()
 
 
 def role_of(settings: AwsSettings) -> Role | None:
-    """The role that AWS calls take on, None to call with the credentials as they are."""
+    """The role to assume for AWS calls; None to use the credentials directly."""
     if not settings.assume_role_arn:
         return None
     return Role(settings.assume_role_arn, int(settings.assume_role_duration), "dovetail")
@@ -28,9 +28,9 @@ def role_of(settings: AwsSettings) -> Role | None:
 async def open_cloud(
     env: Environment[Config], *, ping: Callable[[Cloud], Awaitable[None]] = ping_ec2
 ) -> Cloud:
-    """Connect with the service's own settings and prove by ``ping`` that AWS answers (OPS-12).
+    """Connect with the service's settings and check with ``ping`` that AWS responds (OPS-12).
 
-    Raises ConfigurationError that names the cause and the variable to look at.
+    Raises ConfigurationError that names the cause and the variable to check.
     """
     settings = env.settings
     cloud = await Cloud.connect(

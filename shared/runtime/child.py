@@ -1,10 +1,10 @@
-"""One piece of work in a process of its own, which ends with it.
+"""A call of a function in a child process.
 
-The work neither stalls this process' event loop nor stays in its memory, and may be cut off: after a time, and at once
-when nobody waits for it any more. A thread waits for the child, so starting and ending it do not stall the loop either.
+The function neither blocks the event loop of this process nor keeps memory in it. The child is killed after a timeout,
+and when the caller is cancelled. A thread waits for the child, so that its start and end do not block the loop either.
 
-What may go wrong: what the work raises is raised here; a child that dies, takes too long or wants too much memory is
-ChildFailed. A child whose parent is killed ends by itself.
+Errors of the function are raised here; a child that dies, exceeds its time or its memory raises ChildFailed. A child
+whose parent is killed exits.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from shared.errors import DovetailError, Unavailable
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 POLL_SECONDS = 0.2
-"""How soon a child is killed that nobody waits for."""
+"""The delay after which a child is killed when its caller was cancelled."""
 END_SECONDS = 5.0
-"""How long a child that has answered may take to end."""
+"""How long a child may take to exit after its result, before it is killed."""
 
 
 class ChildFailed(Unavailable):
-    """The child process gave no answer."""
+    """The child process returned no result."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """``name`` of the work in errors; ``memory_bytes`` 0: no bound; ``niceness`` is added to that of the parent."""
+    """Limits of a child. ``name`` is for errors; ``memory_bytes`` 0 means no limit; ``niceness`` is added to that of
+    the parent."""
 
     name: str
     seconds: float
@@ -46,7 +47,7 @@ class Bounds:
 async def in_child(
     work: Callable[[Argument], Result], argument: Argument, bounds: Bounds
 ) -> Result:
-    """``work(argument)``; ``work`` is a function of a module, argument and result can be pickled.
+    """``work(argument)``; ``work`` must be a module-level function, argument and result must be picklable.
 
     Raises ChildFailed and the DovetailErrors of ``work``.
     """
@@ -68,14 +69,14 @@ def _in_child(
     child = context.Process(target=_answer, args=(theirs, work, argument, bounds), daemon=True)
     with ours:
         child.start()
-        theirs.close()  # so that the end of the child is the end of the pipe
+        theirs.close()  # Only the child holds the sending end now, so its death closes the pipe.
         try:
             found = _received(ours, bounds, abandoned)
         except BaseException:
             child.kill()
             raise
         finally:
-            _bury(child)
+            _reap(child)
     if isinstance(found, DovetailError):
         raise found
     return found  # type: ignore[no-any-return]
@@ -93,8 +94,8 @@ def _received(pipe: Connection, bounds: Bounds, abandoned: threading.Event) -> A
     raise ChildFailed(f"{bounds.name} took longer than {bounds.seconds:g} s")
 
 
-def _bury(child: BaseProcess) -> None:
-    """It has nothing left to do once it answered."""
+def _reap(child: BaseProcess) -> None:
+    """Wait for the child to exit, and kill it if it does not."""
     child.join(END_SECONDS)
     if child.is_alive():
         child.kill()
@@ -104,7 +105,7 @@ def _bury(child: BaseProcess) -> None:
 def _answer(
     pipe: Connection, work: Callable[[Argument], Result], argument: Argument, bounds: Bounds
 ) -> None:
-    """The child's life."""
+    """The main function of the child: sends the result or the error of ``work`` to the parent."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _bind(bounds)
     found: object
@@ -130,7 +131,7 @@ def _bind(bounds: Bounds) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed cannot end its children."""
+    """Exit when the parent has ended: a parent that is killed cannot end its children."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,7 +1,7 @@
-"""The ports a service gets, opened once and closed in reverse order.
+"""The connections and settings of a service, opened at its start and closed in reverse order.
 
-A service that cannot reach something at its start says what, why and which setting to look at, tries again for
-``CONNECT_TIMEOUT`` and then ends with exit code 1: whoever supervises it starts it again.
+If a dependency cannot be reached at the start, the service logs the dependency, the cause and the setting to check,
+retries for ``CONNECT_TIMEOUT`` and then exits with code 1, so that its supervisor restarts it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from shared.redis.mirror.seen_events import SharedSeenEvents
 from shared.runtime import services as runtime
 from shared.runtime import status
 from shared.runtime.leadership import Leadership, epoch_now
-from shared.runtime.live_settings import LOOK_SECONDS, LiveSettings
+from shared.runtime.live_settings import REFRESH_SECONDS, LiveSettings
 from shared.runtime.ram import settle
 from shared.runtime.status import PROBE_LIMITS, Listener
 from shared.settings import ServiceSettings, describe, read_early
@@ -59,8 +59,8 @@ from shared.settings.own import AccessKey, own_access_key, own_values
 log = get_logger(__name__)
 
 CONNECT_PAUSE_SECONDS = 2.0
-DEPTH_SECONDS = 10.0
-"""How often it is asked how much lies before each consumer."""
+QUEUE_DEPTH_SECONDS = 10.0
+"""How often the number of waiting messages of each consumer is measured."""
 NEEDED_KINDS = (
     MACHINES,
     NODE_CLAIMS,
@@ -75,9 +75,9 @@ Config = TypeVar("Config", bound=ServiceSettings)
 
 @dataclass
 class Environment(Generic[Config]):
-    """What ``build`` of a service may use. ``instance`` names this incarnation of the process.
+    """What ``build`` of a service gets. ``instance`` is unique for each start of the process.
 
-    ``settings`` changes while the service runs (OPS-04): read a value when it is used, keep no copy of it.
+    ``settings`` changes while the service runs (OPS-04): read a value where it is used, and keep no copy.
     """
 
     settings: Config
@@ -91,9 +91,9 @@ class Environment(Generic[Config]):
     instance: str
     stack: contextlib.AsyncExitStack
     access_key: AccessKey | None = None
-    """In AWS; None: the usual search."""
+    """The service's own AWS access key; None for the default credential chain."""
     consuming: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Loop that consumes now -> (stream, group)."""
+    """Name of a consuming loop -> (stream, group)."""
 
     def consumer_loop(
         self, stream: str, group: str, handler: Handler, *, timeout: float = 60.0, limit: int = 32
@@ -130,7 +130,7 @@ class Environment(Generic[Config]):
         return loop
 
     def leadership(self, name: str) -> Leadership:
-        """The election for this service, called once by its ``build`` (OPS-11)."""
+        """The leader election of this service; called once by its ``build`` (OPS-11)."""
         if self.settings.disable_leader_election:
             return Leadership(None, self.clock)
         lease_name, namespace = self._lease_of(name)
@@ -146,7 +146,7 @@ class Environment(Generic[Config]):
         return Leadership(lease, self.clock)
 
     async def epoch_of(self, name: str) -> int:
-        """The fencing epoch of this service's leader, by a quorum read; 0 where nobody is elected (F14)."""
+        """The fencing epoch of this service's leader, by a quorum read; 0 without leader election (F14)."""
         if self.settings.disable_leader_election:
             return 0
         return await epoch_now(self.kube, *self._lease_of(name))
@@ -158,19 +158,23 @@ class Environment(Generic[Config]):
         return f"{settings.leader_election_name}-{name}", namespace
 
     def own_loops(self) -> list[runtime.Loop]:
-        """What every service does beside its work: write events, look at the ConfigMap and at its streams."""
+        """The loops of every service: write events, refresh the settings, measure the queues."""
         events = runtime.Loop("events", self.recorder.run)
         events.late_seconds = float("inf")
-        look = runtime.periodic(
-            "settings", LOOK_SECONDS, self.live.refresh, clock=self.clock, jitter=self.random
+        refresh = runtime.periodic(
+            "settings", REFRESH_SECONDS, self.live.refresh, clock=self.clock, jitter=self.random
         )
         queues = runtime.periodic(
-            "queues", DEPTH_SECONDS, self._measure_queues, clock=self.clock, jitter=self.random
+            "queues",
+            QUEUE_DEPTH_SECONDS,
+            self._measure_queues,
+            clock=self.clock,
+            jitter=self.random,
         )
-        return [events, look, queues]
+        return [events, refresh, queues]
 
     async def _measure_queues(self) -> None:
-        """What cannot be asked now keeps its last number: whoever consumes the stream says that Redis is gone."""
+        """A stream that cannot be measured keeps its last depth; its consumer reports that Redis is unreachable."""
         for name, (stream, group) in list(self.consuming.items()):
             try:
                 found = await self.bus.waiting(stream, group)
@@ -186,7 +190,7 @@ Build = Callable[[Environment[Config]], Awaitable[runtime.Service]]
 
 @dataclass(frozen=True)
 class Entry(Generic[Config]):
-    """How to make one service: its name, its settings, its composition root."""
+    """The parts of one service: its name, its settings, its composition root."""
 
     name: str
     settings: type[Config]
@@ -198,7 +202,7 @@ async def open_environment(
 ) -> Environment[Config]:
     """Read the settings, connect to the API server and Redis.
 
-    Raises ConfigurationError at once for wrong settings, after ``CONNECT_TIMEOUT`` for what cannot be reached.
+    Raises ConfigurationError immediately for wrong settings, and after ``CONNECT_TIMEOUT`` for an unreachable server.
     """
     clock, chance = SystemClock(), random.SystemRandom()
     own, access_key = own_values(name, os.environ), own_access_key(name, os.environ)
@@ -238,7 +242,7 @@ async def open_environment(
 
 
 async def check_kinds(kube: Kube) -> None:
-    """Raises Unavailable that names every kind the API server does not know (OPS-10)."""
+    """Raises Unavailable that names every kind the API server does not serve (OPS-10)."""
     missing = [_plural(kind) for kind in NEEDED_KINDS if not await kube.serves(kind)]
     if missing:
         raise Unavailable(f"it does not know {', '.join(missing)}: kubectl apply -f deploy/crds")
@@ -255,7 +259,7 @@ async def reach(
     clock: Clock,
     timeout_seconds: float,
 ) -> None:
-    """Call ``connect`` until it works or is refused. Raises ConfigurationError that names cause and variable."""
+    """Call ``connect`` until it succeeds or is refused. Raises ConfigurationError with cause and variable."""
     deadline = clock.monotonic() + timeout_seconds
     while True:
         try:
@@ -300,7 +304,7 @@ async def _run(entries: Sequence[Entry[Any]]) -> None:
 def listeners_of(
     services: Sequence[runtime.Service], settings: ServiceSettings, clock: Clock
 ) -> list[Listener]:
-    """The status pages, and the probes where they have a port of their own."""
+    """The listener of the status pages, and that of the probes if they have a separate port."""
     pages = status.mount(services, clock, docs=settings.api_docs)
     found = [Listener(pages, settings.status_host, settings.status_port)]
     if settings.probe_port:
@@ -312,9 +316,9 @@ def listeners_of(
 
 
 def main(*entries: Entry[Any], options: argparse.ArgumentParser | None = None) -> None:
-    """The body of ``python -m services.<name>``. Ends the process with 1 on a fault it can name.
+    """The main function of ``python -m services.<name>``. Exits with code 1 and a message on a DovetailError.
 
-    ``options``: arguments that the caller has read already, for the help text.
+    ``options``: arguments that the caller has parsed already, for the help text.
     """
     names = ", ".join(entry.name for entry in entries)
     parser = argparse.ArgumentParser(

@@ -1,11 +1,12 @@
-"""One process of a service acts, the others stand by warm (OPS-11, F14).
+"""Leader election: one process of a service acts, the others are hot standbys (OPS-11, F14).
 
 A loop that acts is wrapped by ``led``: it runs only while this process holds the service's Lease, and is cancelled
-when the Lease is lost. Every act of ours survives being cut off anywhere, so cutting is safe; going on without the
-Lease would not be. Loops that only read (watches, the mirror) run in the standby too, which is why it takes over fast.
+when the Lease is lost. Every action is crash-safe, so a cancellation is safe at any point; an action without the Lease
+would not be. Loops that only read (watches, the mirror) also run in a standby, so that it takes over quickly.
 
-What may go wrong: two processes believe that they lead, because one was stopped for a while. Its loops are cancelled
-within ``LOOK_SECONDS`` of waking up; what it sends off before that carries an old ``epoch``: the launcher refuses it.
+Two processes may both believe that they lead after one of them was suspended. The loops of the suspended process are
+cancelled within ``LEASE_CHECK_SECONDS`` after it resumes; messages that it sends before carry an old ``epoch``, which
+the launcher refuses.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from shared.kube.client import Kube
 from shared.kube.lease import Lease, current_epoch
 from shared.runtime.services import Loop
 
-LOOK_SECONDS = 0.5
+LEASE_CHECK_SECONDS = 0.5
 FINISH_SECONDS = 15.0
-"""After the order to stop, the Lease is kept this long for loops that finish what they hold."""
+"""How long the Lease is kept after the stop event, for loops that finish their current work."""
 
 
 @dataclass
 class Leadership:
-    """Whether this process may act. Without a Lease (leader election is off) it always may."""
+    """Whether this process may act. Without a Lease (leader election is disabled) it always may."""
 
     lease: Lease | None
     clock: Clock
@@ -41,20 +42,20 @@ class Leadership:
 
     @property
     def held(self) -> bool:
-        """Ask right before every act that cannot be taken back."""
+        """Whether this process leads now. To be checked directly before every irreversible action."""
         return self.lease is None or self.lease.held
 
     @property
     def epoch(self) -> int:
-        """The fencing epoch of our term; 0 without a Lease."""
+        """The fencing epoch of this process' term; 0 without a Lease."""
         return self.lease.epoch if self.lease is not None else 0
 
     def status(self) -> dict[str, object]:
-        """For ``/status``."""
+        """The fields for ``/status``."""
         return {"leading": self.held, "epoch": self.epoch}
 
     def led(self, loop: Loop) -> Loop:
-        """The same loop, running only while we lead."""
+        """``loop``, changed to run only while this process leads."""
         if self.lease is None:
             return loop
         inner, progress = loop.run, loop.progress
@@ -65,20 +66,20 @@ class Leadership:
                     await self._term(inner, stop)
                 else:
                     loop.succeeded(self.clock.monotonic())
-                    await pause(stop, LOOK_SECONDS)
+                    await pause(stop, LEASE_CHECK_SECONDS)
 
         def latest() -> float:
-            """A standby makes progress by standing by."""
+            """Monotonic time of the last progress; a standby always makes progress."""
             if not self.held:
                 return self.clock.monotonic()
             return max(loop.beat, progress() if progress else loop.beat)
 
-        # The same loop, so that what the runtime and the loop itself note about it meets.
+        # The same object, because both the runtime and the loop itself record its state on it.
         loop.run, loop.progress = run, latest
         return loop
 
     def loops(self) -> list[Loop]:
-        """The election itself; none when it is off."""
+        """The loops of the election; none when it is disabled."""
         lease = self.lease
         if lease is None:
             return []
@@ -102,12 +103,12 @@ class Leadership:
                 self._lost.clear()
             else:
                 self._lost.set()
-            await pause(stop, LOOK_SECONDS)
+            await pause(stop, LEASE_CHECK_SECONDS)
 
     async def _term(
         self, inner: Callable[[asyncio.Event], Coroutine[None, None, None]], stop: asyncio.Event
     ) -> None:
-        """Run until the order to stop or the end of our lead."""
+        """Run ``inner`` until ``stop`` is set or the Lease is lost."""
         self._terms += 1
         self._idle.clear()
         try:
@@ -119,7 +120,7 @@ class Leadership:
 
 
 async def epoch_now(kube: Kube, name: str, namespace: str) -> int:
-    """The epoch that may spend now, by a quorum read; 0 when nobody ever led (F14)."""
+    """The current fencing epoch, by a quorum read; 0 when there never was a leader (F14)."""
     try:
         return await current_epoch(kube, name, namespace)
     except NotFound:

@@ -1,7 +1,7 @@
-"""Imports a library without one that it would only like to have.
+"""Import of a library without one of its optional dependencies.
 
-Many libraries import an optional companion when it happens to be installed, and every service then carries it for ever.
-What may go wrong: the library does need it after all; then its import fails at the start, which every test sees.
+Many libraries import an optional dependency whenever it is installed, which costs every service memory. If the library
+requires it, its import fails at the start, which every test detects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without(name: str) -> Iterator[None]:
-    """Inside, the package ``name`` cannot be imported, unless somebody has already. Afterwards it can be."""
+    """Inside the block, the package ``name`` cannot be imported, unless it has been imported before."""
     if name in sys.modules:
         yield
         return

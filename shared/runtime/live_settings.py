@@ -1,9 +1,8 @@
-"""Keeps the settings of a running service in step with the ConfigMap ``karpenter-global-settings`` (OPS-04).
+"""Updates the settings of a running service from the ConfigMap ``karpenter-global-settings`` (OPS-04).
 
-It is read once before the bus opens and then every 15 s; what changed shows in ``env.settings``, which all parts of the
-service share. What may go wrong never stops the service: no ConfigMap is normal; one that is wrong, or that the service
-may not read, leaves the last good values in place (at start: the defaults), with a warning in the log and, where there
-is an object to point to, an event.
+The ConfigMap is read once before the bus opens and then every 15 s; changes appear in ``env.settings``, which all parts
+of the service share. A fault never stops the service: the ConfigMap is optional, and an invalid or unreadable one
+leaves the last valid values in place (at start: the defaults), with a warning in the log and an event on the ConfigMap.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from shared.settings import AT_START, ServiceSettings, apply, read
 
 log = get_logger(__name__)
 
-LOOK_SECONDS = 15.0
+REFRESH_SECONDS = 15.0
 INVALID = "ValidationFailed"
 LONGEST_PROBLEM = 1000
 MOST_NOTES = 20
@@ -31,7 +30,7 @@ Config = TypeVar("Config", bound=ServiceSettings)
 
 
 class LiveSettings(Generic[Config]):
-    """The settings of one service. ``problem`` says why the ConfigMap is not heeded; "" while it is."""
+    """The settings of one service. ``problem`` is why the ConfigMap is not applied; "" while it is."""
 
     settings: Config
 
@@ -44,7 +43,7 @@ class LiveSettings(Generic[Config]):
         namespace: str,
         own: Mapping[str, str] | None = None,
     ) -> None:
-        """``own``: values by field that count before all others (``shared.settings.own``)."""
+        """``own``: values by field that take precedence over all others (``shared.settings.own``)."""
         self.problem = ""
         self._kind = kind
         self._kube = kube
@@ -54,14 +53,14 @@ class LiveSettings(Generic[Config]):
         self._version: str | None = None
 
     async def start(self) -> None:
-        """Make ``settings``. Raises TransientError, and ConfigurationError when nothing names the cluster."""
+        """Create ``settings``. Raises TransientError, and ConfigurationError without a cluster name."""
         raw = await self._fetch()
         parsed = parse_global_settings(raw or {})
-        said = parsed.record.said() if parsed.record else {}
+        given = parsed.record.present() if parsed.record else {}
         try:
-            # The name and the defaults: enough to work with, whatever else the ConfigMap says.
+            # The cluster name and the defaults suffice to start, even if the ConfigMap is otherwise invalid.
             self.settings = read(
-                self._kind, {name: said[name] for name in AT_START if name in said}, **self._own
+                self._kind, {name: given[name] for name in AT_START if name in given}, **self._own
             )
         except ConfigurationError as error:
             wrong = "; ".join(texts_of(parsed.faults)) or self.problem
@@ -70,16 +69,16 @@ class LiveSettings(Generic[Config]):
                 f"ConfigMap {self._namespace}/{NAME}{f' ({wrong})' if wrong else ''}. "
                 "See --help for all variables"
             ) from error
-        await self._heed(raw)
+        await self._apply_changed(raw)
 
     async def refresh(self) -> None:
-        """Look again. Raises TransientError: nothing has changed, the caller tries later."""
-        await self._heed(await self._fetch())
+        """Read the ConfigMap again. Raises TransientError; the settings are then unchanged, and the caller retries."""
+        await self._apply_changed(await self._fetch())
 
     async def _fetch(self) -> dict[str, Any] | None:
-        """The ConfigMap, an empty one when there is none, None when we may not read it.
+        """The ConfigMap; {} when there is none; None when the service may not read it.
 
-        Listed by its name: for a get of what most clusters do not have the API server would answer 404 for ever.
+        A list with a name selector instead of a get, which would answer 404 in most clusters on every refresh.
         """
         try:
             found = await self._kube.list(
@@ -90,11 +89,11 @@ class LiveSettings(Generic[Config]):
             raise
         except DovetailError as error:
             self._version = None
-            await self._tell(error.message, {})
+            await self._report(error.message, {})
             return None
 
-    async def _heed(self, raw: dict[str, Any] | None) -> None:
-        """Judge a ConfigMap that is new or has changed, and adopt it when it is right."""
+    async def _apply_changed(self, raw: dict[str, Any] | None) -> None:
+        """Validate a new or changed ConfigMap, and apply it when it is valid."""
         if raw is None:
             return
         version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
@@ -103,17 +102,17 @@ class LiveSettings(Generic[Config]):
         self._version = version
         parsed = parse_global_settings(raw)
         if parsed.record is None:
-            await self._tell("; ".join(texts_of(parsed.faults)), raw)
+            await self._report("; ".join(texts_of(parsed.faults)), raw)
             return
         if parsed.record.notes:
             log.info("settings without effect", keys=texts_of(parsed.record.notes[:MOST_NOTES]))
-        await self._tell(self._adopt(parsed.record), raw)
+        await self._report(self._adopt(parsed.record), raw)
 
     def _adopt(self, record: GlobalSettings) -> str:
-        """Bring ``settings`` up to date. What is wrong, or ""."""
+        """Apply ``record`` to ``settings``. Returns the fault, or ""."""
         ours = {name: getattr(self.settings, name) for name in AT_START}
         try:
-            fresh = read(self._kind, ours | record.said(), **self._own)
+            fresh = read(self._kind, ours | record.present(), **self._own)
         except ConfigurationError as error:
             return error.message
         waiting = [name for name in AT_START if getattr(fresh, name) != ours[name]]
@@ -123,8 +122,8 @@ class LiveSettings(Generic[Config]):
             log.info("settings changed", names=changed)
         return ""
 
-    async def _tell(self, problem: str, raw: dict[str, Any]) -> None:
-        """Say once what is wrong with the ConfigMap: in the log, and as an event on it."""
+    async def _report(self, problem: str, raw: dict[str, Any]) -> None:
+        """Report a changed problem of the ConfigMap once: in the log, and as an event on it."""
         if problem == self.problem:
             return
         self.problem = problem

@@ -1,8 +1,7 @@
-"""Gives back what only the start of a process needed.
+"""Memory management of a process: release after the start, and tuning of the garbage collector.
 
-Imports and service models leave many freed blocks behind that the C library keeps. One trim after the start returns
-them to the system (glibc; elsewhere nothing happens), and what is alive then lives for ever: the garbage collector
-need not look at it again.
+Imports and service models leave many freed blocks that the C library keeps. One trim after the start returns them to
+the system (glibc only). Objects that are alive then stay alive, so the garbage collector need not scan them again.
 """
 
 from __future__ import annotations
@@ -13,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 COLLECT_EVERY = (10_000, 20, 20)
-"""Plans and requests make many objects and few cycles: Python's 700 costs a plan of 1,000 pods a tenth of its time."""
+"""Thresholds of the collector. Plans and requests create many objects and few cycles; with Python's default of 700, the
+collector takes a tenth of the time of a plan for 1,000 pods."""
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Inside, nobody looks for garbage: imports make next to none, and looking costs a fifth of a service's start."""
+    """Disables the garbage collector inside the block. Imports create almost no garbage, and collecting takes a fifth
+    of the start of a service."""
     gc.disable()
     try:
         yield
@@ -27,7 +28,7 @@ def uncollected() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Collect, trim and freeze. Call when everything is built, and after a rare big piece of work."""
+    """Collect, trim and freeze. Call after the start of a service, and after rare large computations."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -1,4 +1,4 @@
-"""Settings of the services: what there is, how it is read. ``python -m services.<name> --help`` prints them."""
+"""Settings of the services, and their reading. ``python -m services.<name> --help`` prints them."""
 
 from shared.settings.reading import AT_START, apply, describe, read, read_early
 from shared.settings.services import (

@@ -1,6 +1,6 @@
-"""Settings of Karpenter that have no meaning here: who sets one is told so at the start.
+"""Settings of Karpenter without effect in Dovetail; the start logs a warning about each that is set.
 
-docs/operating/settings.md says the same at length; a test holds both together.
+docs/operating/settings.md explains them; a test compares both.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ INSTEAD: Mapping[str, str] = {
     "WEBHOOK_METRICS_PORT": _NO_WEBHOOK,
     "WEBHOOK_PORT": _NO_WEBHOOK,
 }
-"""Name -> what does its work here, or why nothing does."""
+"""Name -> the replacement in Dovetail, or why there is none."""
 
 
 def without_meaning(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those of ``variables`` that are such settings, with what there is instead. Pure.
+    """The names of such settings among ``variables``, with their replacement. Pure.
 
-    A cluster that has a Service ``metrics`` sets METRICS_PORT in every pod: an address is no setting.
+    Values with ``://`` are ignored: a Service ``metrics`` in the cluster sets METRICS_PORT to an address in every pod.
     """
     return {
         name: INSTEAD[name]

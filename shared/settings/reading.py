@@ -1,7 +1,7 @@
-"""How settings are read: environment variables first, then what the ConfigMap says, then the default.
+"""Reading of settings: environment variables take precedence over the ConfigMap, and that over the defaults.
 
-A wrong variable stops the start with a message that names it. Where the ConfigMap comes from, and how often, is the
-business of ``shared.runtime.live_settings``.
+A wrong variable prevents the start, with a message that names it. ``shared.runtime.live_settings`` fetches the
+ConfigMap.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shared.errors import ConfigurationError
 from shared.settings.services import ServiceSettings
 
 AT_START = ("cluster_name", "mirror_key")
-"""Streams, tags, leases and the mirror carry these: a change waits for the next start."""
+"""Streams, tags, Leases and the mirror use these, so a change takes effect only at the next start."""
 
 Settings = TypeVar("Settings", bound=BaseSettings)
 
@@ -27,10 +27,10 @@ def read(
 ) -> Settings:
     """The settings of one service. Raises ConfigurationError that names every wrong variable.
 
-    ``configured``: values by field that count where the environment says nothing; fields of other services are skipped.
+    ``configured``: values by field, for fields that the environment does not set; fields of other services are ignored.
     """
     try:
-        return kind(**_lower(kind, configured or {}), **overrides)
+        return kind(**_below_environment(kind, configured or {}), **overrides)
     except ValidationError as error:
         faults = "; ".join(
             f"{'.'.join(str(part) for part in fault['loc']).upper()}: "
@@ -42,24 +42,26 @@ def read(
         ) from error
 
 
-def _lower(kind: type[BaseSettings], configured: Mapping[str, object]) -> dict[str, Any]:
-    """What counts of ``configured`` beside the environment."""
-    said = EnvSettingsSource(kind)()
+def _below_environment(
+    kind: type[BaseSettings], configured: Mapping[str, object]
+) -> dict[str, Any]:
+    """The part of ``configured`` that the environment does not override."""
+    environment = EnvSettingsSource(kind)()
     lower: dict[str, Any] = {
         name: value
         for name, value in configured.items()
-        if name in kind.model_fields and name not in said
+        if name in kind.model_fields and name not in environment
     }
-    if "feature_gates" in configured and "feature_gates" in said:
-        # Each gate ranks by itself, and of two words on one gate the later counts.
-        lower["feature_gates"] = f"{configured['feature_gates']},{said['feature_gates']}"
+    if "feature_gates" in configured and "feature_gates" in environment:
+        # Precedence applies to each gate separately; of two values of one gate the later counts.
+        lower["feature_gates"] = f"{configured['feature_gates']},{environment['feature_gates']}"
     return lower
 
 
 def read_early(kind: type[Settings], **overrides: Any) -> Settings:
-    """The settings before the ConfigMap is known: enough to reach it, and to refuse wrong variables without it.
+    """The settings before the ConfigMap is read: they are needed to reach it, and wrong variables are refused early.
 
-    ``cluster_name`` may be a stand-in. Raises ConfigurationError that names every wrong or missing variable.
+    ``cluster_name`` may be a placeholder. Raises ConfigurationError that names every wrong or missing variable.
     """
     with suppress(ConfigurationError):
         return read(kind, {"cluster_name": "unknown"}, **overrides)
@@ -67,16 +69,16 @@ def read_early(kind: type[Settings], **overrides: Any) -> Settings:
 
 
 def apply(settings: ServiceSettings, fresh: ServiceSettings) -> list[str]:
-    """Make ``settings`` say what ``fresh`` says, but for those of AT_START. Returns the names that changed.
+    """Copy the values of ``fresh`` into ``settings``, except AT_START. Returns the names of changed settings.
 
-    Every part of a service holds the same object, so all of them see the change at once.
+    All parts of a service share one settings object, so they see the change at the same time.
     """
     changed = [
         name
         for name in type(settings).model_fields
         if name not in AT_START and getattr(settings, name) != getattr(fresh, name)
     ]
-    # Past pydantic's back: the object is frozen for everybody but this function.
+    # Bypasses pydantic: the model is frozen, and only this function may change it.
     vars(settings).update({name: getattr(fresh, name) for name in changed})
     return changed
 

@@ -1,6 +1,6 @@
-"""Settings of every service, as pydantic models: name, kind, default, meaning.
+"""Settings of every service, as pydantic models: name, type, default, meaning.
 
-The settings are explained in docs/operating/settings.md.
+docs/operating/settings.md explains them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shared.settings.types import (
 
 
 class ServiceSettings(BaseSettings):
-    """What every service needs."""
+    """Settings that every service has."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", arbitrary_types_allowed=True)
 
@@ -36,11 +36,11 @@ class ServiceSettings(BaseSettings):
     mirror_key: SecretKey = Field(
         "",
         repr=False,
-        description="Secret of at least 16 characters, the same for all services, by which they know the mirror's "
-        "entries; empty: only accidental damage is noticed.",
+        description="Secret of at least 16 characters, the same for all services, that authenticates the mirror's "
+        "entries; empty: only accidental damage is detected.",
     )
     kubeconfig: str = Field(
-        "", description="Path of a kubeconfig; empty: the service account inside a pod."
+        "", description="Path of a kubeconfig; empty: the service account of the pod."
     )
     system_namespace: str = Field(
         "karpenter",
@@ -53,19 +53,21 @@ class ServiceSettings(BaseSettings):
         allow_inf_nan=False,
         description="Requests per second to the API server, on average.",
     )
-    kube_client_burst: int = Field(300, ge=1, description="Requests at once to the API server.")
+    kube_client_burst: int = Field(300, ge=1, description="Burst of requests to the API server.")
     feature_gates: Gates = Field(
         "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,"
         "StaticCapacity=false,CapacityBuffer=false,Drift=false",
         validate_default=True,
         description="Gates that are not named keep their defaults.",
     )
-    disable_leader_election: bool = Field(False, description="Work without a Lease.")
+    disable_leader_election: bool = Field(
+        False, description="Disable leader election; the service works without a Lease."
+    )
     leader_election_name: str = Field(
         "karpenter-leader-election",
         min_length=1,
         max_length=200,
-        description="Beginning of the Leases' names; each service adds its own.",
+        description="Prefix of the Leases' names; each service appends its own name.",
     )
     leader_election_namespace: str = Field(
         "", description="Namespace of the Leases; empty: SYSTEM_NAMESPACE."
@@ -77,7 +79,7 @@ class ServiceSettings(BaseSettings):
         0,
         ge=0,
         le=65535,
-        description="A port for /healthz and /readyz alone, which no other client can fill up; 0: none.",
+        description="Separate port for /healthz and /readyz, whose connections other clients cannot use up; 0: none.",
     )
     api_docs: bool = Field(False, description="Serve the OpenAPI page at /docs.")
     log_level: str = Field(
@@ -87,20 +89,20 @@ class ServiceSettings(BaseSettings):
     )
     connect_timeout: Duration = Field(
         60.0,
-        description="How long a start waits for Redis, the API server and AWS before it gives up.",
+        description="How long the start waits for Redis, the API server and AWS before the process exits.",
     )
     message_min_idle: Duration = Field(
         60.0,
-        description="A message that its consumer has not touched this long goes to another "
-        "consumer; at least 10s.",
+        description="Idle time after which a message is delivered to another consumer; at least 10s.",
     )
     resync_seconds: Duration = Field(
-        15.0, description="How often a service lists its own work again, whatever the streams say."
+        15.0,
+        description="How often a service lists its own work again, independently of the streams.",
     )
 
 
 class AwsSettings(ServiceSettings):
-    """For services that call AWS."""
+    """Settings of services that call AWS."""
 
     aws_region: str = Field(
         min_length=1, description="Region of the cluster, for example us-west-2."
@@ -109,62 +111,64 @@ class AwsSettings(ServiceSettings):
         None, description="Another AWS endpoint, for the local stack."
     )
     assume_role_arn: str = Field(
-        "", description="Role to take on for calls to AWS; empty: the credentials as they are."
+        "", description="Role to assume for calls to AWS; empty: the credentials are used directly."
     )
     assume_role_duration: Duration = Field(
-        900.0, ge=900, le=43_200, description="How long one session of that role lasts."
+        900.0, ge=900, le=43_200, description="Duration of one session of that role."
     )
 
 
 class WatcherSettings(ServiceSettings):
-    """Watching."""
+    """Settings of the watcher."""
 
     watch_check_period: Duration = Field(
         300.0,
         ge=1,
-        description="How often the picture of the cluster is compared with fresh lists (metadata only).",
+        description="How often the mirror of the cluster is compared with new lists (metadata only).",
     )
 
 
 class SchedulerSettings(ServiceSettings):
-    """Batching and planning."""
+    """Settings of the scheduler: batching, planning, disruption."""
 
     questions: Literal["off", "open", "authenticated"] = Field(
         "off",
-        description="Who may POST /simulate and /explain: nobody, everybody who reaches the port, or whom the API "
-        "server lets by the token they send.",
+        description="Access to POST /simulate and /explain: disabled, open to every client of the port, or limited to "
+        "clients whose token the API server authorizes.",
     )
 
     limits_count_terminating: CountTerminating = True
     batch_idle_duration: Duration = Field(
         1.0, description="A batch closes after this long without a new pod."
     )
-    batch_max_duration: Duration = Field(10.0, description="A batch never stays open longer.")
+    batch_max_duration: Duration = Field(
+        10.0, description="Maximum time for which a batch stays open."
+    )
     nomination_minimum: Duration = Field(
-        10.0, description="A node that a plan chose for pods is not empty this long."
+        10.0, description="How long a node that a plan selected for pods does not count as empty."
     )
     preference_policy: str = Field(
         "Respect",
         pattern="^(Respect|Ignore)$",
-        description="Respect or Ignore what pods prefer but do not require.",
+        description="Respect or Ignore the preferences of pods.",
     )
     min_values_policy: str = Field(
         "Strict",
         pattern="^(Strict|BestEffort)$",
-        description="Strict: no machine below a pool's minValues; BestEffort: fewer types will do.",
+        description="Strict: no machine below a pool's minValues; BestEffort: minValues may be relaxed.",
     )
     ignore_dra_requests: bool = Field(
-        True, description="Leave pods with resource claims alone; false: plan them too."
+        True, description="Do not plan pods with resource claims; false: plan them too."
     )
     scheduler_config: str = Field(
         "",
-        description="kube-scheduler's configuration, or a path to it: its default spread constraints hold.",
+        description="kube-scheduler's configuration, or its path; its default spread constraints apply.",
     )
     nominate: str = Field(
         "auto",
         pattern="^(auto|on|off)$",
-        description="Tell kube-scheduler each pod's planned node (status.nominatedNodeName): on, off; auto: "
-        "where it listens, from Kubernetes 1.35 on.",
+        description="Set status.nominatedNodeName of pods to the planned node: on, off; auto: from Kubernetes 1.35 on, "
+        "where kube-scheduler uses it.",
     )
     packing_policy: str = Field(
         "FewestNodes",
@@ -172,22 +176,25 @@ class SchedulerSettings(ServiceSettings):
         description="FewestNodes or LowestCost, for pools without the annotation dovetail.sh/packing.",
     )
     packing_effort: int = Field(
-        200, ge=0, le=10_000, description="Work of LowestCost per plan, in about milliseconds."
+        200,
+        ge=0,
+        le=10_000,
+        description="Search effort of LowestCost per plan, about in milliseconds.",
     )
     packing_most_cpu: int = Field(
-        0, ge=0, description="LowestCost plans no larger nodes, in vCPU; 0: any size."
+        0, ge=0, description="Largest node that LowestCost plans, in vCPU; 0: any size."
     )
     disruption: str = Field(
         "on",
         pattern="^(on|off)$",
-        description="off: a kill switch for all voluntary disruption; interruptions go on.",
+        description="off stops all voluntary disruption (kill switch); interruptions are still handled.",
     )
     disruption_period: Duration = Field(
         10.0,
-        description="How often machines to disrupt are looked for while there are none.",
+        description="How often the scheduler searches for machines to disrupt while there are none.",
     )
     validation_delay: Duration = Field(
-        15.0, description="A consolidation must still be right after this long."
+        15.0, description="Delay after which a consolidation is validated again before it starts."
     )
     consolidation: str = Field(
         "Karpenter",
@@ -195,21 +202,26 @@ class SchedulerSettings(ServiceSettings):
         description="Karpenter or Global, for pools without the annotation dovetail.sh/consolidation.",
     )
     consolidation_move_cost: float = Field(
-        0.005, ge=0, le=1000, description="What Global counts for one moved pod, in US dollars."
+        0.005,
+        ge=0,
+        le=1000,
+        description="Cost that Global assumes for moving one pod, in US dollars.",
     )
     consolidation_payback: Duration = Field(
-        3600.0, ge=1, description="Within this long a move of Global must save what it costs."
+        3600.0, ge=1, description="Time within which a move of Global must save its cost."
     )
     consolidation_rest: Duration = Field(
-        600.0, description="Global leaves a machine alone so long after it was initialized."
+        600.0,
+        description="Time after its initialization for which Global does not consolidate a machine.",
     )
     mirror_max_age: Duration = Field(
-        60.0, description="With an older picture of the cluster nothing is planned or deleted."
+        60.0,
+        description="Maximum age of the mirror; with an older one nothing is planned or deleted.",
     )
 
 
 class LauncherSettings(AwsSettings):
-    """Building instances."""
+    """Settings of the launcher."""
 
     limits_count_terminating: CountTerminating = True
     cluster_endpoint: str = Field(
@@ -217,87 +229,89 @@ class LauncherSettings(AwsSettings):
     )
     cluster_ca_bundle: str = Field("", description="Base64 CA bundle for nodes.")
     default_instance_profile: str = Field(
-        "", description="Instance profile when the node template names none."
+        "", description="Instance profile for node classes without one."
     )
     vm_memory_overhead_percent: float = Field(
-        0.075, ge=0, lt=1, description="Part of the memory that the hypervisor keeps."
+        0.075, ge=0, lt=1, description="Fraction of the memory that the hypervisor uses."
     )
     reserved_enis: int = Field(
-        0, ge=0, description="Network interfaces of a node that no pod gets."
+        0, ge=0, description="Network interfaces of a node that are not used for pods."
     )
     enable_pod_eni: bool = Field(True, description="Types offer vpc.amazonaws.com/pod-eni to pods.")
     enable_eni_limited_pod_density: bool = Field(
-        True, description="Pods of a node are limited by its network interfaces; false: 110."
+        True, description="Limit pods of a node by its network interfaces; false: 110 pods."
     )
     isolated_vpc: bool = Field(
-        False, description="No way out to the price and IAM APIs: use the bundled prices."
+        False, description="The VPC cannot reach the price and IAM APIs: use the bundled prices."
     )
-    aws_tags: Tags = Field(
-        {}, description="JSON object of tags for everything that is made in AWS."
-    )
+    aws_tags: Tags = Field({}, description="JSON object of tags for all resources created in AWS.")
     enable_zonal_shift: bool = Field(
-        False, description="Buy nothing in a zone shifted away from, let its instances be."
+        False,
+        description="Launch nothing in zones with an active zonal shift; instances there stay.",
     )
     disable_dry_run: bool = Field(
-        False, description="Do not try out with dry runs whether a node class may launch."
+        False, description="Do not check with dry runs whether a node class can be launched."
     )
     unavailable_seconds: Duration = Field(
-        180.0, description="How long an offering without capacity is not asked for again."
+        180.0, description="How long an offering without capacity is not requested again."
     )
     create_fleet_per_second: float = Field(
         10.0,
         gt=0,
         le=1000,
         allow_inf_nan=False,
-        description="Most CreateFleet calls per second; when EC2 throttles them they get fewer by themselves.",
+        description="Maximum number of CreateFleet calls per second; reduced automatically when EC2 throttles.",
     )
     launches_per_minute: int = Field(
-        0, ge=0, description="Safety limit: most instances started within a minute; 0: none."
+        0,
+        ge=0,
+        description="Safety limit: maximum number of instances launched per minute; 0: none.",
     )
     max_nodes: int = Field(
-        0, ge=0, description="Safety limit: most instances of all pools together; 0: none."
+        0, ge=0, description="Safety limit: maximum number of instances of all pools; 0: none."
     )
     launch_timeout: Duration = Field(
-        300.0, description="A machine without an instance is given up after this long."
+        300.0, description="Time after which a machine without an instance is deleted."
     )
     registration_timeout: Duration = Field(
-        900.0, description="A machine whose node has not joined is given up after this long."
+        900.0, description="Time after which a machine whose node has not joined is deleted."
     )
     garbage_period: Duration = Field(
         120.0,
-        description="How often lost instances and machines are looked for; every 10s for the first "
-        "20 rounds.",
+        description="How often garbage collection searches for orphaned instances and machines; every 10s for the "
+        "first 20 rounds.",
     )
     garbage_grace: Duration = Field(
-        60.0, description="An instance must be without a Machine this long, seen twice."
+        60.0,
+        description="How long an instance must be without a machine, in two searches, before it is terminated.",
     )
 
 
 class TerminatorSettings(AwsSettings):
-    """Draining and terminating."""
+    """Settings of the terminator: drains and termination."""
 
-    drain_minimum: Duration = Field(5.0, description="A drain lasts at least this long.")
-    poll_seconds: Duration = Field(1.0, description="How often a drain looks again.")
+    drain_minimum: Duration = Field(5.0, description="Minimum duration of a drain.")
+    poll_seconds: Duration = Field(1.0, description="How often the state of a drain is checked.")
     self_managed_nodes: bool = Field(
-        True, description="Drain nodes that no pool owns when a lifecycle hook waits for that."
+        True, description="Drain nodes without a pool when a lifecycle hook waits for it."
     )
     kube_client_qps: float = Field(
         500,
         gt=0,
         allow_inf_nan=False,
-        description="Requests per second to the API server, on average: hundreds of drains at once.",
+        description="Requests per second to the API server, on average; enough for hundreds of drains at once.",
     )
-    kube_client_burst: int = Field(500, ge=1, description="Requests at once to the API server.")
+    kube_client_burst: int = Field(500, ge=1, description="Burst of requests to the API server.")
 
 
 class InterruptionSettings(AwsSettings):
-    """Interruption notices."""
+    """Settings of the interruption service."""
 
     interruption_queue: str = Field(
-        "", description="SQS queue that EventBridge fills; empty: the service idles."
+        "", description="SQS queue of the EventBridge rules; empty: the service is idle."
     )
     unavailable_seconds: Duration = Field(
-        180.0, description="How long an interrupted spot offering is not asked for again."
+        180.0, description="How long an interrupted spot offering is not requested again."
     )
     receive_wait_seconds: int = Field(20, ge=0, le=20, description="SQS long poll.")
     instance_status_period: Duration = Field(
@@ -311,44 +325,47 @@ class InterruptionSettings(AwsSettings):
     )
     maintenance_lead: Duration = Field(
         720 * 3600.0,
-        description="How long before its start a scheduled event is acted on, for pools without the annotation "
+        description="How long before its start a scheduled event is handled, for pools without the annotation "
         "dovetail.sh/maintenance-lead; 720h: as soon as it is announced.",
     )
     webhook_url: str = Field(
         "",
         pattern="^(https?://[^ ]+)?$",
-        description="Where to POST what was done about interruptions; empty: nowhere.",
+        description="URL for POST notifications about handled interruptions; empty: none.",
     )
     webhook_template: WebhookTemplate = Field(
         '{"text": "$cluster: $reason, $action: $machines"}',
-        description="JSON of a post. $cluster, $kind, $reason, $action, $count, $machines, $nodes, $instances, "
-        "$types, $zones, $pools and $time are filled in.",
+        description="JSON body of a notification, with the variables $cluster, $kind, $reason, $action, $count, "
+        "$machines, $nodes, $instances, $types, $zones, $pools and $time.",
     )
     self_managed_nodes: bool = Field(
         True,
-        description="Serve nodes that no pool owns: lifecycle hooks as LIFECYCLE_HOOKS says, and --source imds.",
+        description="Handle nodes without a pool: lifecycle hooks (see LIFECYCLE_HOOKS) and --source imds.",
     )
     lifecycle_hooks: Literal["off", "cordon", "drain"] = Field(
         "off",
-        description="Termination lifecycle hooks of auto scaling groups, for nodes that no pool owns.",
+        description="Handling of termination lifecycle hooks of auto scaling groups, for nodes without a pool.",
     )
     lifecycle_managed_tag: str = Field(
         "aws-node-termination-handler/managed",
-        description="Only nodes whose label, auto scaling group or instance carries this key; empty: all nodes.",
+        description="Handle only nodes with this key on their labels, auto scaling group or instance; empty: all.",
     )
     lifecycle_heartbeat: Duration = Field(
         300.0,
-        description="How often a hook is kept waiting; at least twice within its heartbeat timeout. 0: never.",
+        description="Interval of the heartbeats of a hook; at most half of its heartbeat timeout. 0: no heartbeats.",
     )
     lifecycle_drain_limit: Duration = Field(
         3600.0,
-        description="How long such a node may drain (cordon: its pods may stay); ends before the hook does.",
+        description="Maximum duration of such a drain (cordon: of the wait for its pods), within the hook's timeout.",
     )
     imds_endpoint: str = Field(
         "http://169.254.169.254", description="Instance metadata service, for --source imds."
     )
     imds_period: Duration = Field(
-        2.0, ge=0.1, le=60, description="How often the metadata are read, for --source imds."
+        2.0,
+        ge=0.1,
+        le=60,
+        description="How often the instance metadata are read, for --source imds.",
     )
     node_name: str = Field(
         "", description="Name of the node, for --source imds; empty: the instance's host name."
@@ -357,6 +374,6 @@ class InterruptionSettings(AwsSettings):
         500,
         gt=0,
         allow_inf_nan=False,
-        description="Requests per second to the API server, on average: 15,000 notices are acted on in a minute.",
+        description="Requests per second to the API server, on average; enough for 15,000 notices per minute.",
     )
-    kube_client_burst: int = Field(500, ge=1, description="Requests at once to the API server.")
+    kube_client_burst: int = Field(500, ge=1, description="Burst of requests to the API server.")

@@ -1,6 +1,6 @@
-"""Kinds of values that settings have beside numbers and texts, as pydantic reads them.
+"""Types of settings beyond numbers and strings, for pydantic.
 
-What is wrong is handed back for pydantic to refuse with the field's name, or refused by its own parser.
+A parser returns an invalid value unchanged, so that pydantic refuses it with the field's name, or raises ValueError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shared.domain.tags import parse_tags
 def parse_duration(value: object) -> object:
     """Seconds of a Go duration such as ``1s``, ``250ms`` or ``1m30s``; plain numbers are seconds.
 
-    Anything else is handed back for pydantic to refuse with the field's name.
+    An invalid value is returned unchanged, so that pydantic refuses it with the field's name.
     """
     seconds = go_duration_seconds(value) if isinstance(value, str) else None
     return value if seconds is None else seconds
@@ -37,11 +37,11 @@ SHORTEST_KEY = 16
 
 
 def _key(value: str) -> str:
-    """Without the line end that a file gives it."""
+    """The key without the line end of a file. Raises ValueError for a short key."""
     key = value.strip()
     if key and len(key) < SHORTEST_KEY:
         raise ValueError(
-            f"has {len(key)} characters, and needs {SHORTEST_KEY}: take what `openssl rand -hex 16` prints"
+            f"has {len(key)} characters but needs {SHORTEST_KEY}; use the output of `openssl rand -hex 16`"
         )
     return key
 
@@ -54,8 +54,8 @@ Tags = Annotated[dict[str, str], NoDecode, BeforeValidator(_tags)]
 CountTerminating = Annotated[
     bool,
     Field(
-        description="Count machines on their way out towards their pool's limits until their instance is gone, all but "
-        "the largest; false: count none of them, as Karpenter does."
+        description="Count terminating machines, except the largest, towards the limits of their pool until their "
+        "instance is terminated; false: count none of them, as Karpenter does."
     ),
 ]
-"""Whoever plans and whoever buys must count alike."""
+"""Scheduler and launcher must count in the same way."""

@@ -14,7 +14,7 @@ from cli.manifests.validate import Report, examine
 HERE = Path(__file__).parent / "manifests"
 TABS = "is not YAML: found character that cannot start any token; this is a tab: indent with spaces"
 ONE_LINE = "is not YAML: mapping values are not allowed in this context"
-ONE_ITEM = "a taint needs a key, an effect and perhaps a value in one list item"
+ONE_ITEM = "a taint needs key and effect in one list item; value is optional"
 
 REFUSED: dict[str, list[str]] = {
     "000-1-pod-requests.yaml": [f":3:1: {TABS}"],
@@ -31,7 +31,7 @@ REFUSED: dict[str, list[str]] = {
     ],
     # P-07: the sample of the article says nothing about AWS.
     "001-3-provisioner-special-taint.yaml": [
-        ":6:1: Provisioner/default: spec.providerRef.name: name the AWSNodeTemplate"
+        ":6:1: Provisioner/default: spec.providerRef.name: is required: the name of an AWSNodeTemplate"
     ],
     "002-1-controller-affinity.yaml": [f":2:23: {ONE_LINE}"],
     "002-2-node-template.yaml": [
@@ -101,7 +101,7 @@ def test_defaults_of_the_second_list_are_told() -> None:
     """ACC-16: with the first list lost, P-19 restricts category and generation."""
     told = [finding.text() for finding in report_on("002-3-provisioner-indented.yaml").warnings]
     assert any(
-        "defaults applied when read: karpenter.k8s.aws/instance-category In [c, m, r], "
+        "these defaults apply: karpenter.k8s.aws/instance-category In [c, m, r], "
         "karpenter.k8s.aws/instance-generation Gt [2]" in line
         for line in told
     )

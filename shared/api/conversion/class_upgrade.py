@@ -1,7 +1,8 @@
-"""Node classes of v1alpha5 in the words of v1 (MAP-04).
+"""Conversion of v1alpha5 node classes to v1 (MAP-04).
 
-Meaning is kept where v1 has another default: the hop limit of the metadata service is written out, a list of owners
-becomes one term for each. What v1 cannot say is left out, and noted with what to do about it.
+The meaning is preserved where the defaults of v1 differ: the hop limit of the metadata service is written explicitly,
+and a list of owners becomes one term per owner. Settings without an equivalent in v1 are left out, with a note that
+names the fix.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ OLD_METADATA_DEFAULTS: dict[str, object] = {
     "httpPutResponseHopLimit": 2,
     "httpTokens": "required",
 }
-"""T-08: metadata options."""
+"""T-08: the defaults of v1alpha5."""
 DROPPED_FAMILY = "Ubuntu"
 
 
 def upgraded(node_class: NodeClass) -> tuple[NodeClass, tuple[Fault, ...]]:
-    """The class in v1's words, and what has no counterpart. A class of v1 stays as it is."""
+    """The class in v1, and notes about settings without an equivalent. A v1 class is returned unchanged."""
     if node_class.generation_api != V1ALPHA5:
         return node_class, ()
     changed = msgspec.structs.replace(
@@ -56,7 +57,8 @@ def _notes(node_class: NodeClass, *, has_images: bool) -> Iterable[Fault]:
     if node_class.launch_template:
         yield Fault(
             ("spec", "launchTemplate"),
-            "v1 has no launch templates of your own; write its image, security groups, volumes and user data here",
+            "v1 does not support custom launch templates; write the template's image, security groups, volumes and "
+            "user data here",
         )
     if family == DROPPED_FAMILY:
         yield Fault(
@@ -66,22 +68,22 @@ def _notes(node_class: NodeClass, *, has_images: bool) -> Iterable[Fault]:
     if not has_images:
         yield Fault(
             ("spec", "amiSelectorTerms"),
-            f"v1 knows no default image of the family {family}; select one by id, name or tags",
+            f"v1 has no default image for the family {family}; select an image by id, name or tags",
         )
     if not node_class.role and not node_class.instance_profile:
         yield Fault(
             ("spec", "role"),
-            "v1 has no default instance profile: give --role or --instance-profile, or convert the ConfigMap "
-            "karpenter-global-settings together with this",
+            "v1 has no default instance profile; give --role or --instance-profile, or convert the ConfigMap "
+            "karpenter-global-settings together with this object",
         )
     for key in filter(is_reserved_tag, node_class.tags):
         yield Fault(("spec", "tags", key), "v1 sets this tag itself; choose another key")
     if node_class.kubelet.get("containerRuntime") == "dockerd":
-        yield Fault(("spec", "kubelet", "containerRuntime"), "v1 knows containerd only")
+        yield Fault(("spec", "kubelet", "containerRuntime"), "v1 supports containerd only")
 
 
 def _images(node_class: NodeClass) -> Iterable[SelectorTerm]:
-    """One term for each name and owner, for a term of v1 takes one of each; the family's image for none at all."""
+    """One term per pair of name and owner, because a v1 term holds one of each; without terms the family's alias."""
     if not node_class.image_terms:
         alias = {family: alias for alias, family in ALIAS_FAMILIES.items()}.get(
             node_class.ami_family
@@ -96,7 +98,7 @@ def _images(node_class: NodeClass) -> Iterable[SelectorTerm]:
 
 
 def _volume(mapping: Mapping[str, Any]) -> dict[str, object]:
-    """Sizes get a unit that v1 takes: whole Gi, as volumes are launched with (LCH-24)."""
+    """The mapping with its volume size in a unit that v1 accepts: whole Gi, as volumes are launched (LCH-24)."""
     ebs = mapping.get("ebs")
     if not isinstance(ebs, Mapping) or ebs.get("volumeSize") is None:
         return dict(mapping)
@@ -109,4 +111,4 @@ def _size(size: object) -> object:
     try:
         return f"{math.ceil(parse_quantity(size, field='') / 2**30)}Gi"
     except InvalidObject:
-        return size  # no size in v1 either, which the note about it says
+        return size  # invalid in v1 too; the v1 schema reports it

@@ -1,8 +1,8 @@
-"""Selectors of v1alpha1, maps of tag keys to values, and the terms of v1 that mean the same (T-10, MAP-04).
+"""Selectors of v1alpha1 (maps of tag keys to values) and the equivalent terms of v1 (T-10, MAP-04).
 
-All entries of a map must match, and a value may list alternatives: a map is the product of its alternatives. Terms are
-alternatives of each other. So a map becomes up to 100 terms; and terms become a map only when they are such a product.
-The order of alternatives means nothing and is not kept; owners of several terms become one list.
+All entries of a map must match, and a value may list alternatives, so a map is the product of its alternatives. Terms
+are alternatives of each other. Hence a map becomes up to 100 terms, and terms become a map only if they are such a
+product. The order of alternatives is not preserved; the owners of several terms become one list.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MOST_TERMS = 100
 
 @dataclass(frozen=True)
 class Selectable:
-    """What the selector is for decides which special keys it knows."""
+    """A kind of AWS resource that a selector selects, and the special keys that are allowed for it."""
 
     id_prefix: str
-    """What AWS's ids of such things begin with."""
+    """Prefix of the ids of these resources."""
     named: bool = False
     owned: bool = False
 
@@ -37,42 +37,47 @@ IMAGES = Selectable("ami-", named=True, owned=True)
 
 
 def alternatives(value: str) -> list[str]:
-    """``"a, b,,a"`` -> ``["a", "b"]``; empty text is one alternative, for a tag may be empty."""
+    """``"a, b,,a"`` -> ``["a", "b"]``; an empty string is one alternative, because a tag's value may be empty."""
     parts = dict.fromkeys(part.strip() for part in value.split(","))
     return [part for part in parts if part] if value else [""]
 
 
 def selector_faults(selector: object, kind: Selectable) -> Iterable[tuple[str | None, str]]:
-    """(key, what is wrong) of a selector that may hold anything; the key is None for the whole map (T-10).
+    """(key, fault) pairs of an unchecked selector; the key is None for a fault of the whole map (T-10).
 
-    Entries that are no text are left to the schema.
+    The schema reports entries that are not strings.
     """
     if not isinstance(selector, Mapping):
         return
-    said = {k: v for k, v in selector.items() if isinstance(k, str) and isinstance(v, str)}
-    for key in said:
-        fault = _entry_fault(key, said, kind)
+    written = {k: v for k, v in selector.items() if isinstance(k, str) and isinstance(v, str)}
+    for key in written:
+        fault = _entry_fault(key, written, kind)
         if fault:
             yield key, fault
-    if _combinations(said) > MOST_TERMS:
-        yield None, f"lists more than {MOST_TERMS} combinations of values; use a wildcard or fewer"
+    if _combinations(written) > MOST_TERMS:
+        yield (
+            None,
+            f"lists more than {MOST_TERMS} combinations of values; use a wildcard or fewer values",
+        )
 
 
-def _combinations(said: Mapping[str, str]) -> int:
-    return math.prod(len(alternatives(value)) for key, value in said.items() if key != OWNERS_KEY)
+def _combinations(written: Mapping[str, str]) -> int:
+    return math.prod(
+        len(alternatives(value)) for key, value in written.items() if key != OWNERS_KEY
+    )
 
 
-def _entry_fault(key: str, said: Mapping[str, str], kind: Selectable) -> str:
+def _entry_fault(key: str, written: Mapping[str, str], kind: Selectable) -> str:
     if not key:
         return "has an empty tag key"
-    if key in ID_KEYS and len(said) > 1:
+    if key in ID_KEYS and len(written) > 1:
         return "must be the only key of the selector"
     if key == NAME_KEY and not kind.named:
-        return "cannot be used here: this kind has no name"
+        return "is not allowed here; select by tags or aws-ids"
     if key == OWNERS_KEY and not kind.owned:
-        return "is only for image selectors"
+        return "is allowed in amiSelector only; remove it"
     special = key in (*ID_KEYS, NAME_KEY, OWNERS_KEY)
-    found = alternatives(said[key])
+    found = alternatives(written[key])
     if key in ID_KEYS and (fault := _id_fault(found, kind)):
         return fault
     return "" if found and not (special and found == [""]) else "must hold at least one value"
@@ -81,19 +86,19 @@ def _entry_fault(key: str, said: Mapping[str, str], kind: Selectable) -> str:
 def _id_fault(ids: Iterable[str], kind: Selectable) -> str:
     for one in ids:
         if one and not re.fullmatch(f"{kind.id_prefix}[0-9a-z]+", one):
-            return f"{one[:40]!r} is no id such as {kind.id_prefix}0123456789abcdef0"
+            return f"{one[:40]!r} is not an id such as {kind.id_prefix}0123456789abcdef0"
     return ""
 
 
 def terms_of_selector(selector: Mapping[str, str]) -> tuple[SelectorTerm, ...]:
-    """Terms that select the same as a selector without faults; nothing for an empty one."""
+    """The terms that are equivalent to a selector without faults; () for an empty selector."""
     if not selector:
         return ()
     for key in ID_KEYS:
         if key in selector:
             return tuple(SelectorTerm(id=one) for one in alternatives(selector[key]))
     owner = selector.get(OWNERS_KEY, "")
-    # Sorted, so that the order of a map's keys makes no other terms.
+    # Sorted, so that the terms do not depend on the order of the map's keys.
     varied = sorted(selector.keys() - {OWNERS_KEY})
     return tuple(
         _term(dict(zip(varied, choice, strict=True)), owner)
@@ -107,15 +112,15 @@ def _term(entries: dict[str, str], owner: str) -> SelectorTerm:
 
 
 def selector_of_terms(terms: Sequence[SelectorTerm], kind: Selectable) -> dict[str, str] | None:
-    """The map that selects the same as these terms; None when no map does."""
+    """The map that is equivalent to these terms; None when there is none."""
     if not terms:
         return {}
     listed = _ids(terms) or _product(terms)
-    said = {key: ",".join(values) for key, values in listed.items()}
-    if any(True for _ in selector_faults(said, kind)):
+    written = {key: ",".join(values) for key, values in listed.items()}
+    if any(True for _ in selector_faults(written, kind)):
         return None
-    # Commas, spaces and special keys inside of tags all show here: the map must mean what the terms mean.
-    return said if _as_set(terms_of_selector(said)) == _as_set(terms) else None
+    # Converting back finds maps with another meaning, caused by commas, spaces or special keys in tags.
+    return written if _as_set(terms_of_selector(written)) == _as_set(terms) else None
 
 
 def _ids(terms: Sequence[SelectorTerm]) -> dict[str, list[str]]:
@@ -136,7 +141,7 @@ def _entries(term: SelectorTerm) -> dict[str, str]:
 
 
 def _as_set(terms: Iterable[SelectorTerm]) -> set[tuple[object, ...]]:
-    """A term for several owners means the same as several terms for one owner each."""
+    """The terms as comparable tuples, one per owner: a term with several owners equals one term for each."""
     return {
         (frozenset(t.tags.items()), t.id, t.name, owner, t.alias, t.ssm_parameter, t.match_criteria)
         for t in terms

@@ -1,4 +1,4 @@
-"""A document made from a domain record, with what could not be said in that generation of the API."""
+"""A document created from a domain record, with notes about fields without an equivalent in its API generation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from shared.api.faults import Fault
 
 @dataclass(frozen=True)
 class Written:
-    """``document`` is ready for an API server; ``notes`` name fields of the record that it cannot hold, and why."""
+    """``document`` is ready for an API server; ``notes`` name the fields of the record that it lacks, and why."""
 
     document: dict[str, Any]
     notes: tuple[Fault, ...] = ()
     source: int = -1
-    """Which of the documents given it was made from."""
+    """Index of the input document that it was created from."""

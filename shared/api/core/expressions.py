@@ -1,21 +1,21 @@
-"""Requirements and label selectors as Kubernetes writes them -> domain expressions."""
+"""Requirements and label selectors of Kubernetes -> domain expressions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
 
-from shared.api.core.label_syntax import is_label_value
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.shapes import mapping, text, text_list, texts, whole
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.errors import InvalidObject
 
 SELECTOR_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
-"""Of label selectors, which compare text only."""
+"""Operators of label selectors, which compare strings only."""
 OPERATORS = SELECTOR_OPERATORS | {"Gt", "Lt", "Gte", "Lte"}
 KNOWN_LISTS = 64
-"""Lists of values that are known to be label values."""
+"""Size of the cache of checked value lists."""
 
 
 def parse_expressions(
@@ -44,7 +44,9 @@ def parse_expression(raw: object, field: str, operators: frozenset[str] = OPERAT
     if operator == "In":
         values = _label_values(values)
         if not values:
-            raise InvalidObject("each value must be a label value", field=f"{field}.values")
+            raise InvalidObject(
+                f"each value must be a label value: {LABEL_VALUE_FORM}", field=f"{field}.values"
+            )
     if operator in ("Exists", "DoesNotExist") and values:
         raise InvalidObject(f"operator {operator} takes no values", field=f"{field}.values")
     if operator in ("Gt", "Lt", "Gte", "Lte") and not (
@@ -60,7 +62,8 @@ def parse_expression(raw: object, field: str, operators: frozenset[str] = OPERAT
 
 @lru_cache(maxsize=KNOWN_LISTS)
 def _label_values(values: tuple[str, ...]) -> tuple[str, ...]:
-    """The values, none when one of them is no label value. Machines of one plan share one list of 600 types."""
+    """``values``, or () when one of them is not a label value. Cached, because the machines of one plan share one list
+    of 600 instance types."""
     return values if all(map(is_label_value, values)) else ()
 
 

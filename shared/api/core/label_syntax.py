@@ -1,6 +1,6 @@
 """Kubernetes' syntax of label keys and values (apimachinery ``validation.IsQualifiedName``, ``IsValidLabelValue``).
 
-Values end up in the boot script of a node, so this check also keeps a shell from reading them.
+Values are written into the user data of a node, so this check also prevents shell injection.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ _QUALIFIED_NAME = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+LABEL_VALUE_FORM = "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends"
+"""What a message about an invalid label value ends with."""
 
 
 def is_qualified_name(text: str) -> bool:
-    """``name`` or ``example.com/name``."""
+    """Whether ``text`` has the form ``name`` or ``example.com/name``."""
     return _QUALIFIED_NAME.fullmatch(text) is not None
 
 
 def is_label_value(text: str) -> bool:
-    """At most 63 letters, digits, ``-``, ``_`` and ``.``, or nothing at all."""
+    """Whether ``text`` is empty, or up to 63 letters, digits, ``-``, ``_`` and ``.`` between letters or digits."""
     return _LABEL_VALUE.fullmatch(text) is not None

@@ -1,7 +1,7 @@
-"""Metadata of an object, from an API server or from a file: what is missing or odd there counts as absent.
+"""Metadata of an object from an API server or a file; missing or invalid fields count as absent.
 
-A pool's annotations under ``dovetail.sh`` choose what Karpenter's API has no field for. One that is there and wrong is
-a fault of the pool: a kill switch that is spelled wrongly must not look pulled.
+A pool's annotations under ``dovetail.sh`` are settings for which Karpenter's API has no field. An invalid value is a
+fault of the pool, because a misspelled kill switch must not seem to work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shared.domain.pools.nodepools import (
     CONSOLIDATORS,
     INTERRUPTION_MODES,
     PACKING_POLICIES,
-    REBALANCE_ANSWERS,
+    REBALANCE_ACTIONS,
     NodePool,
 )
 
@@ -27,23 +27,23 @@ LONGEST_LEAD_SECONDS = 30 * 24 * 3600.0
 
 
 class Metadata(NamedTuple):
-    """What a record takes from it. A file gives neither uid nor generation."""
+    """The metadata that records hold. An object from a file has neither uid nor generation."""
 
     name: str = ""
     uid: str = ""
     generation: int = 0
     terminating: bool = False
     choices: Mapping[str, Any] = {}
-    """Of a pool: fields of NodePool that its annotations decide."""
+    """For a pool: the fields of NodePool that its annotations set."""
 
 
 class Choice(NamedTuple):
-    """One annotation: the field it decides, how it is read, what it may say."""
+    """One annotation of a pool: the field it sets, its parser, and its allowed values for messages."""
 
     annotation: str
     field: str
     value: Callable[[str], Any]
-    """None for a text that is none of the allowed."""
+    """Parses the annotation; None for a value that is not allowed."""
     allowed: str
     text: Callable[[Any], str] = str
 
@@ -96,8 +96,8 @@ POOL_CHOICES = (
     Choice(
         keys.REBALANCE_ANNOTATION,
         "rebalance",
-        _one_of(REBALANCE_ANSWERS),
-        "one of " + ", ".join(REBALANCE_ANSWERS),
+        _one_of(REBALANCE_ACTIONS),
+        "one of " + ", ".join(REBALANCE_ACTIONS),
     ),
     Choice(
         keys.MAINTENANCE_LEAD_ANNOTATION,
@@ -117,7 +117,7 @@ POOL_CHOICES = (
 
 
 def read_metadata(raw: Mapping[str, Any]) -> Metadata:
-    """Of a whole object. Never raises."""
+    """The metadata of a whole object. Never raises."""
     meta = raw.get("metadata")
     if not isinstance(meta, Mapping):
         return Metadata()
@@ -136,7 +136,7 @@ def read_metadata(raw: Mapping[str, Any]) -> Metadata:
 
 
 def choice_faults(raw: Mapping[str, Any]) -> tuple[Fault, ...]:
-    """Of a pool: annotations of ours that say what there is not."""
+    """The faults of a pool's annotations under ``dovetail.sh``."""
     meta = raw.get("metadata")
     if not isinstance(meta, Mapping):
         return ()
@@ -151,16 +151,16 @@ def choice_faults(raw: Mapping[str, Any]) -> tuple[Fault, ...]:
 
 
 def _written(meta: Mapping[str, Any]) -> list[tuple[Choice, str]]:
-    """Each choice with what its annotation says; an empty one says nothing."""
+    """Each choice with the value of its annotation; an empty annotation counts as absent."""
     annotations = meta.get("annotations")
     if not isinstance(annotations, Mapping):
         return []
-    said = ((choice, annotations.get(choice.annotation)) for choice in POOL_CHOICES)
-    return [(choice, str(written)) for choice, written in said if written not in (None, "")]
+    values = ((choice, annotations.get(choice.annotation)) for choice in POOL_CHOICES)
+    return [(choice, str(written)) for choice, written in values if written not in (None, "")]
 
 
 def pool_metadata(pool: NodePool) -> dict[str, Any]:
-    """The inverse, for a document."""
+    """The inverse of ``read_metadata``: ``metadata`` of the pool's document."""
     fresh = NodePool(uid="", name="")
     annotations = {
         choice.annotation: choice.text(value)

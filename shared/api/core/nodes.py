@@ -52,7 +52,7 @@ def parse_taints(raw: object) -> tuple[Taint, ...]:
 def _taint(raw: Json, field: str) -> Taint:
     key, value, effect = (text(raw.get(n), f"{field}.{n}") for n in ("key", "value", "effect"))
     if not key or not effect:
-        raise InvalidObject("needs a key, an effect and perhaps a value", field=field)
+        raise InvalidObject("needs key and effect; value is optional", field=field)
     return Taint(key, effect, value)
 
 
@@ -65,7 +65,7 @@ def taint_objects(taints: tuple[Taint, ...]) -> list[dict[str, str]]:
 
 
 def is_ready(status: Json) -> bool:
-    """Is the Ready condition True? Raises InvalidObject."""
+    """Whether the Ready condition is True. Raises InvalidObject."""
     return any(
         c.get("type") == "Ready" and c.get("status") == "True"
         for c in entries(status.get("conditions"), "status.conditions")

@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 
 
 def parse_pdb(raw: Json) -> PodDisruptionBudget:
-    """The record of a budget. A status that was never written allows nothing. Raises InvalidObject naming the field."""
+    """The record of a budget. Without a status it allows no eviction. Raises InvalidObject naming the field."""
     meta = raw["metadata"]
     spec, status = mapping(raw.get("spec"), "spec"), mapping(raw.get("status"), "status")
     match_labels, expressions = read_selector(spec.get("selector"), "spec.selector")

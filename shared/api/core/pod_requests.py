@@ -1,6 +1,6 @@
-"""What a node must have free for a pod (SCH-60): containers, init containers, the whole pod, overhead, resizes.
+"""The resources that a pod needs on a node (SCH-60): containers, init containers, pod level, overhead, resizes.
 
-Written quantities that no machine can have, or that are no quantities, raise InvalidObject naming the field.
+Invalid quantities, and quantities that no machine has, raise InvalidObject naming the field.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _NOTHING: Json = {}
 
 
 def pod_requests(spec: Json, status: Json = _NOTHING) -> dict[str, int]:
-    """SCH-60, with one pod slot. ``status`` says what a resize in place still holds. Raises InvalidObject."""
+    """The requests of the whole pod, including ``pods: 1`` (SCH-60). ``status`` has the resources that are still
+    allocated during an in-place resize. Raises InvalidObject."""
     allocated = _allocated(status)
     steady = resources.sum_of(
         _container(c, f"spec.containers[{i}]", allocated)
@@ -31,11 +32,11 @@ def pod_requests(spec: Json, status: Json = _NOTHING) -> dict[str, int]:
 
 
 def _of_whole_pod(spec: Json, of_containers: dict[str, int]) -> dict[str, int]:
-    """What ``spec.resources`` says of the pod counts instead of its containers' sum, where Kubernetes reads it; a limit
-    is the request where nobody asks."""
-    said = mapping(spec.get("resources"), "spec.resources")
+    """Pod-level ``spec.resources`` replaces the sum of the containers, for the resources for which Kubernetes supports
+    it; a limit is the default of a missing request."""
+    pod_level = mapping(spec.get("resources"), "spec.resources")
     limits, requests = (
-        resources.parse_resources(said.get(name), field=f"spec.resources.{name}")
+        resources.parse_resources(pod_level.get(name), field=f"spec.resources.{name}")
         for name in ("limits", "requests")
     )
     counted = {**limits, **of_containers, **requests}
@@ -48,7 +49,7 @@ def _is_of_whole_pods(name: str) -> bool:
 
 
 def _init_containers(spec: Json, allocated: _Allocated) -> tuple[dict[str, int], dict[str, int]]:
-    """The sidecars' sum, and the largest amounts while one init container after the other runs."""
+    """The sum of the sidecars, and the peak while the init containers run one after the other."""
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     found = entries(spec.get("initContainers"), "spec.initContainers")
@@ -65,13 +66,15 @@ def _container(container: Json, field: str, allocated: _Allocated) -> dict[str, 
     raw = mapping(container.get("resources"), f"{field}.resources")
     limits = mapping(raw.get("limits"), f"{field}.resources.limits")
     requests = mapping(raw.get("requests"), f"{field}.resources.requests")
-    asked = resources.parse_resources({**limits, **requests}, field=f"{field}.resources.requests")
+    requested = resources.parse_resources(
+        {**limits, **requests}, field=f"{field}.resources.requests"
+    )
     held = allocated.get(text(container.get("name"), f"{field}.name"))
-    return resources.at_least(asked, held) if held else asked
+    return resources.at_least(requested, held) if held else requested
 
 
 def _allocated(status: Json) -> _Allocated:
-    """Container name -> what the kubelet holds for it."""
+    """Container name -> resources that the kubelet has allocated to it."""
     found = {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for index, one in enumerate(entries(status.get(kind), f"status.{kind}")):
@@ -85,11 +88,11 @@ def _allocated(status: Json) -> _Allocated:
 
 
 def _representable(total: dict[str, int]) -> dict[str, int]:
-    """The record must fit in 64 bits."""
+    """``total``, after a check that every sum fits in 64 bits."""
     for name, amount in total.items():
         if amount > resources.LARGEST_AMOUNT:
             raise InvalidObject(
-                f"all containers together ask for more {name} than any machine has",
+                f"the containers request more {name} in total than any machine has; lower their requests",
                 field="spec.containers",
             )
     return total

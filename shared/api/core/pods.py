@@ -1,7 +1,7 @@
 """core/v1 Pod and apps/v1 DaemonSet -> domain records.
 
-A pod that says something wrong is still a record: its ``faults`` name the fields, it is not planned, and the others
-go on (POD-03, F27).
+An invalid pod still becomes a record: its ``faults`` name the fields, and it is not planned. It does not affect other
+pods (POD-03, F27).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.api.core.expressions import parse_expressions, read_selector
-from shared.api.core.label_syntax import is_label_value
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.core.pod_requests import pod_requests
 from shared.api.faults import Faults
-from shared.api.shapes import entries, mapping, text, text_list, texts, whole
+from shared.api.shapes import TIMESTAMP_EXAMPLE, entries, mapping, text, text_list, texts, whole
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain import resources
@@ -46,7 +46,7 @@ _Affinity = tuple[tuple[tuple[Expression, ...], ...], tuple[PreferredTerm, ...]]
 
 
 def parse_pod(raw: Json) -> Pod:
-    """The planner's record of a pod. Never raises for what a user wrote."""
+    """The planner's record of a pod. Never raises for invalid fields of the spec."""
     meta, faults = raw["metadata"], Faults()
     attempt = faults.attempt
     nothing: Json = {}
@@ -54,7 +54,7 @@ def parse_pod(raw: Json) -> Pod:
     status = attempt(lambda: mapping(raw.get("status"), "status"), nothing)
     nowhere: _Affinity = ((), ())
     owner = _owner(meta)
-    # Its controller pins a daemon pod to a node that is there (matchFields): it asks for no new one.
+    # The DaemonSet controller pins a daemon pod to an existing node (matchFields), so its affinity selects no new node.
     pinned = owner is not None and owner.kind == "DaemonSet"
     required, preferred = nowhere if pinned else attempt(lambda: _node_affinity(spec), nowhere)
     for fault in _restricted_keys(required):
@@ -98,7 +98,7 @@ def parse_pod(raw: Json) -> Pod:
 
 
 def parse_daemon_set(raw: Json) -> DaemonSet:
-    """A daemon set's pod template. Raises InvalidObject."""
+    """The record of a DaemonSet's pod template. Raises InvalidObject."""
     meta = raw["metadata"]
     template = mapping(mapping(raw.get("spec"), "spec").get("template"), "spec.template")
     spec = mapping(template.get("spec"), "spec.template.spec")
@@ -134,12 +134,13 @@ def _selector(spec: Json) -> dict[str, str]:
     selector = texts(spec.get("nodeSelector"), "spec.nodeSelector")
     for key, value in selector.items():
         if not is_label_value(value):
-            raise InvalidObject("must be a label value", field=f"spec.nodeSelector[{key}]")
+            fault = f"must be a label value: {LABEL_VALUE_FORM}"
+            raise InvalidObject(fault, field=f"spec.nodeSelector[{key}]")
     return {keys.normalise(key): value for key, value in selector.items()}
 
 
 def _affinity(spec: Json, kind: str) -> tuple[Json, str]:
-    """One kind of affinity and its field name."""
+    """(``spec.affinity.<kind>``, its field name)."""
     field = f"spec.affinity.{kind}"
     return mapping(mapping(spec.get("affinity"), "spec.affinity").get(kind), field), field
 
@@ -164,32 +165,33 @@ def _node_affinity(spec: Json) -> _Affinity:
 
 
 def _either(required: Json, place: str) -> tuple[tuple[Expression, ...], ...]:
-    """Terms of which one must hold. Raises InvalidObject when none can: an empty term matches no node, so no machine
-    bought for it would ever take the pod."""
+    """The terms of ``required``, which are alternatives. Raises InvalidObject when all are empty: an empty term matches
+    no node, so a machine launched for the pod would not run it."""
     written = entries(required.get("nodeSelectorTerms"), place)
     terms = [_term(term, f"{place}[{index}]") for index, term in enumerate(written)]
     meaningful = tuple(term for term in terms if term)
     if terms and not meaningful:
-        raise InvalidObject("match no node; add matchExpressions, or leave them out", field=place)
+        fault = "match no node: every term is empty; add matchExpressions or remove the terms"
+        raise InvalidObject(fault, field=place)
     return meaningful
 
 
 def _term(term: Json, field: str) -> tuple[Expression, ...]:
     if term.get("matchFields"):
         raise InvalidObject(
-            "matchFields cannot be used to ask for a new node; use matchExpressions",
+            "matchFields cannot select a new node; use matchExpressions",
             field=f"{field}.matchFields",
         )
     return parse_expressions(term.get("matchExpressions"), field=f"{field}.matchExpressions")
 
 
 def _restricted_keys(required: tuple[tuple[Expression, ...], ...]) -> list[tuple[str, str]]:
-    """POD-05: labels that only the autoscaler or the kubelet writes cannot be asked of a new node."""
-    asked = sorted({expression.key for term in required for expression in term})
+    """POD-05: a pod cannot require labels that only the autoscaler or the kubelet sets."""
+    required_keys = sorted({expression.key for term in required for expression in term})
     field = f"spec.affinity.nodeAffinity.{_REQUIRED}"
     return [
-        (field, f"label {key} is restricted; use a well-known label or one of a domain of your own")
-        for key in asked
+        (field, f"label {key} is restricted; use a well-known label or a label in your own domain")
+        for key in required_keys
         if key not in _ASKABLE and (key == keys.HOSTNAME or key.startswith(_OURS))
     ]
 
@@ -197,7 +199,9 @@ def _restricted_keys(required: tuple[tuple[Expression, ...], ...]) -> list[tuple
 def _tolerations(spec: Json) -> tuple[Toleration, ...]:
     raw = entries(spec.get("tolerations"), "spec.tolerations")
     if len(raw) > MOST_TOLERATIONS:
-        raise InvalidObject(f"more than {MOST_TOLERATIONS} tolerations", field="spec.tolerations")
+        raise InvalidObject(
+            f"has more than {MOST_TOLERATIONS} tolerations", field="spec.tolerations"
+        )
     return tuple(
         Toleration(
             text(t.get("key"), f"spec.tolerations[{index}].key"),
@@ -232,7 +236,7 @@ def spread_constraint(raw: Json, field: str) -> SpreadConstraint:
 
 
 def _one_of(raw: Json, name: str, field: str, choices: tuple[str, ...]) -> str:
-    """One of a few words; the first when absent."""
+    """The value of an enum field; ``choices[0]`` when absent."""
     found = text(raw.get(name), f"{field}.{name}") or choices[0]
     if found not in choices:
         raise InvalidObject(f"must be one of {', '.join(choices)}", field=f"{field}.{name}")
@@ -247,7 +251,7 @@ def _one_or_more(raw: Json, name: str, field: str) -> int | None:
 
 
 def _label_selector(raw: Json, field: str) -> tuple[dict[str, str], tuple[Expression, ...]]:
-    """Labels and expressions. An absent selector selects nobody, an empty one everybody."""
+    """Labels and expressions. An absent selector selects no pod, an empty one every pod."""
     if raw.get("labelSelector") is None:
         return {}, (NOBODY,)
     return read_selector(raw["labelSelector"], f"{field}.labelSelector")
@@ -291,18 +295,18 @@ def _affinity_term(term: Json, field: str, weight: int | None) -> AffinityTerm:
 
 
 def _namespaces(term: Json, field: str) -> dict[str, Any]:
-    """SCH-83: the namespaces a term names, () for all, None for the pod's own, and what it asks of their labels."""
+    """SCH-83: the namespaces of a term (() for all, None for the pod's own), and its selector of namespace labels."""
     named = text_list(term.get("namespaces"), f"{field}.namespaces") or None
     if term.get("namespaceSelector") is None:
         return {"namespaces": named}
-    asked = read_selector(term["namespaceSelector"], f"{field}.namespaceSelector")
-    if not any(asked):
+    selector = read_selector(term["namespaceSelector"], f"{field}.namespaceSelector")
+    if not any(selector):
         return {"namespaces": ()}
-    return {"namespaces": named, "namespace_selector": NamespaceSelector(*asked)}
+    return {"namespaces": named, "namespace_selector": NamespaceSelector(*selector)}
 
 
 def _host_ports(spec: Json) -> tuple[tuple[str, str, int], ...]:
-    """SCH-90. On the host's network every port is one, as the API server writes it down."""
+    """SCH-90: (protocol, address, port). With hostNetwork every container port is a host port."""
     name = "containerPort" if spec.get("hostNetwork") is True else "hostPort"
     found = []
     for number, container in enumerate(entries(spec.get("containers"), "spec.containers")):
@@ -318,7 +322,7 @@ def _host_ports(spec: Json) -> tuple[tuple[str, str, int], ...]:
 
 
 def _volume_claims(pod_name: str, spec: Json) -> tuple[str, ...]:
-    """Claim names; a generic ephemeral volume makes ``<pod>-<volume>`` (POD-07)."""
+    """Names of the PersistentVolumeClaims; that of a generic ephemeral volume is ``<pod>-<volume>`` (POD-07)."""
     names = []
     for index, volume in enumerate(entries(spec.get("volumes"), "spec.volumes")):
         field = f"spec.volumes[{index}]"
@@ -338,7 +342,7 @@ def _do_not_disrupt(meta: Json) -> str:
 
 
 def _deletion_cost(meta: Json) -> int:
-    """Kubernetes ignores a cost that is no 32-bit integer, and so do we."""
+    """The pod deletion cost; 0 for a value that is not an int32, which Kubernetes ignores too."""
     written = str((meta.get("annotations") or {}).get(DELETION_COST) or "0")
     if not re.fullmatch(r"-?[0-9]{1,10}", written) or not -(2**31) <= int(written) < 2**31:
         return 0
@@ -355,4 +359,4 @@ def _time(raw: object, field: str) -> float:
     try:
         return parse_rfc3339(written) if written else 0.0
     except ValueError as error:
-        raise InvalidObject("must be a timestamp", field=field) from error
+        raise InvalidObject(f"must be a timestamp {TIMESTAMP_EXAMPLE}", field=field) from error

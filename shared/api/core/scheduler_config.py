@@ -1,9 +1,9 @@
-"""kube-scheduler's configuration, as far as it decides where pods go: its default spread constraints (SCH-85).
+"""The default topology spread constraints of kube-scheduler's configuration (SCH-85).
 
-Two forms are read. kube-scheduler's own file: the plugin ``PodTopologySpread`` of the profile ``default-scheduler``, or
-of the only profile; everything else of it is kube-scheduler's own business. Karpenter's short form: the arguments of
-that plugin under ``podTopologySpread``. What may go wrong: no YAML, neither form, or a constraint that kube-scheduler
-would refuse as well: ``InvalidObject`` names the field.
+Two forms are accepted. kube-scheduler's own file: the plugin ``PodTopologySpread`` of the profile
+``default-scheduler``, or of the only profile; other fields are ignored. Karpenter's short form: the arguments of that
+plugin under ``podTopologySpread``. Text that is not YAML, a document of neither form and a constraint that
+kube-scheduler would refuse raise ``InvalidObject`` with the field.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ SYSTEM_CONSTRAINTS = (
     SpreadConstraint(3, keys.HOSTNAME, "ScheduleAnyway"),
     SpreadConstraint(5, keys.ZONE, "ScheduleAnyway"),
 )
-"""What kube-scheduler takes for ``defaultingType: System``."""
+"""kube-scheduler's constraints for ``defaultingType: System``."""
 Json = Mapping[str, Any]
 
 
 def default_spread(document: str) -> tuple[SpreadConstraint, ...]:
-    """The constraints, without selectors: those are each pod's own. Empty for an empty text. Raises InvalidObject."""
+    """The constraints, without selectors, because each pod brings its own. Empty for an empty document.
+
+    Raises InvalidObject.
+    """
     try:
         raw = yaml.safe_load(document)
     except yaml.YAMLError as error:
@@ -44,8 +47,8 @@ def default_spread(document: str) -> tuple[SpreadConstraint, ...]:
     if SHORT in file:
         return _short(file)
     if file and "profiles" not in file and file.get("kind") != KIND:
-        known = f"write {SHORT}, or a {KIND} with profiles"
-        raise InvalidObject(f"says nothing that is known here; {known}", field=min(map(str, file)))
+        fault = f"is not a known field; write {SHORT}, or a {KIND} with profiles"
+        raise InvalidObject(fault, field=min(map(str, file)))
     profiles = entries(file.get("profiles"), "profiles")
     index = _ours(profiles)
     if index is None:
@@ -59,21 +62,21 @@ def default_spread(document: str) -> tuple[SpreadConstraint, ...]:
 
 
 def _short(file: Json) -> tuple[SpreadConstraint, ...]:
-    """Who lists constraints means these."""
+    """The constraints of Karpenter's short form. Listed constraints imply ``defaultingType: List``."""
     others = sorted(str(name) for name in file if name not in (SHORT, "apiVersion", "kind"))
     if others:
-        raise InvalidObject(f"remove it, or {SHORT}", field=others[0])
+        raise InvalidObject(f"cannot be combined with {SHORT}; remove one", field=others[0])
     args = mapping(file[SHORT], SHORT)
     unknown = sorted(str(n) for n in args if n not in ("defaultingType", "defaultConstraints"))
     if unknown:
-        known = "known are defaultConstraints and defaultingType"
-        raise InvalidObject(known, field=f"{SHORT}.{unknown[0]}")
+        fault = "is not a known field; use defaultConstraints or defaultingType"
+        raise InvalidObject(fault, field=f"{SHORT}.{unknown[0]}")
     kind = args.get("defaultingType") or (LIST if args.get("defaultConstraints") else SYSTEM)
     return _constraints({**args, "defaultingType": kind}, SHORT)
 
 
 def _ours(profiles: list[Json]) -> int | None:
-    """Of several profiles the one that pods get that name none."""
+    """The index of the profile for pods that name no scheduler; None when several profiles exist and none is it."""
     names = [str(profile.get("schedulerName") or DEFAULT_PROFILE) for profile in profiles]
     if DEFAULT_PROFILE in names:
         return names.index(DEFAULT_PROFILE)
@@ -97,5 +100,6 @@ def _constraints(args: Json, field: str) -> tuple[SpreadConstraint, ...]:
 
 def _constraint(raw: Json, field: str) -> SpreadConstraint:
     if raw.get("labelSelector") is not None:
-        raise InvalidObject("each pod brings its own; remove it", field=f"{field}.labelSelector")
+        fault = "is not allowed in a default constraint: each pod's own labels are used; remove it"
+        raise InvalidObject(fault, field=f"{field}.labelSelector")
     return spread_constraint(raw, field)

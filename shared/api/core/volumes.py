@@ -1,7 +1,7 @@
 """PersistentVolumeClaim, PersistentVolume, StorageClass and CSINode -> domain records.
 
-Only what decides where a pod with volumes can go: no sizes, no parameters, no secrets. An object that says something
-unreadable is refused with its field; pods that need it then hear that it is missing, the others go on (F27).
+The records hold only what determines the nodes for a pod with volumes: no sizes, parameters or secrets. An invalid
+object is refused with its field. Pods that need it are then refused because it is missing; others are unaffected (F27).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shared.errors import InvalidObject
 Json = Mapping[str, Any]
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
-"""An annotation that still wins over ``spec.storageClassName``."""
+"""A legacy annotation that takes precedence over ``spec.storageClassName``."""
 
 _SOURCES = {
     "awsElasticBlockStore": "ebs.csi.aws.com",
@@ -46,7 +46,7 @@ _PROVISIONERS = {
     "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
-"""SCH-92: in-tree names, and the CSI drivers that took their work over."""
+"""SCH-92: in-tree provisioner -> the CSI driver that replaces it."""
 
 _PLACE_LABELS = (
     keys.ZONE,
@@ -95,11 +95,11 @@ def _driver(spec: Json) -> str:
 
 
 def _reached_from(spec: Json, labels: Mapping[str, str]) -> Alternatives:
-    """Node affinity, and the labels that old volumes carry instead; each alternative holds both."""
-    terms, marked = _node_affinity(spec), _marked(labels)
-    if not marked:
+    """The volume's node affinity, with the topology labels of old volumes added to each alternative."""
+    terms, topology = _node_affinity(spec), _topology_labels(labels)
+    if not topology:
         return terms
-    return tuple((*term, *marked) for term in terms or ((),))
+    return tuple((*term, *topology) for term in terms or ((),))
 
 
 def _node_affinity(spec: Json) -> Alternatives:
@@ -111,7 +111,9 @@ def _node_affinity(spec: Json) -> Alternatives:
     found = [_term(term, f"{field}[{index}]") for index, term in enumerate(terms)]
     written = tuple(term for term in found if term)  # an empty term matches no node
     if found and not written:
-        raise InvalidObject("matches no node: every term is empty", field=field)
+        raise InvalidObject(
+            "matches no node: every term is empty; add matchExpressions", field=field
+        )
     if not any(spec.get(source) for source in _ON_ONE_NODE):
         return written
     return tuple(tuple(e for e in term if e.key != keys.HOSTNAME) for term in written)  # SCH-94
@@ -120,14 +122,14 @@ def _node_affinity(spec: Json) -> Alternatives:
 def _term(term: Json, field: str) -> tuple[Expression, ...]:
     if term.get("matchFields"):
         raise InvalidObject(
-            "matchFields name one node; use matchExpressions on its labels",
+            "matchFields is not supported; use matchExpressions on the node's labels",
             field=f"{field}.matchFields",
         )
     field = f"{field}.matchExpressions"
     return parse_expressions(term.get("matchExpressions"), field=field, operators=OPERATORS)
 
 
-def _marked(labels: Mapping[str, str]) -> tuple[Expression, ...]:
+def _topology_labels(labels: Mapping[str, str]) -> tuple[Expression, ...]:
     """Zone and region labels, several values joined by ``__``, as kube-scheduler reads them."""
     return tuple(
         Expression(keys.normalise(key), "In", tuple(labels[key].split("__")))
@@ -137,7 +139,7 @@ def _marked(labels: Mapping[str, str]) -> tuple[Expression, ...]:
 
 
 def parse_storage_class(raw: Json) -> StorageClass:
-    """The record of a StorageClass, whose fields have no ``spec``. Raises InvalidObject naming the field."""
+    """The record of a StorageClass, which has no ``spec``. Raises InvalidObject naming the field."""
     meta = raw["metadata"]
     provisioner = text(raw.get("provisioner"), "provisioner")
     topologies = entries(raw.get("allowedTopologies"), "allowedTopologies")
@@ -152,7 +154,7 @@ def parse_storage_class(raw: Json) -> StorageClass:
 
 
 def _topology(raw: Json, field: str) -> tuple[Expression, ...]:
-    """One TopologySelectorTerm: keys with the values they may have."""
+    """The expressions of one TopologySelectorTerm."""
     field = f"{field}.matchLabelExpressions"
     found = []
     for index, entry in enumerate(entries(raw.get("matchLabelExpressions"), field)):

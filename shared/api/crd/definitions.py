@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions, made from the models of ``shared.api.schema``.
+"""CustomResourceDefinitions generated from the models of ``shared.api.schema``.
 
-Pure: ``deploy/generate_crds.py`` writes the files. The same models always give the same bytes, so that a test can tell
-whether the files in ``deploy/crds`` are still what the models say.
+Pure: ``deploy/generate_crds.py`` writes the files. The output is deterministic, so that a test can compare the files in
+``deploy/crds`` with the models.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LINE_WIDTH = 120
 
 
 def custom_resource_definition(kind: type[Resource]) -> Document:
-    """The definition of ``kind``. Raises ValueError with the field that a structural schema cannot say."""
+    """The definition of ``kind``. Raises ValueError with a field that a structural schema cannot express."""
     info = kind.INFO
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -42,13 +42,13 @@ def crd_file(info: KindInfo) -> str:
 
 
 def crd_text(kind: type[Resource]) -> str:
-    """The content of that file."""
+    """The content of the CRD file of a kind."""
     document = custom_resource_definition(kind)
     return HEADER + yaml.safe_dump(document, width=LINE_WIDTH, allow_unicode=True, sort_keys=True)
 
 
 def root_schema(kind: type[Resource]) -> Schema:
-    """The schema of a whole object. The API server knows ``metadata`` itself and allows no schema of it."""
+    """The schema of a whole object. The API server defines ``metadata`` itself and allows no schema for it."""
     schema = structural_schema(kind)
     properties = {**schema["properties"], "metadata": {"type": "object"}}
     return {**schema, "properties": properties, "required": ["spec"]}
@@ -85,17 +85,17 @@ def _names(info: KindInfo) -> Document:
 def _subresources(info: KindInfo) -> Document:
     if info.scale is None:
         return {"status": {}}
-    wanted, present = info.scale
+    spec_path, status_path = info.scale
     return {
         "status": {},
-        "scale": {"specReplicasPath": wanted, "statusReplicasPath": present},
+        "scale": {"specReplicasPath": spec_path, "statusReplicasPath": status_path},
     }
 
 
 def _column(column: Column) -> Document:
-    said: Document = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    column_object: Document = {"name": column.name, "type": column.type, "jsonPath": column.path}
     if column.wide:
-        said["priority"] = 1
+        column_object["priority"] = 1
     if column.description:
-        said["description"] = column.description
-    return said
+        column_object["description"] = column.description
+    return column_object

@@ -1,6 +1,6 @@
-"""The field reference in Markdown: for every kind its fields, types, defaults and limits, made from its schema.
+"""The field reference in Markdown: fields, types, defaults and limits of every kind, generated from its schema.
 
-Pure, as ``shared.api.crd.definitions`` is; ``deploy/generate_crds.py`` writes ``docs/reference.md`` with it.
+Pure; ``deploy/generate_crds.py`` writes ``docs/reference.md`` with it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ HEAD = """\
 <!-- Generated from shared/api/schema by make crds: do not edit. -->
 # Field reference
 
-What every object may say. `[]` is an entry of a list, `.*` a value of a map; **bold** fields are required wherever
-the object around them is written. `kubectl explain KIND.FIELD` says the same.
+The fields of every kind. `[]` is an entry of a list, `.*` a value of a map; **bold** fields are required if the object
+that contains them is present. `kubectl explain KIND.FIELD` shows the same text.
 """
 HEADING = "| Field | Type | Default | Meaning |\n|---|---|---|---|\n"
 OUTER = ("apiVersion", "kind", "metadata")
 KNOWN_PATTERNS = {DURATION_PATTERN: "duration", DURATION_OR_NEVER_PATTERN: "duration or Never"}
 LONGEST_PATTERN = 50
-"""Longer ones tell readers less than the description does."""
+"""Characters; longer patterns are not shown, because the description is easier to read."""
 SIZES = (
     ("minLength", "maxLength", " characters"),
     ("minItems", "maxItems", " entries"),
@@ -72,11 +72,11 @@ def _chapter(kind: type[Resource]) -> str:
 
 def _names(info: KindInfo) -> str:
     names = ", ".join(f"`{name}`" for name in (info.plural, *info.short_names))
-    return f"apiVersion `{info.api_version}`, cluster-scoped, kubectl knows it as {names}."
+    return f"apiVersion `{info.api_version}`, cluster-scoped; names in kubectl: {names}."
 
 
 def fields_of(schema: Schema, path: str = "") -> Iterator[Field]:
-    """Every field below ``schema``, parents first, in order of their names, required ones of an object first."""
+    """Every field below ``schema``: parents first; within an object required fields first, then by name."""
     required = set(schema.get("required", ()))
     properties = schema.get("properties", {})
     for name in sorted(properties, key=lambda one: (one not in required, one)):
@@ -96,7 +96,7 @@ def _row(field: Field) -> str:
 
 
 def _default(schema: Schema) -> str:
-    """Nothing for an object: its fields say theirs."""
+    """The default, or "" for an object, whose fields have their own defaults."""
     default = schema.get("default")
     return "" if default is None or isinstance(default, dict) else f"`{_plain(default)}`"
 
@@ -132,14 +132,14 @@ def _meaning(schema: Schema) -> str:
 
 
 def _prose(text: str) -> str:
-    """Markdown takes ``<zone>`` for markup."""
+    """``text`` with ``<`` escaped, because Markdown treats ``<zone>`` as markup."""
     return text.replace("<", "&lt;")
 
 
 def _limits(schema: Schema) -> Iterator[str]:
     innermost = schema.get("items") or schema.get("additionalProperties") or {}
     for one, where in ((schema, ""), (innermost, "each ")):
-        yield from (where + said for said in _own_limits(one))
+        yield from (where + limit for limit in _own_limits(one))
 
 
 def _own_limits(schema: Schema) -> Iterator[str]:
@@ -186,7 +186,7 @@ def _rules(schema: Schema, found: Iterable[Field]) -> Iterator[str]:
 
 
 def _nodes(found: Iterable[Field]) -> Iterator[tuple[str, Schema]]:
-    """Fields and, below them, the entries of lists and maps: objects that may have rules."""
+    """Fields, and the entries of lists and maps below them, which may have rules."""
     for field in found:
         path, node = field.path, field.schema
         yield path, node

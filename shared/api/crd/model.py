@@ -1,9 +1,8 @@
-"""The base of every schema in ``shared.api.schema``: one declaration makes the CRD and checks objects when read.
+"""The base class of every schema in ``shared.api.schema``: one declaration defines the CRD and checks objects.
 
-A field's type, bounds and attribute docstring become its OpenAPI schema; a ``Rule`` is a condition over several fields,
-written twice in one place: as a CEL expression for the API server and as a function for us, who must not rely on the
-server having our schema (F28). Everything wrong with an object is found in one reading, also where both a
-field and a rule are broken.
+The type, bounds and attribute docstring of a field become its OpenAPI schema. A ``Rule`` is a condition over several
+fields, declared both as a CEL expression for the API server and as a function, because the server may not have our
+schema (F28). All faults of an object are found at once, also those of fields and of rules together.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from shared.api.faults import Fault, Path
 
 Json = Mapping[str, Any]
 Check = Callable[[Json], Iterable[tuple[Path, str]]]
-"""Looks at the object as written, which may hold anything, and yields (path below it, message)."""
+"""Yields (path below the object, message) for each fault of an unchecked object."""
 
 UNKNOWN_FIELDS = {"unknown": "refuse"}
-"""Validation context: report fields that no schema knows, as kubectl does on apply."""
+"""Validation context: report unknown fields, as kubectl does on apply."""
 UNKNOWN_FIELD = "unknown field"
-"""Begins the message about one."""
+"""Start of the message about an unknown field."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """A condition over several fields of one object.
 
-    ``cel`` is evaluated by the API server with ``self`` bound to this object (and ``oldSelf`` on updates), and
-    ``message`` is what it says; empty: CEL cannot say it. ``check`` finds the same faults when the object is read;
-    None: only a change can break it (a transition rule).
+    The API server evaluates ``cel`` with ``self`` bound to this object (and ``oldSelf`` on updates) and answers with
+    ``message``; an empty ``cel`` means that CEL cannot express the rule. ``check`` finds the same faults when the
+    object is read; None for a transition rule, which only an update can break.
     """
 
     message: str
@@ -51,7 +50,7 @@ class Rule:
 
 
 class ApiModel(BaseModel):
-    """An object of an API as users write it: camelCase names, exact types, null means absent."""
+    """An object of the API: camelCase names, exact types, null means absent."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -71,10 +70,10 @@ class ApiModel(BaseModel):
         """Field faults and broken rules together; pydantic alone would skip the rules after the first field fault."""
         if not isinstance(raw, Mapping):
             return handler(raw)
-        said = {key: value for key, value in raw.items() if value is not None}
-        problems = [_problem(path, text) for path, text in cls._broken(said, info)]
+        given = {key: value for key, value in raw.items() if value is not None}
+        problems = [_problem(path, text) for path, text in cls._broken(given, info)]
         try:
-            model = handler(said)
+            model = handler(given)
         except ValidationError as error:
             problems += [_again(line) for line in error.errors(include_url=False)]
             raise ValidationError.from_exception_data(cls.__name__, problems) from None
@@ -83,17 +82,17 @@ class ApiModel(BaseModel):
         return model
 
     @classmethod
-    def _broken(cls, said: Json, info: ValidationInfo) -> Iterable[tuple[Path, str]]:
+    def _broken(cls, given: Json, info: ValidationInfo) -> Iterable[tuple[Path, str]]:
         for rule in cls.RULES:
             if rule.check is not None:
-                yield from rule.check(said)
+                yield from rule.check(given)
         if info.context == UNKNOWN_FIELDS:
-            yield from cls._unknown(said)
+            yield from cls._unknown(given)
 
     @classmethod
-    def _unknown(cls, said: Json) -> Iterable[tuple[Path, str]]:
+    def _unknown(cls, given: Json) -> Iterable[tuple[Path, str]]:
         known = {field.alias or name for name, field in cls.model_fields.items()}
-        for key in said:
+        for key in given:
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
@@ -111,8 +110,10 @@ def read(
         return _read(model, raw, at, context)
     except RecursionError:
         return None, [Fault(at, "is nested too deeply")]
-    except UnicodeEncodeError:  # half of a surrogate pair, which pydantic cannot even show
-        return None, [Fault(at, "holds text that is not valid Unicode")]
+    except (
+        UnicodeEncodeError
+    ):  # half of a surrogate pair, which pydantic cannot encode for its message
+        return None, [Fault(at, "holds a string that is not valid Unicode")]
 
 
 def _read(
@@ -135,7 +136,7 @@ def _problem(path: Path, message: str) -> InitErrorDetails:
 
 
 def _again(line: Any) -> InitErrorDetails:
-    """One line of a caught ValidationError, to be raised again beside others, in our own words."""
+    """One line of a caught ValidationError, with our message, to be raised again with other faults."""
     return _problem(tuple(line["loc"]), _message(line))
 
 
@@ -146,7 +147,7 @@ def _path(loc: tuple[str | int, ...]) -> Path:
 
 _MESSAGES: dict[str, str] = {
     "missing": "is required",
-    "string_type": "must be text; put it in quotes",
+    "string_type": "must be a string; put it in quotes",
     "int_type": "must be a whole number",
     "bool_type": "must be true or false",
     "float_type": "must be a number",
@@ -163,13 +164,13 @@ _MESSAGES: dict[str, str] = {
     "too_short": "has fewer than {min_length} entries",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
-    "int_parsing_size": "is too large a number",
+    "int_parsing_size": "is too large",
 }
 LONGEST_SHOWN = 40
 
 
 def _message(line: Any) -> str:
-    """What to say about one line of a ValidationError: what is wrong, in the words of somebody who writes YAML."""
+    """The message for one line of a ValidationError, in terms of YAML."""
     template = _MESSAGES.get(line["type"])
     if template is None:
         return str(line["msg"]).removeprefix("Value error, ")

@@ -1,8 +1,8 @@
-"""The structural schema of a model: what a CustomResourceDefinition holds and ``kubectl explain`` shows.
+"""The structural schema of a model, for a CustomResourceDefinition and ``kubectl explain``.
 
-pydantic writes JSON Schema (references, ``null``, titles); API servers take a narrower dialect (apiextensions v1), in
-which every node has its type in place. What may go wrong: a declaration that the dialect cannot say, such as a union of
-two objects; that raises ValueError with the field, when CRDs are generated, never when an object is read.
+pydantic generates JSON Schema (references, ``null``, titles); API servers accept a narrower dialect (apiextensions v1),
+in which every node has its type in place. A declaration that the dialect cannot express, such as a union of two
+objects, raises ValueError with the field when CRDs are generated, never when an object is read.
 """
 
 from __future__ import annotations
@@ -60,24 +60,24 @@ CONVERTED = frozenset(
     ]
 )
 DROPPED = frozenset({"title", "propertyNames", "examples", "deprecated"})
-"""The dialect has no room for these; readers of objects still check the names of maps."""
+"""Keywords that the dialect lacks; the models still check the names of maps."""
 SPEC_IDS = re.compile(r" ?\((?:[A-Z]+-\d+(?:, |\.\.)?)+\)")
-"""``(NP-02, NP-03)`` at the end of a docstring tells developers something, and users nothing."""
+"""Spec ids such as ``(NP-02, NP-03)`` in a docstring, which are removed from descriptions for users."""
 LARGEST_INT32 = 2**31 - 1
 NOT_OURS = frozenset({"builtins", "pydantic"})
-"""Packages whose classes describe no field of ours."""
+"""Packages whose classes declare none of our fields."""
 DEEPEST = 40
-"""No kind nests this deep: a model that contains itself does."""
+"""Levels; only a model that contains itself is deeper."""
 
 
 def structural_schema(model: type[BaseModel]) -> Schema:
-    """The schema of ``model``, complete in itself. Raises ValueError with the field that the dialect cannot say."""
+    """The schema of ``model`` without references. Raises ValueError with a field that the dialect cannot express."""
     declared = model.model_json_schema(by_alias=True, schema_generator=_Declared)
     return _node(declared, declared.get("$defs", {}), ())
 
 
 class _Declared(GenerateJsonSchema):
-    """pydantic's schema with what only the class of an object knows: its rules, and whether it is open."""
+    """pydantic's schema with attribute docstrings, CEL rules and the preservation of unknown fields added."""
 
     def model_schema(self, schema: ModelSchema) -> Schema:
         model = schema["cls"]
@@ -96,9 +96,9 @@ class _Declared(GenerateJsonSchema):
 
 
 def attribute_docstrings(model: type) -> dict[str, str]:
-    """The string below each attribute of a class and of those it stands on, by the attribute's name.
+    """The docstring below each attribute of a class and of its base classes, by the attribute's name.
 
-    pydantic can do that itself, for every class when it is imported: a sixth of what ``dovetail validate`` takes.
+    pydantic's own option does this for every class on import, which takes a sixth of the time of ``dovetail validate``.
     """
     found: dict[str, str] = {}
     for one in reversed(model.__mro__):
@@ -111,13 +111,13 @@ def _docstrings_of(one: type) -> dict[str, str]:
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
     assert isinstance(body, ast.ClassDef)
     return {
-        field.target.id: inspect.cleandoc(said.value.value)
-        for field, said in itertools.pairwise(body.body)
+        field.target.id: inspect.cleandoc(below.value.value)
+        for field, below in itertools.pairwise(body.body)
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
-        and isinstance(said, ast.Expr)
-        and isinstance(said.value, ast.Constant)
-        and isinstance(said.value.value, str)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
     }
 
 
@@ -125,78 +125,80 @@ def _node(declared: Schema, definitions: Schema, at: Path) -> Schema:
     """One node and everything below it."""
     if len(at) > DEEPEST:
         raise ValueError(f"{field_text(at)}: is nested too deeply; does a model contain itself?")
-    said = _in_place(declared, definitions)
-    node = {name: copy.deepcopy(said[name]) for name in said.keys() & KEPT}
-    node |= {name: copy.deepcopy(said[name]) for name in said if name.startswith(EXTENSION)}
-    node |= dict(_united(said, at))
-    node |= dict(_children(said, definitions, at))
-    node |= dict(_values(said))
-    _refuse_unknown(said, at)
+    resolved = _in_place(declared, definitions)
+    node = {name: copy.deepcopy(resolved[name]) for name in resolved.keys() & KEPT}
+    node |= {name: copy.deepcopy(resolved[name]) for name in resolved if name.startswith(EXTENSION)}
+    node |= dict(_united(resolved, at))
+    node |= dict(_children(resolved, definitions, at))
+    node |= dict(_values(resolved))
+    _refuse_unknown(resolved, at)
     if not node.keys() & {"type", INT_OR_STRING}:
         node[PRESERVE] = True
     return node
 
 
 def _in_place(declared: Schema, definitions: Schema) -> Schema:
-    """Without reference and ``null``; what is said at the field wins over what is said at its type."""
-    said = {name: value for name, value in declared.items() if name != "$defs"}
+    """The schema with references and ``null`` resolved; keywords of the field override those of its type."""
+    resolved = {name: value for name, value in declared.items() if name != "$defs"}
     while True:
-        options = [one for one in said.get("anyOf", ()) if one != {"type": "null"}]
-        if "$ref" in said:
-            target = definitions[said.pop("$ref").removeprefix("#/$defs/")]
+        options = [one for one in resolved.get("anyOf", ()) if one != {"type": "null"}]
+        if "$ref" in resolved:
+            target = definitions[resolved.pop("$ref").removeprefix("#/$defs/")]
         elif len(options) == 1:
-            del said["anyOf"]
+            del resolved["anyOf"]
             (target,) = options
         else:
-            return {**said, "anyOf": options} if options else said
-        said = {**target, **said}
+            return {**resolved, "anyOf": options} if options else resolved
+        resolved = {**target, **resolved}
 
 
-def _united(said: Schema, at: Path) -> Iterator[tuple[str, Any]]:
-    """The one union that the dialect knows."""
-    if "anyOf" not in said:
+def _united(resolved: Schema, at: Path) -> Iterator[tuple[str, Any]]:
+    """The only union that the dialect allows: integer or string."""
+    if "anyOf" not in resolved:
         return
-    if {one.get("type") for one in said["anyOf"]} != {"integer", "string"}:
-        raise ValueError(f"{field_text(at)}: a structural schema cannot say a union of these types")
+    if {one.get("type") for one in resolved["anyOf"]} != {"integer", "string"}:
+        raise ValueError(
+            f"{field_text(at)}: a structural schema cannot express a union of these types"
+        )
     yield "anyOf", [{"type": "integer"}, {"type": "string"}]
     yield INT_OR_STRING, True
 
 
-def _children(said: Schema, definitions: Schema, at: Path) -> Iterator[tuple[str, Any]]:
-    if "properties" in said:
-        fields = said["properties"].items()
+def _children(resolved: Schema, definitions: Schema, at: Path) -> Iterator[tuple[str, Any]]:
+    if "properties" in resolved:
+        fields = resolved["properties"].items()
         yield "properties", {name: _node(one, definitions, (*at, name)) for name, one in fields}
-    if "items" in said:
-        yield "items", _node(said["items"], definitions, (*at, 0))
-    values = said.get("additionalProperties")
+    if "items" in resolved:
+        yield "items", _node(resolved["items"], definitions, (*at, 0))
+    values = resolved.get("additionalProperties")
     if values is True or values == {}:
         yield PRESERVE, True
     elif values:
         yield "additionalProperties", _node(values, definitions, (*at, "*"))
 
 
-def _values(said: Schema) -> Iterator[tuple[str, Any]]:
-    """Texts, constants, defaults, open bounds and the width of integers."""
-    if said.get("description"):
-        yield "description", _one_line(SPEC_IDS.sub("", said["description"]))
-    if "const" in said:
-        yield "enum", [said["const"]]
-    default = _without_nothing(said.get("default"))
+def _values(resolved: Schema) -> Iterator[tuple[str, Any]]:
+    """Descriptions, constants, defaults, exclusive bounds and integer formats."""
+    if resolved.get("description"):
+        yield "description", _one_line(SPEC_IDS.sub("", resolved["description"]))
+    if "const" in resolved:
+        yield "enum", [resolved["const"]]
+    default = _without_nothing(resolved.get("default"))
     if not _is_nothing(default):
         yield "default", default
     for bound, opened in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if opened in said:
-            yield bound, said[opened]
+        if opened in resolved:
+            yield bound, resolved[opened]
             yield opened, True
-    if said.get("type") == "integer":
+    if resolved.get("type") == "integer":
         yield (
             "format",
-            "int32" if said.get("maximum", LARGEST_INT32 + 1) <= LARGEST_INT32 else "int64",
+            "int32" if resolved.get("maximum", LARGEST_INT32 + 1) <= LARGEST_INT32 else "int64",
         )
 
 
 def _without_nothing(default: Any) -> Any:
-    """A default without the parts that mean "absent" to a reader, in which an API server would find a wrong type."""
+    """``default`` without its empty parts, for which an API server would report a wrong type."""
     if isinstance(default, dict):
         parts = {name: _without_nothing(part) for name, part in default.items()}
         return {name: part for name, part in parts.items() if not _is_nothing(part)}
@@ -207,11 +209,15 @@ def _is_nothing(value: Any) -> bool:
     return value is None or value in ("", [], {})
 
 
-def _refuse_unknown(said: Schema, at: Path) -> None:
+def _refuse_unknown(resolved: Schema, at: Path) -> None:
     known = KEPT | CONVERTED | DROPPED
-    strange = sorted(name for name in said if name not in known and not name.startswith(EXTENSION))
+    strange = sorted(
+        name for name in resolved if name not in known and not name.startswith(EXTENSION)
+    )
     if strange:
-        raise ValueError(f"{field_text(at)}: a structural schema cannot say {', '.join(strange)}")
+        raise ValueError(
+            f"{field_text(at)}: a structural schema cannot express {', '.join(strange)}"
+        )
 
 
 def _one_line(text: str) -> str:

@@ -1,1 +1,1 @@
-"""The kinds as users write them: one pydantic module per kind and version. CRDs are generated from these."""
+"""Pydantic schemas of the kinds, one module per kind and version. The CRDs are generated from them."""

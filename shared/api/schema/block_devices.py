@@ -1,6 +1,6 @@
-"""Volumes and access to instance metadata, as both generations of node classes write them (T-08, T-09, EC-12, EC-13).
+"""Block devices and metadata options, as both generations of node classes have them (T-08, T-09, EC-12, EC-13).
 
-What one generation alone knows is added in a subclass beside that generation's kind.
+Fields of only one generation are added in a subclass beside that generation's kind.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _check_size(raw: Json) -> Iterable[tuple[Path, str]]:
 
 
 def _bytes(size: object) -> Decimal | None:
-    """None for what is no quantity: the field's own type reports it."""
+    """The size in bytes; None for an invalid quantity, which the field's own type reports."""
     if isinstance(size, bool) or not isinstance(size, int | str):
         return None
     try:
@@ -60,15 +60,15 @@ class EbsVolume(ApiModel):
     )
 
     delete_on_termination: bool | None = None
-    """Whether the volume goes with its instance."""
+    """Whether the volume is deleted with its instance."""
     encrypted: bool | None = None
     """Whether the volume is encrypted."""
     iops: Rate | None = None
-    """Provisioned operations per second (io1, io2, gp3)."""
+    """Provisioned I/O operations per second (io1, io2, gp3)."""
     kms_key_id: Text | None = Field(default=None, alias="kmsKeyID")
-    """Id or ARN of the key that encrypts the volume."""
+    """Id or ARN of the KMS key that encrypts the volume."""
     snapshot_id: Text | None = Field(default=None, alias="snapshotID")
-    """The snapshot that the volume starts from."""
+    """Id of the snapshot that the volume is created from."""
     throughput: Rate | None = None
     """Provisioned throughput in MiB per second (gp3)."""
     volume_size: Quantity | None = None

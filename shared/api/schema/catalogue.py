@@ -1,4 +1,4 @@
-"""Every kind that Dovetail brings along: CRDs and the field reference are made for these."""
+"""Every kind that has a CRD of Dovetail; the CRDs and the field reference are generated for these."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ KINDS: tuple[type[Resource], ...] = (
     Machine,
     LaunchRecord,
 )
-"""In the order in which the reference tells them: each generation together, what users write first."""
+"""In the order of the field reference: by generation, first the kinds that users write."""

@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition says about a kind beside its schema, and the base of all kinds."""
+"""The parts of a CustomResourceDefinition outside its schema, and the base class of all kinds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class KindInfo:
 
 
 class Resource(ApiModel):
-    """An object of one of our kinds: subclasses add ``spec`` and ``status``, and say which kind they are."""
+    """An object of one of our kinds. Subclasses set ``INFO`` and add ``spec`` and ``status``."""
 
     INFO: ClassVar[KindInfo]
 
@@ -62,14 +62,14 @@ class StatusCondition(ApiModel):
     status: Literal["True", "False", "Unknown"]
     """True, False or Unknown."""
     reason: str = ""
-    """Why, in one word, for programs."""
+    """Reason of the status in one CamelCase word, for programs."""
     message: str = ""
-    """Why, in a sentence, for people."""
+    """Explanation of the status in a sentence, for people."""
     last_transition_time: str | None = Field(
         default=None, json_schema_extra={"format": "date-time"}
     )
     """When the status last changed."""
     severity: str | None = None
-    """How bad it is, as the older generation of conditions said."""
+    """How serious a False status is; used by v1alpha5 only."""
     observed_generation: int | None = None
-    """Which generation of the object was looked at."""
+    """Generation of the object that was observed."""

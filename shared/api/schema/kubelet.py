@@ -1,6 +1,7 @@
-"""Settings of the kubelet, as a Provisioner and (in v1) an EC2NodeClass write them (P-20..P-23, EC-10, EC-11).
+"""Settings of the kubelet in a Provisioner and (in v1) an EC2NodeClass (P-20..P-23, EC-10, EC-11).
 
-They end up in the boot data of a node, so what is no known setting has its size bounded, and text is checked.
+The settings are written into the user data of a node, so strings are checked, and the total size of settings beyond
+the known ones is bounded.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ THRESHOLD_PATTERN = (
 GRACE_PERIOD_PATTERN = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$"
 LARGEST_NUMBER = 2**31 - 1
 MOST_EXTRA_SIZE = 16 * 1024
-"""Characters and entries of all settings beyond the known ones: more than this fits into no boot data."""
+"""Characters and entries of all settings beyond the known ones together; EC2 limits user data to 16 KiB."""
 DEEPEST_EXTRA = 16
 
 Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
@@ -44,9 +45,9 @@ Reserved = Annotated[dict[str, Quantity], Field(max_length=len(RESERVED_RESOURCE
 
 
 def _address(text: str) -> str:
-    # A scope ("fe80::1%eth0") may hold any character, and this text reaches a shell.
+    # A scope ("fe80::1%eth0") may hold any character, and this text is written into a shell script.
     if "%" in text:
-        raise ValueError(f"{text[:40]!r} has a scope; write the IP address alone")
+        raise ValueError(f"{text[:40]!r} has a scope; remove the scope, from % on")
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -58,7 +59,7 @@ IpAddress = Annotated[str, Field(max_length=45), AfterValidator(_address)]
 
 
 def _only_keys(name: str, allowed: tuple[str, ...]) -> Rule:
-    """The map ``name`` has no other keys than these (P-21, P-22)."""
+    """A rule that restricts the keys of the map ``name`` to ``allowed`` (P-21, P-22)."""
     listed = ", ".join(allowed)
 
     def check(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -72,7 +73,7 @@ def _only_keys(name: str, allowed: tuple[str, ...]) -> Rule:
 
 
 def _also_in(name: str, other: str) -> Rule:
-    """Every key of the map ``name`` is one of the map ``other`` too (P-23)."""
+    """A rule that every key of the map ``name`` is also a key of the map ``other`` (P-23)."""
 
     def check(raw: Json) -> Iterable[tuple[Path, str]]:
         there = set(map(str, _keys(raw, other)))
@@ -85,7 +86,7 @@ def _also_in(name: str, other: str) -> Rule:
 
 
 def _keys(raw: Json, name: str) -> list[Any]:
-    """Keys of the map ``name``; none of a map too large, about which the schema complains once."""
+    """Keys of the map ``name``; none for a map that is too large, which the schema reports as one fault."""
     found = raw.get(name)
     most = max(len(EVICTION_SIGNALS), len(RESERVED_RESOURCES))
     return list(found) if isinstance(found, Mapping) and len(found) <= most else []
@@ -97,12 +98,12 @@ def _check_collection(raw: Json) -> Iterable[tuple[Path, str]]:
     if isinstance(high, int) and isinstance(low, int) and high < low:
         yield (
             ("imageGCHighThresholdPercent",),
-            f"{high} is below imageGCLowThresholdPercent ({low}); swap them",
+            f"{high} is below imageGCLowThresholdPercent ({low}); swap the two values",
         )
 
 
 MOST_UNKNOWN = 20
-"""So many are told of at a time; to find the name that was meant takes a millisecond each."""
+"""How many unknown names are reported at once, because the search for a similar name takes a millisecond each."""
 
 
 class KubeletConfiguration(ApiModel):
@@ -129,44 +130,44 @@ class KubeletConfiguration(ApiModel):
     )
     """IP addresses of the cluster's DNS servers, for pods."""
     max_pods: Number | None = None
-    """How many pods a node takes; by default as many as its network interfaces have addresses for."""
+    """Maximum number of pods on a node; by default the number of addresses of its network interfaces."""
     pods_per_core: Number | None = None
-    """How many pods a node takes for each of its vCPUs; 0 for any number. The smaller of this and maxPods holds."""
+    """Maximum number of pods per vCPU of a node; 0 for no limit. The smaller of this limit and maxPods applies."""
     system_reserved: Reserved | None = None
-    """Resources kept for the operating system: cpu, memory, ephemeral-storage, pid."""
+    """Resources reserved for the operating system: cpu, memory, ephemeral-storage, pid."""
     kube_reserved: Reserved | None = None
-    """Resources kept for Kubernetes' own processes: cpu, memory, ephemeral-storage, pid."""
+    """Resources reserved for Kubernetes' own processes: cpu, memory, ephemeral-storage, pid."""
     eviction_hard: Thresholds | None = None
-    """Thresholds, such as memory.available: 5%, below which pods are evicted at once."""
+    """Thresholds, such as memory.available: 5%, below which pods are evicted immediately."""
     eviction_soft: Thresholds | None = None
     """Thresholds below which pods are evicted after a grace period."""
     eviction_soft_grace_period: GracePeriods | None = None
-    """How long, such as 1m30s, each threshold of evictionSoft may be undercut before pods are evicted."""
+    """How long, such as 1m30s, a value may stay below its threshold in evictionSoft before pods are evicted."""
     eviction_max_pod_grace_period: Number | None = None
-    """The longest time, in seconds, that a pod gets to end when a threshold of evictionSoft is undercut."""
+    """Maximum grace period, in seconds, of pods that are evicted because of a threshold in evictionSoft."""
     image_gc_high_threshold_percent: Percent | None = Field(
         default=None, alias="imageGCHighThresholdPercent"
     )
-    """How full, in percent, the disk must be for unused images to be removed."""
+    """Disk usage, in percent, above which unused images are removed."""
     image_gc_low_threshold_percent: Percent | None = Field(
         default=None, alias="imageGCLowThresholdPercent"
     )
-    """How full, in percent, the disk may still be when enough unused images are removed."""
+    """Disk usage, in percent, down to which unused images are removed."""
     cpu_cfs_quota: bool | None = Field(default=None, alias="cpuCFSQuota")
-    """Whether CPU limits of containers are enforced by quota."""
+    """Whether CPU limits of containers are enforced by CFS quota."""
 
 
 class ProvisionerKubelet(KubeletConfiguration):
     """Settings of the kubelet on the nodes."""
 
     container_runtime: Literal["dockerd", "containerd"] | None = None
-    """Which container runtime nodes use."""
+    """Container runtime of the nodes."""
 
 
 FIXED_FIELDS = frozenset(
     field.alias or name for name, field in KubeletConfiguration.model_fields.items()
 )
-"""EC-10: settings that every image family knows."""
+"""EC-10: settings that work with every image family."""
 
 
 def extra_fields(raw: object) -> list[str]:
@@ -187,24 +188,24 @@ def _check_taints(raw: Json) -> Iterable[tuple[Path, str]]:
 def _check_extra(raw: Json) -> Iterable[tuple[Path, str]]:
     spent = 0
     unknown = islice((one for one in raw if one not in KNOWN), MOST_UNKNOWN)
-    told = {name for name in unknown if isinstance(name, str)}
+    reported = {name for name in unknown if isinstance(name, str)}
     for name in raw.keys() - FIXED_FIELDS:
         if not isinstance(name, str):
-            continue  # the schema says so
+            continue  # the schema reports it
         size, fault = _weigh(raw[name])
         spent += size + len(name)
-        fault = fault or (unknown_fault(name) if name in told else "")
+        fault = fault or (unknown_fault(name) if name in reported else "")
         if fault:
             yield (name,), fault
     if spent > MOST_EXTRA_SIZE:
         yield (
             (),
-            f"settings are larger than {MOST_EXTRA_SIZE} characters in all; no boot data holds them",
+            f"settings have more than {MOST_EXTRA_SIZE} characters in total, too many for user data",
         )
 
 
 def _weigh(value: object) -> tuple[int, str]:
-    """(characters and entries, what is wrong) of any JSON value; looks at no more than needed."""
+    """(number of characters and entries, fault or "") of any JSON value; stops at the size limit."""
     size, waiting = 0, [(value, 0)]
     while waiting and size <= MOST_EXTRA_SIZE:
         one, depth = waiting.pop()
@@ -218,56 +219,55 @@ def _weigh(value: object) -> tuple[int, str]:
 
 
 def _json_fault(value: object, depth: int) -> str:
-    """What keeps one value, not looking inside it, from being sent to a node; empty if nothing does."""
+    """Why a value, apart from the values inside it, cannot be sent to a node; empty when it can."""
     if depth > DEEPEST_EXTRA:
         return "is nested too deeply"
     if isinstance(value, dict):
-        return "" if all(_is_text(key) for key in value) else "keys must be text"
+        return "" if all(_is_text(key) for key in value) else "keys must be strings"
     if isinstance(value, str):
         return "" if _is_text(value) else "is not valid Unicode"
     if isinstance(value, float) and not math.isfinite(value):
         return "must be a finite number"
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return "is too large a number"
+        return "is too large"
     known = value is None or isinstance(value, int | float | list)
-    return "" if known else "must be text, a number, a list or an object"
+    return "" if known else "must be a string, a number, a list or an object"
 
 
 class NodeClassKubelet(KubeletConfiguration):
     """Settings of the kubelet on the nodes.
 
-    With the AL2023 family any field of the kubelet's own configuration may be written here, except
-    registerWithTaints.
+    With the AL2023 family, any field of KubeletConfiguration is allowed here, except registerWithTaints.
     """
 
     PRESERVE_UNKNOWN: ClassVar[bool] = True
-    """The schema of the CRD keeps fields that it does not list."""
+    """The CRD's schema preserves fields that it does not list."""
     model_config = ConfigDict(extra="allow")
     RULES: ClassVar[tuple[Rule, ...]] = (
         *KubeletConfiguration.RULES,
         Rule(
-            "registerWithTaints is not allowed: taints belong to the NodePool", check=_check_taints
+            "registerWithTaints is not allowed; taints belong to the NodePool", check=_check_taints
         ),
         Rule(
-            "other settings must be those of the kubelet, as plain JSON of a bounded size",
+            "other settings must be kubelet settings, as JSON of a bounded size",
             check=_check_extra,
         ),
     )
 
     @classmethod
-    def _unknown(cls, said: Json) -> Iterable[tuple[Path, str]]:
+    def _unknown(cls, given: Json) -> Iterable[tuple[Path, str]]:
         return ()
 
 
 def _is_text(value: object) -> bool:
-    """Text that can be sent: half of a surrogate pair cannot."""
+    """Whether the value is a string that can be encoded; half of a surrogate pair cannot."""
     return isinstance(value, str) and not any("\ud800" <= one <= "\udfff" for one in value)
 
 
 def kubelet_settings(written: KubeletConfiguration | None) -> dict[str, object]:
-    """The settings that were written, by their names in the API: what domain records hold and documents get.
+    """The settings that are set, by their API names, as domain records and documents hold them.
 
-    Quantities become text, as the kubelet's own configuration wants them.
+    Quantities become strings, as KubeletConfiguration requires them.
     """
     if written is None:
         return {}

@@ -1,6 +1,6 @@
 """Names of all settings in KubeletConfiguration v1beta1 (EC-10). Pure.
 
-A name that the kubelet does not know is ignored on the node, and nobody would see that the setting has no effect.
+The kubelet ignores unknown names silently, so they are refused here.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumeP
 """
 KNOWN = frozenset(_NAMES.split())
 LONGEST_NAME = 100
-"""A longer one resembles none of these, and to compare it takes long."""
+"""Characters; no setting resembles a longer name, and the comparison of long names is slow."""
 
 
 def unknown_fault(name: str) -> str:
-    """What is wrong with a name, with the one that was probably meant; empty for a known one."""
+    """The fault of an unknown name, with the most similar known name; empty for a known name."""
     if name in KNOWN:
         return ""
     nearest = get_close_matches(name, sorted(KNOWN), n=1) if len(name) <= LONGEST_NAME else []
     fix = f"write {nearest[0]}" if nearest else "see KubeletConfiguration v1beta1 for its settings"
-    return f"is no setting of the kubelet; {fix}"
+    return f"is not a kubelet setting; {fix}"

@@ -1,4 +1,4 @@
-"""dovetail.sh/v1alpha1 LaunchRecord: the intent of one CreateFleet call, written before the call."""
+"""Schema of dovetail.sh/v1alpha1 LaunchRecord: one CreateFleet call, recorded before it is made."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ LONGEST_TOKEN = 64
 
 
 class LaunchedMachine(ApiModel):
-    """One machine."""
+    """A machine that the launch is for."""
 
     name: Annotated[str, Field(min_length=1)]
     """Name of the Machine or NodeClaim."""
     uid: Annotated[str, Field(min_length=1)]
-    """Its uid: a later object of that name is another one."""
+    """Its uid, which distinguishes it from a later object with the same name."""
     kind: Literal["Machine", "NodeClaim"] | None = None
-    """Its kind; a Machine when absent."""
+    """Its kind; Machine when absent."""
 
 
 class LaunchRecordSpec(ApiModel):
-    """One intended CreateFleet call. Never changed after it is written."""
+    """One intended CreateFleet call; never changed after it is written."""
 
     machines: Annotated[list[LaunchedMachine], Field(min_length=1, max_length=MOST_MACHINES)]
     """The machines that the instances are for, sorted by name."""
     client_token: Annotated[str, Field(min_length=1, max_length=LONGEST_TOKEN)]
     """The idempotency token, also an instance tag."""
     attempt: Annotated[int, Field(ge=0)]
-    """Counts definite failures of the same machines; part of the client token."""
+    """Number of definite failures of the same machines; part of the client token."""
     request: dict[str, Any]
-    """The exact parameters of CreateFleet, launch template version pinned."""
+    """The exact parameters of CreateFleet, with a fixed launch template version."""
     images: Annotated[dict[str, str], Field(max_length=MOST_TEMPLATES)] = {}
-    """Launch template id to the image it starts, which EC2 does not say in its answer."""
+    """Launch template id to the image it starts, which is not part of EC2's response."""
     reservations: Annotated[dict[str, str], Field(max_length=MOST_TEMPLATES)] = {}
     """Launch template id to the capacity reservation it starts in."""
     epoch: Annotated[int, Field(ge=0)] | None = None
-    """Fencing epoch of the scheduler that asked."""
+    """Fencing epoch of the scheduler that requested the launch."""
     created_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
     """When the intent was recorded."""
 
 
 class LaunchCondition(StatusCondition):
-    """One observation about the launch."""
+    """An observation about the launch."""
 
     severity: str | None = None
-    """How a False status should be read; absent means error."""
+    """How serious a False status is; absent means error."""
 
 
 class LaunchRecordStatus(ApiModel):
-    """How far the launch got."""
+    """Progress of the launch."""
 
     conditions: list[LaunchCondition] | None = None
-    """What the controllers observed last."""
+    """Latest observations of the controllers."""
 
 
 class LaunchRecord(Resource):
-    """A LaunchRecord is the intent of one CreateFleet call, written before the call: after a crash the call is
-    repeated with the same token."""
+    """A LaunchRecord records one CreateFleet call before it is made, so that after a crash the call is repeated with
+    the same token."""
 
     INFO: ClassVar[KindInfo] = KindInfo(
         group="dovetail.sh",
@@ -79,6 +79,6 @@ class LaunchRecord(Resource):
     )
 
     spec: LaunchRecordSpec
-    """One intended CreateFleet call. Never changed after it is written."""
+    """One intended CreateFleet call; never changed after it is written."""
     status: LaunchRecordStatus | None = None
-    """How far the launch got."""
+    """Progress of the launch."""

@@ -1,4 +1,4 @@
-"""Network interfaces and the processor's options of a v1 node class (EC-14)."""
+"""Network interfaces, connection tracking and CPU options of a v1 node class (EC-14)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Index = Annotated[int, Field(ge=0, le=LARGEST_INDEX)]
 
 
 def _between(least: int, most: int) -> tuple[PlainValidator, WithJsonSchema]:
-    """Marks a time that is kept as whole seconds, and written as ``350s`` or 350."""
+    """Annotations for a duration of whole seconds, written as ``350s`` or 350 and stored as an int."""
     (form, _) = worded(DURATION_PATTERN, f"{least}s")
 
     def seconds(written: Any) -> int:
@@ -41,26 +41,26 @@ class NetworkInterface(ApiModel):
     """One network interface that every instance gets."""
 
     network_card_index: Index = 0
-    """Which network card of the instance it is on."""
+    """Index of the network card of the instance."""
     device_index: Index = 0
-    """Which device of the network card it is."""
+    """Index of the device on the network card."""
     interface_type: Literal["interface", "efa-only"] = "interface"
     """interface carries IP traffic; efa-only carries the traffic of an Elastic Fabric Adapter and no IP."""
 
 
 class ConnectionTracking(ApiModel):
-    """After how much idle time security groups forget a connection; shorter times keep the table small."""
+    """Idle timeouts of the connection tracking of security groups; shorter timeouts keep the table small."""
 
     tcp_established_timeout: Annotated[int, *_between(60, 432_000)] | None = None
     """For established TCP connections: 60s to 432000s (5 days)."""
     udp_stream_timeout: Annotated[int, *_between(60, 180)] | None = None
-    """For UDP flows with more than one request and answer: 60s to 180s."""
+    """For UDP flows with more than one request and response: 60s to 180s."""
     udp_timeout: Annotated[int, *_between(30, 60)] | None = None
-    """For UDP flows with traffic in one direction, or one request and answer: 30s to 60s."""
+    """For UDP flows with traffic in one direction, or one request and response: 30s to 60s."""
 
 
 class CpuOptions(ApiModel):
-    """Options of the processor."""
+    """CPU options of the instances."""
 
     nested_virtualization: Literal["enabled", "disabled"] | None = None
-    """Whether virtual machines can run inside the instance."""
+    """Whether the instance supports nested virtualization."""

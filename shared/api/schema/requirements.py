@@ -1,4 +1,4 @@
-"""Requirements on labels of machines, as pools and machines of both generations write them (P-16, NP-02, NP-03)."""
+"""Requirements on labels, as pools and machines of both generations have them (P-16, NP-02, NP-03)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.core.label_syntax import is_label_value, is_qualified_name
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qualified_name
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.label_rules import KEPT_SUBDOMAIN_PATTERN, in_kept_subdomain
@@ -35,11 +35,11 @@ def _check_values(raw: Json) -> Iterable[tuple[Path, str]]:
     elif operator in ("In", "NotIn"):
         for index, value in enumerate(listed):
             if isinstance(value, str) and not is_label_value(value):
-                yield ("values", index), f"{value[:40]!r} is not a label value"
+                yield ("values", index), f"{value[:40]!r} is not a label value: {LABEL_VALUE_FORM}"
 
 
 def is_bound(value: object) -> bool:
-    """A non-negative whole number of 64 bits, as text."""
+    """Whether the value is a string of a whole number from 0 to 2**63 - 1."""
     if not isinstance(value, str) or not value.isascii() or not value.isdigit():
         return False
     return len(value) < 20 and int(value) <= LARGEST_BOUND
@@ -56,11 +56,14 @@ def _check_min_values(raw: Json) -> Iterable[tuple[Path, str]]:
     if raw.get("operator") != "In" or not isinstance(least, int) or not isinstance(values, list):
         return
     if len(values) < least:
-        yield ("minValues",), f"asks for {least} values, but only {len(values)} are listed"
+        yield (
+            ("minValues",),
+            f"is {least}, but only {len(values)} values are listed; lower it or list more values",
+        )
 
 
 class SelectorRequirement(ApiModel):
-    """What a label of the machine must, or must not, be (P-05)."""
+    """A requirement on a label of the machine (P-05)."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -77,13 +80,14 @@ class SelectorRequirement(ApiModel):
     key: Annotated[str, Field(max_length=316)]
     """The label's key, such as node.kubernetes.io/instance-type."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    """How the label's value relates to the values listed."""
+    """How the label's value is compared with the values."""
     values: Annotated[list[Value], Field(max_length=MOST_VALUES)] = []
-    """Values to compare with: at least one for In, exactly one whole number for Gt and Lt, none for Exists."""
+    """Values to compare with: at least one for In, exactly one whole number for Gt and Lt, none for Exists and
+    DoesNotExist."""
 
 
 class MinValuesRequirement(ApiModel):
-    """What a label of the machine must be, and among how many of its values the choice must stay open (NP-02)."""
+    """A requirement on a label of the machine, optionally with a minimum number of values to choose from (NP-02)."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -107,11 +111,12 @@ class MinValuesRequirement(ApiModel):
     key: Annotated[str, Field(max_length=316)]
     """The label's key, such as node.kubernetes.io/instance-type."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"]
-    """How the label's value relates to the values listed."""
+    """How the label's value is compared with the values."""
     values: Annotated[list[Value], Field(max_length=MOST_VALUES)] = []
-    """Values to compare with: at least one for In, exactly one whole number for the comparisons, none for Exists."""
+    """Values to compare with: at least one for In, exactly one whole number for Gt, Lt, Gte and Lte, none for Exists
+    and DoesNotExist."""
     min_values: Annotated[int, Field(ge=1, le=50)] | None = None
-    """How many different values the remaining instance types must offer, so that EC2 has a choice."""
+    """Minimum number of different values among the instance types that remain, so that EC2 has a choice."""
 
 
 def _check_domain(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -121,12 +126,12 @@ def _check_domain(raw: Json) -> Iterable[tuple[Path, str]]:
 
 
 class V1Requirement(MinValuesRequirement):
-    """What a label of the machine must be, and among how many of its values the choice must stay open (NP-02)."""
+    """A requirement on a label of the machine, optionally with a minimum number of values to choose from (NP-02)."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *MinValuesRequirement.RULES,
         Rule(
-            "key must not be in a subdomain that the autoscaler keeps",
+            "key must not be in a subdomain that the autoscaler reserves",
             f"!self.key.matches('{KEPT_SUBDOMAIN_PATTERN}')",
             _check_domain,
         ),
@@ -136,7 +141,7 @@ class V1Requirement(MinValuesRequirement):
 def expressions_of(
     written: Iterable[SelectorRequirement | MinValuesRequirement],
 ) -> tuple[Expression, ...]:
-    """In the domain's words; legacy keys in today's spelling (SCH-03)."""
+    """The requirements as domain records, with legacy keys replaced by their current names (SCH-03)."""
     return tuple(
         Expression(
             keys.normalise(one.key),

@@ -1,4 +1,4 @@
-"""Small types that many fields share: quantities, durations, label keys and values."""
+"""Scalar types that many fields share: quantities, durations, bounded strings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DURATION_OR_NEVER_PATTERN = r"^(([0-9]+(s|m|h))+|Never)$"
 NEVER = "Never"
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 LONGEST_SECONDS = 100 * 365 * 24 * 3600
-"""Longer durations are typing errors."""
+"""Seconds; the largest value of a duration (100 years), so that large numbers cannot overflow."""
 
 
 def _quantity(value: Any) -> int | str:
-    """An amount of a resource. Raises ValueError in words that mend it."""
+    """The validated amount of a resource, as written. Raises ValueError with the fault and its fix."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("must be a quantity such as 500m, 2 or 1.5Gi; put fractions in quotes")
     try:
@@ -32,7 +32,7 @@ def _quantity(value: Any) -> int | str:
     except InvalidObject as error:
         raise ValueError(error.message.removeprefix(": ")) from error
     if not 0 <= amount <= LARGEST_AMOUNT:
-        raise ValueError("must not be negative" if amount < 0 else "is too large an amount")
+        raise ValueError("must not be negative" if amount < 0 else "is too large")
     return value
 
 
@@ -47,7 +47,7 @@ Quantity = Annotated[
         }
     ),
 ]
-"""A Kubernetes quantity of zero or more, as written: int or text."""
+"""A Kubernetes quantity of zero or more, as written: int or str."""
 
 ResourceList = dict[str, Quantity]
 
@@ -60,7 +60,7 @@ Text = Annotated[str, Field(max_length=1024)]
 
 
 def duration_seconds(text: str | None) -> float | None:
-    """Seconds of a Duration or DurationOrNever that passed its pattern; None for ``Never`` and for nothing."""
+    """Seconds of a Duration or DurationOrNever that matches its pattern; None for ``Never`` and for None."""
     if text is None or text == NEVER:
         return None
     parts = re.findall(r"([0-9]+)(s|m|h)", text)
@@ -70,5 +70,5 @@ def duration_seconds(text: str | None) -> float | None:
 
 
 def duration_text(seconds: float | None) -> str:
-    """The inverse: ``2592000s``, as MAP-04 writes it; ``Never`` for None."""
+    """The inverse of ``duration_seconds``: ``2592000s`` (MAP-04), or ``Never`` for None."""
     return NEVER if seconds is None else f"{int(seconds)}s"

@@ -1,7 +1,7 @@
-"""Terms with which a v1 node class selects things in AWS (EC-01..EC-06).
+"""Terms with which a v1 node class selects AWS resources (EC-01..EC-06).
 
-Terms of a list are alternatives, the fields of a term must all match. A term that says nothing would select everything
-in the region, so it is refused.
+The terms of a list are alternatives; all fields of a term must match. An empty term would select everything in the
+region, so it is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALIAS_FAMILIES = {
     "windows2022": "Windows2022",
     "windows2025": "Windows2025",
 }
-"""Family as an alias spells it -> as ``amiFamily`` does."""
+"""Family in an alias -> value of ``amiFamily``."""
 _ALIAS = re.compile(r"([a-z0-9]+)@([A-Za-z0-9._-]+)")
 
 TagValue = Annotated[str, Field(max_length=LONGEST_TAG_VALUE)]
@@ -36,12 +36,12 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 def alias_family(alias: str) -> str:
-    """``al2023@latest`` -> ``AL2023``; empty for what is no alias."""
+    """``al2023@latest`` -> ``AL2023``; empty for an invalid alias."""
     return ALIAS_FAMILIES.get(alias.partition("@")[0], "")
 
 
 def _names_one_of(*names: str) -> Rule:
-    """A term must hold one of these, or it would select everything."""
+    """A rule that a term has at least one of these fields; an empty term would select everything."""
     listed = ", ".join(names)
 
     def check(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -53,7 +53,7 @@ def _names_one_of(*names: str) -> Rule:
 
 
 def _alone(name: str, *others: str) -> Rule:
-    """The field ``name`` identifies by itself: no other may stand beside it."""
+    """A rule that the field ``name``, which identifies one resource, cannot be combined with ``others``."""
     listed = ", ".join(others)
 
     def check(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -123,15 +123,21 @@ def _check_alias(raw: Json) -> Iterable[tuple[Path, str]]:
         return
     found = _ALIAS.fullmatch(alias)
     if found is None:
-        yield ("alias",), f"{alias[:40]!r} is no alias; write family@version, such as al2023@latest"
+        yield (
+            ("alias",),
+            f"{alias[:40]!r} is not an alias; write family@version, such as al2023@latest",
+        )
     elif found[1] not in ALIAS_FAMILIES:
-        yield ("alias",), f"{found[1][:40]!r} is no family; use one of {', '.join(ALIAS_FAMILIES)}"
+        yield (
+            ("alias",),
+            f"{found[1][:40]!r} is not an image family; use one of {', '.join(ALIAS_FAMILIES)}",
+        )
     elif found[1].startswith("windows") and found[2] != "latest":
-        yield ("alias",), f"Windows images have no versions here; write {found[1]}@latest"
+        yield ("alias",), f"a version cannot be chosen for Windows images; write {found[1]}@latest"
 
 
 class AMISelectorTerm(ApiModel):
-    """Selects machine images: all its fields must match. The newest of the images found is used."""
+    """Selects machine images: all its fields must match. The newest image found is used."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         _names_one_of("alias", "tags", "name", "id", "ssmParameter"),
@@ -149,8 +155,8 @@ class AMISelectorTerm(ApiModel):
     )
 
     alias: Annotated[str, Field(max_length=30)] | None = None
-    """An image that AWS recommends for EKS: family@version. The version latest follows new releases, and replaces
-    nodes when there is one."""
+    """An EKS-optimized image: family@version. With the version latest, nodes drift and are replaced when a new image
+    is released."""
     tags: TermTags | None = None
     """Tags that an image must have. The value * stands for any value."""
     id: Annotated[str, Field(pattern=r"^ami-[0-9a-z]+$", max_length=64)] | None = None
@@ -181,7 +187,7 @@ class CapacityReservationSelectorTerm(ApiModel):
     )
     """The account that owns the reservation: 12 digits."""
     instance_match_criteria: Literal["open", "targeted"] | None = None
-    """Whether the reservation takes any instance that fits (open) or only those that ask for it (targeted)."""
+    """Whether the reservation accepts any matching instance (open) or only instances that target it (targeted)."""
 
 
 class PlacementGroupSelector(ApiModel):

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.core.label_syntax import is_label_value, is_qualified_name
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qualified_name
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.domain.expressions import Taint
@@ -16,15 +16,15 @@ from shared.domain.expressions import Taint
 def _check_taint(raw: Json) -> Iterable[tuple[Path, str]]:
     key, value = raw.get("key"), raw.get("value")
     if isinstance(key, str) and not is_qualified_name(key):
-        yield ("key",), f"{key[:80]!r} is not a qualified name"
+        yield ("key",), f"{key[:80]!r} is not a qualified name such as example.com/team"
     if isinstance(value, str) and not is_label_value(value):
-        yield ("value",), f"{value[:40]!r} is not a label value"
+        yield ("value",), f"{value[:40]!r} is not a label value: {LABEL_VALUE_FORM}"
     if {"key", "effect"} - raw.keys():
-        yield (), "a taint needs a key, an effect and perhaps a value in one list item"
+        yield (), "a taint needs key and effect in one list item; value is optional"
 
 
 class NodeTaint(ApiModel):
-    """A mark that keeps pods away which do not tolerate it."""
+    """A taint: pods that do not tolerate it are not placed on the node."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule("key must be a qualified name and value a label value", check=_check_taint),
@@ -39,14 +39,14 @@ class NodeTaint(ApiModel):
 
 
 class V1Taint(NodeTaint):
-    """A mark that keeps pods away which do not tolerate it."""
+    """A taint: pods that do not tolerate it are not placed on the node."""
 
     value: Annotated[str, Field(min_length=1, max_length=63)] | None = None
-    """The taint's value; left out for a taint without one."""
+    """The taint's value; optional."""
 
 
 def check_unique(raw: Json) -> Iterable[tuple[Path, str]]:
-    """P-18: one taint per key and effect over ``taints`` and ``startupTaints`` of one object."""
+    """P-18: ``taints`` and ``startupTaints`` of one object together hold each pair of key and effect once."""
     seen: set[tuple[str, str]] = set()
     for name in ("taints", "startupTaints"):
         listed = raw.get(name)
@@ -55,7 +55,7 @@ def check_unique(raw: Json) -> Iterable[tuple[Path, str]]:
             if pair is None:
                 continue
             if pair in seen:
-                yield (name, index), f"{pair[0]}:{pair[1]} is there twice"
+                yield (name, index), f"{pair[0]}:{pair[1]} is a duplicate; remove one"
             seen.add(pair)
 
 
@@ -67,5 +67,5 @@ def _pair(taint: object) -> tuple[str, str] | None:
 
 
 def taints_of(written: Iterable[NodeTaint]) -> tuple[Taint, ...]:
-    """In the domain's words."""
+    """The taints as domain records."""
     return tuple(Taint(one.key, one.effect, one.value or "") for one in written)

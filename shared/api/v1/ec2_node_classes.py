@@ -1,7 +1,7 @@
 """karpenter.k8s.aws/v1 EC2NodeClass <-> domain record (EC-01..EC-15, EC-22, MAP-04).
 
-What may go wrong when a class of the older generation is written: it may say what v1 has no words for, such as a launch
-template of the user's own. The document then lacks it, and a note says what to do.
+A v1alpha5 class may have settings without an equivalent in v1, such as a custom launch template. The document then
+lacks them, and a note names the fix.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SELECTOR_FIELDS = frozenset(
         "capacityReservationSelectorTerms", "placementGroupSelector",
     }
 )  # fmt: skip
-"""EC-22: not hashed, for what they find is compared instead."""
+"""EC-22: not hashed, because drift compares what the selectors find."""
 UNHASHED_FIELDS = SELECTOR_FIELDS | {"ipPrefixCount"}
-"""DRF-04: prefixes are for new machines only."""
+"""DRF-04: a changed number of prefixes applies to new machines only."""
 TERM_FIELDS = {
     "tags": "tags",
     "id": "id",
@@ -50,7 +50,7 @@ RESERVATION_FIELDS = {
     "owner": "ownerID",
     "match_criteria": "instanceMatchCriteria",
 }
-"""Field of a record's term -> name in the API."""
+"""Field of a record's term -> field of the API."""
 
 
 def parse_ec2_node_class(raw: Json) -> Parsed[NodeClass]:
@@ -62,9 +62,9 @@ def parse_ec2_node_class(raw: Json) -> Parsed[NodeClass]:
 
 
 def ec2_node_class_object(node_class: NodeClass) -> Written:
-    """The EC2NodeClass of a record of either generation (MAP-04), without status, and what v1 cannot say there.
+    """The EC2NodeClass of a record of either generation (MAP-04), without status. Notes name what it lacks.
 
-    A document with notes about its own fields would be refused.
+    The API server would refuse a document whose notes name fields of it.
     """
     current, notes = upgraded(node_class)
     spec = _spec(current)
@@ -110,29 +110,29 @@ def _record(meta: Metadata, spec: EC2NodeClassSpec) -> NodeClass:
         connection_tracking=_written(spec.connection_tracking),
         cpu_options=_written(spec.cpu_options),
     )
-    # Over the spec as we would write it: another spelling of the same is no drift.
+    # The hash is of the spec as we write it, so that an equivalent notation is not drift.
     digest = class_hash(_spec(node_class), excluded=UNHASHED_FIELDS)
     return msgspec.structs.replace(node_class, hash=digest)
 
 
 def _written(model: ApiModel | None) -> dict[str, Any]:
-    """What the object says, by the names of the API."""
+    """The fields that are set, by their API names."""
     return {} if model is None else model.model_dump(by_alias=True, exclude_none=True)
 
 
 def _terms(
     written: Iterable[ApiModel], fields: Mapping[str, str] = TERM_FIELDS
 ) -> tuple[SelectorTerm, ...]:
-    said = (_written(term) for term in written)
+    terms = (_written(term) for term in written)
     return tuple(
         SelectorTerm(**{field: term[name] for field, name in fields.items() if name in term})
-        for term in said
+        for term in terms
     )
 
 
 def _spec(node_class: NodeClass) -> Document:
-    """The spec of a class that speaks v1; what is empty is left out."""
-    said = {
+    """The spec of a v1 class, without empty fields."""
+    optional = {
         "subnetSelectorTerms": _term_objects(node_class.subnet_terms),
         "securityGroupSelectorTerms": _term_objects(node_class.security_group_terms),
         "amiSelectorTerms": _term_objects(node_class.image_terms),
@@ -154,7 +154,7 @@ def _spec(node_class: NodeClass) -> Document:
         "connectionTracking": {k: f"{v}s" for k, v in node_class.connection_tracking.items()},
         "cpuOptions": dict(node_class.cpu_options),
     }
-    spec: Document = {name: value for name, value in said.items() if value}
+    spec: Document = {name: value for name, value in optional.items() if value}
     if node_class.detailed_monitoring:
         spec["detailedMonitoring"] = True
     if node_class.associate_public_ip is not None:
@@ -178,5 +178,5 @@ def _term_objects(
 
 
 def _plain(value: str | dict[str, str]) -> str | dict[str, str]:
-    """A copy: documents are changed by those who get them."""
+    """A copy, because callers may change the document."""
     return dict(value) if isinstance(value, dict) else value

@@ -12,7 +12,7 @@ from shared.api.schema.scalars import (
     duration_text,
 )
 from shared.api.schema.v1.node_pool import CLASS_GROUP
-from shared.api.shapes import mapping, text
+from shared.api.shapes import TIMESTAMP_EXAMPLE, mapping, text
 from shared.api.v1alpha5.machines import (
     conditions_of,
     fields_of,
@@ -62,7 +62,8 @@ def _time(status: Json, name: str) -> float:
     try:
         return parse_rfc3339(written) if written else 0.0
     except ValueError as error:
-        raise InvalidObject("must be a timestamp", field=f"status.{name}") from error
+        fault = f"must be a timestamp {TIMESTAMP_EXAMPLE}"
+        raise InvalidObject(fault, field=f"status.{name}") from error
 
 
 def node_claim_object(
@@ -94,6 +95,6 @@ def node_claim_object(
 def planned_object(
     planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str, epoch: int = 0
 ) -> dict[str, Any]:
-    """The record to create, in its pool's generation (MAP-01)."""
+    """The Machine or NodeClaim to create, in the generation of its pool (MAP-01)."""
     make = machine_object if pool.generation_api == V1ALPHA5 else node_claim_object
     return make(planned, pool, node_class, plan=plan, epoch=epoch)

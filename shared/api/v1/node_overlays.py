@@ -22,7 +22,7 @@ from shared.domain.instance_types.overlays import (
 Json = Mapping[str, Any]
 MILLION = 1_000_000
 PER_PERCENT = 10_000
-"""Parts per million."""
+"""Parts per million in one percent."""
 
 
 def parse_node_overlay(raw: Json) -> Parsed[Overlay]:
@@ -49,7 +49,7 @@ def parse_node_overlay(raw: Json) -> Parsed[Overlay]:
 
 
 def _adjustment(text: str | None) -> PriceAdjustment | None:
-    """``+0.01`` or ``-15.5%``, which passed the schema's pattern."""
+    """The adjustment written as ``+0.01`` or ``-15.5%``; ``text`` matches the schema's pattern."""
     if text is None:
         return None
     if text.endswith("%"):
@@ -58,5 +58,5 @@ def _adjustment(text: str | None) -> PriceAdjustment | None:
 
 
 def _times(number: str, factor: int) -> int:
-    """Rounded to the nearest whole; ties to even."""
+    """The product as an integer, rounded half to even."""
     return round(Decimal(number) * factor)

@@ -34,7 +34,7 @@ KNOWN_VALUES = {
     keys.CAPACITY_TYPE: (keys.ON_DEMAND, keys.SPOT, keys.RESERVED),
     keys.AWS_PREFIX + "instance-tenancy": ("default", "dedicated"),
 }
-"""NP-18: known values."""
+"""NP-18: label -> all values that offerings have."""
 
 
 def parse_node_pool(raw: Json) -> Parsed[NodePool]:
@@ -50,27 +50,30 @@ def parse_node_pool(raw: Json) -> Parsed[NodePool]:
 
 
 def warnings_of(raw: Json) -> list[Fault]:
-    """NP-18: values that no offering has. The pool works without them; most are typing errors."""
+    """NP-18: warnings about values that no offering has. The pool works without them; most are typing errors."""
     return [
-        Fault(path, f"{value[:40]!r} is none of {', '.join(KNOWN_VALUES[key])}; it is ignored")
-        for path, key, values in _asked(_below(_below(raw, "spec"), "template"))
+        Fault(
+            path,
+            f"{value[:40]!r} is none of {', '.join(KNOWN_VALUES[key])}; it matches no instance type",
+        )
+        for path, key, values in _listed_values(_below(_below(raw, "spec"), "template"))
         for value in values
         if isinstance(value, str) and value not in KNOWN_VALUES[key]
     ]
 
 
-def _asked(template: Json) -> Iterator[tuple[Path, str, list[Any]]]:
-    """What labels and requirements ask of the keys whose values are known."""
+def _listed_values(template: Json) -> Iterator[tuple[Path, str, list[Any]]]:
+    """(path, key, values) of the labels and requirements whose key is in KNOWN_VALUES."""
     at: Path = ("spec", "template")
     for key, value in _below(_below(template, "metadata"), "labels").items():
         if key in KNOWN_VALUES:
             yield (*at, "metadata", "labels", key), key, [value]
     listed = _below(template, "spec").get("requirements")
     for index, entry in enumerate(listed if isinstance(listed, list) else []):
-        said = entry if isinstance(entry, Mapping) else {}
-        asked, values = said.get("key"), said.get("values")
-        if isinstance(asked, str) and asked in KNOWN_VALUES and isinstance(values, list):
-            yield (*at, "spec", "requirements", index, "values"), asked, values
+        requirement = entry if isinstance(entry, Mapping) else {}
+        name, values = requirement.get("key"), requirement.get("values")
+        if isinstance(name, str) and name in KNOWN_VALUES and isinstance(values, list):
+            yield (*at, "spec", "requirements", index, "values"), name, values
 
 
 def _below(raw: Json, name: str) -> Json:
@@ -79,19 +82,19 @@ def _below(raw: Json, name: str) -> Json:
 
 
 def _unsupported_class(raw: Json) -> list[Fault]:
-    """NP-23: pools of other clouds are not ours to judge further. Missing names are judged elsewhere."""
+    """NP-23: faults of a reference to a node class of another cloud. The schema reports missing fields."""
     template = _below(_below(_below(raw, "spec"), "template"), "spec")
-    said = _below(template, "nodeClassRef")
+    reference = _below(template, "nodeClassRef")
     path = ("spec", "template", "spec", "nodeClassRef")
     return [
-        Fault((*path, name), f"{str(said[name])[:80]!r} is not supported; only {only} is")
+        Fault((*path, name), f"{str(reference[name])[:80]!r} is not supported; use {only}")
         for name, only in (("group", CLASS_GROUP), ("kind", CLASS_KIND))
-        if isinstance(said.get(name), str) and said[name] != only
+        if isinstance(reference.get(name), str) and reference[name] != only
     ]
 
 
 def amounts_of(written: Json, *, at: Path) -> tuple[dict[str, int], tuple[Fault, ...]]:
-    """A ResourceList that passed its schema, in our units, and what is too large for these."""
+    """A valid ResourceList in the units of ``domain.resources``, and faults of amounts that are too large."""
     amounts, faults = {}, []
     for name, value in written.items():
         try:
@@ -102,7 +105,7 @@ def amounts_of(written: Json, *, at: Path) -> tuple[dict[str, int], tuple[Fault,
 
 
 def usage_of(raw: Json) -> dict[str, int]:
-    """NP-24: ``status.resources``. It is ours, so rubbish there counts as absent."""
+    """NP-24: ``status.resources``. Only controllers write it, so invalid content counts as absent."""
     try:
         return parse_resources(_below(raw, "status").get("resources"), field="status.resources")
     except InvalidObject:
@@ -141,7 +144,7 @@ def _record(
 
 
 def _with_hash(pool: NodePool) -> NodePool:
-    """NP-19, over the template as we would write it: another spelling of the same duration is no drift."""
+    """NP-19: the hash is of the template as we write it, so that an equivalent notation is not drift."""
     template = _template(pool)
     del template["spec"]["requirements"]
     return msgspec.structs.replace(pool, hash=pool_hash(template))
@@ -161,7 +164,7 @@ def _budget(written: DisruptionBudget) -> Budget:
 
 
 def node_pool_object(pool: NodePool) -> Written:
-    """The NodePool of a record of either generation (MAP-04), without status, and what v1 cannot say there."""
+    """The NodePool of a record of either generation (MAP-04), without status. Notes name what it lacks."""
     spec: dict[str, Any] = {"template": _template(pool), "disruption": _disruption(pool)}
     if pool.limits:
         spec["limits"] = format_resources(pool.limits)
@@ -180,9 +183,9 @@ def node_pool_object(pool: NodePool) -> Written:
 
 def _template(pool: NodePool) -> dict[str, Any]:
     metadata = {
-        name: dict(said)
-        for name, said in (("labels", pool.labels), ("annotations", pool.annotations))
-        if said
+        name: dict(entries)
+        for name, entries in (("labels", pool.labels), ("annotations", pool.annotations))
+        if entries
     }
     spec: dict[str, Any] = {
         "requirements": requirement_objects(pool.requirements),
@@ -198,7 +201,7 @@ def _template(pool: NodePool) -> dict[str, Any]:
 
 
 def _disruption(pool: NodePool) -> dict[str, Any]:
-    """v1alpha5 had no budgets: without one here it would get that of 10 %, and disrupt less than it did."""
+    """v1alpha5 has no budgets. Without one in the document, v1's default of 10 % would apply and limit disruption."""
     budgets = [_budget_object(budget) for budget in pool.budgets]
     if pool.generation_api == V1ALPHA5:
         budgets = budgets or [{"nodes": "100%"}]
@@ -210,20 +213,20 @@ def _disruption(pool: NodePool) -> dict[str, Any]:
 
 
 def _budget_object(budget: Budget) -> dict[str, Any]:
-    said: dict[str, Any] = {"nodes": budget.nodes}
+    written: dict[str, Any] = {"nodes": budget.nodes}
     if budget.reasons:
-        said["reasons"] = list(budget.reasons)
+        written["reasons"] = list(budget.reasons)
     if budget.schedule:
-        said["schedule"] = budget.schedule
+        written["schedule"] = budget.schedule
     if budget.duration_seconds is not None:
-        said["duration"] = f"{math.ceil(budget.duration_seconds / 60)}m"
-    return said
+        written["duration"] = f"{math.ceil(budget.duration_seconds / 60)}m"
+    return written
 
 
 def _notes(pool: NodePool) -> tuple[Fault, ...]:
     notes = []
     if pool.kubelet:
-        message = "belongs to EC2NodeClass.spec.kubelet in v1; write it there"
+        message = "belongs to EC2NodeClass.spec.kubelet in v1; move it there"
         notes.append(Fault(("spec", "kubeletConfiguration"), message))
     if pool.generation_api == V1ALPHA5 and pool.expire_seconds is not None:
         message = "v1 removes an expired machine without starting its replacement first"

@@ -1,7 +1,7 @@
-"""ConfigMap ``karpenter-global-settings`` -> GlobalSettings: how Karpenter up to v0.31 was set up (OPS-04).
+"""ConfigMap ``karpenter-global-settings`` -> GlobalSettings: the settings of Karpenter up to v0.31 (OPS-04).
 
-All values are text. What is wrong with any of them is told at once, and then nothing of the ConfigMap may be used. Keys
-that nobody knows are no faults, because charts of other versions write them: they are in ``notes``.
+All values are strings. All faults are reported at once; a ConfigMap with a fault must not be used at all. Unknown keys
+are not faults, because charts of other versions write them; they are in ``notes``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shared.domain.tags import parse_tags
 NAME = "karpenter-global-settings"
 LONGEST_BATCH_SECONDS = 30 * 24 * 3600.0
 ROLE_SECONDS = (15 * 60.0, 12 * 3600.0)
-"""What STS grants for one session."""
+"""STS's limits for the duration of one session."""
 LONGEST_CLUSTER_NAME = 100
 LONGEST_SHOWN = 40
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/\S{1,576}")
@@ -32,7 +32,7 @@ Json = Mapping[str, Any]
 
 
 class GlobalSettings(msgspec.Struct, frozen=True):
-    """What the ConfigMap says, under the names of our settings; None where it says nothing."""
+    """The values of the ConfigMap, under the names of our settings; None for a missing key."""
 
     batch_max_duration: float | None = None
     """Seconds."""
@@ -49,21 +49,21 @@ class GlobalSettings(msgspec.Struct, frozen=True):
     enable_eni_limited_pod_density: bool | None = None
     isolated_vpc: bool | None = None
     vm_memory_overhead_percent: float | None = None
-    """A fraction, in spite of its name."""
+    """A fraction from 0 to 1, in spite of its name."""
     interruption_queue: str | None = None
     aws_tags: dict[str, str] | None = None
     reserved_enis: int | None = None
     feature_gates: str | None = None
     """In the notation of FEATURE_GATES."""
     disruption: str | None = None
-    """on or off: ours, the kill switch."""
+    """on or off, the kill switch of disruption; not a setting of Karpenter."""
     consolidation: str | None = None
-    """Karpenter or Global: ours."""
+    """Karpenter or Global; not a setting of Karpenter."""
     notes: tuple[Fault, ...] = ()
-    """Keys that mean nothing."""
+    """Unknown keys."""
 
-    def said(self) -> dict[str, object]:
-        """Name and value of every setting that the ConfigMap has a word on."""
+    def present(self) -> dict[str, object]:
+        """Name and value of every setting that the ConfigMap sets."""
         fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "notes"}
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -74,31 +74,31 @@ def parse_global_settings(raw: Json) -> Parsed[GlobalSettings]:
     if data is None:
         return Parsed(GlobalSettings())
     if not isinstance(data, Mapping):
-        return Parsed(None, (Fault(("data",), "must be an object of texts"),))
-    said: dict[str, Any] = {}
+        return Parsed(None, (Fault(("data",), "must be a map of strings"),))
+    values: dict[str, Any] = {}
     faults: list[Fault] = []
     notes: list[Fault] = []
     for key, text in data.items():
         path: Path = ("data", str(key)[:253])
         known = _KEYS.get(key)
         if known is None:
-            notes.append(Fault(path, "is no setting and has no effect"))
+            notes.append(Fault(path, "is not a known setting and has no effect"))
             continue
         name, read = known
         try:
-            # Charts write every key; empty means that nobody said anything.
+            # Charts write every key, so an empty value counts as absent.
             if text not in ("", None):
-                said[name] = read(_text(text))
+                values[name] = read(_text(text))
         except ValueError as error:
             faults.append(Fault(path, str(error)))
     if faults:
         return Parsed(None, tuple(sorted(faults)))
-    return Parsed(GlobalSettings(**said, notes=tuple(sorted(notes))))
+    return Parsed(GlobalSettings(**values, notes=tuple(sorted(notes))))
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("must be text; put it in quotes")
+        raise ValueError("must be a string; put it in quotes")
     return value
 
 
@@ -110,7 +110,7 @@ def _duration(least: float, most: float) -> Callable[[str], float]:
     def read(text: str) -> float:
         seconds = go_duration_seconds(text)
         if seconds is None:
-            raise ValueError(f"{_shown(text)} is no duration such as 10s, 1.5s, 500ms or 1m30s")
+            raise ValueError(f"{_shown(text)} is not a duration such as 10s, 1.5s, 500ms or 1m30s")
         if not least <= seconds <= most:
             raise ValueError(f"must be from {least:.0f}s to {most:.0f}s")
         return seconds
@@ -142,7 +142,9 @@ def _interfaces(text: str) -> int:
 
 def _role(text: str) -> str:
     if not _ROLE.fullmatch(text):
-        raise ValueError(f"{_shown(text)} is no role such as arn:aws:iam::123456789012:role/nodes")
+        raise ValueError(
+            f"{_shown(text)} is not a role ARN such as arn:aws:iam::123456789012:role/nodes"
+        )
     return text
 
 
@@ -152,7 +154,7 @@ def _endpoint(text: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("https", "http") or not parts.netloc:
-        raise ValueError(f"{_shown(text)} is no URL such as https://example.eks.amazonaws.com")
+        raise ValueError(f"{_shown(text)} is not a URL such as https://example.eks.amazonaws.com")
     return text
 
 

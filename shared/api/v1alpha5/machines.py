@@ -1,4 +1,4 @@
-"""karpenter.sh/v1alpha5 Machine <-> domain record (M-01..07), and what it shares with a v1 NodeClaim."""
+"""karpenter.sh/v1alpha5 Machine <-> domain record (M-01..07), and the parts that a v1 NodeClaim shares."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from shared.solver.plan import PlannedMachine
 API_VERSION = "karpenter.sh/v1alpha5"
 OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"})
 Json = Mapping[str, Any]
-LIVING = (LAUNCHED, REGISTERED, INITIALIZED)
+READINESS_CONDITIONS = (LAUNCHED, REGISTERED, INITIALIZED)
 """M-03, NC-03: a machine is ready when these are True."""
 _PREFIX = "Machine"
-_PREFIXED = frozenset({*LIVING, EMPTY, DRIFTED, EXPIRED})
+_PREFIXED = frozenset({*READINESS_CONDITIONS, EMPTY, DRIFTED, EXPIRED})
 
 
 def parse_machine(raw: Json) -> Machine:
@@ -55,7 +55,7 @@ def parse_machine(raw: Json) -> Machine:
 
 
 def fields_of(raw: Json) -> dict[str, Any]:
-    """Fields that Machine and NodeClaim write alike. Raises InvalidObject naming the field."""
+    """The fields that Machine and NodeClaim have in common. Raises InvalidObject naming the field."""
     meta = raw["metadata"]
     spec, status = mapping(raw.get("spec"), "spec"), mapping(raw.get("status"), "status")
     requests = mapping(spec.get("resources"), "spec.resources").get("requests")
@@ -85,7 +85,7 @@ def fields_of(raw: Json) -> dict[str, Any]:
 
 
 def _terminate_at(meta: Json) -> float | None:
-    """TRM-10. One that cannot be read holds nothing up and hurries nothing."""
+    """The termination timestamp (TRM-10); None when the annotation is missing or invalid, so it has no effect."""
     written = (meta.get("annotations") or {}).get(keys.TERMINATION_TIMESTAMP)
     try:
         return parse_rfc3339(str(written)) if written else None
@@ -94,18 +94,18 @@ def _terminate_at(meta: Json) -> float | None:
 
 
 def conditions_of(raw: Json) -> dict[str, Condition]:
-    """As written. Raises InvalidObject."""
+    """The conditions by type, as stored. Raises InvalidObject."""
     return parse_conditions(mapping(raw.get("status"), "status").get("conditions"))
 
 
 def _taints(spec: Json, name: str) -> tuple[Taint, ...]:
-    """A machine may be written by hand, and its taints end up in a boot script (P-18)."""
+    """The taints, checked because machines may be written by hand and taints are written into user data (P-18)."""
     found = []
     for index, raw in enumerate(entries(spec.get(name), f"spec.{name}")):
         field = f"spec.{name}[{index}]"
         key, value, effect = (text(raw.get(n), f"{field}.{n}") for n in ("key", "value", "effect"))
         if not is_qualified_name(key) or not is_label_value(value) or not effect:
-            raise InvalidObject("needs a key, an effect and perhaps a value", field=field)
+            raise InvalidObject("needs key and effect; value is optional", field=field)
         found.append(Taint(key, effect, value))
     return tuple(found)
 
@@ -117,14 +117,14 @@ def domain_condition(kind: str) -> str:
 
 
 def stored_condition(kind: str, generation_api: str) -> str:
-    """The inverse, for a machine of this generation."""
+    """The inverse of ``domain_condition``, for a machine of this generation."""
     return f"{_PREFIX}{kind}" if generation_api == V1ALPHA5 and kind in _PREFIXED else kind
 
 
 def machine_conditions(
     conditions: Mapping[str, Condition], generation_api: str
 ) -> list[dict[str, Any]]:
-    """The domain's conditions as they are stored."""
+    """The domain's conditions as API objects."""
     stored = {stored_condition(k, generation_api): c for k, c in conditions.items()}
     return condition_objects(stored)
 
@@ -132,9 +132,9 @@ def machine_conditions(
 def with_readiness(
     conditions: Mapping[str, Condition], kind: str, new: Condition
 ) -> dict[str, Condition]:
-    """``with_condition``, and Ready brought up to date: all three living conditions are True (M-03)."""
+    """``with_condition``, with Ready updated: True when all READINESS_CONDITIONS are True (M-03)."""
     after = with_condition(conditions, kind, new)
-    late = [c for c in LIVING if c not in after or after[c].status != "True"]
+    late = [c for c in READINESS_CONDITIONS if c not in after or after[c].status != "True"]
     ready = (
         Condition("False", f"{late[0]}NotTrue", f"waiting for {late[0]}", new.since)
         if late
@@ -174,7 +174,7 @@ def planned_metadata(
     owner_api: str,
     epoch: int,
 ) -> dict[str, Any]:
-    """M-05, NC-05..07: owner, finalizer, labels, and the hashes that tell later whether it drifted."""
+    """M-05, NC-05..07: owner, finalizer, labels, and the hashes for the detection of drift."""
     return {
         "name": planned.name,
         "labels": planned.labels,
@@ -199,7 +199,7 @@ def planned_metadata(
 
 
 def planned_spec(planned: PlannedMachine) -> dict[str, Any]:
-    """What Machine and NodeClaim specs have in common."""
+    """The part of the spec that Machine and NodeClaim have in common."""
     return {
         "requirements": requirement_objects(planned.requirements),
         "resources": {"requests": format_resources(planned.requests)},

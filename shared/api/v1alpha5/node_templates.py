@@ -1,6 +1,6 @@
 """karpenter.k8s.aws/v1alpha1 AWSNodeTemplate <-> domain record (T-01..T-12, MAP-04).
 
-A class with faults has no record, and the pools that name it wait.
+A class with faults has no record, and its pools are not ready.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ API_VERSION = AWSNodeTemplate.INFO.api_version
 SELECTORS = ("subnetSelector", "securityGroupSelector", "amiSelector")
 HOP_LIMIT, V1_HOP_LIMIT = "httpPutResponseHopLimit", 1
 LATEST = "latest"
-"""Version of an alias that means what a family without a selector means."""
+"""The version of an alias that is equivalent to a family without a selector."""
 Json = Mapping[str, Any]
 
 
 def parse_node_template(raw: Json) -> Parsed[NodeClass]:
     """The node class, or every fault of its spec. Never raises."""
-    said = raw.get("spec")
-    spec, faults = read(AWSNodeTemplateSpec, {} if said is None else said, at=("spec",))
+    written = raw.get("spec")
+    spec, faults = read(AWSNodeTemplateSpec, {} if written is None else written, at=("spec",))
     if spec is None:
         return Parsed(None, tuple(faults))
     return Parsed(with_status(_record(raw, spec), raw.get("status")))
@@ -66,20 +66,20 @@ def _record(raw: Json, spec: AWSNodeTemplateSpec) -> NodeClass:
         detailed_monitoring=bool(spec.detailed_monitoring),
         tags=dict(spec.tags),
         launch_template=spec.launch_template or "",
-        metadata_options=_said(spec.metadata_options) if spec.metadata_options else {},
-        block_device_mappings=tuple(_said(one) for one in spec.block_device_mappings),
+        metadata_options=_set_fields(spec.metadata_options) if spec.metadata_options else {},
+        block_device_mappings=tuple(_set_fields(one) for one in spec.block_device_mappings),
         terminating=meta.terminating,
-        hash=class_hash({**_said(spec), "amiFamily": family}, excluded=SELECTORS),
+        hash=class_hash({**_set_fields(spec), "amiFamily": family}, excluded=SELECTORS),
     )
 
 
-def _said(model: ApiModel) -> dict[str, Any]:
-    """What the user wrote, as far as the schema knows it."""
+def _set_fields(model: ApiModel) -> dict[str, Any]:
+    """The fields that the user set, without unknown fields."""
     return model.model_dump(by_alias=True, exclude_unset=True)
 
 
 def node_template_object(node_class: NodeClass) -> Written:
-    """The AWSNodeTemplate of a record of either generation, without status, and what v1alpha1 cannot say there."""
+    """The AWSNodeTemplate of a record of either generation, without status. Notes name what it lacks."""
     selectors, notes = _selectors(node_class)
     spec = {**selectors, **_settings(node_class)}
     known, refused = read(AWSNodeTemplateSpec, spec, at=("spec",), context=UNKNOWN_FIELDS)
@@ -89,16 +89,16 @@ def node_template_object(node_class: NodeClass) -> Written:
         "apiVersion": API_VERSION,
         "kind": AWSNodeTemplate.INFO.kind,
         "metadata": {"name": node_class.name},
-        "spec": spec if known is None else _said(known),
+        "spec": spec if known is None else _set_fields(known),
     }
     return Written(document, (*notes, *refused, *_v1_notes(node_class)))
 
 
 def _settings(node_class: NodeClass) -> dict[str, Any]:
-    # With a launch template of the user's own even the default family may not be written (T-07).
-    unsaid = node_class.launch_template and node_class.ami_family == DEFAULT_FAMILY
+    # A custom launch template excludes amiFamily, even with the default value (T-07).
+    omitted = node_class.launch_template and node_class.ami_family == DEFAULT_FAMILY
     optional: dict[str, Any] = {
-        "amiFamily": "" if unsaid else node_class.ami_family,
+        "amiFamily": "" if omitted else node_class.ami_family,
         "instanceProfile": node_class.instance_profile,
         "userData": node_class.user_data,
         "context": node_class.context,
@@ -112,37 +112,39 @@ def _settings(node_class: NodeClass) -> dict[str, Any]:
 
 
 def _metadata_options(node_class: NodeClass) -> dict[str, object]:
-    """The two generations differ in how many hops they allow when nothing is said (MAP-04)."""
-    unsaid = {} if node_class.generation_api == V1ALPHA5 else {HOP_LIMIT: V1_HOP_LIMIT}
-    return {**unsaid, **node_class.metadata_options}
+    """The options, with v1's default hop limit made explicit, because that of v1alpha5 differs (MAP-04)."""
+    default = {} if node_class.generation_api == V1ALPHA5 else {HOP_LIMIT: V1_HOP_LIMIT}
+    return {**default, **node_class.metadata_options}
 
 
 def _selectors(node_class: NodeClass) -> tuple[dict[str, dict[str, str]], list[Fault]]:
-    """The three maps, without those that no map can say."""
+    """The three selectors, with notes about terms without an equivalent selector."""
     images = node_class.image_terms
-    wanted: tuple[tuple[str, tuple[SelectorTerm, ...], Selectable], ...] = (
+    needed: tuple[tuple[str, tuple[SelectorTerm, ...], Selectable], ...] = (
         ("subnetSelector", node_class.subnet_terms, SUBNETS),
         ("securityGroupSelector", node_class.security_group_terms, SECURITY_GROUPS),
         ("amiSelector", () if _is_family_default(node_class) else images, IMAGES),
     )
-    said: dict[str, dict[str, str]] = {}
+    selectors: dict[str, dict[str, str]] = {}
     notes: list[Fault] = []
     if images and _is_family_default(node_class):
         notes.append(
-            Fault(("spec", "amiSelectorTerms"), "written as amiFamily, which means the same")
+            Fault(
+                ("spec", "amiSelectorTerms"), "written as amiFamily, which selects the same images"
+            )
         )
-    for name, terms, kind in wanted:
+    for name, terms, kind in needed:
         selector = selector_of_terms(terms, kind)
         if selector is None:
-            message = "no map of tags selects what these terms select; left out"
+            message = "no v1alpha1 selector is equivalent to these terms; left out"
             notes.append(Fault(("spec", f"{name}Terms"), message))
         elif selector:
-            said[name] = selector
-    return said, notes
+            selectors[name] = selector
+    return selectors, notes
 
 
 def _is_family_default(node_class: NodeClass) -> bool:
-    """The newest image of the family is what v1alpha1 means by no selector (MAP-04)."""
+    """Whether the terms select the newest image of the family, which is v1alpha1's default (MAP-04)."""
     if len(node_class.image_terms) != 1:
         return False
     term = node_class.image_terms[0]
@@ -151,7 +153,7 @@ def _is_family_default(node_class: NodeClass) -> bool:
 
 
 def _v1_notes(node_class: NodeClass) -> Iterator[Fault]:
-    """Fields that only v1 has."""
+    """Notes about fields that only v1 has."""
     only_v1 = {
         "role": node_class.role,
         "capacityReservationSelectorTerms": node_class.reservation_terms,
@@ -164,12 +166,12 @@ def _v1_notes(node_class: NodeClass) -> Iterator[Fault]:
         "connectionTracking": node_class.connection_tracking,
         "cpuOptions": node_class.cpu_options,
     }
-    hints = {
+    fixes = {
         "role": "name an instanceProfile of this role instead",
         "kubelet": "write it in kubeletConfiguration of the Provisioner",
     }
     for name, value in only_v1.items():
         if value not in (None, "", (), {}):
             yield Fault(
-                ("spec", name), f"v1alpha1 has no such field; {hints.get(name, 'left out')}"
+                ("spec", name), f"v1alpha1 has no such field; {fixes.get(name, 'left out')}"
             )

@@ -1,8 +1,8 @@
 """karpenter.sh/v1alpha5 Provisioner <-> domain record (P-01..P-24, MAP-04).
 
-The webhook defaults of v1alpha5 (P-19) are applied when it is read: there is no webhook. A pool with faults has no
-record and is left out of scheduling; the faults become its condition. AWS settings in line (T-13) stand for an
-AWSNodeTemplate of their own, which ``inline_template`` makes.
+The webhook defaults of v1alpha5 (P-19) are applied on reading, because there is no webhook. A pool with faults has no
+record and is left out of scheduling; the faults become its condition. Inline AWS settings (T-13) become a separate
+AWSNodeTemplate (``inline_template``).
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from shared.domain.resources import format_resources
 API_VERSION = Provisioner.INFO.api_version
 TEMPLATE = AWSNodeTemplate.INFO
 INLINE_ANNOTATION = "dovetail.sh/inline-provider"
-"""On an AWSNodeTemplate: the Provisioner whose ``spec.provider`` it stands for, and follows."""
+"""On an AWSNodeTemplate: the Provisioner whose ``spec.provider`` it is generated from."""
 INLINE_SUFFIX = "-inline"
 LONGEST_NAME = 253
-WITHOUT_MEANING = frozenset({"apiVersion", "kind"})
-"""Keys that settings in line used to carry (T-13)."""
+IGNORED_PROVIDER_KEYS = frozenset({"apiVersion", "kind"})
+"""Keys of inline settings in old files, which have no meaning (T-13)."""
 Json = Mapping[str, Any]
 
 _CATEGORY = keys.AWS_PREFIX + "instance-category"
@@ -61,13 +61,13 @@ _SINGLE_DEFAULTS = (
 
 def parse_provisioner(raw: Json) -> Parsed[NodePool]:
     """The pool, or every fault of its spec. Never raises."""
-    said = raw.get("spec")
-    spec, faults = read(ProvisionerSpec, {} if said is None else said, at=("spec",))
+    written = raw.get("spec")
+    spec, faults = read(ProvisionerSpec, {} if written is None else written, at=("spec",))
     faults = [*faults, *choice_faults(raw)]
     if spec is None or faults:
         return Parsed(None, tuple(faults))
-    written = spec.limits.resources if spec.limits else {}
-    limits, too_large = amounts_of(written, at=("spec", "limits", "resources"))
+    resources = spec.limits.resources if spec.limits else {}
+    limits, too_large = amounts_of(resources, at=("spec", "limits", "resources"))
     if too_large:
         return Parsed(None, too_large)
     return Parsed(_record(read_metadata(raw), spec, limits, usage_of(raw)))
@@ -116,16 +116,16 @@ def _consolidation(spec: ProvisionerSpec) -> tuple[str, float | None]:
 
 
 def _hash(pool: NodePool) -> str:
-    """What machines are made with, beside their node class, whose hash is its own."""
+    """The hash of the pool's fields that machines are created from; the node class has its own hash."""
     names = ("labels", "annotations", "taints", "startupTaints", "kubeletConfiguration")
-    said = _spec(pool)
-    return pool_hash({name: said[name] for name in names if name in said})
+    spec = _spec(pool)
+    return pool_hash({name: spec[name] for name in names if name in spec})
 
 
 def with_defaults(
     requirements: tuple[Expression, ...], labels: Mapping[str, str]
 ) -> tuple[Expression, ...]:
-    """P-19: linux, amd64, on-demand and c/m/r above generation 2, each only where nothing is said."""
+    """P-19: ``requirements``, and for missing keys linux, amd64, on-demand, and c/m/r above generation 2."""
     missing = _defaulted_keys(requirements, labels)
     added = [Expression(key, "In", (value,)) for key, value in _SINGLE_DEFAULTS if key in missing]
     if _CATEGORY in missing:
@@ -137,16 +137,16 @@ def with_defaults(
 def _defaulted_keys(
     requirements: tuple[Expression, ...], labels: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Keys that get a default; the category stands for the generation too."""
-    said = {one.key for one in requirements} | set(labels)
-    missing = [key for key, _ in _SINGLE_DEFAULTS if key not in said]
-    return (*missing, *(() if said & _FAMILY_KEYS else (_CATEGORY,)))
+    """Keys that get a default; the category includes the generation."""
+    constrained = {one.key for one in requirements} | set(labels)
+    missing = [key for key, _ in _SINGLE_DEFAULTS if key not in constrained]
+    return (*missing, *(() if constrained & _FAMILY_KEYS else (_CATEGORY,)))
 
 
 def inline_template_name(provisioner: str) -> str:
-    """Name of the AWSNodeTemplate that stands for a Provisioner's ``spec.provider``: ``<provisioner>-inline``.
+    """Name of the AWSNodeTemplate for a Provisioner's ``spec.provider``: ``<provisioner>-inline``.
 
-    Of a name too long for that, the end is replaced by a hash.
+    In a name that would be too long, a hash replaces the end of the Provisioner's name.
     """
     whole = provisioner + INLINE_SUFFIX
     if len(whole) <= LONGEST_NAME:
@@ -157,10 +157,10 @@ def inline_template_name(provisioner: str) -> str:
 
 
 def inline_template(raw: Json) -> dict[str, Any] | None:
-    """The AWSNodeTemplate that stands for ``spec.provider`` of this Provisioner (T-13), owned by it.
+    """The AWSNodeTemplate for ``spec.provider`` of this Provisioner (T-13), owned by it.
 
-    None where there is no such field, or a providerRef beside it, which is a fault. The template may have faults of its
-    own; ``parse_provisioner`` finds them. Never raises.
+    None without that field, or with a providerRef beside it, which is a fault. ``parse_provisioner`` finds faults of
+    the template. Never raises.
     """
     spec = raw.get("spec")
     provider = spec.get("provider") if isinstance(spec, Mapping) else None
@@ -179,12 +179,14 @@ def inline_template(raw: Json) -> dict[str, Any] | None:
         "apiVersion": TEMPLATE.api_version,
         "kind": TEMPLATE.kind,
         "metadata": metadata,
-        "spec": {name: said for name, said in provider.items() if name not in WITHOUT_MEANING},
+        "spec": {
+            name: value for name, value in provider.items() if name not in IGNORED_PROVIDER_KEYS
+        },
     }
 
 
 def _owner(meta: Metadata) -> dict[str, Any]:
-    """Kubernetes removes the template after its Provisioner."""
+    """The owner reference, by which Kubernetes deletes the template after its Provisioner."""
     return {
         "apiVersion": API_VERSION,
         "kind": Provisioner.INFO.kind,
@@ -196,9 +198,9 @@ def _owner(meta: Metadata) -> dict[str, Any]:
 
 
 def provisioner_object(pool: NodePool) -> Written:
-    """The Provisioner of a record of either generation, without status, and what v1alpha5 cannot say there.
+    """The Provisioner of a record of either generation, without status. Notes name what it lacks.
 
-    What v1alpha5 would give a default (P-19) and the record leaves open is written as ``Exists``, with a note.
+    A key that the record does not constrain and v1alpha5 would default (P-19) is written as ``Exists``, with a note.
     """
     spec = _spec(pool)
     document = {
@@ -237,18 +239,18 @@ def _spec(pool: NodePool) -> dict[str, Any]:
 
 
 def _lifetime(pool: NodePool) -> dict[str, Any]:
-    said: dict[str, Any] = {}
+    written: dict[str, Any] = {}
     if pool.expire_seconds is not None:
-        said["ttlSecondsUntilExpired"] = int(pool.expire_seconds)
+        written["ttlSecondsUntilExpired"] = int(pool.expire_seconds)
     if pool.consolidate_after_seconds is None:
-        return said
+        return written
     if pool.consolidation_policy == WHEN_EMPTY:
-        return {**said, "ttlSecondsAfterEmpty": int(pool.consolidate_after_seconds)}
-    return {**said, "consolidation": {"enabled": True}}
+        return {**written, "ttlSecondsAfterEmpty": int(pool.consolidate_after_seconds)}
+    return {**written, "consolidation": {"enabled": True}}
 
 
 def _expressible(one: Expression) -> Expression:
-    """The same, or nearly the same, in the operators of v1alpha5."""
+    """The expression with the operators of v1alpha5, which lacks Gte and Lte."""
     operator, values = one.operator, one.values
     if operator == "Gte":
         bound = int(values[0])
@@ -262,7 +264,7 @@ def _notes(pool: NodePool) -> Iterator[Fault]:
     yield from _requirement_notes(pool)
     yield from _disruption_notes(pool)
     if pool.replicas is not None:
-        yield Fault(("spec", "replicas"), "v1alpha5 keeps no fixed number of machines; left out")
+        yield Fault(("spec", "replicas"), "v1alpha5 has no static pools; left out")
     if NODES in pool.limits:
         yield Fault(("spec", "limits", NODES), "v1alpha5 does not limit nodes; left out")
 
@@ -287,7 +289,10 @@ def _disruption_notes(pool: NodePool) -> Iterator[Fault]:
     policy, after = pool.consolidation_policy, pool.consolidate_after_seconds
     at = ("spec", "disruption")
     if policy == BALANCED and after is not None:
-        yield Fault((*at, "consolidationPolicy"), "v1alpha5 has no Balanced; any saving will do")
+        yield Fault(
+            (*at, "consolidationPolicy"),
+            "v1alpha5 has no Balanced; any saving is enough to consolidate",
+        )
     if policy != WHEN_EMPTY and after is None:
         yield Fault((*at, "consolidateAfter"), "Never: written without consolidation")
     if policy != WHEN_EMPTY and after:
@@ -297,10 +302,10 @@ def _disruption_notes(pool: NodePool) -> Iterator[Fault]:
     if pool.termination_grace_seconds is not None:
         yield Fault(
             ("spec", "terminationGracePeriod"),
-            "v1alpha5 waits for a drain as long as it takes; left out",
+            "v1alpha5 does not limit the time of a drain; left out",
         )
     if pool.expire_seconds is not None and pool.generation_api != V1ALPHA5:
         yield Fault(
             ("spec", "expireAfter"),
-            "v1alpha5 starts the replacement before an expired machine goes",
+            "v1alpha5 starts the replacement before it removes an expired machine",
         )

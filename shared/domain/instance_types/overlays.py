@@ -1,8 +1,8 @@
-"""Corrections of prices and resources of instance types, as an administrator gives them (NO-01). Pure.
+"""NodeOverlays: an administrator's corrections of prices and resources of instance types (NO-01). Pure.
 
-Of several overlays that mean the same offering the highest weight holds. Two of equal weight that mean the same
-offering and would have it at different prices, or the same type with different amounts of a resource, cancel each
-other: neither is used anywhere, and both are told.
+Of several overlays for one offering the one with the highest weight applies. Two overlays of equal weight conflict if
+they give one offering different prices, or one type different amounts of a resource: then neither is used, and both
+report the conflict.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ PARTS_PER_MILLION = "parts_per_million"
 """Kinds of PriceAdjustment."""
 MILLION = 1_000_000
 NOT_OF_A_TYPE = (keys.NODE_POOL, keys.PROVISIONER_NAME, keys.NODE_CLASS, keys.ZONE_ID)
-"""An overlay corrects the catalogue that all pools share, and offerings go by their zone's name."""
+"""Labels that an overlay cannot select by: all pools share one catalogue, and offerings are identified by zone name."""
 OF_AN_OFFERING = (keys.ZONE, keys.CAPACITY_TYPE)
 
 
 class PriceAdjustment(msgspec.Struct, frozen=True):
-    """What is added to a price: ``amount`` (negative: taken off) in the unit that ``kind`` names."""
+    """A change of a price by ``amount`` (negative for a reduction), in the unit ``kind``."""
 
     kind: str
     amount: int
 
     def of(self, price: int) -> int:
-        """The corrected price; nothing gets cheaper than free."""
+        """The corrected price, at least 0."""
         share = self.kind == PARTS_PER_MILLION
         added = round(price * self.amount / MILLION) if share else self.amount
         return max(price + added, 0)
 
 
 class Overlay(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One overlay. It gives a price, or an adjustment of it, or neither."""
+    """One overlay, with a price, a price adjustment, or neither."""
 
     uid: str
     name: str
     generation: int = 0
     weight: int = 0
-    """The highest holds; of equal ones that disagree none does."""
+    """The highest weight applies; of conflicting overlays with equal weight none does."""
     requirements: tuple[Expression, ...] = ()
-    """Which instance types and offerings are meant; empty: all."""
+    """Which instance types and offerings the overlay applies to; empty: all."""
     price_adjustment: PriceAdjustment | None = None
     price_micro_usd_per_hour: int | None = None
     capacity: dict[str, int] = {}
@@ -56,18 +56,18 @@ class Overlay(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def has_price(self) -> bool:
-        """Does it say anything about prices?"""
+        """Whether the overlay changes prices."""
         return self.price_adjustment is not None or self.price_micro_usd_per_hour is not None
 
     def price(self, now: int) -> int:
-        """What an offering costs by this overlay, in micro-USD per hour. ``now``: by EC2's price list."""
+        """The price of an offering with this overlay, in micro-USD per hour. ``now``: EC2's price."""
         if self.price_micro_usd_per_hour is not None:
             return self.price_micro_usd_per_hour
         return self.price_adjustment.of(now) if self.price_adjustment else now
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """Which overlays hold, and why the others do not."""
+    """Which overlays apply, and why the others do not."""
 
     used: tuple[Overlay, ...]
     """Heaviest first; of equal weight by name."""
@@ -76,19 +76,19 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 def judged(overlays: Iterable[Overlay], catalogue: Catalogue) -> Judged:
-    """Take out those that cannot be used with these types, and those that contradict each other."""
+    """Separate the usable overlays from invalid and conflicting ones."""
     refused: dict[str, str] = {}
     listed = []
     for overlay in sorted(overlays, key=lambda one: (-one.weight, one.name)):
         wrong = [e.key for e in overlay.requirements if e.key in NOT_OF_A_TYPE]
         if wrong:
-            refused[overlay.name] = f"{wrong[0]} says nothing about an instance type; remove it"
+            refused[overlay.name] = f"{wrong[0]} is not a property of an instance type; remove it"
         else:
             listed.append(overlay)
     meant = [(overlay, Requirements.of(overlay.requirements)) for overlay in listed]
     for kind in catalogue.types if len(listed) > 1 else ():
         for one, other in _contradictions(kind, meant):
-            text = "says something else about {}; give one of them another weight"
+            text = "conflicts with this overlay for {}; give one of them another weight"
             refused.setdefault(one.name, f"{other.name} {text.format(kind.name)}")
             refused.setdefault(other.name, f"{one.name} {text.format(kind.name)}")
     return Judged(tuple(one for one in listed if one.name not in refused), refused)
@@ -100,7 +100,7 @@ _Meant = tuple[Overlay, Requirements]
 def _contradictions(
     kind: InstanceType, meant: Iterable[_Meant]
 ) -> Iterator[tuple[Overlay, Overlay]]:
-    """Pairs of equal weight that disagree about this type or one of its offerings."""
+    """Pairs of equal weight that conflict for this type or one of its offerings."""
     here = [(overlay, wanted) for overlay, wanted in meant if _means_type(wanted, kind)]
     amounts: dict[tuple[int, str], Overlay] = {}
     for overlay, _ in here:
@@ -119,7 +119,7 @@ def _contradictions(
 
 
 def overlaid(catalogue: Catalogue, overlays: Iterable[Overlay]) -> Catalogue:
-    """The catalogue as these overlays, heaviest first, correct it. Its generation stays that of EC2's own facts."""
+    """The catalogue with these overlays, highest weight first, applied. Its generation is unchanged."""
     meant = [(overlay, Requirements.of(overlay.requirements)) for overlay in overlays]
     if not meant:
         return catalogue
@@ -146,7 +146,7 @@ def _priced(offering: Offering, here: Iterable[_Meant]) -> Offering:
 
 
 def _means_type(wanted: Requirements, kind: InstanceType) -> bool:
-    """Does every requirement leave something of this type?"""
+    """Whether the requirements match this type and one of its offerings."""
     own = (rule for rule in wanted if rule.key not in OF_AN_OFFERING)
     return all(_meets(rule, kind.labels.get(rule.key)) for rule in own) and any(
         _means_offering(wanted, offering) for offering in kind.offerings
@@ -159,6 +159,6 @@ def _meets(rule: Requirement, values: tuple[str, ...] | None) -> bool:
 
 
 def _means_offering(wanted: Requirements, offering: Offering) -> bool:
-    said = zip(OF_AN_OFFERING, (offering.zone, offering.capacity_type), strict=True)
-    rules = ((wanted.get(key), value) for key, value in said)
+    labels = zip(OF_AN_OFFERING, (offering.zone, offering.capacity_type), strict=True)
+    rules = ((wanted.get(key), value) for key, value in labels)
     return all(rule is None or rule.has(value) for rule, value in rules)

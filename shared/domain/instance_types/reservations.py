@@ -1,8 +1,8 @@
 """Capacity reservations as offerings of instance types (IT-04, IT-07, SCH-105).
 
-A reserved offering is paid for already and costs nothing more: its price is 0, below every other. Karpenter divides the
-on-demand price by ten million so that reserved offerings keep an order among themselves; prices here are whole
-micro-USD, so that order is a number of its own, ``Offering.order``.
+A reserved offering is already paid for, so its price is 0, below every other. Karpenter divides the on-demand price by
+ten million to keep an order among reserved offerings. Prices here are whole micro-USD, so the order is a separate
+number, ``Offering.order``.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str = "default"
     """default, or capacity-block."""
     interruptible: bool = False
-    """May its owner take the capacity back?"""
+    """Whether the owner of the reservation may reclaim the capacity."""
     left: int = 0
-    """Instances that still fit."""
+    """Number of available instances."""
     counted_at: float = 0.0
-    """When EC2 was asked; seconds since the epoch."""
+    """When EC2 reported ``left``; seconds since the epoch."""
     node_classes: tuple[str, ...] = ()
     """Keys."""
 
 
 def merged(by_class: Mapping[str, Iterable[Reservation]]) -> tuple[Reservation, ...]:
-    """What classes select, told class by class (key -> its reservations): each once, with all its classes and the
+    """The reservations of all node classes (class key -> its reservations): each once, with all its classes and the
     latest count, sorted by id. Pure."""
     latest: dict[str, Reservation] = {}
     classes: dict[str, set[str]] = defaultdict(set)
@@ -63,7 +63,7 @@ def truth(value: bool) -> str:
 
 
 def with_reserved(catalogue: Catalogue, reservations: Iterable[Reservation]) -> Catalogue:
-    """The catalogue with an offering for each reservation that has room. Its generation stays that of the types."""
+    """The catalogue with an offering for each reservation with available instances. Its generation is unchanged."""
     by_type: dict[str, list[Reservation]] = defaultdict(list)
     for one in sorted(reservations, key=lambda one: one.id):
         if one.left > 0:

@@ -1,10 +1,10 @@
-"""What a pool and its node class say that changes the size of their machines: kubelet, family, volumes (IT-13..16).
+"""Settings of a pool and its node class that change the size of machines: kubelet, family, volumes (IT-13..16).
 
-The words of both are brought to the few amounts that count, so that settings that come to the same are equal, and
-pools with equal settings share one table of sizes. The default is what the catalogue's types are sized with: an AL2
-machine, as an AL2023 one where there is no a1.
+The settings are reduced to the values that matter, so that equivalent settings are equal and pools with equal settings
+share one table of sizes. The default is the size of the types in the catalogue: an AL2 machine, which equals an AL2023
+machine except for a1.
 
-What may go wrong: a wrong quantity or percentage, in a Machine that a person wrote: ``InvalidObject`` naming the field.
+An invalid quantity or percentage, possible in a Machine written by hand, raises ``InvalidObject`` naming the field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shared.errors import InvalidObject
 
 LINUX = "linux"
 AL2023 = "al2023"
-"""Sized like any Linux, but its kernel does not start on the first Graviton (IT-02)."""
+"""Same sizes as other Linux families, but it does not run on the first Graviton (IT-02)."""
 BOTTLEROCKET = "bottlerocket"
 WINDOWS_BUILDS = {
     "Windows2019": "10.0.17763",
@@ -34,7 +34,7 @@ EFA_ONLY, EFA_AND_ADDRESSES = "efa-only", "efa"
 DEFAULT_VOLUME = ("/dev/xvda", "20Gi")
 _WINDOWS_VOLUME = ("/dev/sda1", "50Gi")
 _VOLUMES = {"Bottlerocket": ("/dev/xvdb", "20Gi"), "Ubuntu": ("/dev/sda1", "20Gi")}
-"""AMI family -> device that holds the pods' data, and its size when nobody says one (IT-16)."""
+"""AMI family -> device that holds the pods' data, and its default size (IT-16)."""
 
 Amounts = tuple[tuple[str, int], ...]
 """Resource -> amount, sorted by name."""
@@ -48,12 +48,12 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Can be a key of a dictionary."""
+    """The settings that determine sizes. Hashable, so they can be keys of a dictionary."""
 
     platform: str = LINUX
     """linux, al2023, bottlerocket, or a Windows family."""
     volume_bytes: int = 20 * 1024**3
-    """Of the volume that holds the pods' data (IT-15)."""
+    """Size of the volume that holds the pods' data (IT-15)."""
     instance_store: bool = False
     """The type's own disks hold the pods' data where it has some (RAID0)."""
     max_pods: int | None = None
@@ -66,9 +66,9 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     placement_group: str = ""
     """Id of the class's placement group."""
     partitions: int = 0
-    """Of that group."""
+    """Number of partitions of that group."""
     images: tuple[str, ...] = ()
-    """Ids of what the class boots: a type's real memory is known by image (IT-12)."""
+    """Ids of the class's images; the memory that nodes reported is known per image (IT-12)."""
     kube_reserved: Amounts = ()
     """Replaces the usual reservation per resource (IT-32)."""
     system_reserved: Amounts = ()
@@ -118,13 +118,13 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def _joins_disks(node_class: NodeClass) -> bool:
-    """IT-15. Nothing joins the disks of a Windows machine, whatever its class says."""
+    """IT-15. The policy RAID0 has no effect on Windows."""
     is_windows = node_class.ami_family in WINDOWS_BUILDS
     return node_class.instance_store_policy == RAID0 and not is_windows
 
 
 USUAL = SizeSettings()
-"""What the catalogue's own amounts stand for."""
+"""The settings for which the catalogue's amounts are valid."""
 
 
 class _Kubelet(msgspec.Struct, frozen=True, rename="camel"):
@@ -177,7 +177,7 @@ def _threshold(
 
 
 def _platform(family: str) -> str:
-    """Families that come to the same sizes have the same platform."""
+    """The platform of a family; families with equal sizes have the same platform."""
     if family in WINDOWS_BUILDS:
         return family
     return {"Bottlerocket": BOTTLEROCKET, "AL2023": AL2023}.get(family, LINUX)
@@ -208,7 +208,7 @@ def _mapped_volume(node_class: NodeClass, device: str) -> int | None:
 
 
 def _ebs_size(mapping: Mapping[str, Any]) -> object:
-    """As written; None for a volume whose snapshot tells it."""
+    """The size as written; None for a volume with the size of its snapshot."""
     return (mapping.get("ebs") or {}).get("volumeSize")
 
 

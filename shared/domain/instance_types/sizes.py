@@ -1,14 +1,14 @@
-"""How much of an instance type pods can use, for what a pool and its class say (docs/spec/instance-types.md). Pure.
+"""Allocatable resources of an instance type for the settings of a pool and its class (docs/spec/instance-types.md).
 
     capacity   what the kubelet will report: pods and disk depend on the settings, the rest on the hardware
     overhead   kubeReserved + systemReserved + hard eviction threshold, per resource
 
-The catalogue holds every type with the usual settings; ``adapted`` turns one into what another pool gets. Arithmetic
-follows Karpenter to the byte (also where it uses floating point and rounds up), because an allocatable that is one
-byte too large puts a pod on a node where it does not fit.
+The catalogue holds every type with the default settings; ``adapted`` converts a type to other settings. The arithmetic
+equals Karpenter's to the byte (also where it uses floating point and rounds up), because an allocatable that is one
+byte too large puts a pod on a node where it does not fit. Pure.
 
-What may go wrong: a type without ``facts`` (described by hand, or stored by an older version) is taken as it says;
-of the settings, only the limits on pods count there.
+A type without ``facts`` (written by hand, or stored by an older version) keeps its amounts; only the limits on pods
+are applied to it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _CPU_BANDS = ((0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, None, 
 
 
 def adapted(kind: InstanceType, settings: SizeSettings) -> InstanceType:
-    """The type of the catalogue as machines with these settings have it: amounts, and labels that follow from them.
+    """The type with the amounts, and the labels derived from them, of machines with these settings.
 
-    One that they cannot run on (arm64 with Windows, a1 with AL2023) has no offerings.
+    A type that the settings exclude (arm64 with Windows, a1 with AL2023) has no offerings.
     """
     settings = effective(settings, kind.memory_by_image.keys(), first_graviton=is_a1(kind.name))
     if settings == USUAL:
@@ -56,8 +56,8 @@ def adapted(kind: InstanceType, settings: SizeSettings) -> InstanceType:
 
 
 def effective(settings: SizeSettings, known: Set[str], *, first_graviton: bool) -> SizeSettings:
-    """What of the settings tells machines apart, where these images are known and a1 is there or not: pools that
-    differ in the rest only have equal sizes.
+    """The settings reduced to what affects a type with measurements of the images ``known``; pools with equal results
+    have equal sizes.
     """
     images = tuple(image for image in settings.images if image in known)
     linux = settings.platform == AL2023 and not first_graviton
@@ -79,7 +79,7 @@ def _as_described(kind: InstanceType, settings: SizeSettings) -> InstanceType:
 
 
 def _group_labels(settings: SizeSettings) -> dict[str, tuple[str, ...]]:
-    """IT-44: of a placement group that machines are launched into; each may be in any of its partitions."""
+    """IT-44: labels of the placement group of the machines; a machine may be in any of its partitions."""
     labels: dict[str, tuple[str, ...]] = {}
     if settings.placement_group:
         labels[keys.PLACEMENT_GROUP] = (settings.placement_group,)
@@ -89,14 +89,14 @@ def _group_labels(settings: SizeSettings) -> dict[str, tuple[str, ...]]:
 
 
 def _adapters(kind: InstanceType, settings: SizeSettings) -> dict[str, int]:
-    """IT-18: a class that lists its interfaces says how many adapters machines have."""
+    """IT-18: if a class lists network interfaces, they determine the number of adapters."""
     if settings.efa_interfaces is None or EFA not in kind.capacity:
         return {}
     return {EFA: min(settings.efa_interfaces, kind.capacity[EFA])}
 
 
 def sized(kind: InstanceType, facts: SizeFacts, settings: SizeSettings) -> InstanceType:
-    """The type with all its amounts computed anew; of those it has, only cpu, memory and devices count."""
+    """The type with all amounts computed for the settings, from its cpu, memory, devices and ``facts``."""
     capacity = {
         **kind.capacity,
         **_adapters(kind, settings),
@@ -122,13 +122,13 @@ def sized(kind: InstanceType, facts: SizeFacts, settings: SizeSettings) -> Insta
 
 
 def _memory(kind: InstanceType, settings: SizeSettings) -> int:
-    """IT-12: the least that nodes reported with one of these images, else the estimate."""
+    """IT-12: the smallest memory that nodes with one of these images reported, else the estimate."""
     seen = [kind.memory_by_image[i] for i in settings.images if i in kind.memory_by_image]
     return min(seen, default=kind.capacity[MEMORY])
 
 
 def _usual_pods(facts: SizeFacts, settings: SizeSettings) -> int:
-    """IT-13, IT-14: when the kubelet's settings say nothing."""
+    """IT-13, IT-14: the number of pods without kubelet settings."""
     if settings.is_windows or facts.pod_interfaces is None:
         return DEFAULT_PODS
     usable = facts.pod_interfaces - settings.efa_only_interfaces
@@ -160,7 +160,7 @@ def _overhead(
 ) -> dict[str, int]:
     kube = _kube_reserved(capacity, facts, settings) | dict(settings.kube_reserved)
     total = add(kube, dict(settings.system_reserved), _eviction(capacity, settings))
-    # IT-19: the kernel sets huge pages aside from memory, whoever reserved them.
+    # IT-19: the kernel allocates huge pages from memory, so reserved huge pages reduce it.
     huge = sum(amount for name, amount in total.items() if name.startswith("hugepages-"))
     return total | {MEMORY: total[MEMORY] + huge}
 

@@ -1,13 +1,13 @@
-"""Instance types as the planner sees them: what a machine offers, where, and at what price.
+"""Instance types for the planner: resources, zones and prices.
 
 Frozen values without I/O. They are built by ``shared.cloud.catalogue.instance_model`` (AWS) or decoded from a
 ``kind: InstanceType`` object, travel as JSON (``encode_catalogue`` / ``decode_catalogue``), and are
 read by the solver. A label key that is absent means DoesNotExist (IT-45), so ``instance-gpu-count
 Exists`` works as a filter.
 
-What may go wrong: the fields hold mappings, so a value is immutable by convention only (never write
-to ``labels`` or ``capacity``), and is not hashable. A document of another version fails to decode
-with ``msgspec.ValidationError``.
+The fields hold mappings, so a value is immutable by convention only (never write to ``labels`` or
+``capacity``), and is not hashable. A document of another version fails to decode with
+``msgspec.ValidationError``.
 """
 
 import re
@@ -24,7 +24,7 @@ EFA = "vpc.amazonaws.com/efa"
 
 
 class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One place to buy a type (IT-04): a zone, ``spot``, ``on-demand`` or ``reserved``, and the hourly price."""
+    """An offering of a type (IT-04): a zone, a capacity type (spot, on-demand, reserved) and the hourly price."""
 
     zone: str
     capacity_type: str
@@ -34,27 +34,27 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
     reservation_type: str = ""
     """default, or capacity-block."""
     interruptible: bool = False
-    """Of a reserved offering: may its owner take the capacity back?"""
+    """Of a reserved offering: whether the owner of the reservation may reclaim the capacity."""
     order: int = 0
-    """Among offerings of one price the smaller first. Of reserved ones: the on-demand price (IT-07)."""
+    """Order among offerings of equal price, smallest first. Of reserved ones: the on-demand price (IT-07)."""
     left: int = 0
-    """Of a reserved offering: instances that still fit, as EC2 counted ``counted_at`` (SCH-105)."""
+    """Of a reserved offering: available instances, as EC2 reported at ``counted_at`` (SCH-105)."""
     counted_at: float = 0.0
     node_classes: tuple[str, ...] = ()
     """Of a reserved offering: keys of the classes that select it."""
     overlaid: bool = False
-    """Is the price an administrator's, which EC2 does not know (NO-01)?"""
+    """Whether the price comes from a NodeOverlay (NO-01)."""
 
 
 class SizeFacts(msgspec.Struct, frozen=True):
-    """What decides over pods and disk once a pool has said how it wants them (IT-13..15, IT-31)."""
+    """Hardware facts from which pods and disk follow for the settings of a pool (IT-13..15, IT-31)."""
 
     interfaces: int
     """Network interfaces of the default card."""
     pod_interfaces: int | None
     """Those of them that pods may use; None: pods are not limited by addresses."""
     addresses_per_interface: int
-    """IPv4."""
+    """IPv4 addresses per network interface."""
     instance_store_gb: int = 0
     """The type's own disks together, in 10**9 bytes."""
 
@@ -74,9 +74,9 @@ class InstanceType(msgspec.Struct, frozen=True, omit_defaults=True):
     overhead: dict[str, int]
     offerings: tuple[Offering, ...]
     facts: SizeFacts | None = None
-    """None: a type that somebody described by hand, whose amounts hold for every pool."""
+    """None: a type written by hand, whose amounts apply to every pool."""
     memory_by_image: dict[str, int] = {}
-    """Image id -> bytes that nodes of this type really reported, where that differs from ``capacity`` (IT-12)."""
+    """Image id -> bytes that nodes of this type reported, where that differs from ``capacity`` (IT-12)."""
 
     def allocatable(self) -> dict[str, int]:
         """Capacity minus overhead per resource, never below zero (IT-34)."""
@@ -93,7 +93,7 @@ class Catalogue(msgspec.Struct, frozen=True, omit_defaults=True):
     generation: str
     types: tuple[InstanceType, ...]
     lacking: dict[str, str] = {}
-    """Key of a node class -> what is not known yet of its offerings: nothing may be planned for it by these."""
+    """Key of a node class -> which data of its offerings is not available yet. Nothing may be planned for it."""
 
 
 class _Document(msgspec.Struct):
@@ -125,7 +125,7 @@ def decode_catalogue(document: bytes) -> Catalogue:
 
 
 def _sharing(one: InstanceType, texts: dict[object, Any]) -> InstanceType:
-    """The same type, made of values that other types hold too."""
+    """The same type, with equal values replaced by shared objects."""
 
     def share(value: Any) -> Any:
         return texts.setdefault(value, value)

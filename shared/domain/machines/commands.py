@@ -1,6 +1,6 @@
-"""The record of a disruption command as it stands on its machines: pure.
+"""The record of a disruption command in the annotations of its machines. Pure.
 
-What may go wrong: an annotation that a person edited, or copied from another machine; it counts as none.
+An annotation that a person edited, or copied from another machine, counts as absent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from shared.domain.machines.machine import Machine
 
 
 class CommandRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands in the annotation."""
+    """The content of the annotation."""
 
     id: str
     method: str
@@ -23,17 +23,17 @@ class CommandRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     begun_at: float = 0.0
     """Seconds since the epoch."""
     created: bool = False
-    """All replacements exist: from now on a missing one was lost."""
+    """Whether all replacements were created; a missing replacement has then been deleted."""
     text: str = ""
 
 
 def written(record: CommandRecord) -> str:
-    """For the annotation."""
+    """``record`` as the value of the annotation."""
     return msgspec.json.encode(record).decode()
 
 
 def read(text: str) -> CommandRecord | None:
-    """The inverse; None for what no scheduler wrote."""
+    """The inverse of ``written``; None for an invalid value."""
     try:
         return msgspec.json.decode(text, type=CommandRecord)
     except (msgspec.DecodeError, msgspec.ValidationError):

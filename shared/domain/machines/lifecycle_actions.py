@@ -1,8 +1,8 @@
-"""Termination lifecycle actions of auto scaling groups, as they stand in an annotation of the node: pure (INT-41).
+"""Termination lifecycle actions of auto scaling groups, in an annotation of the node (INT-41). Pure.
 
-The interruption service writes it and keeps the hooks waiting, the terminator reads until when the node is drained.
-What stands there is all that either of them knows: a restart of both finds it. A group may have several hooks, each
-with an event and a token of its own; the node is drained once and every hook is ended.
+The interruption service writes the annotation and sends the hooks' heartbeats; the terminator reads the end of the
+drain. The annotation is their only state, so it survives a restart of both. A group may have several hooks, each with
+its own event and token; the node is drained once, and every hook is completed.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ import msgspec
 from msgspec.structs import replace
 
 MOST_HOOKS = 50
-"""A group has no more."""
+"""AWS's limit of hooks per group."""
 
 
 class Hook(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One hook that waits for us. ``ended``: how it was ended, empty while it waits."""
+    """One hook of the action. ``ended``: the result with which it was completed; empty while it waits."""
 
     name: str
     group: str
     token: str = ""
     heartbeat_seconds: float = 0.0
-    """How often it is told to go on waiting; 0: never."""
+    """Interval of its heartbeats; 0: none."""
     ended: str = ""
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What tells one action from another."""
+        """The unique identity of the hook's action."""
         return (self.group, self.name, self.token)
 
 
 class LifecycleAction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node's way out. ``at``: when it began; ``until``: when its pods are gone at the latest; both since the epoch.
+    """The termination of a node. ``at``: its start; ``until``: the latest end of its drain; seconds since the epoch.
 
-    Without hooks the node is only drained: an agent on the node knows none, and may call nobody.
+    Without hooks the node is only drained: an agent on the node neither knows the hooks nor may complete them.
     """
 
     instance: str
@@ -41,7 +41,7 @@ class LifecycleAction(msgspec.Struct, frozen=True, omit_defaults=True):
     until: float
     hooks: tuple[Hook, ...] = ()
     evict: bool = True
-    """False: pods are only waited for, until they end by themselves."""
+    """False: pods are not evicted; the drain waits until they end."""
 
     @property
     def waiting(self) -> tuple[Hook, ...]:
@@ -55,7 +55,7 @@ class LifecycleAction(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """For the annotation."""
+        """The action as the value of the annotation."""
         return msgspec.json.encode(self).decode()
 
 
@@ -63,7 +63,7 @@ _DECODER = msgspec.json.Decoder(LifecycleAction)
 
 
 def parse_lifecycle_action(text: str) -> LifecycleAction | None:
-    """None for what we did not write."""
+    """The action in the annotation; None for an invalid value."""
     try:
         return _DECODER.decode(text)
     except msgspec.DecodeError:
@@ -71,12 +71,14 @@ def parse_lifecycle_action(text: str) -> LifecycleAction | None:
 
 
 def joined(held: LifecycleAction | None, new: LifecycleAction) -> LifecycleAction:
-    """``held`` with the hooks of ``new`` that it lacks. The earlier end stands; one that is over makes room; one that
-    evicts does so for all.
+    """``held`` with the new hooks of ``new``. The earlier end counts, and ``evict`` if one of both has it; an action
+    whose hooks have all ended is replaced.
     """
     if held is None or held.instance != new.instance:
         return new
-    if not held.hooks and held.until <= new.at:  # an agent's, of an earlier life of the instance
+    if (
+        not held.hooks and held.until <= new.at
+    ):  # from an agent, before the instance was stopped and started
         return new
     known = {hook.identity for hook in held.hooks}
     added = tuple(hook for hook in new.hooks if hook.identity not in known)
@@ -90,7 +92,7 @@ def joined(held: LifecycleAction | None, new: LifecycleAction) -> LifecycleActio
 
 
 def ended(held: LifecycleAction, hook: Hook, how: str) -> LifecycleAction:
-    """``held`` with this hook ended; the first end stands."""
+    """``held`` with this hook ended; a hook that has ended keeps its result."""
     hooks = tuple(
         replace(one, ended=how) if one.identity == hook.identity and not one.ended else one
         for one in held.hooks

@@ -1,4 +1,4 @@
-"""Machine: our record of one node-to-be, from the plan that wants it to the instance that is gone."""
+"""Machine: the record of one Machine or NodeClaim, from the launch request to the termination of its instance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRAINED = "Drained"
 VOLUMES_DETACHED = "VolumesDetached"
 INSTANCE_TERMINATING = "InstanceTerminating"
 CONSISTENT = "ConsistentStateFound"
-"""Condition types. A v1alpha5 Machine spells most of them with ``Machine`` in front (M-03, NC-03)."""
+"""Condition types. On a v1alpha5 Machine most of them have the prefix ``Machine`` (M-03, NC-03)."""
 
 
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,7 +32,7 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     since: float = 0.0
     generation: int = 0
-    """observedGeneration; 0: not said."""
+    """observedGeneration; 0: absent."""
 
 
 class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
     kubelet: dict[str, object] = {}
     node_class: str = ""
     expire_seconds: float | None = None
-    """v1: copied from the pool when it was made (NC-01); None: never, or as the Provisioner says."""
+    """v1: copied from the pool at creation (NC-01), None: never. v1alpha5: None, because the Provisioner decides."""
     termination_grace_seconds: float | None = None
     provider_id: str = ""
     node_name: str = ""
@@ -94,7 +94,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.api.class_kind}/{self.node_class}"
 
     def has(self, condition: str) -> bool:
-        """Is this condition True?"""
+        """Whether this condition is True."""
         found = self.conditions.get(condition)
         return found is not None and found.status == "True"
 

@@ -1,6 +1,6 @@
 """Disruption budgets: how many more machines of a pool may be disrupted now, for a reason (NP-10, NP-11, DIS-22..24).
 
-What cannot be read allows nothing: a typing error in a schedule must not open the gate that the schedule was to close.
+An invalid budget allows nothing: a typing error in a schedule must not enable the disruption that it should prevent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shared.domain.pools.nodepools import Budget
 from shared.errors import InvalidObject
 
 UNLIMITED = 2**31 - 1
-"""What is allowed while no budget applies."""
+"""The number of allowed disruptions while no budget applies."""
 
 MACROS = {
     "@hourly": "0 * * * *",
@@ -34,7 +34,7 @@ _FIELD = rf"{_PART}(,{_PART})*"
 SCHEDULE_PATTERN = (
     rf"^(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|{_FIELD}( +{_FIELD}){{4}})$"
 )
-"""Five fields of cron, or a macro. Cron libraries know more, which Kubernetes' own schedules do not."""
+"""Five cron fields, or a macro: what Kubernetes' schedules support; cron libraries support more."""
 LONGEST_SCHEDULE = 256
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -44,8 +44,8 @@ def allowed_disruptions(
 ) -> int:
     """DIS-22..24: how many more of a pool's machines may be disrupted for ``reason``.
 
-    UNLIMITED when no budget applies. ``total`` are the machines that count, ``consuming`` those of them that are
-    disrupted already; ``now`` is in seconds since the epoch.
+    UNLIMITED when no budget applies. ``total``: number of machines that count; ``consuming``: how many of these are
+    already disrupted; ``now``: seconds since the epoch.
     """
     limits = [
         _limit(budget, total, now)
@@ -57,7 +57,7 @@ def allowed_disruptions(
 
 
 def _limit(budget: Budget, total: int, now: float) -> int:
-    """What one budget allows; UNLIMITED while it is not active."""
+    """The limit of one budget; UNLIMITED while it is not active, 0 when it is invalid."""
     try:
         return budget_size(budget.nodes, total) if is_active(budget, now) else UNLIMITED
     except InvalidObject:
@@ -75,21 +75,21 @@ def budget_size(nodes: str, total: int) -> int:
 
 
 def is_active(budget: Budget, now: float) -> bool:
-    """DIS-23: always without a schedule; else when the schedule came up in (now - duration, now], UTC.
+    """DIS-23: always without a schedule; else if the schedule occurred in (now - duration, now], UTC.
 
-    Raises InvalidObject for a schedule that is none, and for half a window (NP-11).
+    Raises InvalidObject for an invalid schedule, and for a schedule without a duration or the reverse (NP-11).
     """
     if not budget.schedule and budget.duration_seconds is None:
         return True
     if budget.duration_seconds is None:
-        raise InvalidObject("needs a duration beside it", field="schedule")
-    # Windows that began before the epoch have seen every schedule come up.
+        raise InvalidObject("needs a duration; set both", field="schedule")
+    # A window that began before the epoch starts at the epoch, where datetime arithmetic is still valid.
     since = _EPOCH + timedelta(seconds=max(0.0, now - budget.duration_seconds))
     return next(_occurrences(budget.schedule, since)) <= _EPOCH + timedelta(seconds=now)
 
 
 def schedule_fault(schedule: str) -> str:
-    """What is wrong with a schedule, for people; "" when it can be used."""
+    """The fault of a schedule, for messages; "" for a valid one."""
     try:
         _occurrences(schedule, _EPOCH)
     except InvalidObject as error:
@@ -98,7 +98,7 @@ def schedule_fault(schedule: str) -> str:
 
 
 def _occurrences(schedule: str, after: datetime) -> CronSim:
-    """When ``schedule`` comes up after ``after``; never ends. Raises InvalidObject."""
+    """The endless occurrences of ``schedule`` after ``after``. Raises InvalidObject."""
     if len(schedule) > LONGEST_SCHEDULE or re.fullmatch(SCHEDULE_PATTERN, schedule) is None:
         shown = repr(schedule[:40])
         message = f'{shown} is not a schedule of five fields such as "0 9 * * mon-fri", nor one such as @daily'

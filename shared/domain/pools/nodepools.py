@@ -1,7 +1,7 @@
-"""A node pool and a node class in the one model that the whole product uses, whichever generation stored them.
+"""Records of node pools and node classes, common to both API generations.
 
-Its words are those of v1; v1alpha5 is translated when it is read (MAP-04 of the behaviour spec). Where the two
-generations behave differently (MAP-02), ``api`` tells which rules hold.
+The fields follow v1; v1alpha5 is converted on reading (MAP-04 of the behaviour spec). Where the generations behave
+differently (MAP-02), ``api`` says which rules hold.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ BALANCED = "Balanced"
 """Consolidation policies (NP-09)."""
 
 UNDERUTILIZED, EMPTY, DRIFTED = "Underutilized", "Empty", "Drifted"
-"""Reasons a budget can name (NP-10)."""
+"""Disruption reasons of budgets (NP-10)."""
 
 PACKING_POLICIES = ("FewestNodes", "LowestCost")
 KARPENTER, GLOBAL = "Karpenter", "Global"
 CONSOLIDATORS = (KARPENTER, GLOBAL)
-"""How machines that are worth less than they cost are found."""
+"""Algorithms of consolidation."""
 
 DELETE, CORDON, DRY_RUN = "delete", "cordon", "dry-run"
 INTERRUPTION_MODES = (DELETE, CORDON, DRY_RUN)
-"""What an interruption does to a machine."""
+"""Actions on a machine that is interrupted."""
 IGNORE, DRAIN = "off", "drain"
-REBALANCE_ANSWERS = (IGNORE, CORDON, DRAIN)
-"""What a rebalance recommendation does to a machine (INT-40, INT-43)."""
+REBALANCE_ACTIONS = (IGNORE, CORDON, DRAIN)
+"""Actions on a machine with a rebalance recommendation (INT-40, INT-43)."""
 
 
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,7 +40,7 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
     reasons: tuple[str, ...] = ()
     """Empty: every reason."""
     schedule: str = ""
-    """Five-field cron or ``@daily`` and its like, in UTC; empty: always."""
+    """A cron expression of five fields or a macro such as ``@daily``, in UTC; empty: always."""
     duration_seconds: float | None = None
 
 
@@ -48,12 +48,12 @@ DEFAULT_BUDGETS = (Budget(),)
 
 
 class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What kind of machines may be bought, and when they go again."""
+    """Which machines may be launched, and when they are removed."""
 
     uid: str
     name: str
     generation_api: str = V1ALPHA5
-    """Which API generation stores it: decides record kind, label and semantics (MAP-01, MAP-02)."""
+    """The API generation of the stored object; determines kind, label and semantics (MAP-01, MAP-02)."""
     generation: int = 0
     node_class: str = ""
     """Name of the node class of the same generation."""
@@ -72,34 +72,34 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     consolidate_after_seconds: float | None = None
     """None: never. For v1alpha5 with WhenEmpty: ttlSecondsAfterEmpty."""
     budgets: tuple[Budget, ...] = ()
-    """Empty: no limit. v1 has one of 10 % unless told otherwise."""
+    """Empty: no limit. The default of v1 is one budget of 10 %."""
     termination_grace_seconds: float | None = None
-    """None: a drain may wait for ever (NP-06)."""
+    """None: a drain has no time limit (NP-06)."""
     replicas: int | None = None
-    """A static pool's number of machines (NP-13); None: as many as pods need."""
+    """Number of machines of a static pool (NP-13); None: determined by pods."""
     packing: str = ""
     """Packing policy of this pool: FewestNodes or LowestCost; empty: the scheduler's own setting."""
     consolidator: str = ""
     """Karpenter or Global; empty: the scheduler's own setting."""
     disruption_off: bool = False
-    """Nothing of this pool is disrupted voluntarily."""
+    """Whether voluntary disruption of this pool is disabled."""
     most_disruptions_per_hour: int | None = None
-    """A true rate, beside the budgets, which say how many at once; None: no limit."""
+    """A rate limit, in addition to the budgets, which limit concurrent disruptions; None: no limit."""
     interruption: str = ""
     """delete, cordon or dry-run; empty: the interruption service's own setting."""
     rebalance: str = ""
     """off, cordon or drain; empty: the interruption service's own setting."""
     maintenance_lead_seconds: float | None = None
-    """How long before its start a scheduled event is acted on; None: the interruption service's own setting."""
+    """How long before its start a scheduled event is handled; None: the interruption service's own setting."""
     webhook_off: bool = False
-    """Nobody is told over the webhook about machines of this pool."""
+    """Whether webhook notifications about machines of this pool are disabled."""
     terminating: bool = False
     fault: str = ""
-    """Why it is not ready, for people; in a simulation alone, since a cluster judges by the node class."""
+    """Why the pool is not ready, for messages. Set in simulations only; in a cluster the node class decides."""
     usage: dict[str, int] = {}
-    """status.resources."""
+    """status.resources: the sum of the machines' capacity."""
     hash: str = ""
-    """Of what drifts when it changes (NP-19)."""
+    """Hash of the fields whose change causes drift (NP-19)."""
 
     @property
     def api(self) -> Generation:
@@ -126,7 +126,7 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def empty_ttl_seconds(self) -> float | None:
-        """After how long without pods a machine goes; None: it stays."""
+        """After how many seconds without pods a machine is removed; None: never."""
         if self.api.waits_until_consolidatable or self.consolidation_policy == WHEN_EMPTY:
             return self.consolidate_after_seconds
         return None
@@ -137,9 +137,9 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SelectorTerm(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One way to select subnets, security groups, images or reservations; its fields are AND-ed (EC-01..05).
+    """A selector of subnets, security groups, images or reservations; all its fields must match (EC-01..05).
 
-    A tag's value may hold ``*`` as wildcard; ``*`` alone means that the key is there.
+    A tag's value may contain the wildcard ``*``; ``*`` alone matches any value of the key.
     """
 
     tags: dict[str, str] = {}
@@ -162,7 +162,7 @@ class SubnetRef(msgspec.Struct, frozen=True):
 
 
 class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How AWS is to build the machines. Terms of one list are alternatives."""
+    """How machines are created in AWS. Terms of one list are alternatives."""
 
     uid: str
     name: str
@@ -176,14 +176,14 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     placement_group: dict[str, str] = {}
     ami_family: str = "AL2"
     role: str = ""
-    """v1: the instance profile is made for this role (EC-21)."""
+    """v1: an instance profile is created for this role (EC-21)."""
     instance_profile: str = ""
     user_data: str = ""
     context: str = ""
     detailed_monitoring: bool = False
     tags: dict[str, str] = {}
     launch_template: str = ""
-    """v1alpha5: a template the user keeps (T-07)."""
+    """v1alpha5: name of a custom launch template (T-07)."""
     metadata_options: dict[str, object] = {}
     block_device_mappings: tuple[dict[str, object], ...] = ()
     kubelet: dict[str, object] = {}
@@ -197,18 +197,18 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     subnets: tuple[SubnetRef, ...] = ()
     """status.subnets; empty until the launcher resolved the selector."""
     image_ids: tuple[str, ...] = ()
-    """status.amis, sorted: what its machines may boot."""
+    """status.amis, sorted: the images of its machines."""
     placement_group_id: str = ""
     """status.placementGroup."""
     partitions: int = 0
-    """Of its placement group; 0 unless that is a partition group."""
+    """Number of partitions of its placement group; 0 unless that is a partition group."""
     ready: bool = False
     """The launcher found subnets, security groups and images."""
     fault: str = ""
-    """Why it is not ready, for people."""
+    """Why the class is not ready, for messages."""
     terminating: bool = False
     hash: str = ""
-    """Of what drifts when it changes (EC-22)."""
+    """Hash of the fields whose change causes drift (EC-22)."""
 
     @property
     def api(self) -> Generation:
@@ -226,5 +226,5 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def by_preference(pools: list[NodePool]) -> list[NodePool]:
-    """NP-22: weight descending, then name descending; of namesakes v1alpha5 first, for a fixed order."""
+    """NP-22: by weight descending, then by name descending; of equal names v1alpha5 first, for a stable order."""
     return sorted(pools, key=lambda pool: (pool.weight, pool.name, pool.kind), reverse=True)

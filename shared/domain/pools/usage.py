@@ -1,11 +1,11 @@
-"""What counts towards a pool's limits (BAT-08, SCH-100). Pure.
+"""The usage that counts towards a pool's limits (BAT-08, SCH-100). Pure.
 
-A machine on its way out costs money until its instance is gone, and a drain may last: a budget of pods can hold it for
-hours. So it counts, or a pool whose drains hang would grow to twice its limit. One of them does not, the largest: its
-pods need a place before it can go, and where a budget lets none of them go before others run elsewhere, a pool at its
-limit would wait for ever. So a pool exceeds its limits by one machine at most.
+A terminating machine costs money until its instance is terminated, and a PodDisruptionBudget can block its drain for
+hours. So it counts; otherwise a pool with blocked drains could grow to twice its limit. The largest terminating machine
+does not count: its pods need capacity elsewhere before it can terminate, and if a budget requires replacements before
+evictions, a pool at its limit would wait forever. So a pool exceeds its limits by at most one machine.
 
-A command that replaces machines (drift, consolidation) is let off the machines it replaces instead, and nothing else.
+For a command that replaces machines (drift, consolidation), the replaced machines are excluded instead.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ NODES = "nodes"
 
 
 class Counting(msgspec.Struct, frozen=True):
-    """Which machines on their way out count."""
+    """Which terminating machines count towards the limits."""
 
     terminating: bool = True
     """False: none, as in Karpenter (LIMITS_COUNT_TERMINATING)."""
     lets_one_go: bool = True
-    """All but the largest."""
+    """Whether the largest one is excluded."""
 
 
 USUAL = Counting()
 
 
 def replacing(counting: Counting) -> Counting:
-    """For a command: what it replaces is not in the sum, and nothing else is let off."""
+    """``counting`` for a command: the caller leaves out the replaced machines, and all others count."""
     return replace(counting, lets_one_go=False)
 
 
 def still_costs(machine: Machine) -> bool:
-    """Is it on its way out, and its instance is not?"""
+    """Whether the machine is terminating while its instance still runs."""
     leaves = machine.terminating and bool(machine.provider_id)
     return leaves and not machine.has(INSTANCE_TERMINATING)
 
 
 def usage(sizes: Iterable[tuple[Machine, Resources]], counting: Counting = USUAL) -> dict[str, int]:
-    """Used of each resource, the number of nodes among them, by the machines of one pool and what each has."""
+    """The usage per resource, including NODES, of the machines of one pool with their sizes."""
     used: dict[str, int] = {}
     largest: dict[str, int] = {}
     for machine, size in sizes:

@@ -1,4 +1,4 @@
-"""A namespace as the planner needs it: affinity terms choose namespaces by their labels (SCH-83)."""
+"""Records of namespaces for the planner: affinity terms select namespaces by their labels (SCH-83)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from shared.domain.expressions import Expression
 
 NAME_LABEL = "kubernetes.io/metadata.name"
-"""Kubernetes puts this label on every namespace; its value is the name."""
+"""Kubernetes sets this label on every namespace; its value is the name."""
 
 
 class Namespace(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -19,7 +19,7 @@ class Namespace(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NamespaceSelector(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A label selector over namespaces that is not empty; an empty one means all and needs no labels."""
+    """A label selector of namespaces that is not empty; an empty selector is stored as "all namespaces"."""
 
     match_labels: dict[str, str] = {}
     expressions: tuple[Expression, ...] = ()

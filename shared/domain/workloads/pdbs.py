@@ -1,4 +1,4 @@
-"""A PodDisruptionBudget as disruption needs it: whom it protects, and how many may go now."""
+"""Records of PodDisruptionBudgets for disruption: the protected pods, and the allowed evictions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, omit_defaults=True):
     match_labels: dict[str, str] = {}
     expressions: tuple[Expression, ...] = ()
     selects_nothing: bool = False
-    """The budget has no selector at all (policy/v1: it protects nobody)."""
+    """Whether the budget has no selector, so it protects no pod (policy/v1)."""
     allowed: int = 0
     unhealthy_policy: str = ""
     """IfHealthyBudget (default) or AlwaysAllow: then a pod that is not ready may always be evicted."""
@@ -31,7 +31,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.namespace}/{self.name}"
 
     def protects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Does a pod with these labels count for this budget?"""
+        """Whether the budget protects a pod with these labels."""
         if self.selects_nothing or namespace != self.namespace:
             return False
         return selects_labels(self.match_labels, self.expressions, labels)

@@ -1,6 +1,6 @@
-"""A pod as the planner needs it: what it asks for, where it is, what it does to its node.
+"""Records of pods for the planner: requests, constraints, node, and effects on disruption.
 
-No environment, no commands, no secrets: this record travels through Redis.
+The record is stored in Redis, so it holds no environment, commands or secrets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from shared.domain.expressions import Expression, Toleration
 from shared.domain.workloads.namespaces import NamespaceSelector
 
 NOBODY = Expression("", "In")
-"""Stands for an absent label selector, which selects no pod; an empty one selects every pod."""
+"""The expression of an absent label selector, which selects no pod; an empty one selects every pod."""
 
 _POOL_LABELS = (keys.NODE_POOL, keys.PROVISIONER_NAME)
 
@@ -29,7 +29,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True, omit_defaults=True):
     match_label_keys: tuple[str, ...] = ()
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
-    """Which nodes count as domains (SCH-76): Honor or Ignore what the pod's affinity and tolerations say."""
+    """Which nodes count as domains (SCH-76): Honor or Ignore the pod's node affinity and tolerations."""
 
 
 class PreferredTerm(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class AffinityTerm(msgspec.Struct, frozen=True, omit_defaults=True):
     weight: int | None = None
     """None: required. A number: preferred."""
     namespace_selector: NamespaceSelector | None = None
-    """Namespaces with these labels, and those in ``namespaces``; then None there names nobody."""
+    """Selects namespaces in addition to ``namespaces``, whose None then means no namespace."""
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -92,21 +92,21 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     do_not_disrupt: str = ""
     """The value of the do-not-disrupt annotation, or ``true`` for do-not-evict."""
     deletion_cost: int = 0
-    """Annotation ``controller.kubernetes.io/pod-deletion-cost``: dearer pods are moved later (DIS-15)."""
+    """Annotation ``controller.kubernetes.io/pod-deletion-cost``: pods with a higher cost are moved later (DIS-15)."""
     started_at: float = 0.0
     """status.startTime in seconds since the epoch; 0: not started."""
     terminate_at: float = 0.0
-    """metadata.deletionTimestamp: when a terminating pod's grace is over; 0: not terminating."""
+    """metadata.deletionTimestamp: the end of a terminating pod's grace period; 0: not terminating."""
     grace_seconds: int = 30
     """spec.terminationGracePeriodSeconds (TRM-11)."""
     claims_devices: bool = False
-    """It has ``resourceClaims``: dynamic resource allocation decides where it may run (POD-08)."""
+    """Whether it has ``resourceClaims``, so that dynamic resource allocation selects its node (POD-08)."""
     faults: tuple[str, ...] = ()
-    """What is wrong with the pod's own text, each naming its field; such a pod is not planned."""
+    """Faults of the pod's spec, each with its field; a pod with faults is not planned."""
 
     @property
     def key(self) -> str:
-        """``namespace/name``, how logs and the mirror name it."""
+        """``namespace/name``, as in logs and the mirror."""
         return f"{self.namespace}/{self.name}"
 
     @property
@@ -123,7 +123,7 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """POD-01: the pod waits for capacity that does not exist."""
+    """POD-01: whether the pod waits for capacity that does not exist."""
     return (
         pod.unschedulable
         and not pod.node_name
@@ -137,14 +137,14 @@ def is_provisionable(pod: Pod) -> bool:
 
 
 def opts_out(pod: Pod) -> bool:
-    """POD-04: the pod refuses machines of any pool, as the autoscaler's own pods do. The first required term decides:
-    it is the one that counts before anything is relaxed (SCH-20)."""
+    """POD-04: whether the pod excludes machines of any pool, as the autoscaler's own pods do. The first required term
+    decides, because it applies before any relaxation (SCH-20)."""
     first = pod.required_terms[0] if pod.required_terms else ()
     return any(e.operator == "DoesNotExist" and e.key in _POOL_LABELS for e in first)
 
 
 def is_reschedulable(pod: Pod) -> bool:
-    """POD-09: the pod must find another home when its node goes (active, no daemon, no mirror)."""
+    """POD-09: whether the pod needs another node when its node terminates (active, no daemon pod, no mirror pod)."""
     if pod.is_daemon or pod.is_mirror or pod.is_terminal:
         return False
     return not pod.terminating or (pod.owner is not None and pod.owner.kind == "StatefulSet")

@@ -1,8 +1,8 @@
-"""Persistent volume claims and what decides where their volumes can be reached.
+"""Records of persistent volume claims, and of what determines the nodes that can attach their volumes.
 
-A claim either names its volume, and the volume says from which nodes it is reached, or it names a storage class,
-which says where a volume may be made. Both say it as alternatives: each an AND of expressions on node labels, one of
-them must hold. No alternatives means everywhere.
+A bound claim names its volume, which has a node affinity; an unbound claim names a storage class, which has allowed
+topologies. Both are stored as alternatives: each is an AND of expressions on node labels, and one of them must match.
+No alternatives means any node.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import msgspec
 from shared.domain.expressions import Expression
 
 LOST = "Lost"
-"""Phase of a claim whose volume is gone."""
+"""Phase of a claim whose volume was deleted."""
 
 IMMEDIATE = "Immediate"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
-"""Binding modes: the volume is made at once, or where the first pod goes."""
+"""Binding modes: the volume is created immediately, or for the node of the first pod."""
 
 Alternatives = tuple[tuple[Expression, ...], ...]
 
@@ -30,9 +30,9 @@ class VolumeClaim(msgspec.Struct, frozen=True, omit_defaults=True):
     phase: str = ""
     volume_name: str = ""
     storage_class: str | None = None
-    """None: not said, so a default class may still come; empty: no class on purpose."""
+    """None: absent, so a default class may be assigned later; empty: explicitly no class."""
     bound_completed: bool = False
-    """The annotation that makes a binding definite; a volume name alone does not (POD-06)."""
+    """Whether the claim has the annotation of a completed binding; a volume name alone is not sufficient (POD-06)."""
     terminating: bool = False
 
     @property
@@ -47,9 +47,9 @@ class Volume(msgspec.Struct, frozen=True, omit_defaults=True):
     uid: str
     name: str
     driver: str = ""
-    """CSI driver that attaches it, also for an in-tree source (SCH-92); empty for one that is not attached."""
+    """The CSI driver that attaches it, also for an in-tree source (SCH-92); empty for a volume without attachment."""
     alternatives: Alternatives = ()
-    """Labels of the nodes that reach it."""
+    """Required labels of the nodes that can attach it."""
     terminating: bool = False
 
 
@@ -69,4 +69,4 @@ class CsiNode(msgspec.Struct, frozen=True, omit_defaults=True):
     uid: str
     name: str
     limits: dict[str, int] = {}
-    """Driver -> how many volumes the node attaches at most; a driver without a limit is not here (SCH-91)."""
+    """Driver -> maximum number of attached volumes; drivers without a limit are missing (SCH-91)."""

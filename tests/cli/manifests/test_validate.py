@@ -55,7 +55,10 @@ def test_warnings_are_told_and_are_no_faults(file: Path) -> None:
     file.write_text(POOL)
     done = validate("-f", str(file))
     assert done.exit_code == 0
-    assert f"{file}:5:1: warning: Provisioner/default: spec.requirements: defaults" in done.stdout
+    assert (
+        f"{file}:5:1: warning: Provisioner/default: spec.requirements: these defaults"
+        in done.stdout
+    )
 
 
 def test_directories_are_read_with_all_below_them(tmp_path: Path) -> None:
@@ -155,7 +158,7 @@ def test_nothing_is_sent_to_the_terminal_that_it_would_obey() -> None:
 def test_an_older_version_says_which_to_write() -> None:
     old = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata:\n  name: a\n"
     done = validate("-f", "-", stdin=old)
-    assert "stdin:1:1: NodePool/a: apiVersion: NodePool is not read as" in done.stdout
+    assert "stdin:1:1: NodePool/a: apiVersion: NodePool is not supported in" in done.stdout
     assert done.exit_code == 1
 
 

@@ -62,7 +62,7 @@ def test_an_object_without_a_name_is_refused_unless_one_is_generated() -> None:
 
 def test_labels_of_the_object_must_be_text() -> None:
     document = {**provisioner(), "metadata": {"name": "a", "labels": {"x": True}}}
-    assert told(document) == ["metadata.labels.x: must be text; put it in quotes"]
+    assert told(document) == ["metadata.labels.x: must be a string; put it in quotes"]
 
 
 def test_what_a_file_says_of_status_is_not_judged() -> None:
@@ -74,14 +74,14 @@ def test_an_older_version_is_told_which_one_to_write() -> None:
     document = {"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "a"}}
     assert is_ours(document)
     assert told(document) == [
-        "apiVersion: NodePool is not read as karpenter.sh/v1beta1; write karpenter.sh/v1"
+        "apiVersion: NodePool is not supported in karpenter.sh/v1beta1; use karpenter.sh/v1"
     ]
 
 
 def test_a_misspelt_kind_is_told_its_name() -> None:
     document = {"apiVersion": PROVISIONER, "kind": "Provisoner"}
     assert told(document) == [
-        "kind: Provisoner is no kind of karpenter.sh/v1alpha5; did you mean Provisioner?"
+        "kind: Provisoner is not a kind of karpenter.sh/v1alpha5; did you mean Provisioner?"
     ]
 
 
@@ -90,7 +90,7 @@ def test_each_incomplete_taint_is_told_to_be_one_item() -> None:
     spread = provisioner(taints=[{"key": "a/b"}, {"value": "true"}, {"effect": "NoSchedule"}])
     lines = told(spread)
     for index in range(3):
-        assert any(f"spec.taints[{index}]: a taint needs a key" in line for line in lines)
+        assert any(f"spec.taints[{index}]: a taint needs key" in line for line in lines)
 
 
 def test_an_empty_spec_is_one_fault_not_one_for_every_line() -> None:
@@ -118,7 +118,7 @@ def test_defaults_that_will_be_applied_are_told() -> None:
     )
     lines = [str(warning) for warning in warnings(labelled)]
     assert lines == [
-        "spec.requirements: defaults applied when read: kubernetes.io/os In [linux], "
+        "spec.requirements: these defaults apply: kubernetes.io/os In [linux], "
         "karpenter.sh/capacity-type In [on-demand]"
     ]
 

@@ -18,7 +18,7 @@ def test_tags_are_a_json_object_of_texts() -> None:
 
 @pytest.mark.parametrize("text", ["team=web", "[1]", "null", "[" * 100_000, "1" * 5000])
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match=r'must be a JSON object of texts such as \{"team"'):
+    with pytest.raises(ValueError, match=r'must be a JSON object of strings such as \{"team"'):
         parse_tags(text)
 
 
@@ -38,7 +38,7 @@ def test_tags_that_say_whose_a_machine_is_cannot_be_set(key: str) -> None:
 
 
 def test_all_wrong_tags_are_named_at_once() -> None:
-    with pytest.raises(ValueError, match=r"needs a key; .*'n' must be text.*; .*'v' has more"):
+    with pytest.raises(ValueError, match=r"needs a key; .*'n' must be a string.*; .*'v' has more"):
         parse_tags(json.dumps({"": "x", "n": 1, "v": "x" * 300}))
 
 

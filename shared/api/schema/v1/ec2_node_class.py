@@ -37,7 +37,7 @@ from shared.api.schema.worded import worded
 
 CUSTOM = "Custom"
 KUBELET_FAMILY = "AL2023"
-"""The family whose boot data takes any setting of the kubelet (EC-10)."""
+"""The family whose user data accepts any kubelet setting (EC-10)."""
 RESERVED_TAGS = (
     "eks:eks-cluster-name",
     "karpenter.sh/nodepool",
@@ -47,7 +47,8 @@ RESERVED_TAGS = (
 RESERVED_TAG_PREFIX = "kubernetes.io/cluster/"
 MOST_NETWORK_INTERFACES = 150
 LONGEST_USER_DATA = 2**20
-"""No object of an API server is larger. EC2 takes far less, which is a condition of the class (EC-17)."""
+"""Characters; an API server accepts no larger object. EC2's limit, 16 KiB, is checked as a condition of the class
+(EC-17)."""
 VOLUME_SIZE_PATTERN = r"^([1-9][0-9]{0,4}(Gi|G)|[1-9][0-9]?(Ti|T))$"
 
 Family = Literal[
@@ -76,7 +77,7 @@ class NodeClassVolume(EbsVolume):
     volume_size: Annotated[str, *worded(VOLUME_SIZE_PATTERN, "30Gi")] | None = None
     """Size in Gi, G, Ti or T, at most 64Ti, such as 30Gi. Required unless snapshotID is set."""
     volume_initialization_rate: Annotated[int, Field(ge=100, le=300)] | None = None
-    """At how many MiB per second the snapshot is copied to the volume: 100 to 300. Needs snapshotID."""
+    """Rate in MiB per second, 100 to 300, at which the snapshot is copied to the volume. Requires snapshotID."""
 
 
 class NodeClassBlockDevice(BlockDevice):
@@ -94,13 +95,13 @@ class NodeClassMetadataOptions(MetadataOptions):
     http_protocol_ipv6: Switch = Field(default="disabled", alias="httpProtocolIPv6")
     """Whether it answers over IPv6."""
     http_put_response_hop_limit: Annotated[int, Field(ge=1, le=64)] = 1
-    """How many network hops a session token may travel: with 1, pods in their own network cannot reach it."""
+    """How many network hops a session token may travel; with 1, pods with their own network namespace get none."""
     http_tokens: Literal["required", "optional"] = "required"
     """Whether a session token is required."""
 
 
 def is_reserved_tag(key: str) -> bool:
-    """EC-09: tags that the autoscaler sets itself."""
+    """EC-09: whether the autoscaler sets this tag itself."""
     return key in RESERVED_TAGS or (
         key.startswith(RESERVED_TAG_PREFIX) and key != RESERVED_TAG_PREFIX
     )
@@ -123,7 +124,7 @@ def _check_identity(raw: Json) -> Iterable[tuple[Path, str]]:
     if "role" in raw and "instanceProfile" in raw:
         yield ("instanceProfile",), "cannot be combined with role; write one of them"
     elif "role" not in raw and "instanceProfile" not in raw:
-        yield ("role",), "write the role of the nodes here, or their instanceProfile"
+        yield ("role",), "is required unless instanceProfile is set"
 
 
 def _aliases(raw: Json) -> list[tuple[int, str]]:
@@ -151,9 +152,9 @@ def _check_family(raw: Json) -> Iterable[tuple[Path, str]]:
     if family is None or family == CUSTOM:
         return
     for _, alias in aliases:
-        told = alias_family(alias)
-        if told and told != family:
-            yield ("amiFamily",), f"must be {told}, as the alias {alias} says, or {CUSTOM}"
+        implied = alias_family(alias)
+        if implied and implied != family:
+            yield ("amiFamily",), f"must be {implied}, the family of the alias {alias}, or {CUSTOM}"
 
 
 def family_of(raw: Json) -> str:
@@ -192,7 +193,7 @@ _RESERVED = ", ".join(f"'{key}'" for key in RESERVED_TAGS)
 
 
 class EC2NodeClassSpec(ApiModel):
-    """How AWS is to build the nodes: networks, image, volumes, identity, kubelet."""
+    """How nodes are created in AWS: networks, image, volumes, identity, kubelet."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -217,7 +218,7 @@ class EC2NodeClassSpec(ApiModel):
             _check_family,
         ),
         Rule(
-            "tags need keys, and not those that the autoscaler sets: "
+            "tags must have keys other than those that the autoscaler sets: "
             f"{', '.join(RESERVED_TAGS)}, {RESERVED_TAG_PREFIX}...",
             f"!has(self.tags) || self.tags.all(key, key != '' && !(key in [{_RESERVED}]) && "
             f"(key == '{RESERVED_TAG_PREFIX}' || !key.startsWith('{RESERVED_TAG_PREFIX}')))",
@@ -230,7 +231,7 @@ class EC2NodeClassSpec(ApiModel):
             _check_root,
         ),
         Rule(
-            f"settings of the kubelet beyond the common ones work with {KUBELET_FAMILY} only",
+            f"kubelet settings beyond the common ones work with {KUBELET_FAMILY} only",
             check=_check_kubelet,
         ),
     )
@@ -252,24 +253,24 @@ class EC2NodeClassSpec(ApiModel):
     placement_group_selector: PlacementGroupSelector | None = None
     """The placement group that nodes are launched into."""
     ami_family: Family | None = None
-    """Operating system of the nodes: decides the form of the boot data and the default volumes. Required unless
-    amiSelectorTerms has an alias, which implies it; beside an alias it is the same family or Custom."""
+    """Operating system of the nodes; determines the format of the user data and the default volumes. Required unless
+    amiSelectorTerms has an alias, which implies it; with an alias it must be the same family or Custom."""
     role: IamName | None = None
-    """Name of the IAM role of the nodes; an instance profile is made for it. Excludes instanceProfile."""
+    """Name of the IAM role of the nodes; an instance profile is created for it. Excludes instanceProfile."""
     instance_profile: IamName | None = None
     """Name of an instance profile that is managed elsewhere. Excludes role."""
     user_data: Annotated[str, Field(max_length=LONGEST_USER_DATA)] | None = None
-    """Boot data to merge with that of the autoscaler, in the form of the amiFamily; with Custom it is all there is."""
+    """User data to merge with that of the autoscaler, in the format of the amiFamily; with Custom it is used as is."""
     context: Text | None = None
-    """A field that EC2 reserves for its own use; sent along with launches."""
+    """A field that EC2 reserves for its own use; passed to CreateFleet."""
     detailed_monitoring: bool | None = None
-    """Whether CloudWatch measures instances every minute."""
+    """Whether detailed CloudWatch monitoring, with metrics every minute, is enabled."""
     associate_public_ip_address: bool | None = Field(default=None, alias="associatePublicIPAddress")
-    """Whether instances get a public IP address; by default as the subnet says."""
+    """Whether instances get a public IP address; by default the setting of the subnet applies."""
     ip_prefix_count: Index | None = None
     """How many IPv4 prefixes the primary network interface gets."""
     instance_store_policy: Literal["RAID0"] | None = None
-    """RAID0 joins the local disks of instances to one and keeps pods and images on it."""
+    """RAID0 combines the local disks of an instance into one volume for pods and images."""
     tags: Annotated[dict[str, TagValue], Field(max_length=MOST_TAGS)] | None = None
     """Tags of every resource that is created. Keys that the autoscaler sets itself are refused."""
     kubelet: NodeClassKubelet | None = None
@@ -285,9 +286,9 @@ class EC2NodeClassSpec(ApiModel):
     ) = None  # fmt: skip
     """Network interfaces of instances; by default one."""
     connection_tracking: ConnectionTracking | None = None
-    """After how much idle time security groups forget a connection."""
+    """Idle timeouts of the connection tracking of security groups."""
     cpu_options: CpuOptions | None = None
-    """Options of the processor."""
+    """CPU options of the instances."""
 
 
 class FoundSubnet(ApiModel):
@@ -311,12 +312,12 @@ class FoundSecurityGroup(ApiModel):
 
 
 class ImageRequirement(ApiModel):
-    """What a label of a node must be for an image to suit it. Ours to write: rules would only cost the API server."""
+    """A requirement on a label of the nodes that an image suits. Only the controllers write it, so it has no rules."""
 
     key: str
     """The label's key."""
     operator: str
-    """How the label's value relates to the values listed."""
+    """How the label's value is compared with the values."""
     values: list[str] | None = None
     """Values to compare with."""
 
@@ -331,7 +332,7 @@ class FoundImage(ApiModel):
     deprecated: bool | None = None
     """Whether its owner has deprecated it."""
     requirements: list[ImageRequirement] | None = None
-    """Nodes that the image suits."""
+    """Requirements on the nodes that the image suits."""
 
 
 class FoundReservation(ApiModel):
@@ -340,7 +341,7 @@ class FoundReservation(ApiModel):
     id: str
     """Id of the reservation."""
     availability_zone: str | None = None
-    """The zone whose capacity it reserves."""
+    """The availability zone of the reserved capacity."""
     instance_type: str | None = None
     """The instance type that it reserves."""
     instance_match_criteria: str | None = None
@@ -352,7 +353,7 @@ class FoundReservation(ApiModel):
     state: str | None = None
     """Whether it is active, or about to expire."""
     end_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
-    """When it ends; absent if nothing ends it."""
+    """When it ends; absent if it has no end."""
 
 
 class FoundPlacementGroup(ApiModel):
@@ -367,7 +368,7 @@ class FoundPlacementGroup(ApiModel):
 
 
 class EC2NodeClassStatus(ApiModel):
-    """What the terms selected, and whether nodes can be made of it."""
+    """What the terms selected, and whether nodes can be created from it."""
 
     subnets: list[FoundSubnet] | None = None
     """Subnets, the one with most free addresses first."""
@@ -382,11 +383,11 @@ class EC2NodeClassStatus(ApiModel):
     instance_profile: str | None = None
     """The instance profile of nodes."""
     conditions: list[StatusCondition] | None = None
-    """What the controllers observed last; Ready is true if all others are."""
+    """Latest observations of the controllers; Ready is true if all others are."""
 
 
 class EC2NodeClass(Resource):
-    """An EC2NodeClass says how AWS is to build nodes: networks, image, volumes, identity, kubelet."""
+    """An EC2NodeClass defines how nodes are created in AWS: networks, image, volumes, identity, kubelet."""
 
     INFO: ClassVar[KindInfo] = KindInfo(
         group="karpenter.k8s.aws",
@@ -405,4 +406,4 @@ class EC2NodeClass(Resource):
     spec: EC2NodeClassSpec
     """AWS settings of nodes."""
     status: EC2NodeClassStatus | None = None
-    """What the terms selected, and whether nodes can be made of it."""
+    """What the terms selected, and whether nodes can be created from it."""

@@ -1,4 +1,4 @@
-"""karpenter.sh/v1 NodeClaim (NC-01..NC-04)."""
+"""Schema of karpenter.sh/v1 NodeClaim (NC-01..NC-04)."""
 
 from __future__ import annotations
 
@@ -15,57 +15,62 @@ from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, NodeC
 
 
 class ResourceRequests(ApiModel):
-    """What the machine must have room for."""
+    """Resources that the machine must provide."""
 
     requests: Resources = {}
-    """Sum of what the pods planned for it, and its daemons, ask for."""
+    """Sum of the requests of the pods planned for the machine and of its daemon pods."""
 
 
 class NodeClaimSpec(ApiModel):
-    """One machine, as it was decided to be."""
+    """Specification of one machine; immutable."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule("spec cannot change: delete the machine, another will come", "self == oldSelf"),
-        Rule("each pair of key and effect may be there once", check=check_unique),
+        Rule(
+            "spec is immutable; delete the NodeClaim, and its pods get a new one", "self == oldSelf"
+        ),
+        Rule(
+            "taints and startupTaints must not repeat a pair of key and effect", check=check_unique
+        ),
     )
 
     requirements: Annotated[list[V1Requirement], Field(max_length=MOST_REQUIREMENTS)]
-    """What labels of the machine must, or must not, be; instance types are listed by price."""
+    """Requirements on the labels of the machine; instance types are listed in order of price."""
     resources: ResourceRequests = ResourceRequests()
-    """What the machine must have room for."""
+    """Resources that the machine must provide."""
     taints: Annotated[list[V1Taint], Field(max_length=MOST_TAINTS)] = []
     """Taints of the node."""
     startup_taints: Annotated[list[V1Taint], Field(max_length=MOST_TAINTS)] = []
-    """Taints that another agent removes once the node is set up."""
+    """Taints that another agent removes when the node is set up."""
     node_class_ref: NodeClassRef
-    """Which object says how the cloud builds the machine."""
+    """The node class: how AWS creates the machine."""
     expire_after: DurationOrNever = "720h"
-    """Age at which the machine is removed, such as 720h; Never keeps it."""
+    """Age at which the machine is removed, such as 720h; Never disables expiration."""
     termination_grace_period: Duration | None = None
-    """How long the node may drain before its remaining pods are deleted; without it a drain may wait for ever."""
+    """How long the node may drain before its remaining pods are deleted; without it a drain has no time limit."""
 
 
 class NodeClaimStatus(ApiModel):
-    """What became of the machine."""
+    """Observed state of the machine."""
 
     node_name: str | None = None
-    """Name of its node, once that joined the cluster."""
+    """Name of its node; set when the node has joined the cluster."""
     provider_id: str | None = Field(default=None, alias="providerID")
-    """Its instance, in the words of the cloud: joins it to its node."""
+    """The instance: aws:///<zone>/<instance id>. The node with the same spec.providerID belongs to this machine."""
     image_id: str | None = Field(default=None, alias="imageID")
-    """The image that it was started from."""
+    """Id of the image that the instance was started from."""
     capacity: Resources = {}
-    """All that it has."""
+    """Total resources of the node."""
     allocatable: Resources = {}
-    """What pods and daemons may use of that."""
+    """Resources of the node that pods can use."""
     last_pod_event_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
-    """When a pod last came or went."""
+    """When a pod was last bound to the node, or last left it."""
     conditions: list[StatusCondition] = []
-    """Launched, Registered, Initialized, Ready (all three), and what happens on the way out."""
+    """Launched, Registered, Initialized, Ready (when all three are true), and conditions of disruption and
+    termination."""
 
 
 class NodeClaim(Resource):
-    """One machine that was asked for, from its order to its end."""
+    """A NodeClaim is one machine, from the launch request to the termination of its instance."""
 
     INFO: ClassVar[KindInfo] = KindInfo(
         group="karpenter.sh",
@@ -88,6 +93,6 @@ class NodeClaim(Resource):
     )
 
     spec: NodeClaimSpec
-    """One machine, as it was decided to be."""
+    """Specification of one machine; immutable."""
     status: NodeClaimStatus = NodeClaimStatus()
-    """What became of the machine."""
+    """Observed state of the machine."""

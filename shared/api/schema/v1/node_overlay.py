@@ -1,4 +1,4 @@
-"""karpenter.sh/v1alpha1 NodeOverlay (NO-01)."""
+"""Schema of karpenter.sh/v1alpha1 NodeOverlay (NO-01)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, Resources
 DECIMAL = r"[0-9]{1,9}(\.[0-9]{1,9})?"
 PRICE_PATTERN = rf"^{DECIMAL}$"
 ADJUSTMENT_PATTERN = rf"^(\+{DECIMAL}%?|-{DECIMAL}|-([0-9]{{1,2}}(\.[0-9]{{1,9}})?|100)%)$"
-"""Nothing gets cheaper than free: at most 100 % are taken off."""
+"""A reduction of more than 100 % would make a price negative."""
 OF_THE_TYPE = ("cpu", "memory", "ephemeral-storage", "pods")
-"""Resources that every instance type has: an overlay adds others only."""
+"""Resources that every instance type has; an overlay may only add others."""
 
 
 def _check_price(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -33,7 +33,7 @@ def _check_capacity(raw: Json) -> Iterable[tuple[Path, str]]:
         if name in OF_THE_TYPE:
             yield (
                 ("capacity", name),
-                f"{name} is a fact of the instance type; add extended resources only",
+                f"{name} is fixed by the instance type; only extended resources are allowed",
             )
 
 
@@ -45,7 +45,7 @@ def _check_min_values(raw: Json) -> Iterable[tuple[Path, str]]:
 
 
 class NodeOverlaySpec(ApiModel):
-    """Which instance types are changed for the decision, and how."""
+    """Which instance types the overlay changes, and how."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -66,26 +66,26 @@ class NodeOverlaySpec(ApiModel):
     )
 
     requirements: Annotated[list[V1Requirement], Field(max_length=MOST_REQUIREMENTS)]
-    """Which instance types and offerings are meant; none given: all of them."""
+    """Which instance types and offerings the overlay applies to; all of them when empty."""
     price_adjustment: Annotated[str, StringConstraints(pattern=ADJUSTMENT_PATTERN)] | None = None
-    """What is added to the price, in USD per hour ("+0.01", "-0.5") or as a share of it ("+10%", "-15.5%")."""
+    """Change of the price, in USD per hour ("+0.01", "-0.5") or in percent ("+10%", "-15.5%")."""
     price: Annotated[str, StringConstraints(pattern=PRICE_PATTERN)] | None = None
-    """The price instead, in USD per hour."""
+    """Price in USD per hour, which replaces that of the offering."""
     capacity: Resources = {}
-    """Extended resources that these machines have beside those of their instance type."""
+    """Extended resources that these machines have in addition to those of their instance type."""
     weight: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Of several overlays for one instance type, that of the highest weight holds."""
+    """Of several overlays for one instance type, the one with the highest weight applies."""
 
 
 class NodeOverlayStatus(ApiModel):
-    """What the autoscaler last saw of this overlay."""
+    """Observed state of the overlay."""
 
     conditions: list[StatusCondition] = []
-    """Ready; false where an overlay of the same weight says something else."""
+    """Ready; false when another overlay of the same weight conflicts with this one."""
 
 
 class NodeOverlay(Resource):
-    """Corrects prices and resources of instance types before machines are chosen."""
+    """A NodeOverlay changes prices and resources of instance types before machines are selected."""
 
     INFO: ClassVar[KindInfo] = KindInfo(
         group="karpenter.sh",
@@ -100,6 +100,6 @@ class NodeOverlay(Resource):
     )
 
     spec: NodeOverlaySpec
-    """Which instance types are changed for the decision, and how."""
+    """Which instance types the overlay changes, and how."""
     status: NodeOverlayStatus = NodeOverlayStatus()
-    """What the autoscaler last saw of this overlay."""
+    """Observed state of the overlay."""

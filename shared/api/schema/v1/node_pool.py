@@ -1,4 +1,4 @@
-"""karpenter.sh/v1 NodePool (NP-01..NP-18)."""
+"""Schema of karpenter.sh/v1 NodePool (NP-01..NP-18)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.types import StringConstraints
 
-from shared.api.core.label_syntax import is_label_value, is_qualified_name
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qualified_name
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.label_rules import cel_free_v1, reserved_v1
@@ -28,23 +28,23 @@ from shared.domain.pools.budgets import (
 CLASS_GROUP = "karpenter.k8s.aws"
 """API group of the node classes."""
 NODES = "nodes"
-"""The limit on a pool's number of machines."""
+"""Key in ``spec.limits`` of the limit on a pool's number of machines."""
 LARGEST_COUNT = 2**31 - 1
 MOST_REQUIREMENTS = 100
 MOST_TAINTS = 100
 MOST_RESOURCES = 100
 LONGEST_ANNOTATION = 256 * 1024
-"""What Kubernetes allows for all annotations of an object together."""
+"""Bytes; Kubernetes' limit for all annotations of an object together."""
 WINDOW_PATTERN = r"^([0-9]{1,9}[hm])+(0s)?$"
 Resources = Annotated[ResourceList, Field(max_length=MOST_RESOURCES)]
 
 
 class NodeClassRef(ApiModel):
-    """Which object says how the cloud builds the machines."""
+    """The node class: how AWS creates the machines."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule("group cannot change: make a new object", "self.group == oldSelf.group"),
-        Rule("kind cannot change: make a new object", "self.kind == oldSelf.kind"),
+        Rule("group is immutable; create a new object", "self.group == oldSelf.group"),
+        Rule("kind is immutable; create a new object", "self.kind == oldSelf.kind"),
     )
 
     group: Annotated[str, StringConstraints(pattern=r"^[^/]+$", max_length=253)]
@@ -52,7 +52,7 @@ class NodeClassRef(ApiModel):
     kind: Annotated[str, Field(min_length=1, max_length=63)]
     """Kind of the node class: EC2NodeClass."""
     name: Annotated[str, Field(min_length=1, max_length=253)]
-    """Name of the node class. Another name replaces the machines, one by one."""
+    """Name of the node class. A change makes the existing machines drift, so they are replaced."""
 
 
 def _check_labels(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -60,20 +60,23 @@ def _check_labels(raw: Json) -> Iterable[tuple[Path, str]]:
         if cause := reserved_v1(keys.normalise(key)):
             yield ("labels", key), cause
         if not is_label_value(value):
-            yield ("labels", key), f"{value[:40]!r} is not a label value"
+            yield ("labels", key), f"{value[:40]!r} is not a label value: {LABEL_VALUE_FORM}"
 
 
 def _check_annotations(raw: Json) -> Iterable[tuple[Path, str]]:
     for key, _ in _texts(raw, "annotations"):
-        # Kubernetes takes the domain of an annotation in any case.
+        # Kubernetes accepts upper-case letters in the domain of an annotation.
         if not is_qualified_name(key.lower()):
-            yield ("annotations", key), f"{key[:80]!r} is not a qualified name"
+            yield (
+                ("annotations", key),
+                f"{key[:80]!r} is not a qualified name such as example.com/team",
+            )
 
 
 def _texts(raw: Json, name: str) -> Iterator[tuple[str, str]]:
-    """The entries that are text; the types of the others are judged elsewhere."""
-    said = raw.get(name)
-    for key, value in said.items() if isinstance(said, dict) else ():
+    """The entries that are strings; the schema reports the others."""
+    entries = raw.get(name)
+    for key, value in entries.items() if isinstance(entries, dict) else ():
         if isinstance(key, str) and isinstance(value, str):
             yield key, value
 
@@ -83,7 +86,7 @@ class TemplateMetadata(ApiModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "labels must not use keys that the autoscaler sets or keeps",
+            "labels must not use keys that the autoscaler sets or reserves",
             f"!has(self.labels) || self.labels.all(k, {cel_free_v1('k')})",
             _check_labels,
         ),
@@ -91,11 +94,11 @@ class TemplateMetadata(ApiModel):
     )
 
     labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=100)] = {}
-    """Labels for every node. Each also counts as a requirement with that one value."""
+    """Labels of every node. Each also acts as a requirement with that one value."""
     annotations: Annotated[
         dict[str, Annotated[str, Field(max_length=LONGEST_ANNOTATION)]], Field(max_length=1000)
     ] = {}
-    """Annotations for every node."""
+    """Annotations of every node."""
 
 
 def _check_keys(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -108,38 +111,40 @@ def _check_keys(raw: Json) -> Iterable[tuple[Path, str]]:
 
 
 class TemplateSpec(ApiModel):
-    """What the machines must be, and how long they live."""
+    """Requirements on the machines, and their lifetime."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "requirements must not use keys that the autoscaler sets or keeps",
+            "requirements must not use keys that the autoscaler sets or reserves",
             f"self.requirements.all(r, {cel_free_v1('r.key')})",
             _check_keys,
         ),
-        Rule("each pair of key and effect may be there once", check=check_unique),
+        Rule(
+            "taints and startupTaints must not repeat a pair of key and effect", check=check_unique
+        ),
     )
 
     requirements: Annotated[list[MinValuesRequirement], Field(max_length=MOST_REQUIREMENTS)]
-    """What labels of the machines must, or must not, be. All of them hold together with what pods ask for."""
+    """Requirements on the labels of the machines. They apply in addition to the requirements of the pods."""
     taints: Annotated[list[V1Taint], Field(max_length=MOST_TAINTS)] = []
-    """Taints of the nodes: only pods that tolerate them are placed here."""
+    """Taints of the nodes; only pods that tolerate them are placed here."""
     startup_taints: Annotated[list[V1Taint], Field(max_length=MOST_TAINTS)] = []
-    """Taints that another agent removes once a node is set up: pods need not tolerate them."""
+    """Taints that another agent removes when a node is set up; pods need not tolerate them."""
     node_class_ref: NodeClassRef
-    """Which object says how the cloud builds the machines."""
+    """The node class: how AWS creates the machines."""
     expire_after: DurationOrNever = "720h"
-    """Age at which a machine is removed, such as 720h; Never keeps it."""
+    """Age at which a machine is removed, such as 720h; Never disables expiration."""
     termination_grace_period: Duration | None = None
-    """How long a node may drain before its remaining pods are deleted; without it a drain may wait for ever."""
+    """How long a node may drain before its remaining pods are deleted; without it a drain has no time limit."""
 
 
 class Template(ApiModel):
-    """What each machine of this pool is like."""
+    """Template for the machines of this pool."""
 
     metadata: TemplateMetadata = TemplateMetadata()
     """Labels and annotations of the machines."""
     spec: TemplateSpec
-    """What the machines must be, and how long they live."""
+    """Requirements on the machines, and their lifetime."""
 
 
 def _check_window(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -148,7 +153,7 @@ def _check_window(raw: Json) -> Iterable[tuple[Path, str]]:
         missing = "schedule" if schedule is None else "duration"
         yield (
             (missing,),
-            "schedule and duration must be set together; without both a budget always applies",
+            "schedule and duration must be set together; without both the budget always applies",
         )
     if isinstance(schedule, str) and (cause := schedule_fault(schedule)):
         yield ("schedule",), cause
@@ -159,12 +164,12 @@ def _check_reasons(raw: Json) -> Iterable[tuple[Path, str]]:
     seen: list[object] = []
     for index, reason in enumerate(listed if isinstance(listed, list) else []):
         if reason in seen:
-            yield ("reasons", index), f"{str(reason)[:40]} is there twice"
+            yield ("reasons", index), f"{str(reason)[:40]} is a duplicate; remove one"
         seen.append(reason)
 
 
 class DisruptionBudget(ApiModel):
-    """How many machines may be disrupted at once, perhaps at certain times or for certain reasons only."""
+    """How many machines may be disrupted at once, optionally limited to certain times or reasons."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -172,7 +177,7 @@ class DisruptionBudget(ApiModel):
             "has(self.schedule) == has(self.duration)",
             _check_window,
         ),
-        Rule("each reason may be there once", check=_check_reasons),
+        Rule("reasons must not repeat", check=_check_reasons),
     )
 
     nodes: Annotated[str, StringConstraints(pattern=NODES_PATTERN, max_length=LONGEST_NODES)] = (
@@ -183,7 +188,7 @@ class DisruptionBudget(ApiModel):
         list[Literal["Underutilized", "Empty", "Drifted"]],
         Field(max_length=50, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = []
-    """Reasons that this budget limits; none named: all of them."""
+    """Reasons that this budget limits; all reasons when empty."""
     schedule: (
         Annotated[
             str,
@@ -191,22 +196,22 @@ class DisruptionBudget(ApiModel):
         ]
         | None
     ) = None
-    """When the budget begins to apply: five fields of cron, or @daily and its like, in UTC."""
+    """When the budget begins to apply: a cron expression of five fields or a macro such as @daily, in UTC."""
     duration: Annotated[str, StringConstraints(pattern=WINDOW_PATTERN, max_length=64)] | None = None
-    """For how long it applies each time, in hours and minutes, such as 1h30m."""
+    """How long the budget applies each time, in hours and minutes, such as 1h30m."""
 
 
 class Disruption(ApiModel):
-    """When machines that still work may be removed or replaced."""
+    """When working machines may be removed or replaced."""
 
     consolidate_after: DurationOrNever
-    """How long no pod may have come to or gone from a machine before it can be consolidated; Never switches it off."""
+    """How long a machine must be without pod changes before it can be consolidated; Never disables consolidation."""
     consolidation_policy: Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"] = (
         "WhenEmptyOrUnderutilized"
     )
-    """Which machines are consolidated. Balanced: only where the saving is worth the disruption."""
+    """Which machines are consolidated. Balanced consolidates only when the saving justifies the disruption."""
     budgets: Annotated[list[DisruptionBudget], Field(max_length=50)] = [DisruptionBudget()]
-    """How many machines may be disrupted at once. Of several that apply, the smallest holds."""
+    """How many machines may be disrupted at once. If several budgets apply, the smallest limit counts."""
 
 
 def _check_static(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -215,20 +220,23 @@ def _check_static(raw: Json) -> Iterable[tuple[Path, str]]:
     if raw.get("weight") is not None:
         yield (
             ("weight",),
-            "a pool with replicas has no weight: pods do not choose it; remove one of both",
+            "cannot be combined with replicas, because pods do not select a static pool; remove one",
         )
     limits = raw.get("limits")
     for name in limits if isinstance(limits, dict) else ():
         if name != NODES:
-            yield ("limits", name), "a pool with replicas can only limit nodes; remove this limit"
+            yield (
+                ("limits", name),
+                "cannot be limited in a pool with replicas, only nodes can; remove this limit",
+            )
 
 
 class NodePoolSpec(ApiModel):
-    """What kind of machines may be bought, how many, and when they go again."""
+    """Which machines the pool may have, how many, and when they are removed."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "a pool with replicas has no weight",
+            "replicas and weight cannot be combined; remove one",
             "!has(self.replicas) || !has(self.weight)",
             _check_static,
         ),
@@ -237,38 +245,38 @@ class NodePoolSpec(ApiModel):
             f"!has(self.replicas) || !has(self.limits) || self.limits.all(k, k == '{NODES}')",
         ),
         Rule(
-            "replicas cannot be added to or removed from a pool that exists: make a new pool",
+            "replicas cannot be added to or removed from an existing pool; create a new pool",
             "has(self.replicas) == has(oldSelf.replicas)",
         ),
     )
 
     template: Template
-    """What each machine of this pool is like."""
+    """Template for the machines of this pool."""
     disruption: Disruption = Disruption(consolidate_after="0s")
-    """When machines that still work may be removed or replaced."""
+    """When working machines may be removed or replaced."""
     limits: Resources = {}
-    """Most that all machines of this pool together may have: cpu, memory, any other resource, and nodes."""
+    """Upper limits for the sum of all machines of this pool: cpu, memory, any other resource, and nodes."""
     weight: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Pools of higher weight are tried first; without one a pool is tried last."""
+    """Pools of higher weight are tried first; a pool without a weight is tried last."""
     replicas: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] | None = None
-    """Keeps this many machines, whatever pods need; without it there are as many as pods need."""
+    """Fixed number of machines, independent of pods (a static pool); without it the pods determine the number."""
 
 
 class NodePoolStatus(ApiModel):
-    """What the autoscaler last saw of this pool."""
+    """Observed state of the pool."""
 
     resources: Resources = {}
-    """Summed capacity of the pool's machines."""
+    """Sum of the capacity of the pool's machines."""
     nodes: int | None = None
-    """How many machines the pool has."""
+    """Number of machines of the pool."""
     node_class_observed_generation: int | None = None
-    """Generation of the node class that the conditions speak of."""
+    """Generation of the node class that the conditions refer to."""
     conditions: list[StatusCondition] = []
-    """ValidationSucceeded, NodeClassReady, Ready (both of these), and NodeRegistrationHealthy."""
+    """ValidationSucceeded, NodeClassReady, Ready (when both are true), and NodeRegistrationHealthy."""
 
 
 class NodePool(Resource):
-    """A kind of machines that may be bought when pods need them."""
+    """A NodePool defines which machines may be launched for pods that fit on no node, and when they are removed."""
 
     INFO: ClassVar[KindInfo] = KindInfo(
         group="karpenter.sh",
@@ -288,6 +296,6 @@ class NodePool(Resource):
     )
 
     spec: NodePoolSpec
-    """What kind of machines may be bought, how many, and when they go again."""
+    """Which machines the pool may have, how many, and when they are removed."""
     status: NodePoolStatus = NodePoolStatus()
-    """What the autoscaler last saw of this pool."""
+    """Observed state of the pool."""

@@ -34,7 +34,7 @@ MOST_SELECTED_TAGS = 20
 MOST_FOUND = 1000
 MOST_IMAGES = 100
 MOST_USER_DATA = 16 * 1024
-"""Bytes EC2 takes; what is longer could never be launched."""
+"""Bytes; EC2's limit."""
 
 SelectorValue = Annotated[str, Field(max_length=4096)]
 Selector = Annotated[dict[str, SelectorValue], Field(max_length=MOST_SELECTED_TAGS)]
@@ -42,7 +42,7 @@ TagValue = Annotated[str, Field(max_length=256)]
 
 
 def _given(raw: Json, name: str) -> bool:
-    """Said, and not empty: an empty text or map selects or sets nothing."""
+    """Whether the field is present and not empty; an empty string or map selects or sets nothing."""
     return raw.get(name) not in (None, "", {}, [])
 
 
@@ -52,20 +52,23 @@ def _cel_given(name: str) -> str:
 
 def _check_subnets(raw: Json) -> Iterable[tuple[Path, str]]:
     if raw.get("subnetSelector") in (None, {}):
-        yield ("subnetSelector",), "select the subnets, for example by karpenter.sh/discovery"
+        yield (
+            ("subnetSelector",),
+            "is required; select the subnets, for example by the tag karpenter.sh/discovery",
+        )
 
 
 def _check_groups(raw: Json) -> Iterable[tuple[Path, str]]:
     if not raw.get("launchTemplate") and raw.get("securityGroupSelector") in (None, {}):
         yield (
             ("securityGroupSelector",),
-            "select the security groups, for example by karpenter.sh/discovery",
+            "is required; select the security groups, for example by the tag karpenter.sh/discovery",
         )
 
 
 def _check_custom(raw: Json) -> Iterable[tuple[Path, str]]:
     if raw.get("amiFamily") == "Custom" and not _given(raw, "amiSelector"):
-        yield ("amiSelector",), "amiFamily Custom needs an amiSelector"
+        yield ("amiSelector",), "amiSelector is required with amiFamily Custom"
 
 
 def _check_tags(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -76,11 +79,11 @@ def _check_tags(raw: Json) -> Iterable[tuple[Path, str]]:
 
 
 def _excluded(name: str, *, is_object: bool = False) -> Rule:
-    """T-07: a launch template that the user keeps says these things itself. CEL cannot see that an object is empty."""
+    """T-07: a custom launch template determines these settings itself. CEL cannot test whether an object is empty."""
 
     def check(raw: Json) -> Iterable[tuple[Path, str]]:
-        said = name in raw if is_object else _given(raw, name)
-        if raw.get("launchTemplate") and said:
+        present = name in raw if is_object else _given(raw, name)
+        if raw.get("launchTemplate") and present:
             yield (name,), "cannot be combined with launchTemplate"
 
     cel = f"has(self.{name})" if is_object else _cel_given(name)
@@ -92,7 +95,7 @@ def _excluded(name: str, *, is_object: bool = False) -> Rule:
 
 
 def _well_formed(name: str, kind: Selectable) -> Rule:
-    """T-10. That an id key stands alone is all that CEL can say of it within its cost limits."""
+    """T-10. Within its cost limit, CEL can only check that an id key is the only key."""
 
     def check(raw: Json) -> Iterable[tuple[Path, str]]:
         selector = raw.get(name)
@@ -116,21 +119,22 @@ _FREE_TAG = " && ".join(f"!key.startsWith('{prefix}')" for prefix in RESERVED_TA
 
 
 class AWSNodeTemplateSpec(ApiModel):
-    """How nodes are made on AWS: networks, image, volumes, identity."""
+    """How nodes are created in AWS: networks, image, volumes, identity."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "select the subnets, for example by karpenter.sh/discovery",
+            "subnetSelector is required; select the subnets, for example by the tag karpenter.sh/discovery",
             _cel_given("subnetSelector"),
             _check_subnets,
         ),
         Rule(
-            "select the security groups, for example by karpenter.sh/discovery",
+            "securityGroupSelector is required; select the security groups, "
+            "for example by the tag karpenter.sh/discovery",
             f"{_cel_given('launchTemplate')} || {_cel_given('securityGroupSelector')}",
             _check_groups,
         ),
         Rule(
-            "amiFamily Custom needs an amiSelector",
+            "amiSelector is required with amiFamily Custom",
             "!has(self.amiFamily) || self.amiFamily != 'Custom' || " + _cel_given("amiSelector"),
             _check_custom,
         ),
@@ -153,25 +157,25 @@ class AWSNodeTemplateSpec(ApiModel):
     )  # fmt: skip
 
     subnet_selector: Selector = {}
-    """Tags of the subnets; required. All entries must match. A value is exact, a pattern with *, or several separated
-    by commas; the key aws-ids takes ids and stands alone."""
+    """Tags of the subnets; required. All entries must match. A value is an exact value, a pattern with *, or a list
+    separated by commas. The key aws-ids selects by id and must be the only key."""
     security_group_selector: Selector = {}
-    """Tags of the security groups; required unless launchTemplate is set. All entries must match. A value is exact, a
-    pattern with *, or several separated by commas; the key aws-ids takes ids and stands alone."""
+    """Tags of the security groups; required unless launchTemplate is set. All entries must match. A value is an exact
+    value, a pattern with *, or a list separated by commas. The key aws-ids selects by id and must be the only key."""
     ami_selector: Selector = {}
-    """Tags of the images to choose from; required with amiFamily Custom. All entries must match. A value is exact, a
-    pattern with *, or several separated by commas. The keys aws::name and aws::owners select by name and owner; the key
-    aws-ids takes ids and stands alone."""
+    """Tags of the images; required with amiFamily Custom. All entries must match. A value is an exact value, a pattern
+    with *, or a list separated by commas. The keys aws::name and aws::owners select by name and owner. The key aws-ids
+    selects by id and must be the only key."""
     ami_family: Family | None = None
     """Operating system of the nodes; AL2 when absent."""
     instance_profile: Text | None = None
-    """Name of the instance profile of the nodes; a setting of the launcher when absent."""
+    """Name of the instance profile of the nodes; the launcher's default when absent."""
     user_data: Annotated[str, Field(max_length=MOST_USER_DATA)] | None = None
-    """User data, merged with what the family needs."""
+    """User data, merged with that of the amiFamily."""
     context: Text | None = None
-    """Reserved fleet context, passed through to CreateFleet."""
+    """A field that EC2 reserves for its own use; passed to CreateFleet."""
     detailed_monitoring: bool | None = None
-    """Whether instances report metrics every minute."""
+    """Whether detailed CloudWatch monitoring, with metrics every minute, is enabled."""
     tags: Annotated[dict[str, TagValue], Field(max_length=MOST_TAGS)] = {}
     """Tags of every resource that is created. Keys of the cluster's own ownership tags are refused."""
     launch_template: Text | None = None
@@ -207,7 +211,7 @@ class SelectedImage(ApiModel):
     name: str | None = None
     """Name of the image."""
     requirements: Annotated[list[MinValuesRequirement], Field(max_length=100)] = []
-    """Nodes that the image suits."""
+    """Requirements on the nodes that the image suits."""
 
 
 class AWSNodeTemplateStatus(ApiModel):
@@ -220,11 +224,11 @@ class AWSNodeTemplateStatus(ApiModel):
     amis: Annotated[list[SelectedImage], Field(max_length=MOST_IMAGES)] = []
     """Images."""
     conditions: list[StatusCondition] = []
-    """What the controllers observed last: Ready, and whether the template is valid."""
+    """Latest observations of the controllers: Ready, and whether the template is valid."""
 
 
 class AWSNodeTemplate(Resource):
-    """An AWSNodeTemplate says how nodes are made on AWS: networks, image, volumes, identity."""
+    """An AWSNodeTemplate defines how nodes are created in AWS: networks, image, volumes, identity."""
 
     INFO: ClassVar[KindInfo] = KindInfo(
         group="karpenter.k8s.aws",

@@ -1,4 +1,4 @@
-"""karpenter.sh/v1alpha5 Machine: our record of one node-to-be, as the API server stores it (M-01..M-04)."""
+"""Schema of karpenter.sh/v1alpha5 Machine (M-01..M-04)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from shared.api.schema.v1alpha5.provisioner import NodeTemplateReference
 
 
 class MachineSpec(ApiModel):
-    """The node that is asked for."""
+    """Specification of the node."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule("each pair of key and effect may be there once", check=check_unique),
+        Rule(
+            "taints and startupTaints must not repeat a pair of key and effect", check=check_unique
+        ),
     )
 
     requirements: Annotated[list[MinValuesRequirement], Field(max_length=MOST_REQUIREMENTS)]
-    """What the node must be like."""
+    """Requirements on the labels of the node."""
     resources: ResourceRequests = ResourceRequests()
-    """What the node must offer."""
+    """Resources that the node must provide."""
     taints: Annotated[list[NodeTaint], Field(max_length=MOST_TAINTS)] = []
     """Taints of the node."""
     startup_taints: Annotated[list[NodeTaint], Field(max_length=MOST_TAINTS)] = []
-    """Taints that the node starts with and that another agent removes."""
+    """Taints that another agent removes when the node is set up."""
     kubelet: ProvisionerKubelet | None = None
     """Settings of the kubelet."""
     machine_template_ref: NodeTemplateReference | None = None
@@ -39,23 +41,23 @@ class MachineSpec(ApiModel):
 
 
 class MachineStatus(ApiModel):
-    """The node that came."""
+    """Observed state of the machine."""
 
     node_name: Text | None = None
     """Name of the node."""
     provider_id: Text | None = Field(default=None, alias="providerID")
-    """The instance: aws:///<zone>/<instance id>. The node of the same spec.providerID is this machine's."""
+    """The instance: aws:///<zone>/<instance id>. The node with the same spec.providerID belongs to this machine."""
     capacity: Resources = {}
-    """All that the node has."""
+    """Total resources of the node."""
     allocatable: Resources = {}
-    """What pods can use of the node."""
+    """Resources of the node that pods can use."""
     conditions: list[StatusCondition] = []
     """MachineLaunched, MachineRegistered, MachineInitialized, and Ready when all three are true; also MachineEmpty,
     MachineDrifted and MachineExpired."""
 
 
 class Machine(Resource):
-    """A Machine stands for one node, from the plan that wants it to the instance that is gone."""
+    """A Machine is one node, from the launch request to the termination of its instance."""
 
     INFO: ClassVar[KindInfo] = KindInfo(
         group="karpenter.sh",
@@ -75,6 +77,6 @@ class Machine(Resource):
     )
 
     spec: MachineSpec
-    """The node that is asked for."""
+    """Specification of the node."""
     status: MachineStatus = MachineStatus()
-    """The node that came."""
+    """Observed state of the machine."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.core.label_syntax import is_label_value
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.label_rules import reserved_v1alpha5
@@ -35,7 +35,7 @@ def _check_labels(raw: Json) -> Iterable[tuple[Path, str]]:
             yield ("labels", key), cause
         short = isinstance(value, str) and len(value) <= LONGEST_VALUE
         if short and not is_label_value(value):
-            yield ("labels", str(key)), f"{value!r} is not a label value"
+            yield ("labels", str(key)), f"{value!r} is not a label value: {LABEL_VALUE_FORM}"
 
 
 def _check_keys(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -61,24 +61,24 @@ def _check_consolidation(raw: Json) -> Iterable[tuple[Path, str]]:
 def _check_one_place(raw: Json) -> Iterable[tuple[Path, str]]:
     """P-07: provider or providerRef."""
     if "provider" in raw and "providerRef" in raw:
-        yield ("provider",), "give either provider or providerRef, not both"
+        yield ("provider",), "cannot be combined with providerRef; remove one"
     elif "provider" not in raw and "providerRef" not in raw:
         yield (
             ("providerRef", "name"),
-            "name the AWSNodeTemplate that says how to build nodes",
+            "is required: the name of an AWSNodeTemplate",
         )
 
 
 def _mapping(raw: Json, name: str) -> Mapping[Any, Any]:
-    said = raw.get(name)
-    return said if isinstance(said, Mapping) else {}
+    value = raw.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 _OURS = f"['{keys.PROVISIONER_NAME}', '{keys.HOSTNAME}', 'karpenter.sh/emptiness-timestamp']"
 
 
 class NodeTemplateReference(ApiModel):
-    """Names the AWSNodeTemplate that says how to build nodes."""
+    """Reference to the AWSNodeTemplate that defines how nodes are created."""
 
     api_version: Text | None = None
     """API version of the node template: karpenter.k8s.aws/v1alpha1."""
@@ -89,19 +89,19 @@ class NodeTemplateReference(ApiModel):
 
 
 class InlineProvider(AWSNodeTemplateSpec):
-    """AWS settings in line, deprecated: what an AWSNodeTemplate says in its spec (T-13)."""
+    """Inline AWS settings, deprecated: the spec of an AWSNodeTemplate (T-13)."""
 
     api_version: Text | None = None
-    """Said by old files; without meaning."""
+    """Accepted for compatibility with old files; ignored."""
     kind: Text | None = None
-    """Said by old files; without meaning."""
+    """Accepted for compatibility with old files; ignored."""
 
 
 class Limits(ApiModel):
-    """Where the pool stops growing."""
+    """Limits on the size of the pool."""
 
     resources: Resources = {}
-    """Most that all nodes of this pool together may have: cpu, memory and any other resource."""
+    """Upper limits for the sum of all nodes of this pool: cpu, memory and any other resource."""
 
 
 class Consolidation(ApiModel):
@@ -112,20 +112,22 @@ class Consolidation(ApiModel):
 
 
 class ProvisionerSpec(ApiModel):
-    """What nodes this pool may have."""
+    """Which nodes the pool may have, and when they are removed."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "labels must not use keys that the autoscaler or Kubernetes keeps",
+            "labels must not use keys that the autoscaler or Kubernetes reserves",
             f"!has(self.labels) || self.labels.all(key, !(key in {_OURS}))",
             _check_labels,
         ),
         Rule(
-            "requirements must not use keys that the autoscaler or Kubernetes keeps",
+            "requirements must not use keys that the autoscaler or Kubernetes reserves",
             f"!has(self.requirements) || self.requirements.all(one, !(one.key in {_OURS}))",
             _check_keys,
         ),
-        Rule("each pair of key and effect may be there once", check=check_unique),
+        Rule(
+            "taints and startupTaints must not repeat a pair of key and effect", check=check_unique
+        ),
         Rule(
             "consolidation cannot be enabled together with ttlSecondsAfterEmpty; remove one",
             "!has(self.ttlSecondsAfterEmpty) || !has(self.consolidation) || "
@@ -133,7 +135,7 @@ class ProvisionerSpec(ApiModel):
             _check_consolidation,
         ),
         Rule(
-            "exactly one of provider and providerRef must say how to build nodes",
+            "exactly one of provider and providerRef is required",
             "has(self.provider) != has(self.providerRef)",
             _check_one_place,
         ),
@@ -142,45 +144,46 @@ class ProvisionerSpec(ApiModel):
     annotations: dict[str, str] = {}
     """Annotations of every node."""
     labels: Annotated[dict[str, LabelValue], Field(max_length=MOST_LABELS)] = {}
-    """Labels of every node; each is a requirement as well."""
+    """Labels of every node. Each also acts as a requirement with that one value."""
     taints: Annotated[list[NodeTaint], Field(max_length=MOST_TAINTS)] = []
-    """Taints of every node; pods must tolerate them."""
+    """Taints of every node; only pods that tolerate them are placed here."""
     startup_taints: Annotated[list[NodeTaint], Field(max_length=MOST_TAINTS)] = []
-    """Taints that nodes start with and that another agent removes; scheduling ignores them."""
+    """Taints that another agent removes when a node is set up; pods need not tolerate them."""
     requirements: Annotated[list[SelectorRequirement], Field(max_length=MOST_REQUIREMENTS)] = []
-    """What nodes must be like, beside what their pods ask. Where neither this nor a label says otherwise: linux, amd64,
-    on-demand, and types of the categories c, m and r of generation 3 or later."""
+    """Requirements on the labels of nodes. They apply in addition to the requirements of the pods. Defaults, unless a
+    requirement or label sets the key: linux, amd64, on-demand, instance categories c, m and r of generation 3 or
+    later."""
     kubelet_configuration: ProvisionerKubelet | None = None
-    """Settings of the kubelets."""
+    """Settings of the kubelet."""
     provider: InlineProvider | None = None
-    """AWS settings in line, deprecated: use providerRef. Exactly one of provider and providerRef is required."""
+    """Inline AWS settings, deprecated: use providerRef. Exactly one of provider and providerRef is required."""
     provider_ref: NodeTemplateReference | None = None
     """The AWSNodeTemplate of the nodes. Exactly one of provider and providerRef is required."""
     ttl_seconds_after_empty: Seconds | None = None
-    """Seconds after its last pod that a node is removed. Empty nodes stay when absent."""
+    """Seconds after which a node without pods is removed. When absent, empty nodes are not removed."""
     ttl_seconds_until_expired: Seconds | None = None
-    """Age in seconds at which a node is replaced. Nodes do not expire when absent."""
+    """Age in seconds at which a node is replaced. When absent, nodes do not expire."""
     limits: Limits | None = None
-    """Where the pool stops growing."""
+    """Limits on the size of the pool."""
     weight: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Rank among pools: higher is tried first; absent counts as 0."""
+    """Pools of higher weight are tried first; absent counts as 0."""
     consolidation: Consolidation | None = None
     """Replacement of nodes by fewer or cheaper ones."""
 
 
 class ProvisionerStatus(ApiModel):
-    """What the pool has now."""
+    """Observed state of the pool."""
 
     resources: Resources = {}
-    """Sum of the nodes' capacity."""
+    """Sum of the capacity of the pool's nodes."""
     last_scale_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
     """When the pool last grew or shrank."""
     conditions: list[StatusCondition] = []
-    """What the controllers observed last: Active, when machines may be made from the pool."""
+    """Latest observations of the controllers: Active is true when the pool may launch machines."""
 
 
 class Provisioner(Resource):
-    """A Provisioner says what nodes may be made for pods that fit nowhere, and when they go again."""
+    """A Provisioner defines which nodes may be launched for pods that fit on no node, and when they are removed."""
 
     INFO: ClassVar[KindInfo] = KindInfo(
         group="karpenter.sh",
@@ -194,6 +197,6 @@ class Provisioner(Resource):
     )
 
     spec: ProvisionerSpec
-    """What nodes this pool may have."""
+    """Which nodes the pool may have, and when they are removed."""
     status: ProvisionerStatus = ProvisionerStatus()
-    """What the pool has now."""
+    """Observed state of the pool."""

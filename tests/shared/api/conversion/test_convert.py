@@ -143,7 +143,7 @@ def test_kubelet_settings_move_to_the_class_in_the_same_file() -> None:
 
 def test_kubelet_settings_without_their_class_are_noted_with_where_they_belong() -> None:
     (note,) = only(provisioner(kubeletConfiguration=KUBELET)).notes
-    assert "spec.kubelet of EC2NodeClass default, which is not here" in note.message
+    assert "spec.kubelet of EC2NodeClass default, which is not in the input" in note.message
     assert '{"maxPods": 20}' in note.message
 
 
@@ -155,7 +155,7 @@ def test_pools_of_one_class_that_want_different_settings_are_noted() -> None:
     ]
     first, second, made = convert(several, "v1")
     assert "kubelet" not in made.document["spec"]
-    assert "make a class of its own" in first.notes[0].message
+    assert "create a separate class" in first.notes[0].message
     assert second.notes == ()
 
 

@@ -73,8 +73,8 @@ def test_every_key_of_karpenter_is_read() -> None:
 def test_every_key_is_a_setting_of_some_service() -> None:
     kinds = (SchedulerSettings, LauncherSettings, TerminatorSettings, InterruptionSettings)
     known = {name for kind in kinds for name in kind.model_fields}
-    assert settings_of(EVERYTHING).said().keys() <= known
-    assert len(settings_of(EVERYTHING).said()) == len(EVERYTHING)
+    assert settings_of(EVERYTHING).present().keys() <= known
+    assert len(settings_of(EVERYTHING).present()) == len(EVERYTHING)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_switches_of_disruption_are_our_own_keys(key: str, text: str) -> Non
     """The kill switch, and how pools are consolidated that do not say."""
     read = parse_global_settings({"data": {key: text}})
     assert read.record is not None
-    assert read.record.said() == {key: text}
+    assert read.record.present() == {key: text}
 
 
 def test_what_is_empty_or_missing_says_nothing() -> None:
@@ -92,7 +92,7 @@ def test_what_is_empty_or_missing_says_nothing() -> None:
     assert settings_of(dict.fromkeys(EVERYTHING, "")) == GlobalSettings()
     assert settings_of(None) == GlobalSettings()
     assert parse_global_settings({}).record == GlobalSettings()
-    assert GlobalSettings().said() == {}
+    assert GlobalSettings().present() == {}
 
 
 def test_an_unknown_key_is_a_note_and_the_rest_counts() -> None:
@@ -113,17 +113,17 @@ def test_all_faults_are_told_at_once_and_nothing_counts() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "message"),
     [
-        ("batchIdleDuration", "10", "'10' is no duration such as 10s, 1.5s"),
-        ("batchIdleDuration", "-1s", "is no duration"),
+        ("batchIdleDuration", "10", "'10' is not a duration such as 10s, 1.5s"),
+        ("batchIdleDuration", "-1s", "is not a duration"),
         ("batchMaxDuration", "9999h", "must be from 0s to 2592000s"),
         ("batchMaxDuration", "9" * 60 + "h", "must be from 0s"),
         ("aws.assumeRoleDuration", "1m", "must be from 900s to 43200s"),
-        ("aws.assumeRoleARN", "nodes", "is no role such as arn:aws:iam"),
-        ("aws.clusterEndpoint", "example.com", "is no URL such as https://"),
-        ("aws.clusterEndpoint", "https://[", "is no URL"),
+        ("aws.assumeRoleARN", "nodes", "is not a role ARN such as arn:aws:iam"),
+        ("aws.clusterEndpoint", "example.com", "is not a URL such as https://"),
+        ("aws.clusterEndpoint", "https://[", "is not a URL"),
         ("aws.clusterName", "x" * 101, "more than 100 characters"),
         ("aws.enablePodENI", "yes", 'must be "true" or "false"'),
-        ("aws.isolatedVPC", True, "must be text; put it in quotes"),
+        ("aws.isolatedVPC", True, "must be a string; put it in quotes"),
         ("aws.vmMemoryOverheadPercent", "7.5", "from 0 to less than 1"),
         ("aws.vmMemoryOverheadPercent", "nan", "from 0 to less than 1"),
         ("aws.vmMemoryOverheadPercent", "-0.1", "from 0 to less than 1"),
@@ -132,7 +132,7 @@ def test_all_faults_are_told_at_once_and_nothing_counts() -> None:
         ("aws.tags", '{"kubernetes.io/cluster/x": "owned"}', "choose another key"),
         ("featureGates.driftEnabled", "on", 'must be "true" or "false"'),
         ("disruption", "stop", "must be on or off"),
-        ("disruption", False, "must be text; put it in quotes"),
+        ("disruption", False, "must be a string; put it in quotes"),
         ("consolidation", "none", "must be Karpenter or Global"),
     ],
 )

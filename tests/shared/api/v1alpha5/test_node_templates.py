@@ -78,7 +78,7 @@ def test_the_template_of_the_seed_arrives_complete() -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"subnetSelector": None}, "spec.subnetSelector: select the subnets"),
+        ({"subnetSelector": None}, "spec.subnetSelector: is required; select the subnets"),
         ({"securityGroupSelector": {}}, "spec.securityGroupSelector"),
         ({"launchTemplate": "mine"}, "spec.securityGroupSelector: cannot be combined"),
         ({"amiFamily": "Gentoo"}, "spec.amiFamily"),
@@ -88,7 +88,7 @@ def test_the_template_of_the_seed_arrives_complete() -> None:
         ({"tags": {"": "x"}}, "spec.tags[]"),
         (
             {"tags": {"auto-delete": False}},
-            "spec.tags[auto-delete]: must be text; put it in quotes",
+            "spec.tags[auto-delete]: must be a string; put it in quotes",
         ),
         ({"subnetSelector": ["a"]}, "spec.subnetSelector"),
         ({"userData": 5}, "spec.userData"),
@@ -162,15 +162,18 @@ def test_a_custom_family_brings_its_images() -> None:
     [
         ({"aws-ids": "subnet-1", "a": "b"}, "spec.subnetSelector[aws-ids]: must be the only key"),
         ({"aws::ids": " , "}, "spec.subnetSelector[aws::ids]: must hold at least one value"),
-        ({"aws::name": "a"}, "spec.subnetSelector[aws::name]: cannot be used here"),
-        ({"aws::owners": "self"}, "spec.subnetSelector[aws::owners]: is only for image"),
+        ({"aws::name": "a"}, "spec.subnetSelector[aws::name]: is not allowed here"),
+        (
+            {"aws::owners": "self"},
+            "spec.subnetSelector[aws::owners]: is allowed in amiSelector only",
+        ),
         ({"a": ","}, "spec.subnetSelector.a: must hold at least one value"),
         ({"": "b"}, "spec.subnetSelector[]: has an empty tag key"),
         (
             {"a": "1,2,3,4,5,6,7,8,9,10,11", "b": "1,2,3,4,5,6,7,8,9,10"},
             "spec.subnetSelector: lists more",
         ),
-        ({"a": 1}, "spec.subnetSelector.a: must be text"),
+        ({"a": 1}, "spec.subnetSelector.a: must be a string"),
         ({f"k{i}": "a,b" for i in range(10_000)}, "spec.subnetSelector: "),
     ],
 )

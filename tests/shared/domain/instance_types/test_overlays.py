@@ -111,8 +111,8 @@ def test_of_equal_weight_that_disagree_none_holds(
     said = judge(overlay("a", **first), overlay("b", requirements=(ONLY_LARGE,), **second))
     assert said.used == ()
     assert said.refused == {
-        "a": "b says something else about m5.large; give one of them another weight",
-        "b": "a says something else about m5.large; give one of them another weight",
+        "a": "b conflicts with this overlay for m5.large; give one of them another weight",
+        "b": "a conflicts with this overlay for m5.large; give one of them another weight",
     }
 
 
@@ -133,7 +133,7 @@ def test_those_that_agree_or_never_meet_all_hold() -> None:
 def test_what_no_type_can_meet_is_refused_by_name(key: str) -> None:
     said = judge(overlay(requirements=(Expression(key, "Exists"),), price_micro_usd_per_hour=1))
     assert said.used == ()
-    assert said.refused == {"one": f"{key} says nothing about an instance type; remove it"}
+    assert said.refused == {"one": f"{key} is not a property of an instance type; remove it"}
 
 
 def test_without_overlays_the_catalogue_is_the_same_object() -> None:
