@@ -48,8 +48,8 @@ class CompactFileLoader:
 
 
 def _find(file_path: str) -> Path | None:
-    for ending in (".json", ".json.gz"):
-        path = Path(file_path + ending)
+    for suffix in (".json", ".json.gz"):
+        path = Path(file_path + suffix)
         if path.is_file():
             return path
     return None

@@ -157,7 +157,7 @@ class Bus:
         """Entries, groups and dead letters of a stream. A stream that does not exist is empty."""
         stream_key = f"{self.prefix}{stream}"
         length = int(await ask(self._redis, "read the length", "XLEN", stream_key))
-        exists = await ask(self._redis, "look for the stream", "EXISTS", stream_key)
+        exists = await ask(self._redis, "find the stream", "EXISTS", stream_key)
         infos = (
             await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
         )
@@ -167,7 +167,7 @@ class Bus:
     async def waiting(self, stream: str, group: str) -> int:
         """Entries that ``group`` has not acknowledged; unread ones count only where Redis knows ``GroupDepth.lag``."""
         stream_key = f"{self.prefix}{stream}"
-        if not await ask(self._redis, "look for the stream", "EXISTS", stream_key):
+        if not await ask(self._redis, "find the stream", "EXISTS", stream_key):
             return 0
         infos = await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key)
         depth = dict(_group_depth(pairs(info)) for info in infos).get(group, GroupDepth(0, 0))
