@@ -31,7 +31,7 @@ CREATED = (
     Resource(RBAC, "v1", "roles", "Role", True),
     Resource(RBAC, "v1", "rolebindings", "RoleBinding", True),
 )
-"""In the order of creation."""
+"""Kinds of the created objects, in the order of creation."""
 _KUBELETS_RULES = [
     {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch", "delete"]},

@@ -88,9 +88,8 @@ class _Removal:
                 return
             await asyncio.sleep(POLL_SECONDS)
         for namespace in left:
-            if not (namespace.get("status") or {}).get(
-                "conditions"
-            ):  # no namespace controller has processed it
+            # Without conditions no namespace controller has processed it.
+            if not (namespace.get("status") or {}).get("conditions"):
                 ended = {**namespace, "spec": {"finalizers": []}}
                 await self._kube.replace(NAMESPACES, ended, subresource="finalize")
 

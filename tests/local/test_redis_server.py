@@ -1,4 +1,4 @@
-"""A redis-server of our own: started, answering, gone afterwards (docs/spec/design.md)."""
+"""The local redis-server: start, answer, stop (docs/spec/design.md)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _answer(port: int, command: bytes) -> bytes:
     return answer
 
 
-async def test_it_answers_when_start_returns_and_is_gone_after_stop(tmp_path):
+async def test_it_answers_when_start_returns_and_has_ended_after_stop(tmp_path):
     """Bounded start, and no process left."""
     async with RedisServer(tmp_path / "data") as server:
         assert server.url == f"redis://127.0.0.1:{server.port}/0"
@@ -55,7 +55,7 @@ async def test_a_persistent_server_remembers(tmp_path):
         assert await _answer(server.port, b"GET a") == b"$1\r\n"
 
 
-async def test_a_port_in_use_says_so(tmp_path):
+async def test_a_port_in_use_is_reported(tmp_path):
     """The server's own log is quoted."""
     async with RedisServer(tmp_path / "a") as server:
         with pytest.raises(Unavailable, match="in use"):
@@ -101,7 +101,7 @@ def test_redis_or_valkey_on_path_come_before_the_wheel(tmp_path, monkeypatch, pr
         "Valkey server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=fe5b4d1a4b1b4e7",
     ],
 )
-def test_both_say_their_version(tmp_path, said):
+def test_both_print_their_version(tmp_path, said):
     binary = tmp_path / "server"
     binary.write_text(f"#!/bin/sh\necho '{said}'\n")
     binary.chmod(0o755)
@@ -122,12 +122,12 @@ def test_a_server_that_is_too_old_is_passed_by(tmp_path, monkeypatch):
         find_redis_server()
 
 
-def test_without_any_binary_one_line_says_what_to_install(tmp_path, monkeypatch):
+def test_without_any_binary_one_line_names_the_packages_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(redis_server, "wheel_redis_server", lambda: None)
-    with pytest.raises(ConfigurationError, match=r"apt install redis-server.*brew install") as told:
+    with pytest.raises(ConfigurationError, match=r"apt install redis-server.*brew install") as shown:
         find_redis_server()
-    assert "\n" not in told.value.message
+    assert "\n" not in shown.value.message
 
 
 def test_ports_are_free():

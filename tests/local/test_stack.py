@@ -1,4 +1,4 @@
-"""A real local stack: ready when it says so, started again when it dies, gone when it is stopped.
+"""A real local stack: readiness, restart after a crash, stop.
 
 Only redis, the emulator and the cluster run here; the end-to-end tests run the services too.
 """
@@ -51,7 +51,7 @@ def wait_until(reached: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def assert_all_gone(state: StackState) -> None:
+def assert_all_ended(state: StackState) -> None:
     assert [process for process in state.identities() if process.alive()] == []
 
 
@@ -81,7 +81,7 @@ def test_a_stack_from_up_to_down(stack: Stack) -> None:
     assert state.part("redis").process != killed
 
     assert sorted(stack.stop()) == ["aws", "cluster", "redis"]
-    assert_all_gone(state)
+    assert_all_ended(state)
     assert not stack.environment_file.exists()
     assert stack.stop() == []
 
@@ -92,7 +92,7 @@ def test_a_killed_supervisor_leaves_nothing_behind(stack: Stack) -> None:
     if sys.platform.startswith("linux"):
         wait_until(lambda: not any(part.process.alive() for part in state.parts))
     stack.stop()
-    assert_all_gone(state)
+    assert_all_ended(state)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PR_SET_PDEATHSIG is Linux's")
@@ -121,7 +121,7 @@ def test_a_part_that_cannot_start_is_named_with_its_log_and_a_fix(stack: Stack) 
     assert stack.state() is None
 
 
-def test_commands_for_a_stack_that_does_not_run_say_how_to_start_one(stack: Stack) -> None:
+def test_commands_for_a_stack_that_does_not_run_name_the_start_command(stack: Stack) -> None:
     with pytest.raises(ConfigurationError, match="dovetail up --detach"):
         stack.running()
 

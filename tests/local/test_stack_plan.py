@@ -28,7 +28,7 @@ def test_parts_start_in_the_order_of_their_needs() -> None:
     assert waves == [["redis", "aws"], ["cluster"], list(SERVICES)]
 
 
-def test_users_are_told_every_address() -> None:
+def test_the_environment_has_every_address() -> None:
     environment = plan_stack(SETTINGS, PORTS, {}).environment
     assert environment["KUBECONFIG"] == "/srv/stack/kubeconfig"
     assert environment["REDIS_URL"] == "redis://127.0.0.1:21000/0"
@@ -37,7 +37,7 @@ def test_users_are_told_every_address() -> None:
 
 
 def test_services_and_users_know_the_mirror_by_the_same_key() -> None:
-    """Whoever starts a service of the stack by hand needs it too."""
+    """A user who starts a service of the stack manually needs it too."""
     keyed = plan_stack(replace(SETTINGS, mirror_key="k" * 16), PORTS, {})
     keys = {part.environment.get("MIRROR_KEY") for part in keyed.waves[-1]}
     assert keys == {keyed.environment["MIRROR_KEY"]} == {"k" * 16}

@@ -35,11 +35,11 @@ def test_the_env_file_gives_back_what_was_written(
 def test_a_shell_can_source_the_env_file(tmp_path: Path) -> None:
     write_environment(tmp_path / "env", {"KUBECONFIG": "/a folder/it's here", "X": "$HOME `id`"})
     script = f'. "{tmp_path}/env"; printf "%s|%s" "$KUBECONFIG" "$X"'
-    told = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout == "/a folder/it's here|$HOME `id`"
+    shown = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout == "/a folder/it's here|$HOME `id`"
 
 
-def test_a_missing_env_file_says_how_to_get_one(tmp_path: Path) -> None:
+def test_a_missing_env_file_is_reported_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="dovetail up --detach"):
         read_environment(tmp_path / "env")
 

@@ -33,7 +33,7 @@ def describe_auto_scaling_instances(
 def terminate_instance_in_auto_scaling_group(
     emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
-    """Raises RequestRefused."""
+    """Terminate one instance through its group. Raises RequestRefused."""
     member = emulator.autoscaling.terminate(region, str(parameters.get("InstanceId") or ""))
     return {"Activity": _activity(emulator, member)}
 
@@ -41,7 +41,7 @@ def terminate_instance_in_auto_scaling_group(
 def record_lifecycle_action_heartbeat(
     emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
-    """Raises RequestRefused."""
+    """Extend the wait of a lifecycle action. Raises RequestRefused."""
     emulator.autoscaling.heartbeat(region, dict(parameters))
     return {}
 
@@ -49,7 +49,7 @@ def record_lifecycle_action_heartbeat(
 def complete_lifecycle_action(
     emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
-    """Raises RequestRefused."""
+    """Complete a lifecycle action with a result. Raises RequestRefused."""
     emulator.autoscaling.complete(region, dict(parameters))
     return {}
 

@@ -32,35 +32,40 @@ def _make(instance: Instance, name: str, heartbeat_seconds: float) -> None:
     backend = autoscaling_backends[ACCOUNT_ID][instance.region]
     if name in backend.autoscaling_groups:
         return
+    _make_launch_configuration(backend, instance, name)
+    _make_group(backend, instance, name)
+    backend.create_lifecycle_hook(HOOK, name, TERMINATING, int(heartbeat_seconds), CONTINUE)
+
+
+def _make_launch_configuration(backend: Any, instance: Instance, name: str) -> None:
+    unused = (
+        "key_name",
+        "kernel_id",
+        "ramdisk_id",
+        "user_data",
+        "instance_profile_name",
+        "spot_price",
+    )
     backend.create_launch_configuration(
         name=name,
         image_id=instance.image_id,
         instance_type=instance.instance_type,
-        **dict.fromkeys(
-            (
-                "key_name",
-                "kernel_id",
-                "ramdisk_id",
-                "user_data",
-                "instance_profile_name",
-                "spot_price",
-            )
-        ),
         security_groups=[],
         instance_monitoring=False,
         ebs_optimized=False,
         associate_public_ip_address=False,
         block_device_mappings=[],
+        **dict.fromkeys(unused),
     )
-    tag = {"Key": MANAGED_TAG, "Value": "", "PropagateAtLaunch": True}
-    nothing: dict[str, Any] = dict.fromkeys(
-        (
-            "launch_template",
-            "default_cooldown",
-            "health_check_period",
-            "health_check_type",
-            "placement_group",
-        )
+
+
+def _make_group(backend: Any, instance: Instance, name: str) -> None:
+    unused: tuple[str, ...] = (
+        "launch_template",
+        "default_cooldown",
+        "health_check_period",
+        "health_check_type",
+        "placement_group",
     )
     backend.create_auto_scaling_group(
         name=name,
@@ -69,11 +74,10 @@ def _make(instance: Instance, name: str, heartbeat_seconds: float) -> None:
         launch_config_name=name,
         min_size=0,
         max_size=MOST_INSTANCES,
-        desired_capacity=0,
+        desired_capacity=0,  # moto must not start instances of its own
         load_balancers=[],
         target_group_arns=[],
         termination_policies=[],
-        tags=[tag],
-        **nothing,
+        tags=[{"Key": MANAGED_TAG, "Value": "", "PropagateAtLaunch": True}],
+        **dict.fromkeys(unused),
     )
-    backend.create_lifecycle_hook(HOOK, name, TERMINATING, int(heartbeat_seconds), CONTINUE)

@@ -113,9 +113,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=DESTINATION, help="default: %(default)s")
     chosen = parser.parse_args()
     logs.configure("error")
-    os.environ.update(
-        CREDENTIALS
-    )  # The emulator accepts any credentials; the machine's real ones must not be used.
+    # The emulator accepts any credentials; the machine's real ones must not be used.
+    os.environ.update(CREDENTIALS)
     with _serving(chosen.region) as url:
         found = asyncio.run(_read(chosen.region, url))
     content = packed(found)

@@ -16,7 +16,7 @@ from shared.cloud.catalogue.reference_data import FALLBACK_REGION, listed_prices
 FORMULA = (
     "0.0255 USD per vCPU + 0.0056 USD per GiB, times 0.8 for arm64, + 0.9 USD per GPU, per hour"
 )
-"""For types without a known price; within a few percent of m5 and r5 list prices."""
+"""The price of types that the book lacks; within a few percent of m5 and r5 list prices."""
 
 SPOT_LOWEST_SHARE = 0.25
 SPOT_HIGHEST_SHARE = 0.60

@@ -75,7 +75,7 @@ class Application:
         self._moto = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """The WSGI entry."""
+        """The WSGI entry point; answers every request."""
         length = int(environ.get("CONTENT_LENGTH") or 0)
         if length > protocol.BODY_LIMIT:
             return _json(413, {"error": "the body is too long"}).send(start_response)

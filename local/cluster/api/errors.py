@@ -166,7 +166,7 @@ def not_decoded(value: Any, wanted: str) -> ApiError:
 
 
 def forbidden(resource: Resource, name: str, why: str) -> ApiError:
-    """403: admission refuses."""
+    """403 for a request that admission refuses."""
     message = f'{resource.qualified} "{name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, _details(resource, name))
 

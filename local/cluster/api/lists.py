@@ -33,7 +33,7 @@ class Token:
     key: Key
 
     def text(self) -> str:
-        """The opaque form."""
+        """The opaque form that clients receive."""
         return base64.urlsafe_b64encode(orjson.dumps([self.revision, *self.key])).decode()
 
     @classmethod

@@ -55,12 +55,8 @@ class ControlPlane:
         self._store, self._settings, self._clock = store, settings, clock
         self._informers = Informers(store)
         self._recorder = EventRecorder(store, clock)
-        owned_pods = KeyIndex(store, self._informers, "pods", controller_uids)
+        # The indexes register their handlers here, before the controllers that read them (see the module docstring).
         pods_by_node = KeyIndex(store, self._informers, "pods", node_of)
-        replica_sets = KeyIndex(
-            store, self._informers, "replicasets", controller_uids, group="apps"
-        )
-        owned_jobs = KeyIndex(store, self._informers, "jobs", controller_uids, group="batch")
         times = BootTimes(
             settings.boot_seconds, settings.ready_seconds, settings.node_monitor_grace_seconds
         )
@@ -80,17 +76,29 @@ class ControlPlane:
             settings.scheduler_strategy,
             settings.scheduler_writes_per_second,
         )
-        self._controllers: list[Controller] = [
-            DeploymentController(store, replica_sets, owned_pods, self._recorder, clock),
-            ReplicaSetController(store, owned_pods, self._recorder, clock, rng),
+        self._controllers = self._all_controllers(pods_by_node, rng)
+
+    def _all_controllers(self, pods_by_node: KeyIndex, rng: random.Random) -> list[Controller]:
+        store, informers, clock, recorder = (
+            self._store,
+            self._informers,
+            self._clock,
+            self._recorder,
+        )
+        owned_pods = KeyIndex(store, informers, "pods", controller_uids)
+        replica_sets = KeyIndex(store, informers, "replicasets", controller_uids, group="apps")
+        owned_jobs = KeyIndex(store, informers, "jobs", controller_uids, group="batch")
+        return [
+            DeploymentController(store, replica_sets, owned_pods, recorder, clock),
+            ReplicaSetController(store, owned_pods, recorder, clock, rng),
             DaemonSetController(store, owned_pods, rng),
-            StatefulSetController(store, owned_pods, self._recorder, clock),
-            JobController(store, owned_pods, self._recorder, clock, rng),
-            CronJobController(store, owned_jobs, self._recorder, clock),
+            StatefulSetController(store, owned_pods, recorder, clock),
+            JobController(store, owned_pods, recorder, clock, rng),
+            CronJobController(store, owned_jobs, recorder, clock),
             DisruptionController(store, clock),
-            VolumeController(store, self._recorder),
-            EphemeralVolumeController(store, self._recorder),
-            AttachmentController(store, self._informers, pods_by_node, self._recorder),
+            VolumeController(store, recorder),
+            EphemeralVolumeController(store, recorder),
+            AttachmentController(store, informers, pods_by_node, recorder),
             NodeLifecycleController(store, pods_by_node, clock),
             StartupTaintController(store, pods_by_node),
             NamespaceController(store),

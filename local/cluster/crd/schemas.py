@@ -271,7 +271,7 @@ def _unchanged(document: Any, old: Any, path: Any) -> bool:
 
 
 def field_path(parts: Any, *more: str) -> str:
-    """``spec.requirements[0].key``."""
+    """A path in Kubernetes' form, such as ``spec.requirements[0].key``."""
     text = ""
     for part in [*parts, *more]:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"

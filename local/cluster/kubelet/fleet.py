@@ -135,9 +135,8 @@ class Fleet:
         name, group = node["metadata"]["name"], "storage.k8s.io"
         try:
             if self._store.find("csinodes", name, group=group) is not None:
-                self._store.delete(
-                    "csinodes", name, group=group
-                )  # of an earlier node with this name
+                # It belongs to an earlier node with this name.
+                self._store.delete("csinodes", name, group=group)
             self._store.create("csinodes", csi_node(node, instance), group=group)
         except ApiError as error:
             log.warning("CSINode not written", node=name, error=error.message)

@@ -139,9 +139,8 @@ class PodRunner:
             elif step == "create":
                 self._write(pod, self._creating(pod))
             elif step == "start" and phase(pod) == "Pending":
-                if has_volumes(
-                    self._store, pod
-                ):  # otherwise its attachment's event plans this step again
+                # Otherwise the event of its attachment plans this step again.
+                if has_volumes(self._store, pod):
                     self._write(pod, self._running(pod))
             elif step == "finish" and phase(pod) == "Running":
                 self._write(pod, self._succeeded(pod))

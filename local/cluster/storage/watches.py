@@ -92,8 +92,7 @@ class ChangeLog:
             waker.set()
 
     def _trim(self, count: int) -> None:
-        # An eighth at a time: deleting from the front of a list for every append would be
-        # quadratic.
+        # An eighth at a time: a deletion at the front of the list for every append would be quadratic.
         self.forgotten = self._changes[count - 1].revision
         del self._changes[:count]
         self._first += count

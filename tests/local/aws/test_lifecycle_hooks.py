@@ -134,7 +134,7 @@ async def test_what_is_not_there_is_refused(scaling, member) -> None:
     assert member in await refusal(twice)
 
 
-async def test_what_a_hook_and_a_group_say_of_themselves(scaling, member) -> None:
+async def test_descriptions_of_a_hook_and_a_group(scaling, member) -> None:
     """Times in seconds; a hook waits a hundred heartbeats at most, and never over two days."""
     await hook(scaling, timeout=30)
     await hook(scaling, name="long", timeout=7200)

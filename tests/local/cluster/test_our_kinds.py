@@ -207,7 +207,7 @@ REFUSED_ON_APPLY = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def refusals(cluster: OurKinds) -> list[str]:
-    """The lines kubectl says when all of these are applied at once; each object is named by its place."""
+    """The lines kubectl prints when all of these are applied at once; each object is named by its place."""
     documents = [
         kind.object(f"refused-{place}", spec)
         for place, (kind, spec, _) in enumerate(REFUSED_ON_APPLY)
@@ -285,7 +285,7 @@ async def test_an_unknown_field_is_refused_by_name(cluster):
     assert 'unknown field "spec.wieght"' in text
 
 
-async def test_edit_that_breaks_a_rule_says_why(cluster):
+async def test_an_edit_that_breaks_a_rule_shows_the_reason(cluster):
     """kubectl opens the editor again with the reason; an editor that changes nothing ends it."""
     cluster.create(POOL, "misedited")
     editor = "sed -i 's/weight: 7$/weight: 700/'"

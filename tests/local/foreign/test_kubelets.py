@@ -40,7 +40,7 @@ ONE = {
 
 @contextlib.asynccontextmanager
 async def running(cluster: Cluster, kubeconfig: Any = None) -> AsyncIterator[Program]:
-    """The program without its look at the instances, which a test makes itself."""
+    """The program without its polls of the instances, which a test calls itself."""
     program = assemble(SETTINGS, kubeconfig or cluster.kubeconfig, cluster.kube, "me")
     tasks = [
         asyncio.create_task(part.run())
@@ -57,7 +57,7 @@ async def running(cluster: Cluster, kubeconfig: Any = None) -> AsyncIterator[Pro
 
 
 async def joined(cluster: Cluster, program: Program) -> dict[str, Any]:
-    """The node, ready; each look may be one too early for what the watch brings."""
+    """The ready node; a poll may come before the watch events it depends on."""
 
     async def ready() -> dict[str, Any] | None:
         program.fleet.observe(ONE)
@@ -71,7 +71,7 @@ async def joined(cluster: Cluster, program: Program) -> dict[str, Any]:
 
 
 async def runs(cluster: Cluster, name: str) -> None:
-    """A pod that is bound to the node comes to run."""
+    """Wait until a pod that is bound to the node runs."""
     spec = {"nodeName": NAME, "containers": [{"name": "a", "image": "b"}]}
     await cluster.kube.create(PODS, {"metadata": {"name": name}, "spec": spec}, cluster.namespace)
 
@@ -100,7 +100,7 @@ async def test_kubelets_that_start_again_take_their_nodes_over(cluster: Cluster)
 
 
 async def test_a_node_has_a_lease_of_its_own_that_is_renewed(cluster: Cluster) -> None:
-    """Else a control plane takes the node for dead."""
+    """Without renewal a control plane declares the node dead."""
     async with running(cluster) as program:
         node = await joined(cluster, program)
 

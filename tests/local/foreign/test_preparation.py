@@ -1,4 +1,4 @@
-"""What is put on a cluster of others, what is refused, and that all of it goes again.
+"""Objects on an existing cluster: their creation, refusals, and complete removal.
 
 An embedded API server without controllers stands for a cluster that runs already, as envtest's does.
 """
@@ -184,7 +184,9 @@ async def test_another_autoscaler_is_not_joined(
     assert "another autoscaler runs" in await refused(cluster, tmp_path / "b", accept_any=True)
 
 
-async def test_who_is_no_administrator_is_told_so(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_user_without_administrator_rights_is_refused(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     await put(cluster, tmp_path / "a")
     account = tmp_path / "a" / ACCOUNTS / NAMESPACE / "dovetail-watcher"
     with pytest.raises(ConfigurationError, match="kubeconfig of an administrator"):

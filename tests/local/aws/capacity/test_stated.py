@@ -46,7 +46,7 @@ def test_each_pool_uses_up_its_own_number(statement, launches):
             assert capacity.left(key) == UNLIMITED
 
 
-def test_saying_it_again_fills_the_pool_up():
+def test_a_repeated_statement_refills_the_pool():
     capacity = Capacity()
     statement = Statement("m5.large", "us-west-2a", "spot", 2)
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_a_cut_is_met_by_so_many_fleets():
 
 
 @given(st.lists(st.integers(1, 5), max_size=5), st.integers(0, 20))
-def test_a_cut_plan_gives_the_first_ones_and_reports_who_lost_some(numbers, give):
+def test_a_cut_plan_keeps_the_first_grants_and_reports_reduced_pools(numbers, give):
     pools = [Pool(f"t{n}", "a", "spot", 1.0, None) for n in range(len(numbers))]
     found = cut(Plan(tuple(zip(pools, numbers, strict=True)), ()), give)
     assert found.fulfilled == min(give, sum(numbers))

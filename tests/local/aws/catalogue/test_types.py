@@ -154,7 +154,7 @@ async def test_an_image_parameter_leads_to_a_described_image(
     assert image["CreationDate"].startswith("2026-01-01")
 
 
-async def test_an_image_parameter_that_nobody_publishes_is_not_found(aws) -> None:
+async def test_an_unpublished_image_parameter_is_not_found(aws) -> None:
     ssm = await aws("ssm")
     with pytest.raises(ClientError) as refused:
         await ssm.get_parameter(Name=IMAGE_PARAMETER.replace("standard", "gold"))

@@ -98,7 +98,7 @@ async def test_a_subnet_without_addresses_is_an_error_of_its_override(
     assert await free() == 8192 - 5 - 2
 
 
-async def test_a_reservation_is_used_up_and_says_so(ec2, network, control) -> None:
+async def test_an_exhausted_reservation_is_reported(ec2, network, control) -> None:
     """EC-05, ReservationCapacityExceeded of LCH-60; stated capacity is no part of it."""
     body = {"instanceType": "m5.large", "zone": "us-west-2a", "count": 2, "tags": {"team": "red"}}
     reservation = control.post("reservations", body)["reservationId"]
@@ -155,7 +155,7 @@ async def test_an_unknown_reservation_is_not_found(ec2, control) -> None:
 
 
 async def test_a_template_deleted_behind_our_back_refuses_the_fleet(ec2, network, control) -> None:
-    """LCH-25: a template that is gone."""
+    """LCH-25: a template that was deleted."""
     assert control.post("launch-templates", {"delete": "no*"})["deleted"] == ["nodes"]
     with pytest.raises(ClientError) as refused:
         await ec2.create_fleet(**fleet(network, POOLS))

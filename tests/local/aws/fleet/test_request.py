@@ -82,7 +82,7 @@ async def test_an_unknown_subnet_is_an_error_of_its_override_only(ec2, network) 
 
 
 async def test_an_unknown_launch_template_refuses_the_call(ec2, network) -> None:
-    """LCH-25: a template that is gone."""
+    """LCH-25: a template that was deleted."""
     request = fleet(network, [("m5.large", "a")])
     request["LaunchTemplateConfigs"][0]["LaunchTemplateSpecification"] = {
         "LaunchTemplateName": "gone",
@@ -158,7 +158,7 @@ async def test_what_the_emulator_lacks_is_refused_by_name(ec2, network, change, 
     assert word in refused.value.response["Error"]["Message"]
 
 
-async def test_the_instance_has_everything_the_launch_template_says(ec2, network) -> None:
+async def test_the_instance_has_every_field_of_the_launch_template(ec2, network) -> None:
     tags = [
         {"ResourceType": "instance", "Tags": [{"Key": "dovetail.sh/machine", "Value": "m1"}]},
         {"ResourceType": "volume", "Tags": [{"Key": "owner", "Value": "dovetail"}]},

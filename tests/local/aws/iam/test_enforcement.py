@@ -172,7 +172,7 @@ async def test_only_the_terminator_may_terminate(
 
 
 @pytest.mark.parametrize("tags", FOREIGN)
-async def test_the_terminator_may_end_nobody_elses_instances(
+async def test_the_terminator_may_terminate_only_its_clusters_instances(
     as_: As, control: Control, tags: dict[str, str]
 ) -> None:
     instance = await started(await as_("anybody"), tags)

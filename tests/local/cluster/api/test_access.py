@@ -1,4 +1,4 @@
-"""Who may do what over HTTP: tokens, refusals, reviews, impersonation."""
+"""Authorization over HTTP: tokens, refusals, reviews, impersonation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_wrong_credentials_are_refused_and_never_taken_for_none(api, heade
     assert (code, status["reason"]) == (401, "Unauthorized")
 
 
-async def test_verbs_are_told_apart(api, robot, pod):
+async def test_verbs_are_distinguished(api, robot, pod):
     api.store.create("pods", pod, namespace="default")
     grant(api, {"verbs": ["get", "create"], "apiGroups": [""], "resources": ["pods"]})
     pods = "/api/v1/namespaces/default/pods"
@@ -95,7 +95,7 @@ async def test_apply_of_what_is_not_there_needs_the_right_to_create(api, robot):
     assert (await api.call("PATCH", path, body, **sent))[0] == 200
 
 
-async def test_reviews_say_what_the_server_would_do(api, robot):
+async def test_reviews_match_the_servers_decisions(api, robot):
     grant(api, {"verbs": ["patch"], "apiGroups": ["apps"], "resources": ["deployments/scale"]})
     attributes = {
         "verb": "patch",
@@ -105,9 +105,9 @@ async def test_reviews_say_what_the_server_would_do(api, robot):
     }
     spec = {"resourceAttributes": attributes}
     own = f"{ACCESS}/selfsubjectaccessreviews"
-    code, told = await api.call("POST", own, {"spec": spec}, **robot)
-    assert (code, told["status"]["allowed"]) == (201, True)
-    assert told["status"]["reason"].startswith('RBAC: allowed by ClusterRoleBinding "robot"')
+    code, answer = await api.call("POST", own, {"spec": spec}, **robot)
+    assert (code, answer["status"]["allowed"]) == (201, True)
+    assert answer["status"]["reason"].startswith('RBAC: allowed by ClusterRoleBinding "robot"')
     del attributes["subresource"]
     assert (await api.call("POST", own, {"spec": spec}, **robot))[1]["status"] == {"allowed": False}
     others = f"{ACCESS}/subjectaccessreviews"
@@ -123,28 +123,28 @@ async def test_reviews_say_what_the_server_would_do(api, robot):
 async def test_own_rules_are_listed(api, robot):
     rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["nodes"]}
     grant(api, rule)
-    _, told = await api.call(
+    _, answer = await api.call(
         "POST", f"{ACCESS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}, **robot
     )
-    assert rule in told["status"]["resourceRules"]
-    assert any("/api" in r["nonResourceURLs"] for r in told["status"]["nonResourceRules"])
+    assert rule in answer["status"]["resourceRules"]
+    assert any("/api" in r["nonResourceURLs"] for r in answer["status"]["nonResourceRules"])
 
 
 async def test_a_token_review_names_the_user_behind_a_token(api, robot):
     token = robot["Authorization"].removeprefix("Bearer ")
-    _, told = await api.post(f"{IDENTITY}/tokenreviews", {"spec": {"token": token}})
-    assert told["status"]["authenticated"] is True
-    assert told["status"]["user"]["username"] == ROBOT
+    _, answer = await api.post(f"{IDENTITY}/tokenreviews", {"spec": {"token": token}})
+    assert answer["status"]["authenticated"] is True
+    assert answer["status"]["user"]["username"] == ROBOT
     elsewhere = {"spec": {"token": token, "audiences": ["elsewhere"]}}
     for spec in (elsewhere, {"spec": {"token": "wrong"}}):
-        _, told = await api.post(f"{IDENTITY}/tokenreviews", spec)
-        assert "authenticated" not in told["status"]
-        assert told["status"]["error"]
+        _, answer = await api.post(f"{IDENTITY}/tokenreviews", spec)
+        assert "authenticated" not in answer["status"]
+        assert answer["status"]["error"]
 
 
 async def test_a_token_lasts_as_long_as_asked_and_ten_minutes_at_least(api, robot):
-    code, told = await api.post(TOKEN_PATH, {"spec": {"expirationSeconds": 7200}})
-    claims = told["status"]["token"].split(".")[1]
+    code, answer = await api.post(TOKEN_PATH, {"spec": {"expirationSeconds": 7200}})
+    claims = answer["status"]["token"].split(".")[1]
     content = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
     assert (code, content["exp"] - content["iat"], content["sub"]) == (201, 7200, ROBOT)
     code, status = await api.post(TOKEN_PATH, {"spec": {"expirationSeconds": 60}})
@@ -155,8 +155,8 @@ async def test_a_token_lasts_as_long_as_asked_and_ten_minutes_at_least(api, robo
 async def test_only_who_may_impersonate_acts_for_another(api, robot):
     as_robot = {"Impersonate-User": ROBOT}
     own = f"{IDENTITY}/selfsubjectreviews"
-    _, told = await api.call("POST", own, {}, **as_robot)
-    assert told["status"]["userInfo"]["username"] == ROBOT
+    _, answer = await api.call("POST", own, {}, **as_robot)
+    assert answer["status"]["userInfo"]["username"] == ROBOT
     assert (await api.get("/api/v1/pods", **as_robot))[0] == 403
     code, status = await api.get("/api/v1/pods", **robot, **{"Impersonate-User": "admin"})
     assert (code, 'cannot impersonate resource "users"' in status["message"]) == (403, True)
@@ -165,7 +165,7 @@ async def test_only_who_may_impersonate_acts_for_another(api, robot):
     assert (await api.get("/api/v1/pods", **{"Impersonate-Group": "x"}))[0] == 400
 
 
-async def test_kubectl_asks_in_protobuf_and_is_told(kubectl, api, robot):
+async def test_kubectl_can_i_in_protobuf_is_answered(kubectl, api, robot):
     grant(api, {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})
     as_robot = f"--as={ROBOT}"
     assert await kubectl("auth", "can-i", "get", "pods", as_robot) == (0, "yes\n")
@@ -201,7 +201,7 @@ BINDINGS = f"/apis/{GROUP}/v1/namespaces/default/rolebindings"
         ({**READ, "resources": ["*"]}, False),
     ],
 )
-async def test_nobody_writes_a_role_that_gives_more_than_he_has(api, robot, rule, allowed):
+async def test_a_role_cannot_grant_rights_that_its_author_lacks(api, robot, rule, allowed):
     grant(api, MANAGE_ROLES, READ)
     role = {"metadata": {"name": "mine"}, "rules": [rule]}
     code, status = await api.call("POST", ROLES, role, **robot)
@@ -214,7 +214,9 @@ async def test_nobody_writes_a_role_that_gives_more_than_he_has(api, robot, rule
     assert code == (200 if allowed else 403)
 
 
-async def test_nobody_binds_a_role_that_gives_more_unless_he_may_bind_it(api, robot):
+async def test_a_binding_cannot_grant_rights_that_its_author_lacks_without_the_verb_bind(
+    api, robot
+):
     view = {"kind": "ClusterRole", "name": "view"}
     binding = {"metadata": {"name": "more"}, "roleRef": view, "subjects": []}
     grant(api, MANAGE_ROLES)

@@ -88,7 +88,7 @@ def test_finalizers_are_a_set_in_strategic_merge():
         ({"a": 1}, 400),
     ],
 )
-def test_a_json_patch_that_cannot_be_applied_says_why(operations, code):
+def test_a_json_patch_that_cannot_be_applied_is_refused_with_the_reason(operations, code):
     with pytest.raises(ApiError) as caught:
         json_patch({"a": 1}, operations)
     assert caught.value.code == code
@@ -156,7 +156,7 @@ async def test_a_plain_write_takes_the_field_over(api):
     assert (code, left["spec"]["replicas"]) == (200, 7)
 
 
-async def test_apply_to_an_object_nobody_applied_respects_its_values(api):
+async def test_the_first_apply_to_an_object_respects_its_values(api):
     api.store.create("deployments", intent(2), group="apps")
     code, status = await api.apply(DEPLOYMENT, "one", intent(3))
     assert (code, 'conflict with "before-first-apply"' in status["message"]) == (409, True)

@@ -15,7 +15,7 @@ def nested(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reason"),
     [
         (nested(MANY), "nested more than"),
         (b'{"a":' * MANY + b"1" + b"}" * MANY, "nested more than"),
@@ -25,9 +25,9 @@ def nested(levels: int) -> bytes:
         (b"\xff\xfe\x00", "cannot be decoded"),
     ],
 )
-def test_yaml_that_no_client_writes_is_refused_with_the_reason(content: bytes, told: str) -> None:
+def test_yaml_that_no_client_writes_is_refused_with_the_reason(content: bytes, reason: str) -> None:
     """The first overflowed libyaml's stack, which ended the API server."""
-    with pytest.raises(ApiError, match=told) as refused:
+    with pytest.raises(ApiError, match=reason) as refused:
         Body.of(APPLY, content).value()
     assert refused.value.code == 400
 

@@ -39,7 +39,7 @@ async def test_a_broken_rule_refuses_the_object(api, pool):
 
 
 async def test_rules_wait_until_the_object_has_its_shape(api, pool):
-    """A rule relies on the types of its fields; the answer says that it was not looked at."""
+    """A rule relies on the types of its fields; the answer states that the rule was not evaluated."""
     body = {"metadata": {"name": "b"}, "spec": {"weight": "x", "limit": 2}}
     code, status = await api.post(POOLS, body)
     assert (code, [c["field"] for c in status["details"]["causes"]]) == (
@@ -49,7 +49,7 @@ async def test_rules_wait_until_the_object_has_its_shape(api, pool):
     assert "some validation rules were not checked" in status["message"]
 
 
-async def test_a_value_out_of_bounds_and_a_broken_rule_are_told_together(api, pool):
+async def test_a_value_out_of_bounds_and_a_broken_rule_are_reported_together(api, pool):
     body = {"metadata": {"name": "b"}, "spec": {"weight": 700, "limit": 2}}
     _, status = await api.post(POOLS, body)
     assert [c["field"] for c in status["details"]["causes"]] == ["spec.weight", "spec"]
@@ -124,7 +124,7 @@ async def test_a_definition_with_a_broken_rule_is_refused_at_the_field_of_the_ru
     assert "compilation failed: ERROR: <input>:1:14: Syntax error" in status["message"]
 
 
-async def test_sizes_above_their_bound_are_told_as_too_long_and_too_many(api, definition):
+async def test_sizes_above_their_bound_are_reported_as_too_long_and_too_many(api, definition):
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     schema["properties"]["name"] = {"type": "string", "maxLength": 3}
     schema["properties"]["requirements"]["maxItems"] = 1

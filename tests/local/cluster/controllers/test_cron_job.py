@@ -47,7 +47,7 @@ def test_what_is_no_schedule_is_a_value_error(spec: dict[str, str]) -> None:
 
 
 class Crons:
-    """One CronJob, ``web``, and its controller, called by hand."""
+    """One CronJob, ``web``, and its controller, called directly."""
 
     def __init__(self, **spec: Any) -> None:
         self.clock = FakeClock(wall=NOON)
@@ -158,7 +158,7 @@ def test_a_pod_runs_as_long_as_its_commands_sleep(
     assert run_seconds(pod) == 3
 
 
-async def test_a_job_that_sleeps_ends_and_says_so() -> None:
+async def test_a_job_that_sleeps_completes_with_a_condition() -> None:
     template = pod_template({"app": "job"}, "100m", {"restartPolicy": "Never"})
     template["spec"]["containers"][0]["command"] = ["sleep", "0.1"]
     async with control_plane() as cluster:
@@ -177,7 +177,7 @@ async def test_a_job_that_sleeps_ends_and_says_so() -> None:
         )
         (pod,) = cluster.pods()
 
-        def told() -> set[tuple[str, str]]:
+        def shown() -> set[tuple[str, str]]:
             events = cluster.store.list("events", namespace="default")
             return {
                 (e["reason"], e["message"]) for e in events if e["involvedObject"]["kind"] == "Job"
@@ -185,5 +185,5 @@ async def test_a_job_that_sleeps_ends_and_says_so() -> None:
 
         created = ("SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
         await wait_until(
-            lambda: told() == {created, ("Completed", "Job completed")}, "both are told"
+            lambda: shown() == {created, ("Completed", "Job completed")}, "both are recorded"
         )

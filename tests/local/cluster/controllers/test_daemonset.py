@@ -1,4 +1,4 @@
-"""DaemonSets: one pod per node that can take it."""
+"""DaemonSets: one pod per eligible node."""
 
 from __future__ import annotations
 

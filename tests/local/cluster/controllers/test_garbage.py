@@ -1,4 +1,4 @@
-"""Owner references and namespaces: what goes when its owner goes."""
+"""Owner references and namespaces: deletion of dependents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node state becomes taints; NoExecute taints and vanished nodes end pods."""
+"""Node state becomes taints; NoExecute taints and deleted nodes end pods."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_a_no_execute_taint_drives_off_pods_that_do_not_tolerate_it() -> N
         assert cluster.node_of("tough") == "n1"
 
 
-async def test_pods_of_a_node_that_is_gone_are_collected() -> None:
+async def test_pods_of_a_deleted_node_are_deleted() -> None:
     async with control_plane() as cluster:
         cluster.node("n1")
         cluster.pod("p")

@@ -56,16 +56,16 @@ async def test_pods_start_one_after_another_and_stop_from_the_last_on() -> None:
         stateful_set(cluster, 3)
         await cluster.running(3, "app=web")
         assert names(cluster) == ["web-0", "web-1", "web-2"]
-        await wait_until(lambda: len(events(cluster, "SuccessfulCreate")) == 3, "events are told")
+        await wait_until(
+            lambda: len(events(cluster, "SuccessfulCreate")) == 3, "events are recorded"
+        )
         times = [pod["metadata"]["resourceVersion"] for pod in cluster.pods("app=web")]
         assert times == sorted(times, key=int)
         pod = cluster.find_pod("web-1")
         assert pod["spec"]["hostname"] == "web-1"
         assert pod["spec"]["subdomain"] == "web"
         assert pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "1"
-        await wait_until(
-            lambda: status(cluster).get("availableReplicas") == 3, "the status says so"
-        )
+        await wait_until(lambda: status(cluster).get("availableReplicas") == 3, "the status has it")
         assert status(cluster)["currentRevision"] == status(cluster)["updateRevision"]
         change(cluster, replicas=1)
         await wait_until(lambda: names(cluster) == ["web-0"], "two are gone")
@@ -132,7 +132,7 @@ async def test_another_template_replaces_the_last_pod_first_down_to_the_partitio
 
         await wait_until(lambda: updated() == ["web-1", "web-2"], "two are replaced", show=updated)
         assert events(cluster, "SuccessfulDelete") == ["web-2", "web-1"]
-        await wait_until(lambda: status(cluster).get("updatedReplicas") == 2, "the status says so")
+        await wait_until(lambda: status(cluster).get("updatedReplicas") == 2, "the status has it")
         assert status(cluster)["currentRevision"] != status(cluster)["updateRevision"]
 
 

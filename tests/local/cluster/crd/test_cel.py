@@ -1,4 +1,4 @@
-"""Rules judge the value at their node: what they see, when they run, and what they say."""
+"""Rules validate the value at their node: their variables, evaluation and messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAIR = {"properties": {"a": NUMBER, "b": NUMBER}}
 ORDERED = {"rule": "self.a <= self.b", "message": "a must not exceed b"}
 
 
-def test_a_broken_rule_says_its_message_as_kubectl_users_know_it():
+def test_a_broken_rule_is_reported_in_the_form_of_a_real_server():
     assert broken([ORDERED], {"a": 2, "b": 1}, **PAIR) == [
         ("spec", 'Invalid value: "object": a must not exceed b')
     ]
@@ -38,7 +38,7 @@ def test_without_a_message_the_rule_itself_is_said():
     ]
 
 
-def test_a_rule_without_a_value_is_broken_and_says_why():
+def test_a_rule_without_a_value_is_broken_with_the_reason():
     assert broken([ORDERED], {"a": 2}, **PAIR) == [
         ("spec", 'Invalid value: "object": no such key: b evaluating rule: a must not exceed b')
     ]
@@ -59,7 +59,7 @@ def test_a_rule_that_is_no_condition_is_broken():
         ("7", "a must not exceed b"),
     ],
 )
-def test_a_message_expression_speaks_unless_it_has_nothing_to_say(expression, said):
+def test_a_message_expression_replaces_the_message_unless_it_is_empty(expression, said):
     rule = {**ORDERED, "messageExpression": expression}
     ((_, message),) = broken([rule], {"a": 2, "b": 1}, **PAIR)
     assert message == f'Invalid value: "object": {said}'

@@ -1,4 +1,4 @@
-"""Mistakes in rules are found when the definition is stored, at the field where they are."""
+"""Errors in rules are reported when the definition is stored, with their field."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def booted(family: str) -> KubeletConfiguration:
 
 @pytest.mark.parametrize("family", USERS)
 def test_a_node_has_the_labels_taints_and_pods_it_was_given(family: str) -> None:
-    """Whatever the user's own part says."""
+    """Independent of the user's own part."""
     found = booted(family)
     assert (found.cluster, found.max_pods, found.labels) == ("demo", 17, LABELS)
     node = node_object(INSTANCE, found, "2026-01-01T00:00:00Z")
@@ -59,7 +59,7 @@ def test_a_node_has_the_labels_taints_and_pods_it_was_given(family: str) -> None
 
 
 @pytest.mark.parametrize("family", USERS)
-def test_a_node_says_which_system_it_runs(family: str) -> None:
+def test_a_node_reports_its_operating_system(family: str) -> None:
     """IT-40: labels of Kubernetes."""
     system = "windows" if family.startswith("Windows") else "linux"
     node = node_object(INSTANCE, booted(family), "2026-01-01T00:00:00Z")
@@ -67,7 +67,7 @@ def test_a_node_says_which_system_it_runs(family: str) -> None:
     assert node["status"]["nodeInfo"]["operatingSystem"] == system
 
 
-def test_broken_settings_say_so() -> None:
+def test_invalid_settings_are_reported() -> None:
     text = base64.b64encode(b"[settings.kubernetes\n").decode()
     with pytest.raises(ValueError, match="not TOML"):
         parse_user_data(text)

@@ -39,7 +39,7 @@ NAME = "ip-10-0-0-7.us-west-2.compute.internal"
 
 
 class Emulator:
-    """The AWS emulator's control endpoint, nothing else."""
+    """The AWS emulator's control endpoint alone."""
 
     def __init__(self) -> None:
         self.instances: dict[str, dict[str, Any]] = {}
@@ -247,7 +247,7 @@ async def test_gpus_that_pods_share_by_time() -> None:
         assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
 
 
-async def test_a_node_tells_how_many_volumes_it_attaches_and_a_new_one_tells_anew() -> None:
+async def test_each_new_node_reports_its_volume_limit() -> None:
     def limits() -> dict[str, Any]:
         found = cluster.store.get("csinodes", NAME, group="storage.k8s.io")
         (driver,) = found["spec"]["drivers"]

@@ -53,7 +53,7 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
         amount("cpu", text)
 
 
-def test_init_containers_sidecars_and_overhead_count_as_kubernetes_says() -> None:
+def test_init_containers_sidecars_and_overhead_count_as_in_kubernetes() -> None:
     """KEP-753: a sidecar adds to the containers and to every later init container."""
 
     def container(cpu: str, **more: str) -> dict[str, object]:
@@ -87,7 +87,7 @@ def test_a_node_has_the_labels_of_old_beside_those_of_today() -> None:
         ("ubuntu/eks/20.04", "Ubuntu 20.04 LTS", "aws"),
     ],
 )
-def test_a_node_tells_which_image_it_booted(parameter: str, image: str, kernel: str) -> None:
+def test_a_node_reports_its_image(parameter: str, image: str, kernel: str) -> None:
     """By the names under which the emulator publishes them: a drift to another image shows."""
     (name, *_) = (one for one in published_parameters("1.30") if parameter in one)
     published = image_for(name)

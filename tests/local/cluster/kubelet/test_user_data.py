@@ -112,7 +112,7 @@ def sharing(*lines: str) -> GpuSharing:
     return parse_user_data(encoded("\n".join(head))).gpu_sharing
 
 
-def test_gpus_are_shared_by_time_as_bottlerocket_is_told() -> None:
+def test_gpus_are_time_sliced_as_bottlerockets_settings_require() -> None:
     sliced = 'device-sharing-strategy = "time-slicing"'
     assert sharing(sliced, "replicas = 4", "rename-by-default = false") == GpuSharing(4)
     assert sharing(sliced) == GpuSharing(2, renamed=True)

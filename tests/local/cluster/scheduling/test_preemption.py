@@ -48,9 +48,9 @@ async def test_room_kept_by_pods_of_low_priority_is_there_at_once() -> None:
 
         await wait_until(waits_again, "the placeholder waits for another node")
         events = cluster.store.list("events", namespace="default")
-        told = {event["reason"]: event["message"] for event in events}
+        shown = {event["reason"]: event["message"] for event in events}
         uid = cluster.find_pod("work")["metadata"]["uid"]
-        assert told["Preempted"] == f"Preempted by pod {uid} on node n1"
+        assert shown["Preempted"] == f"Preempted by pod {uid} on node n1"
 
 
 async def test_while_its_victims_leave_a_pod_is_nominated_and_waits() -> None:
@@ -74,7 +74,7 @@ async def test_while_its_victims_leave_a_pod_is_nominated_and_waits() -> None:
         assert cluster.node_of("thief") is None
 
 
-async def test_nobody_is_preempted_for_equals_nor_by_the_patient_nor_in_vain() -> None:
+async def test_no_preemption_among_equals_nor_by_policy_never_nor_without_effect() -> None:
     async with control_plane() as cluster:
         prepared(cluster)
         cluster.node("n1", cpu="4")

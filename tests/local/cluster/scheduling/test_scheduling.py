@@ -36,7 +36,7 @@ async def test_four_hundred_pods_run_within_seconds() -> None:
         await cluster.running(400)
 
 
-async def test_a_pod_that_fits_nowhere_says_why_and_starts_when_room_appears() -> None:
+async def test_a_pod_that_fits_nowhere_shows_the_reason_and_starts_when_room_appears() -> None:
     async with control_plane() as cluster:
         cluster.node("small", cpu="1")
         cluster.node("tainted", cpu="8", taints=[GPU_TAINT])
@@ -55,13 +55,13 @@ async def test_a_pod_that_fits_nowhere_says_why_and_starts_when_room_appears() -
         assert await cluster.bound("big") == "large"
 
 
-async def test_without_nodes_the_message_says_so() -> None:
+async def test_without_nodes_the_message_states_it() -> None:
     async with control_plane() as cluster:
         cluster.pod("alone")
         assert await cluster.refused("alone") == "no nodes available to schedule pods"
 
 
-async def test_requests_of_running_pods_are_counted_until_they_are_gone() -> None:
+async def test_requests_of_running_pods_are_counted_until_they_are_deleted() -> None:
     async with control_plane() as cluster:
         cluster.node("n1", cpu="1")
         cluster.pod("first", cpu="800m")
@@ -201,7 +201,7 @@ async def test_the_first_pod_of_a_self_affine_group_may_start() -> None:
         assert len({pod["spec"]["nodeName"] for pod in cluster.pods()}) == 1
 
 
-async def test_gated_pods_wait_and_say_so() -> None:
+async def test_gated_pods_wait_with_a_condition() -> None:
     async with control_plane() as cluster:
         cluster.node("n1")
         cluster.pod("gated", spec={"schedulingGates": [{"name": "example.com/hold"}]})
@@ -294,7 +294,7 @@ async def test_thousands_of_pods_that_fit_nowhere_do_not_hold_up_others() -> Non
 
 
 async def test_a_pod_whose_nominated_node_has_no_room_goes_elsewhere() -> None:
-    """KEP-5278: a nomination is a wish, whoever wrote it."""
+    """KEP-5278: a nomination is a preference, whichever program wrote it."""
     async with control_plane() as cluster:
         cluster.pod("hinted", cpu="2")
         await cluster.refused("hinted")
@@ -306,7 +306,7 @@ async def test_a_pod_whose_nominated_node_has_no_room_goes_elsewhere() -> None:
 
 
 async def test_a_nomination_is_taken_back_from_a_pod_that_was_tried_in_vain() -> None:
-    """As kube-scheduler does once preemption has not helped either, whoever has nominated the pod."""
+    """As kube-scheduler does after unsuccessful preemption, whichever program nominated the pod."""
     async with control_plane() as cluster:
         cluster.pod("hinted", cpu="2")
         await cluster.refused("hinted")
@@ -352,7 +352,7 @@ async def test_a_bounded_scheduler_writes_no_faster_than_that() -> None:
 
 
 async def test_among_many_nodes_the_nominated_one_is_tried_first() -> None:
-    """Of 150 nodes only 100 are looked at for a pod without a nomination."""
+    """Of 150 nodes only 100 are filtered for a pod without a nomination."""
     async with control_plane() as cluster:
         for number in range(150):
             cluster.node(f"n{number}")

@@ -104,15 +104,15 @@ async def test_a_pod_waits_until_another_node_has_let_its_volume_go() -> None:
         cluster.pod("second", spec=mounting("data", "n2"))
         await cluster.bound("second")
 
-        def told() -> list[str]:
+        def shown() -> list[str]:
             return [
                 event["message"]
                 for event in cluster.store.list("events")
                 if event["reason"] == "FailedAttachVolume"
             ]
 
-        await wait_until(told, "the pod is told")
-        assert told()[0].startswith("Multi-Attach error for volume")
+        await wait_until(shown, "the pod has its Event")
+        assert shown()[0].startswith("Multi-Attach error for volume")
         assert cluster.find_pod("second")["status"]["phase"] == "Pending"
         cluster.store.delete("pods", "first", namespace="default")
         await cluster.running(1)
@@ -210,15 +210,15 @@ async def test_a_claim_of_somebody_else_is_not_taken_for_an_ephemeral_volume() -
         volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec()}}}
         cluster.pod("web", spec={"volumes": [volume]})
 
-        def told() -> list[str]:
+        def shown() -> list[str]:
             return [
                 event["message"]
                 for event in cluster.store.list("events")
                 if event["reason"] == "EphemeralVolumeConflict"
             ]
 
-        await wait_until(told, "the pod is told")
-        assert told() == ['PVC "default/web-scratch" was not created for pod "default/web"']
+        await wait_until(shown, "the pod has its Event")
+        assert shown() == ['PVC "default/web-scratch" was not created for pod "default/web"']
 
 
 @pytest.mark.parametrize(

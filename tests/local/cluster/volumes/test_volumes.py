@@ -88,7 +88,7 @@ async def test_a_pod_comes_back_to_the_zone_of_its_volume() -> None:
         assert await cluster.bound("second") == "in-a"
 
 
-async def test_a_class_that_no_node_suits_says_so() -> None:
+async def test_a_class_that_fits_no_node_is_reported() -> None:
     async with control_plane() as cluster:
         zones(cluster, "a")
         storage_class(cluster, allowedTopologies=only_in("us-west-2b"))
@@ -123,7 +123,7 @@ async def test_an_immediate_class_binds_before_any_pod() -> None:
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Delete", []), ("Retain", ["Released"])])
-async def test_a_volume_ends_with_its_claim_if_its_policy_says_so(
+async def test_a_volume_is_deleted_with_its_claim_if_its_policy_is_delete(
     policy: str, left: list[str]
 ) -> None:
     async with control_plane() as cluster:

@@ -70,7 +70,7 @@ def test_a_role_binding_gives_a_cluster_role_in_its_own_namespace(
     assert not authorizer.decide(ACCOUNT, get_pod("")).allowed
 
 
-def test_a_role_of_another_namespace_gives_nothing_and_the_refusal_says_why(
+def test_a_role_of_another_namespace_grants_nothing_and_the_refusal_names_it(
     store: Store, authorizer: Authorizer
 ) -> None:
     role(store, "roles", "other")
@@ -95,7 +95,7 @@ def test_masters_may_do_everything_without_a_role(store: Store, authorizer: Auth
     assert authorizer.decide(ADMIN, Attributes("delete", "x", "v1", "y")).allowed
 
 
-def test_whoever_is_authenticated_may_discover_and_ask_for_his_own_rights(
+def test_authenticated_users_may_discover_and_review_their_own_rights(
     authorizer: Authorizer,
 ) -> None:
     nobody = User("nobody", ("system:authenticated",))

@@ -63,7 +63,7 @@ def at(path: str, verb: str = "get") -> Attributes:
         ({"verbs": None, "apiGroups": None, "resources": None}, asked("get"), False),
     ],
 )
-def test_a_rule_allows_what_it_says_and_no_more(
+def test_a_rule_allows_only_its_own_requests(
     rule: dict[str, object], request_: Attributes, allowed: bool
 ) -> None:
     assert rule_allows(rule, request_) is allowed

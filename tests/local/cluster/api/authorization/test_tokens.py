@@ -1,4 +1,4 @@
-"""Tokens of ServiceAccounts: for whom, for how long, for which server."""
+"""Tokens of ServiceAccounts: subject, expiry and audience."""
 
 from __future__ import annotations
 

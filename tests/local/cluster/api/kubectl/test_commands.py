@@ -134,7 +134,7 @@ async def test_events_have_a_real_server_s_columns(kubectl, api):
     assert wide[1].split()[-2:] == ["3", "web.1"]
 
 
-async def test_logs_say_at_once_why_there_are_none(kubectl, api, pod):
+async def test_logs_report_at_once_why_there_are_none(kubectl, api, pod):
     api.store.create("pods", pod, namespace="default")
     said = "web/app: pods of this cluster are simulated and write no log.\n"
     assert await kubectl("logs", "web") == (0, said)
