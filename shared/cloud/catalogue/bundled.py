@@ -18,7 +18,7 @@ FILE = "catalogue.json.gz"
 
 def bundled_catalogue() -> Catalogue:
     """All types of BUNDLED_REGION. Decoding takes a moment, and nothing is kept."""
-    return unpacked((files("shared.cloud") / "data" / FILE).read_bytes())
+    return unpacked((files("shared.cloud.catalogue") / "data" / FILE).read_bytes())
 
 
 def packed(catalogue: Catalogue) -> bytes:

@@ -155,7 +155,7 @@ async def refresh(
 
 def main(arguments: list[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description="Write shared/cloud/data anew from AWS.")
+    parser = argparse.ArgumentParser(description="Write shared/cloud/catalogue/data anew from AWS.")
     parser.add_argument("--region", default=FALLBACK_REGION, help="default: %(default)s")
     parser.add_argument("--endpoint-url", help="another AWS endpoint, for example the local one")
     parser.add_argument("--directory", type=Path, default=DATA, help="default: %(default)s")
