@@ -125,7 +125,9 @@ def test_a_server_that_is_too_old_is_passed_by(tmp_path, monkeypatch):
 def test_without_any_binary_one_line_names_the_packages_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(redis_server, "wheel_redis_server", lambda: None)
-    with pytest.raises(ConfigurationError, match=r"apt install redis-server.*brew install") as shown:
+    with pytest.raises(
+        ConfigurationError, match=r"apt install redis-server.*brew install"
+    ) as shown:
         find_redis_server()
     assert "\n" not in shown.value.message
 
