@@ -128,6 +128,12 @@ def throttle(
     said(f"{action} is throttled ({code})")
 
 
+ModeOption = Annotated[
+    str | None,
+    typer.Option(help="before (the call has no effect), after (the call has its effect) or slow."),
+]
+
+
 def fault(
     preset: Annotated[
         str | None, typer.Argument(help="Name of the failure. Default: list all failures.")
@@ -148,12 +154,7 @@ def fault(
     status: Annotated[
         int | None, typer.Option(help="Another HTTP status; 0 closes the connection.")
     ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            help="before (the call has no effect), after (the call has its effect) or slow."
-        ),
-    ] = None,
+    mode: ModeOption = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Make API calls fail; without arguments, list the failures by name and the active faults.

@@ -1,9 +1,9 @@
-"""The one way to run services: one in a process, or all five.
+"""Runs services: one in a process, or all five.
 
-A service is a list of supervised loops and two questions (is it ready, how is it). A loop that raises is logged,
-counted and started again after a growing pause; it never takes the others down, and one that fails again and again
-makes the service not ready. SIGTERM sets one event: loops finish what they hold, and the process is gone within
-``STOP_SECONDS``, whatever hangs (F29).
+A service is a list of supervised loops, with readiness and status. A loop that raises is logged, counted and restarted
+with exponential backoff, without effect on other loops; a loop that fails repeatedly makes the service not ready.
+SIGTERM sets the stop event: loops finish their current work, and the process exits within ``STOP_SECONDS`` even if a
+loop hangs (F29).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ log = get_logger(__name__)
 STOP_SECONDS = 25.0
 """From SIGTERM to the end of the process."""
 BACKOFF_SECONDS = (0.5, 30.0)
-"""First and longest pause before a failed loop starts again."""
+"""First and longest pause before a failed loop is restarted."""
 HEALTHY_SECONDS = 60.0
-"""A loop that ran this long starts again from the first pause, and its earlier failures are forgotten."""
+"""The run time after which a loop counts as healthy: its failures no longer count, and the backoff starts anew."""
 MOST_FAILURES = 1
-"""In a row. A loop that failed more often may start again for ever, and none of these starts is progress."""
+"""Consecutive failures of a ready service; restarts after more failures do not count as progress."""
 
 
 @dataclass
 class Loop:
-    """One endless activity. ``run`` returns when the event is set, and only then."""
+    """One supervised loop. ``run`` returns only when the event is set."""
 
     name: str
     run: Callable[[asyncio.Event], Coroutine[None, None, None]]
@@ -49,12 +49,12 @@ class Loop:
     started: float = -inf
     """Monotonic time of its last start."""
     failures: int = 0
-    """In a row, without a healthy stretch between them."""
+    """Consecutive failures, without a healthy run between them."""
     count_turn: Callable[[str, float], None] | None = None
-    """Told its name and the seconds of each whole turn, if it has turns."""
+    """Called with the loop's name and the seconds of each completed turn, if it has turns."""
 
     def complaint(self, now: float) -> str:
-        """Why it cannot be relied on; "": it does its work."""
+        """Why the loop is not working; "" when it is."""
         if self.failures > MOST_FAILURES and now - self.started < HEALTHY_SECONDS:
             return f"loop {self.name} failed {self.failures} times in a row: {self.error}"
         last = self.progress() if self.progress else self.beat
@@ -63,11 +63,11 @@ class Loop:
         return ""
 
     def succeeded(self, now: float) -> None:
-        """It did its work once, whole."""
+        """Record a completed turn."""
         self.beat, self.error, self.failures = now, "", 0
 
     def failed(self, now: float, error: str) -> None:
-        """It ended with an error."""
+        """Record that the loop ended with an error."""
         if now - self.started > HEALTHY_SECONDS:
             self.failures = 0
         self.failures += 1
@@ -89,11 +89,11 @@ class Question:
     path: str
     summary: str
     answer: Callable[[bytes, Mapping[str, str]], Awaitable[Answer]]
-    """From the body and the query's parameters. What it raises is answered with 500."""
+    """Computes the answer from the body and the query parameters. An exception becomes a response with status 500."""
     most_bytes: int
-    """A larger body is refused before it is read to its end."""
+    """Maximum size of the body; reading stops at this size."""
     admit: Callable[[str], Awaitable[Answer | None]] | None = None
-    """From the header Authorization, before the body is read: a refusal, or None; without it anybody may ask."""
+    """Returns a refusal or None for the header Authorization, before the body is read; without it access is open."""
 
 
 @dataclass
@@ -106,10 +106,10 @@ class Service:
     status: Callable[[], dict[str, object]]
     """A small JSON document for people and for the console."""
     missing: Callable[[], list[str]] = field(default=lambda: [])
-    """What the service still waits for, each a sentence; empty: it can work."""
+    """What the service waits for, as sentences; empty when it can work."""
     close: Callable[[], Awaitable[None]] | None = None
     questions: Sequence[Question] = ()
-    """What the status server answers beside the usual pages."""
+    """Additional POST endpoints of the status server."""
 
     def unready(self, now: float) -> list[str]:
         """Every reason why this service cannot do its work now."""
@@ -125,7 +125,7 @@ def periodic(
     clock: Clock,
     jitter: random.Random,
 ) -> Loop:
-    """A loop that acts at once and then every ``seconds`` +-20 %, until told to stop."""
+    """A loop that acts immediately and then every ``seconds`` +-20 %, until ``stop`` is set."""
     loop = Loop(name=name, run=until_stopped, late_seconds=max(3 * seconds, 30.0))
 
     async def run(stop: asyncio.Event) -> None:
@@ -142,7 +142,7 @@ def periodic(
 
 
 async def until_stopped(stop: asyncio.Event) -> None:
-    """Do nothing until the order to stop."""
+    """Wait until ``stop`` is set."""
     await stop.wait()
 
 
@@ -151,7 +151,7 @@ async def supervise(loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Cl
     backoff = _pauses()
     loop.count_turn = metrics.count_turn
     metrics.expect_loop(loop.name)
-    loop.beat = clock.monotonic()  # Once: that it starts again after an error is no progress.
+    loop.beat = clock.monotonic()  # Only here, because a restart after an error is not progress.
     while not stop.is_set():
         loop.started = clock.monotonic()
         try:

@@ -87,24 +87,26 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
             if node_class.api.class_has_kubelet
             else _kubelet_of(owner)
         )
-        said = _read(kubelet, field)
+        kubelet_settings = _read(kubelet, field)
         hard = f"{field}.evictionHard"
         return cls(
             platform=_platform(node_class.ami_family),
             volume_bytes=_volume_bytes(node_class),
             instance_store=_joins_disks(node_class),
-            max_pods=said.max_pods,
-            pods_per_core=said.pods_per_core or 0,
+            max_pods=kubelet_settings.max_pods,
+            pods_per_core=kubelet_settings.pods_per_core or 0,
             efa_only_interfaces=_efa_only(node_class),
             efa_interfaces=_efa(node_class),
             placement_group=node_class.placement_group_id,
             partitions=node_class.partitions,
             images=node_class.image_ids,
-            kube_reserved=_amounts(said.kube_reserved, f"{field}.kubeReserved"),
-            system_reserved=_amounts(said.system_reserved, f"{field}.systemReserved"),
-            memory_eviction=_threshold(said.eviction_hard, "memory.available", MEMORY, hard),
+            kube_reserved=_amounts(kubelet_settings.kube_reserved, f"{field}.kubeReserved"),
+            system_reserved=_amounts(kubelet_settings.system_reserved, f"{field}.systemReserved"),
+            memory_eviction=_threshold(
+                kubelet_settings.eviction_hard, "memory.available", MEMORY, hard
+            ),
             storage_eviction=_threshold(
-                said.eviction_hard, "nodefs.available", EPHEMERAL_STORAGE, hard
+                kubelet_settings.eviction_hard, "nodefs.available", EPHEMERAL_STORAGE, hard
             ),
         )
 
@@ -144,13 +146,16 @@ def _kubelet_of(owner: NodePool | Machine) -> tuple[Mapping[str, object], str]:
 
 def _read(kubelet: Mapping[str, object], field: str) -> _Kubelet:
     try:
-        said = msgspec.convert(kubelet, _Kubelet)
+        kubelet_settings = msgspec.convert(kubelet, _Kubelet)
     except msgspec.ValidationError as error:
         raise InvalidObject(str(error), field=field) from error
-    for name, count in (("maxPods", said.max_pods), ("podsPerCore", said.pods_per_core)):
+    for name, count in (
+        ("maxPods", kubelet_settings.max_pods),
+        ("podsPerCore", kubelet_settings.pods_per_core),
+    ):
         if count is not None and count < 0:
             raise InvalidObject("must not be negative", field=f"{field}.{name}")
-    return said
+    return kubelet_settings
 
 
 def _amounts(raw: object, field: str) -> Amounts:

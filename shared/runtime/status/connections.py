@@ -23,7 +23,7 @@ from shared.log import get_logger
 
 log = get_logger(__name__)
 
-TELL_SECONDS = 60.0
+CLOSED_LOG_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Connections:
         """Somebody keeps many connections open: worth a line now and then, not one each."""
         self._closed += 1
         now = shed.loop.time()
-        if now - self._told >= TELL_SECONDS:
+        if now - self._told >= CLOSED_LOG_SECONDS:
             words = "closed connections that waited for their clients, to make room for others"
             log.warning(words, closed=self._closed, last_of=shed.address, awaited=shed.phase.value)
             self._told, self._closed = now, 0
@@ -139,7 +139,7 @@ class BoundedProtocol(H11Protocol):
         self._look()
 
     def pause_writing(self) -> None:
-        """The client does not read what it asked for."""
+        """Start the deadline for a client that does not read its response."""
         super().pause_writing()
         self._enter(Phase.UNREAD)
 

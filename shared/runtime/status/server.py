@@ -38,7 +38,7 @@ class _Server(uvicorn.Server):
 
 
 def server_loop(*listeners: Listener) -> Loop:
-    """A loop that serves until told to stop. Raises ConfigurationError when a port is taken."""
+    """A loop that serves until ``stop`` is set. Raises ConfigurationError when a port is in use."""
     servers = [(_server(listener), listener) for listener in listeners]
 
     async def run(stop: asyncio.Event) -> None:
@@ -61,7 +61,7 @@ def _server(listener: Listener) -> _Server:
             port=listener.port,
             http=bounded(limits),
             ws="none",
-            # Not "warning": anybody could fill the log with requests that are no HTTP.
+            # Not "warning": any client could fill the log with requests that are not HTTP.
             log_level="error",
             access_log=False,
             lifespan="off",

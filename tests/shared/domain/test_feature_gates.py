@@ -40,7 +40,7 @@ def test_an_unknown_gate_is_refused_with_the_known_ones(text: str) -> None:
 
 
 def test_every_wrong_part_is_named() -> None:
-    with pytest.raises(ValueError, match=r"'Magic' is no .*; NodeRepair must be true or false"):
+    with pytest.raises(ValueError, match=r"'Magic' is not .*; NodeRepair must be true or false"):
         parse_feature_gates("Magic=true,NodeRepair=maybe,Drift=true")
 
 
