@@ -15,8 +15,8 @@ from shared.kube.resources import LAUNCH_RECORDS, MACHINES
 from shared.redis.bus import RetryLater
 from tests.services.conftest import create_machine
 from tests.services.launcher.crash_world import FORGETFUL, CrashWorld, crashes
-from tests.services.launcher.launch.ice_codes import ICE
 from tests.services.launcher.mortal import Life
+from tests.support.aws.ice_codes import ICE
 from tests.support.planning.builders import ZONES
 
 __all__ = ["crashes"]

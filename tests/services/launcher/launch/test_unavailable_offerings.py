@@ -18,7 +18,7 @@ from shared.metrics import Metrics
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import LauncherSettings, read
-from tests.services.launcher.launch.ice_codes import ICE
+from tests.support.aws.ice_codes import ICE
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import ZONES, make_catalogue, make_type
 
