@@ -197,7 +197,7 @@ def test_a_foreign_instance_and_a_broken_message_are_announced(run: Run) -> None
         (["reserve", "m5.large", "us-*", "1"], "without wildcards"),
         (["reserve", "m5.large", "us-west-2a", "1", "--tag", "red"], "KEY=VALUE"),
         (["subnet", "us-west-2q", "1"], "DescribeSubnets"),
-        (["shift", "us-west-2q"], "as in us-west-2a"),
+        (["shift", "us-west-2q"], "use a zone such as us-west-2a"),
     ],
 )
 def test_a_mistake_names_the_fix(command: Run, words: list[str], told: str) -> None:

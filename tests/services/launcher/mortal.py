@@ -19,7 +19,7 @@ CHANGES = frozenset(
         "evict",
         "create_fleet",
         "terminate",
-        "mark",
+        "add",
         "publish",
     }
 )
