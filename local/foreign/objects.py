@@ -38,6 +38,12 @@ _KUBELETS_RULES = [
     {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
     {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["update"]},
+    {
+        "apiGroups": ["storage.k8s.io"],
+        "resources": ["csinodes", "volumeattachments"],
+        "verbs": ["get", "list", "watch"],
+    },
+    {"apiGroups": ["storage.k8s.io"], "resources": ["csinodes"], "verbs": ["create", "delete"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "patch"]},
 ]
 
