@@ -120,8 +120,17 @@ class _Simulation:
         settings, loop = self.settings, self.loop
         clock = TrueClock(loop)
         redis = RedisServer(loop.time, on_command=self._on_command)
-        aws = AwsServer(settings, clock, loop, self._random("aws"), on_call=self._on_call, on_change=self._on_instance)
-        cluster = ClusterServer(settings, clock, loop, self._random("cluster"), aws, on_change=self._on_object)
+        aws = AwsServer(
+            settings,
+            clock,
+            loop,
+            self._random("aws"),
+            on_call=self._on_call,
+            on_change=self._on_instance,
+        )
+        cluster = ClusterServer(
+            settings, clock, loop, self._random("cluster"), aws, on_change=self._on_object
+        )
         await self._as(Owner("redis"), loop.create_server(redis.connection, *REDIS))
         await self._as(Owner("aws"), loop.create_server(aws.connection, *AWS))
         await self._as(Owner("api"), loop.create_server(cluster.connection, *API))
@@ -130,9 +139,7 @@ class _Simulation:
         cluster.write_kubeconfigs(directory, url)
         write_kubeconfig(directory / "admin", url)
         set_environment(service_environment(directory, settings))
-        processes = processes_of(
-            ENTRIES, settings.replicas, loop, self.network, self._on_process
-        )
+        processes = processes_of(ENTRIES, settings.replicas, loop, self.network, self._on_process)
         kube = await Kube.connect(
             str(directory / "admin"),
             clock=clock,
