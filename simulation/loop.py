@@ -226,7 +226,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         delay = shortest + self._random.random() * (longest - shortest)
         try:
             result = function(*arguments)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # the caller gets every error
             self.call_later(delay, _settle, future, error, True)
         else:
             self.call_later(delay, _settle, future, result, False)
