@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 
 from shared.runtime import child
 from simulation.loop import SimulatedLoop
-from simulation.owner import CURRENT
 
 WALL_START_SECONDS = 1_790_000_000.0
 """The wall time at virtual time zero."""
@@ -33,7 +32,7 @@ def install(loop: SimulatedLoop, source: random.Random) -> None:
     """Replace clocks and sources of randomness. ``source`` gives all random bytes of libraries."""
 
     def wall() -> float:
-        return WALL_START_SECONDS + loop.time() + CURRENT.get().skew_seconds
+        return WALL_START_SECONDS + loop.time() + loop.owner().skew_seconds
 
     replaced: dict[Any, Callable[..., Any]] = {
         time.time: wall,

@@ -34,5 +34,5 @@ class Owner:
     """Unfinished tasks. A killed process keeps them: a task that is collected would run its ``finally`` blocks."""
 
 
-WORLD = Owner("world")
-CURRENT: ContextVar[Owner] = ContextVar("owner", default=WORLD)
+CURRENT: ContextVar[Owner | None] = ContextVar("owner", default=None)
+"""None: the simulated world itself."""

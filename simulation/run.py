@@ -152,7 +152,7 @@ class _Simulation:
 
     def _on_command(self, command: str, arguments: list[bytes]) -> None:
         stream = arguments[0].decode("utf-8", "replace").rpartition("}:")[2] if arguments else ""
-        self.trace.add("redis", command=command, stream=stream, by=CURRENT.get().name)
+        self.trace.add("redis", command=command, stream=stream, by=self.loop.owner().name)
 
     def _on_call(self, action: str, code: str | None, by: str) -> None:
         self.trace.add("aws", action=action, code=code, by=by)
