@@ -97,11 +97,7 @@ def _blocking(seconds: float = 0.0) -> NoReturn:
     raise BlockingCall(f"time.sleep({seconds}) in simulated time")
 
 
-async def _inline(
-    work: Callable[[Any], Any], argument: Any, bounds: object
-) -> Any:
+async def _inline(work: Callable[[Any], Any], argument: Any, bounds: object) -> Any:
     """What ``in_child`` does, without a child process."""
     del bounds
     return await asyncio.to_thread(work, argument)
-
-

@@ -88,7 +88,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     call_soon_threadsafe = call_soon  # There is one thread.
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Schedule ``callback`` for the virtual time ``when``."""
         timer = events.TimerHandle(when, callback, args, self, context)
@@ -97,7 +101,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return timer
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Schedule ``callback`` after ``delay`` virtual seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
@@ -190,6 +198,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         SimulatedTask.number = number  # The base class hashes the task inside __init__.
         task = SimulatedTask(coroutine, loop=loop, **options)
         task.number = number
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # a killed process leaves its tasks
         owner.tasks[number] = task
         task.add_done_callback(lambda _: owner.tasks.pop(number, None))
         return task
@@ -295,7 +304,10 @@ def run(loop: SimulatedLoop, work: Awaitable[Any]) -> Any:
     """The result of ``work``, or the loop's failure. Unlike asyncio.run it cleans up nothing at the end."""
     task = asyncio.ensure_future(work, loop=loop)
     task.add_done_callback(lambda _: loop.stop())
-    loop.run_forever()
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
     if loop.failure is not None:
         raise loop.failure
     return task.result()

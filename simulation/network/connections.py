@@ -135,6 +135,13 @@ class Network:
             transport.reset()
         return len(found)
 
+    def half_open(self, first: str, second: str | None = None) -> int:
+        """Lose everything on the open connections of ``first`` (to ``second``) without an end; returns how many."""
+        found = [one for one in self._open.values() if one.between(first, second)]
+        for transport in found:
+            transport.half_open = True
+        return len(found) // 2
+
     def dropped(self, transport: Transport) -> None:
         """The transport is closed."""
         self._open.pop(transport.number, None)
@@ -350,4 +357,3 @@ class Transport(asyncio.Transport):
         self._lost = self._closing = True
         self._network.dropped(self)
         self.peer.arrive(None)
-
