@@ -5,13 +5,12 @@ They use the emulator's control endpoint, so that the same faults strike an emul
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Self
 
-from simulation.faults.fault import Fault, FaultyWorld, Span
+from simulation.faults.fault import Fault, FaultyWorld, Span, later
 
 THROTTLED = {
     "code": "RequestLimitExceeded",
@@ -53,8 +52,7 @@ class StaleLists(Fault):
     async def apply(self, world: FaultyWorld) -> None:
         lag = {"describeLagSeconds": self.lag_seconds, "describeLagSeed": self.seed}
         world.aws.control("settings", lag)
-        await asyncio.sleep(self.seconds)
-        world.aws.control("settings", {"describeLagSeconds": 0})
+        later(self.seconds, world.aws.control, "settings", {"describeLagSeconds": 0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +85,7 @@ class Shortage(Fault):
         body = {"instanceType": "*", "zone": self.zone, "capacityType": self.capacity_type}
         short = {**body, "available": 0, "percent": self.percent, "seed": self.seed}
         world.aws.control("capacity", short)
-        await asyncio.sleep(self.seconds)
-        world.aws.control("capacity", {**body, "available": None})
+        later(self.seconds, world.aws.control, "capacity", {**body, "available": None})
 
 
 @dataclass(frozen=True, slots=True)

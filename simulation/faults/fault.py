@@ -1,13 +1,14 @@
 """What every fault is, and what it needs of the world that it is applied to.
 
 The world is the simulated one or a stack of real processes: both offer the same methods. A method with ``seconds``
-returns at once, and its effect ends by itself after that time.
+returns at once, and its effect ends by itself after that time. The same holds for ``apply`` of every fault.
 """
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -126,4 +127,12 @@ class Fault:
 
     @abstractmethod
     async def apply(self, world: FaultyWorld) -> None:
-        """Cause the fault; returns when its effect has ended or ends by itself."""
+        """Cause the fault, and arrange that its effect ends."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def later(seconds: float, act: Callable[..., object], *arguments: object) -> None:
+    """Call ``act`` after ``seconds``, for example to end an effect."""
+    asyncio.get_running_loop().call_later(seconds, act, *arguments)

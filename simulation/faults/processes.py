@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, Self
 
-from simulation.faults.fault import Fault, FaultyWorld, Span
+from simulation.faults.fault import Fault, FaultyWorld, Process, Span, later
 
 CALLBACKS_BEFORE_KILL = 400
 """A kill strikes after at most that many callbacks of the process, so that every await may be its last."""
@@ -39,9 +38,7 @@ class Kill(Fault):
             return
         starts = process.starts
         process.kill_after(self.callbacks)
-        await asyncio.sleep(IDLE_SECONDS)
-        if process.starts == starts:
-            process.kill()
+        later(IDLE_SECONDS, _kill_same, process, starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +102,7 @@ class ClockSkew(Fault):
     async def apply(self, world: FaultyWorld) -> None:
         process = world.processes[self.process]
         process.skew(self.by_seconds)
-        await asyncio.sleep(self.seconds)
-        process.skew(0.0)
+        later(self.seconds, process.skew, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +115,9 @@ class ClockJump(ClockSkew):
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
         by = random.choice((-3600.0, 3600.0))
         return cls(span.begin, random.choice(processes), by, span.seconds(random, 5.0, 120.0))
+
+
+def _kill_same(process: Process, starts: int) -> None:
+    """Kill the process unless it ended since and was started again."""
+    if process.starts == starts:
+        process.kill()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, Self
 
-from simulation.faults.fault import Fault, FaultyWorld, Span
+from simulation.faults.fault import Fault, FaultyWorld, Span, later
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,7 @@ class RedisFull(RedisStall):
 
     async def apply(self, world: FaultyWorld) -> None:
         world.redis.set_out_of_memory(True)
-        await asyncio.sleep(self.seconds)
-        world.redis.set_out_of_memory(False)
+        later(self.seconds, world.redis.set_out_of_memory, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +112,4 @@ class DiskFull(RedisStall):
 
     async def apply(self, world: FaultyWorld) -> None:
         world.redis.set_disk_full(True)
-        await asyncio.sleep(self.seconds)
-        world.redis.set_disk_full(False)
+        later(self.seconds, world.redis.set_disk_full, False)
