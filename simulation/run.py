@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import tempfile
 import time
@@ -16,7 +15,6 @@ from random import Random
 from typing import Any
 
 from local.cluster.kubeconfig import write_kubeconfig
-from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.log import configure
 from simulation import determinism
@@ -182,15 +180,17 @@ class _Simulation:
                 group.create_task(act(world, entry))
 
     async def _perform(self, world: World, action: Action) -> None:
-        self.trace.add("user", what=str(action))
-        # A user whose command fails has seen the error; what it changed is checked like everything else.
-        with contextlib.suppress(DovetailError, TimeoutError):
+        self.trace.add("user", what=action.text)
+        try:
             async with asyncio.timeout(ACTION_SECONDS):
-                await perform(action, world)
+                outcome = await perform(action, world)
+        except TimeoutError:
+            outcome = "no answer"
+        self.trace.add("user", what=action.text, outcome=outcome)
 
     async def _apply(self, world: World, fault: Fault) -> None:
         self.faults[fault.kind] += 1
-        self.trace.add("fault", what=str(fault))
+        self.trace.add("fault", what=fault.text)
         async with asyncio.timeout(ACTION_SECONDS):
             await fault.apply(world)
 
