@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from math import inf
 
+import orjson
 from rich.console import Console
 
 from simulation.run import Outcome
 from simulation.runner.children import Died, run_all
+from simulation.runner.corpus import read_corpus
 from simulation.runner.options import Options, repeat_command
 from simulation.runner.report import Display, failed, invariant_of
 from simulation.runner.seeds import SeedTask, entries, run_seed
@@ -21,25 +23,44 @@ def run(options: Options) -> int:
     """The exit status."""
     if options.debug:
         return _debug(_task(options, options.first_seed))
-    tasks = [_task(options, options.first_seed + number) for number in range(options.seeds)]
+    tasks = _tasks(options)
+    if not tasks:
+        return 0
     first: tuple[SeedTask, Outcome | Died] | None = None
-    display = Display(Console(), options.seeds)
-    results = run_all(run_seed, tasks, options.jobs, tasks[0].cpu_seconds)
+    display = Display(Console(), len(tasks))
+    longest = max(task.cpu_seconds for task in tasks)
+    results = run_all(run_seed, tasks, options.jobs, longest)
     with display, closing(results):
         for task, outcome in results:
             display.show(task, outcome)
-            if failed(outcome) and first is None:
-                first = task, outcome
-            if options.seeds == 1 and isinstance(outcome, Outcome):
+            if failed(outcome):
+                first = first or (task, outcome)
+                _note_failure(options, task, outcome)
+            if len(tasks) == 1 and isinstance(outcome, Outcome):
                 display.say(f"trace hash {outcome.digest}")
+            if first is not None and options.stop:
+                break
     display.close()
     if first is not None and options.shrink:
         _print_shrunk(*first, options.jobs, display)
     return 0 if first is None else 1
 
 
+def _tasks(options: Options) -> list[SeedTask]:
+    if options.corpus:
+        return [SeedTask(*entry) for entry in read_corpus()]
+    return [_task(options, options.first_seed + number) for number in range(options.seeds)]
+
+
 def _task(options: Options, seed: int) -> SeedTask:
     return SeedTask(seed, options.scenario, options.minutes, options.keep, options.trace)
+
+
+def _note_failure(options: Options, task: SeedTask, outcome: Outcome | Died) -> None:
+    if options.failures is not None:
+        with options.failures.open("ab") as stream:
+            row = {"seed": task.seed, "invariant": invariant_of(outcome)}
+            stream.write(orjson.dumps(row) + b"\n")
 
 
 def _debug(task: SeedTask) -> int:

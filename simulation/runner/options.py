@@ -26,6 +26,9 @@ class Options:
     trace: Path | None = None
     debug: bool = False
     keep: tuple[int, ...] | None = None
+    stop: bool = False
+    failures: Path | None = None
+    corpus: bool = False
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -70,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N,N",
         help="only these entries of the plan, as --shrink prints",
     )
+    add("--stop", action="store_true", help="end at the first failing seed")
+    add("--failures", type=Path, metavar="FILE", help="write failing seeds as JSON lines")
+    add("--corpus", action="store_true", help="run the seeds of simulation/corpus.txt")
     return parser
 
 
