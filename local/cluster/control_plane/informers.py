@@ -95,7 +95,7 @@ class Informers:
             if served.get(key) is not collection:
                 task.cancel()
                 del tasks[key]
-        for key in served.keys() - tasks.keys():
+        for key in sorted(served.keys() - tasks.keys()):
             tasks[key] = served[key], group.create_task(self._supervised(*key))
 
     async def _supervised(self, plural: str, group: str) -> None:
@@ -116,7 +116,7 @@ class Informers:
         turn = TimeSlice()
         subscription = self._store.subscribe(plural, group=group)
         missing = known.keys() - {key_of(obj) for obj in subscription.initial}
-        for key in missing:
+        for key in sorted(missing):
             gone = known.pop(key)
             self._dispatch(plural, group, "DELETED", gone, gone)
         for obj in subscription.initial:

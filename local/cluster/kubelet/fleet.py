@@ -20,7 +20,7 @@ from local.cluster.control_plane.conditions import is_true, with_conditions
 from local.cluster.control_plane.informers import Key, Obj, find
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.kubelet.csi_nodes import csi_node
-from local.cluster.kubelet.instances import Instance, InstanceClient
+from local.cluster.kubelet.instances import Instance, InstanceSource
 from local.cluster.kubelet.node_objects import (
     NOT_READY_TAINT,
     SIMULATED,
@@ -86,7 +86,7 @@ class Fleet:
         simulated = (node["metadata"].get("annotations") or {}).get(SIMULATED) == "simulated"
         return simulated or node["metadata"]["name"] in self._alive
 
-    async def run(self, client: InstanceClient, poll_seconds: float) -> None:
+    async def run(self, client: InstanceSource, poll_seconds: float) -> None:
         """Poll the instances until cancelled."""
         while True:
             try:
