@@ -76,10 +76,11 @@ class Informers:
         """Deliver events until cancelled. Kinds that are added or removed later are followed too."""
         tasks: dict[ResourceKey, tuple[Collection, asyncio.Task[None]]] = {}
         async with asyncio.TaskGroup() as group:
-            definitions = self._store.subscribe(CRD_PLURAL, group=CRD_GROUP)
-            self._follow_kinds(group, tasks)
-            async for _change in definitions.events():
+            while True:  # a subscription ends when its reader must list again
+                definitions = self._store.subscribe(CRD_PLURAL, group=CRD_GROUP)
                 self._follow_kinds(group, tasks)
+                async for _change in definitions.events():
+                    self._follow_kinds(group, tasks)
 
     def _follow_kinds(
         self,

@@ -68,10 +68,10 @@ class ControlPlane:
         times = BootTimes(
             settings.boot_seconds, settings.ready_seconds, settings.node_monitor_grace_seconds
         )
-        self._fleet = Fleet(store, self._recorder, clock, settings.cluster_name, times)
+        self.fleet = Fleet(store, self._recorder, clock, settings.cluster_name, times)
         self._runner = PodRunner(
             store,
-            self._fleet,
+            self.fleet,
             pods_by_node,
             clock,
             PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds),
@@ -144,7 +144,7 @@ class ControlPlane:
     async def _run_kubelets(self) -> None:
         seconds = self._settings.kubelet_poll_seconds
         if self._instances is not None:
-            await self._fleet.run(self._instances, seconds)
+            await self.fleet.run(self._instances, seconds)
             return
         async with InstanceClient(self._settings.aws_endpoint_url or "") as client:
-            await self._fleet.run(client, seconds)
+            await self.fleet.run(client, seconds)

@@ -75,6 +75,16 @@ class Collection:
                 past[key] = change.previous
         return (past[key] for key in sorted(past) if not namespace or key[0] == namespace)
 
+    def snapshot(self) -> dict[Key, Stored]:
+        """The objects by key, as they are now."""
+        return dict(self._objects)
+
+    def restore(self, objects: dict[Key, Stored], revision: int) -> None:
+        """Return to an earlier state. Every reader of changes must list again."""
+        self._objects = dict(objects)
+        self._keys = sorted(objects)
+        self.log.expire(revision)
+
     def put(self, stored: Stored, revision: int) -> Change:
         """Add or replace an object."""
         key = key_of(stored.document)

@@ -99,6 +99,14 @@ class ChangeLog:
         del self._changes[:count]
         self._first += count
 
+    def expire(self, revision: int) -> None:
+        """Forget every change up to ``revision``: every cursor, and readers of older revisions, must list again."""
+        self._first = self.end + 1
+        self._changes.clear()
+        self.forgotten = revision
+        for waker in self._wakers:
+            waker.set()
+
     def after(self, revision: int) -> int:
         """The position of the first change newer than ``revision``.
 
