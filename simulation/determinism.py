@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 
 from shared.runtime import child
 from simulation.loop import SimulatedLoop
-from simulation.owner import CURRENT
 
 WALL_START_SECONDS = 1_790_000_000.0
 """The wall time at virtual time zero."""
@@ -33,7 +32,7 @@ def install(loop: SimulatedLoop, source: random.Random) -> None:
     """Replace clocks and sources of randomness. ``source`` gives all random bytes of libraries."""
 
     def wall() -> float:
-        return WALL_START_SECONDS + loop.time() + CURRENT.get().skew_seconds
+        return WALL_START_SECONDS + loop.time() + loop.owner().skew_seconds
 
     replaced: dict[Any, Callable[..., Any]] = {
         time.time: wall,
@@ -43,7 +42,7 @@ def install(loop: SimulatedLoop, source: random.Random) -> None:
         time.perf_counter: loop.time,
         time.sleep: _blocking,
         os.urandom: source.randbytes,
-        uuid.uuid4: lambda: uuid.UUID(int=source.getrandbits(128), version=4),
+        uuid.uuid4: lambda: uuid.UUID(int=source.getrandbits(128), version=4),  # noqa: TID251  # replaced here
         uuid.uuid1: lambda *_: uuid.UUID(int=source.getrandbits(128), version=1),
     }
     _replace(replaced)
@@ -97,11 +96,7 @@ def _blocking(seconds: float = 0.0) -> NoReturn:
     raise BlockingCall(f"time.sleep({seconds}) in simulated time")
 
 
-async def _inline(
-    work: Callable[[Any], Any], argument: Any, bounds: object
-) -> Any:
+async def _inline(work: Callable[[Any], Any], argument: Any, bounds: object) -> Any:
     """What ``in_child`` does, without a child process."""
     del bounds
     return await asyncio.to_thread(work, argument)
-
-

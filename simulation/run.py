@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import tempfile
 import time
@@ -16,7 +15,6 @@ from random import Random
 from typing import Any
 
 from local.cluster.kubeconfig import write_kubeconfig
-from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.log import configure
 from simulation import determinism
@@ -120,8 +118,17 @@ class _Simulation:
         settings, loop = self.settings, self.loop
         clock = TrueClock(loop)
         redis = RedisServer(loop.time, on_command=self._on_command)
-        aws = AwsServer(settings, clock, loop, self._random("aws"), on_call=self._on_call, on_change=self._on_instance)
-        cluster = ClusterServer(settings, clock, loop, self._random("cluster"), aws, on_change=self._on_object)
+        aws = AwsServer(
+            settings,
+            clock,
+            loop,
+            self._random("aws"),
+            on_call=self._on_call,
+            on_change=self._on_instance,
+        )
+        cluster = ClusterServer(
+            settings, clock, loop, self._random("cluster"), aws, on_change=self._on_object
+        )
         await self._as(Owner("redis"), loop.create_server(redis.connection, *REDIS))
         await self._as(Owner("aws"), loop.create_server(aws.connection, *AWS))
         await self._as(Owner("api"), loop.create_server(cluster.connection, *API))
@@ -130,9 +137,7 @@ class _Simulation:
         cluster.write_kubeconfigs(directory, url)
         write_kubeconfig(directory / "admin", url)
         set_environment(service_environment(directory, settings))
-        processes = processes_of(
-            ENTRIES, settings.replicas, loop, self.network, self._on_process
-        )
+        processes = processes_of(ENTRIES, settings.replicas, loop, self.network, self._on_process)
         kube = await Kube.connect(
             str(directory / "admin"),
             clock=clock,
@@ -145,7 +150,7 @@ class _Simulation:
 
     def _on_command(self, command: str, arguments: list[bytes]) -> None:
         stream = arguments[0].decode("utf-8", "replace").rpartition("}:")[2] if arguments else ""
-        self.trace.add("redis", command=command, stream=stream, by=CURRENT.get().name)
+        self.trace.add("redis", command=command, stream=stream, by=self.loop.owner().name)
 
     def _on_call(self, action: str, code: str | None, by: str) -> None:
         self.trace.add("aws", action=action, code=code, by=by)
@@ -175,15 +180,17 @@ class _Simulation:
                 group.create_task(act(world, entry))
 
     async def _perform(self, world: World, action: Action) -> None:
-        self.trace.add("user", what=str(action))
-        # A user whose command fails has seen the error; what it changed is checked like everything else.
-        with contextlib.suppress(DovetailError, TimeoutError):
+        self.trace.add("user", what=action.text)
+        try:
             async with asyncio.timeout(ACTION_SECONDS):
-                await perform(action, world)
+                outcome = await perform(action, world)
+        except TimeoutError:
+            outcome = "no answer"
+        self.trace.add("user", what=action.text, outcome=outcome)
 
     async def _apply(self, world: World, fault: Fault) -> None:
         self.faults[fault.kind] += 1
-        self.trace.add("fault", what=str(fault))
+        self.trace.add("fault", what=fault.text)
         async with asyncio.timeout(ACTION_SECONDS):
             await fault.apply(world)
 

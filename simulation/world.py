@@ -20,7 +20,6 @@ from simulation.servers.aws import AwsServer
 from simulation.servers.cluster import ClusterServer
 from simulation.servers.redis import RedisServer
 from simulation.settings import (
-    API,
     AWS,
     CLUSTER,
     MIRROR_KEY,
@@ -85,9 +84,7 @@ class World:
 
 def service_environment(directory: Path, settings: RunSettings) -> dict[str, str]:
     """The environment variables of all services; kubeconfigs are in ``directory``."""
-    own = {
-        f"{name}_KUBECONFIG".upper(): str(directory / f"dovetail-{name}") for name in SERVICES
-    }
+    own = {f"{name}_KUBECONFIG".upper(): str(directory / f"dovetail-{name}") for name in SERVICES}
     return {
         **own,
         "KUBECONFIG": str(directory / "admin"),
