@@ -10,7 +10,7 @@ from random import Random
 
 from simulation.faults import Fault, plan_faults
 from simulation.settings import RunSettings
-from simulation.users import Action, plan_users
+from simulation.users import Action, UserSettings, plan_users
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,6 @@ class Plan:
 
 def plan_of(settings: RunSettings) -> Plan:
     """The plan that the seed gives."""
-    actions = plan_users(Random(f"{settings.seed} users"), settings.minutes, settings)
+    actions = plan_users(Random(f"{settings.seed} users"), settings.minutes, UserSettings())
     faults = plan_faults(Random(f"{settings.seed} faults"), settings.minutes, settings.scenario)
     return Plan(tuple(actions), tuple(faults))
