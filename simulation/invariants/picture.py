@@ -100,13 +100,14 @@ class Picture:
         if event.number == self._followed:
             return self._last
         self._followed = event.number
-        if not self.documents:
+        is_first = not self.documents
+        if is_first:
             self._read(world.store)
         elif world.store.revision < self._revision:
             self.rolled_back_at = event.at
             self._read(world.store)
         self._revision = world.store.revision
-        self._last = self._change(event, world) if event.kind == "api" else None
+        self._last = self._change(event, world, is_first) if event.kind == "api" else None
         return self._last
 
     def refresh(self, world: World) -> Picture:
@@ -126,7 +127,7 @@ class Picture:
             for resource in FOLLOWED.values()
         }
 
-    def _change(self, event: Event, world: World) -> Change | None:
+    def _change(self, event: Event, world: World, is_first: bool) -> Change | None:
         resource = FOLLOWED.get(str(event.fields.get("resource")).partition(".")[0])
         if resource is None:
             return None
@@ -136,7 +137,8 @@ class Picture:
             resource.plural, key[2], group=resource.group, namespace=namespace or None
         )
         held = self.documents[resource.plural]
-        before = held.get(key)
+        # What the first event is about was read after it: it counts as new.
+        before = None if is_first else held.get(key)
         if after is None:
             held.pop(key, None)
             self._parsed.pop(key, None)

@@ -156,6 +156,7 @@ class History:
             "machines": machines,
             "request": {},
             "createdAt": rfc3339(self.clock.now()),
+            "attempt": 0,
         }
         body = {"metadata": {"name": token}, "spec": spec}
         self.store.create("launchrecords", body, group=LAUNCH_RECORDS.group)
