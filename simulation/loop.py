@@ -19,7 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from simulation.network.connections import Address, Network, SimulatedServer
-from simulation.owner import CURRENT, WORLD, Owner
+from simulation.owner import CURRENT, Owner
 
 START_SECONDS = 1_000.0
 EXECUTOR_SECONDS = (0.0002, 0.005)
@@ -60,6 +60,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._network = network
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._numbers = count(1)
+        self._world = Owner("world")
         self._active: list[Owner] = []
         """Owners with ready callbacks that may run."""
         self._connecting: WeakKeyDictionary[socket.socket, Address] = WeakKeyDictionary()
@@ -81,7 +82,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         """Schedule ``callback`` for its owner, which the context names."""
         handle = events.Handle(callback, args, self, context)
-        owner = CURRENT.get() if context is None else context.get(CURRENT, WORLD)
+        owner = self.owner(context)
         self._make_ready(owner, handle)
         return handle
 
@@ -159,11 +160,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if timer._cancelled:
                 continue
             self._now = max(self._now, due)
-            self._make_ready(timer._context.get(CURRENT, WORLD), timer)
+            self._make_ready(self.owner(timer._context), timer)
             return
         raise Stuck("nothing can run and no timer is set")
 
     # Owners
+
+    def owner(self, context: Context | None = None) -> Owner:
+        """The owner of what runs now, or of ``context``."""
+        found = CURRENT.get() if context is None else context.get(CURRENT)
+        return found or self._world
 
     def pause(self, owner: Owner) -> None:
         """Stop running callbacks of ``owner``; they stay in order."""
@@ -194,7 +200,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> SimulatedTask:
         number = next(self._numbers)
         context = options.get("context")
-        owner = CURRENT.get() if context is None else context.get(CURRENT, WORLD)
+        owner = self.owner(context)
         SimulatedTask.number = number  # The base class hashes the task inside __init__.
         task = SimulatedTask(coroutine, loop=loop, **options)
         task.number = number
@@ -226,7 +232,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         delay = shortest + self._random.random() * (longest - shortest)
         try:
             result = function(*arguments)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # the caller gets every error
             self.call_later(delay, _settle, future, error, True)
         else:
             self.call_later(delay, _settle, future, result, False)
@@ -238,11 +244,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
         """The handler of the current simulated process."""
-        CURRENT.get().signals[sig] = lambda: callback(*args)
+        self.owner().signals[sig] = lambda: callback(*args)
 
     def remove_signal_handler(self, sig: int) -> bool:
         """Whether there was a handler."""
-        return CURRENT.get().signals.pop(sig, None) is not None
+        return self.owner().signals.pop(sig, None) is not None
 
     def fail(self, error: BaseException) -> None:
         """End the run with ``error``."""
@@ -257,7 +263,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         """Connect in the simulated network; ``create_connection`` with this socket uses the connection."""
-        await self._network.reach(CURRENT.get(), (address[0], address[1]))
+        await self._network.reach(self.owner(), (address[0], address[1]))
         self._connecting[sock] = (address[0], address[1])
 
     async def create_connection(  # type: ignore[override]
@@ -275,14 +281,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             sock.close()
         else:
             address = (str(host), int(port or 0))
-            await self._network.reach(CURRENT.get(), address)
-        return self._network.connect(CURRENT.get(), address, protocol_factory())
+            await self._network.reach(self.owner(), address)
+        return self._network.connect(self.owner(), address, protocol_factory())
 
     async def create_server(  # type: ignore[override]
         self, protocol_factory: Callable[[], Any], host: str, port: int, **_options: Any
     ) -> SimulatedServer:
         """Accept connections at an address of the simulated network."""
-        return self._network.listen(CURRENT.get(), (host, port), protocol_factory)
+        return self._network.listen(self.owner(), (host, port), protocol_factory)
 
     def _process_events(self, event_list: list[Any]) -> None:
         """There are no file descriptors."""

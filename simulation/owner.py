@@ -14,8 +14,8 @@ from typing import Any
 class Owner:
     """One start of one simulated process, or a server of the simulated world.
 
-    ``ready`` holds the callbacks that may run now, in the order in which they were scheduled: within one process asyncio
-    guarantees this order. Between processes the loop chooses by the seed.
+    ``ready`` holds the callbacks that may run now, in the order in which they were scheduled: asyncio guarantees this
+    order within one process. Between processes the loop chooses by the seed.
     """
 
     name: str
@@ -34,5 +34,5 @@ class Owner:
     """Unfinished tasks. A killed process keeps them: a task that is collected would run its ``finally`` blocks."""
 
 
-WORLD = Owner("world")
-CURRENT: ContextVar[Owner] = ContextVar("owner", default=WORLD)
+CURRENT: ContextVar[Owner | None] = ContextVar("owner", default=None)
+"""None: the simulated world itself."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from simulation.faults import Fault, plan_faults
-from simulation.settings import RunSettings
+from simulation.settings import CLUSTER, RunSettings
 from simulation.users import Action, UserSettings, plan_users
 
 
@@ -26,6 +26,7 @@ class Plan:
 
 def plan_of(settings: RunSettings) -> Plan:
     """The plan that the seed gives."""
-    actions = plan_users(Random(f"{settings.seed} users"), settings.minutes, UserSettings())
+    people = UserSettings(cluster=CLUSTER)
+    actions = plan_users(Random(f"{settings.seed} users"), settings.minutes, people)
     faults = plan_faults(Random(f"{settings.seed} faults"), settings.minutes, settings.scenario)
     return Plan(tuple(actions), tuple(faults))

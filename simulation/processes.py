@@ -77,7 +77,7 @@ class SimulatedProcess:
                 self.services = services
                 pages = runtime.Loop("pages", runtime.until_stopped)
                 await runtime.run(services, pages, clock=SystemClock())
-        except Exception as error:  # the end of a process
+        except Exception as error:  # noqa: BLE001  # the end of a process
             outcome = f"exit with an error: {_described(error)}"
             self.deaths.append(outcome)
         self._ended(owner, outcome)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import tempfile
 import time
@@ -16,7 +15,6 @@ from random import Random
 from typing import Any
 
 from local.cluster.kubeconfig import write_kubeconfig
-from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.log import configure
 from simulation import determinism
@@ -82,6 +80,7 @@ class _Simulation:
         self.loop = SimulatedLoop(self._random("loop"), self.network)
         self.trace = Trace(lambda: self.loop.time() - START_SECONDS, write)
         self.faults: Counter[str] = Counter()
+        self.loop.set_exception_handler(self._unseen)
         self.world: World | None = None
         self.safety: list[Safety] = []
         self._by_kind: dict[str, list[Safety]] = {}
@@ -113,6 +112,12 @@ class _Simulation:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.loop.fail(error)
+
+    def _unseen(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error that no code looked at ends the run."""
+        error = context.get("exception")
+        text = f"{self.loop.owner().name}: {context.get('message')}: {error!r}"
+        self.loop.fail(Broken("no error stays unseen", [text]))
 
     # The world
 
@@ -152,7 +157,7 @@ class _Simulation:
 
     def _on_command(self, command: str, arguments: list[bytes]) -> None:
         stream = arguments[0].decode("utf-8", "replace").rpartition("}:")[2] if arguments else ""
-        self.trace.add("redis", command=command, stream=stream, by=CURRENT.get().name)
+        self.trace.add("redis", command=command, stream=stream, by=self.loop.owner().name)
 
     def _on_call(self, action: str, code: str | None, by: str) -> None:
         self.trace.add("aws", action=action, code=code, by=by)
@@ -182,15 +187,17 @@ class _Simulation:
                 group.create_task(act(world, entry))
 
     async def _perform(self, world: World, action: Action) -> None:
-        self.trace.add("user", what=str(action))
-        # A user whose command fails has seen the error; what it changed is checked like everything else.
-        with contextlib.suppress(DovetailError, TimeoutError):
+        self.trace.add("user", what=action.text)
+        try:
             async with asyncio.timeout(ACTION_SECONDS):
-                await perform(action, world)
+                outcome = await perform(action, world)
+        except TimeoutError:
+            outcome = "no answer"
+        self.trace.add("user", what=action.text, outcome=outcome)
 
     async def _apply(self, world: World, fault: Fault) -> None:
         self.faults[fault.kind] += 1
-        self.trace.add("fault", what=str(fault))
+        self.trace.add("fault", what=fault.text)
         async with asyncio.timeout(ACTION_SECONDS):
             await fault.apply(world)
 

@@ -14,7 +14,7 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from simulation.network.links import Links
+from simulation.network.links import Links, When
 from simulation.owner import Owner
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Address = tuple[str, int]
 HIGH_WATER_BYTES = 64 * 1024
 """Unread bytes at which a writer is asked to pause."""
+SLOW_READER_SECONDS = 3.0
 CONNECT_TIMEOUT_SECONDS = 130.0
 """How long a connection attempt without an answer takes to fail; Linux's default."""
 
@@ -135,12 +136,29 @@ class Network:
             transport.reset()
         return len(found)
 
-    def half_open(self, first: str, second: str | None = None) -> int:
-        """Lose everything on the open connections of ``first`` (to ``second``) without an end; returns how many."""
-        found = [one for one in self._open.values() if one.between(first, second)]
+    def half_open(self, a: str, b: str, seconds: float) -> int:
+        """Lose everything on the open connections between two parties for ``seconds``, then reset them; how many."""
+        found = [one for one in self._open.values() if one.between(a, b)]
         for transport in found:
             transport.half_open = True
+            self._loop.call_later(seconds, transport.reset)
         return len(found) // 2
+
+    def cut(self, a: str, b: str, when: When) -> None:
+        """The next request of ``a`` is lost with its connection, or its answer is."""
+        self.links.cut(a, b, when)
+
+    def partition(self, a: str, b: str, seconds: float) -> None:
+        """Nothing passes between two parties for ``seconds``; afterwards everything arrives."""
+        self.links.partition(a, b, seconds)
+
+    def latency(self, a: str, b: str, delay_seconds: float, seconds: float) -> None:
+        """For ``seconds`` bytes between two parties take up to ``delay_seconds`` longer."""
+        self.links.slow(a, b, delay_seconds, seconds)
+
+    def slow_reader(self, party: str, seconds: float) -> None:
+        """For ``seconds`` everything that is sent to ``party`` takes some seconds longer."""
+        self.links.slow_reader(party, SLOW_READER_SECONDS, seconds)
 
     def dropped(self, transport: Transport) -> None:
         """The transport is closed."""

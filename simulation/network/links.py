@@ -13,6 +13,7 @@ from typing import Literal
 LATENCY_SECONDS = (0.0002, 0.002)
 """Shortest and longest usual time in one direction."""
 Fate = Literal["pass", "reset"]
+When = Literal["before", "after"]
 
 
 @dataclass
@@ -95,7 +96,7 @@ class Links:
         """For ``seconds`` everything that is sent to ``party`` takes ``extra_seconds`` longer."""
         self._party_slow[party] = (self.time() + seconds, extra_seconds)
 
-    def cut(self, sender: str, receiver: str, when: Literal["before", "after"]) -> None:
+    def cut(self, sender: str, receiver: str, when: When) -> None:
         """The next request of ``sender`` is lost with its connection (``before``), or its answer is (``after``)."""
         link = self.of(sender, receiver)
         if when == "before":

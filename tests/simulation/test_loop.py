@@ -118,10 +118,11 @@ def _with_victim(act: Any) -> tuple[list[str], Owner]:
         loop = asyncio.get_running_loop()
         context = copy_context()
         context.run(CURRENT.set, victim)
-        loop.create_task(tick(), context=context)
+        ticking = loop.create_task(tick(), context=context)
         await asyncio.sleep(2.5)
         act(loop, victim)
         await asyncio.sleep(2.0)
+        ticking.cancel()
 
     run(new_loop(), work())
     return log, victim

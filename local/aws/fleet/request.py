@@ -6,7 +6,6 @@ requirements, weights, total price limits, maintenance strategies.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,13 +13,21 @@ from typing import Any
 from local.aws.capacity.stated import Cut, message
 from local.aws.catalogue.prices import PriceBook
 from local.aws.ec2.instances import Instance
+from local.aws.ec2.launch_templates import is_known
 from local.aws.ec2.launching import LaunchSpecification
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.tags import TagSpecifications
 from local.aws.emulator import Emulator
 from local.aws.fleet import markets
 from local.aws.fleet import plan as fleet
-from local.aws.moto.state import LaunchTemplate, default_subnet, find_subnet, launch_template
+from local.aws.moto.state import (
+    LaunchTemplate,
+    default_subnet,
+    find_subnet,
+    launch_template,
+    new_id,
+    unknown_template,
+)
 
 OVERRIDE_LIMIT = 300
 TARGET_LIMIT = 10_000
@@ -47,7 +54,7 @@ class FleetRequest:
         self._groups: list[dict[str, Any]] = []
         self._launched = 0
         self._cut: Cut | None = None
-        self._fleet_id = "fleet-" + str(secrets.token_hex(16))
+        self._fleet_id = new_id("fleet-", 32)
         self._tags = TagSpecifications.parse(parameters.get("TagSpecifications") or [])
 
     def run(self) -> dict[str, Any]:
@@ -144,7 +151,7 @@ class FleetRequest:
     def _candidates(self, capacity_type: str) -> list[Candidate]:
         candidates = []
         for config in _configs(self._parameters):
-            template = launch_template(self._backend, config["LaunchTemplateSpecification"])
+            template = self._template(config["LaunchTemplateSpecification"])
             default = markets.target_type(self._parameters)
             markets.check_template(template.data, default, self._emulator.reservations.find)
             for override in config.get("Overrides") or [{}]:
@@ -152,6 +159,12 @@ class FleetRequest:
                 if candidate is not None:
                     candidates.append(candidate)
         return candidates
+
+    def _template(self, reference: Mapping[str, Any]) -> LaunchTemplate:
+        found = launch_template(self._backend, reference)
+        if not is_known(self._emulator, self._backend.launch_templates[found.template_id]):
+            raise unknown_template(reference.get("LaunchTemplateName"), found.template_id)
+        return found
 
     def _candidate(
         self, template: LaunchTemplate, override: Mapping[str, Any], capacity_type: str

@@ -16,10 +16,18 @@ from moto.core.model_instances import reset_model_data
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.elastic_block_store import VolumeAttachment
 from moto.iam.models import iam_backends
+from moto.moto_api._internal import mock_random
 
 from local.aws.ec2.refusal import RequestRefused
 
 ACCOUNT_ID: str = DEFAULT_ACCOUNT_ID
+
+
+def new_id(prefix: str, digits: int = 17) -> str:
+    """A new resource id, ``prefix`` and random hexadecimal digits. moto's generator draws all ids, so that one seed
+    decides about all of them.
+    """
+    return f"{prefix}{mock_random.getrandbits(4 * digits):0{digits}x}"
 
 
 def ec2(region: str) -> Any:
@@ -81,13 +89,14 @@ def launch_template(backend: Any, reference: Mapping[str, Any]) -> LaunchTemplat
         template_id = backend.launch_template_name_to_ids.get(name)
     template = backend.launch_templates.get(template_id)
     if template is None:
-        raise _unknown_template(name, template_id)
+        raise unknown_template(name, template_id)
     number = reference.get("Version") or "$Default"
     version = _version(template, str(number))
     return LaunchTemplate(str(template.id), str(template.name), int(version.number), version.data)
 
 
-def _unknown_template(name: str | None, template_id: str | None) -> RequestRefused:
+def unknown_template(name: str | None, template_id: str | None) -> RequestRefused:
+    """EC2's error for a launch template that it does not know."""
     if name:
         return RequestRefused(
             "InvalidLaunchTemplateName.NotFoundException",

@@ -155,7 +155,7 @@ def test_a_killed_server_closes_its_connections_and_refuses_new_ones() -> None:
 def test_on_a_half_open_connection_nothing_arrives_and_nobody_notices() -> None:
     async def talk(network: Network, _server: Owner) -> bytes:
         reader, writer = await asyncio.open_connection(*PLACE)
-        assert network.half_open("client", "server") == 1
+        assert network.half_open("client", "server", 600.0) == 1
         async with asyncio.timeout(60):
             return await ask(reader, writer, b"a")
 
