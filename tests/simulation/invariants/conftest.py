@@ -1,30 +1,35 @@
-"""A real Redis for what the invariants read in it."""
+"""The simulation's Redis, reached by the services' own clients over loopback."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
 from typing import Any
 
 import pytest
-import redis
 
-from tests.services.conftest import redis_url  # noqa: F401
-from tests.simulation.invariants.builders import History
+from shared.concurrency.clock import SystemClock
+from shared.redis.bus import Bus
+from simulation.servers.redis import RedisServer
+from tests.simulation.invariants.builders import CLUSTER, History
 
 
 @pytest.fixture
-def history(redis_url: str) -> Iterator[History]:  # noqa: F811
+def history() -> History:
     """A world with an empty Redis."""
-    client = redis.Redis.from_url(redis_url, protocol=2)
-    client.flushall()
     made = History()
-    made.redis = SimpleNamespace(execute=raw(client))
+    made.redis = RedisServer(made.clock.monotonic)
+    return made
+
+
+@pytest.fixture
+async def bus(history: History) -> AsyncIterator[Bus]:
+    """A service's connections to it."""
+    loop = asyncio.get_running_loop()
+    server: Any = await loop.create_server(history.redis.connection, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    made = Bus(f"redis://127.0.0.1:{port}/0", CLUSTER, clock=SystemClock(), random=Random(1))
     yield made
-    client.close()
-
-
-def raw(client: redis.Redis) -> Callable[..., Any]:
-    """Commands with replies as Redis sends them."""
-    client.response_callbacks.clear()
-    return client.execute_command
+    await made.close()
+    server.close()

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from shared.domain import labels
+from shared.redis.bus import Bus
 from simulation.invariants.picture import Picture
 from simulation.invariants.pods import PodsRun, labels_of
-from simulation.invariants.redis_contents import RedisContents
 from tests.simulation.invariants.builders import CLUSTER, History, condition
 
 TYPES = {
@@ -54,7 +54,7 @@ def small(history: History, requirements: list[dict[str, Any]], **spec: Any) -> 
 def check(history: History) -> list[str]:
     history.wait(120)
     world: Any = history
-    return PodsRun(Picture(), RedisContents()).check(world)
+    return PodsRun(Picture()).check(world)
 
 
 WAITS = ["pod default/web-1 waits although NodePool/main could run it"]
@@ -149,13 +149,13 @@ def test_a_class_that_is_not_ready_runs_nothing(history: History) -> None:
     assert check(history) == []
 
 
-def test_a_pool_whose_machines_do_not_register_may_wait(history: History) -> None:
+async def test_a_pool_whose_machines_do_not_register_may_wait(history: History, bus: Bus) -> None:
     """F25."""
     small(history, FITS)
     history.pod("web-1")
     body = msgspec.json.encode({"until": history.clock.now() + 900})
     key = f"dovetail:{{{CLUSTER}}}:launch-backoff:NodePool/main"
-    history.redis.execute("SET", key, body)
+    await bus.redis.set(key, body)
     assert check(history) == []
     history.wait(900)
     assert check(history) == WAITS
@@ -166,7 +166,7 @@ def test_a_young_pod_is_on_its_way(history: History) -> None:
     history.wait(120)
     history.pod("web-1")
     world: Any = history
-    assert PodsRun(Picture(), RedisContents()).check(world) == []
+    assert PodsRun(Picture()).check(world) == []
 
 
 def test_the_labels_of_a_type() -> None:

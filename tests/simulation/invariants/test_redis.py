@@ -1,14 +1,11 @@
-"""Mirror, messages and queues: judged by what a real Redis holds."""
+"""Mirror, messages and queues: judged by what Redis holds."""
 
 from __future__ import annotations
 
-import asyncio
-from random import Random
 from typing import Any
 
 import pytest
 
-from shared.concurrency.clock import SystemClock
 from shared.redis.bus import Bus, Envelope
 from shared.redis.mirror import Change, MirrorWriter
 from shared.redis.streams import GROUPS
@@ -18,29 +15,21 @@ from simulation.invariants.delivery import (
     StreamsAreTrimmed,
 )
 from simulation.invariants.mirror import MirrorIsEqual, expected_entries
-from simulation.invariants.redis_contents import Group, RedisContents
 from tests.simulation.invariants.builders import CLUSTER, History
 
-CONTENTS = RedisContents()
 PREFIX = f"dovetail:{{{CLUSTER}}}:"
+LAUNCHES = f"{PREFIX}launches"
 
 
-def write_mirror(url: str, snapshot: Any, *changes: Change) -> None:
+async def write_mirror(bus: Bus, snapshot: Any, *changes: Change) -> None:
     """As the watcher does."""
-
-    async def write() -> None:
-        bus = Bus(url, CLUSTER, clock=SystemClock(), random=Random(1))
-        writer = MirrorWriter(bus.redis, bus.prefix, "writer", key="secret")
-        await writer.begin(snapshot)
-        if changes:
-            await writer.apply(changes)
-        await bus.close()
-
-    asyncio.run(write())
+    writer = MirrorWriter(bus.redis, bus.prefix, "writer", key="secret")
+    await writer.begin(snapshot)
+    await writer.apply(changes)
 
 
-@pytest.fixture
-def filled(history: History) -> History:
+def filled(history: History) -> Any:
+    """The world with one object of each of some kinds."""
     history.pool()
     history.machine("a", "i-1", conditions=("Launched",))
     history.node("i-1")
@@ -48,110 +37,104 @@ def filled(history: History) -> History:
     return history
 
 
-def test_a_mirror_of_everything_is_equal(filled: History, redis_url: str) -> None:
+async def test_a_mirror_of_everything_is_equal(history: History, bus: Bus) -> None:
     """I8."""
-    write_mirror(redis_url, expected_entries(filled))  # type: ignore[arg-type]
-    assert MirrorIsEqual(CONTENTS).check(filled) == []  # type: ignore[arg-type]
+    world = filled(history)
+    await write_mirror(bus, expected_entries(world))
+    assert MirrorIsEqual().check(world) == []
 
 
-def test_what_is_missing_surplus_or_old_in_the_mirror_is_found(
-    filled: History, redis_url: str
+async def test_what_is_missing_surplus_or_old_in_the_mirror_is_found(
+    history: History, bus: Bus
 ) -> None:
-    snapshot = expected_entries(filled)  # type: ignore[arg-type]
+    world = filled(history)
+    snapshot = expected_entries(world)
     body = snapshot["pods"]["default/web-1"]
-    write_mirror(
-        redis_url,
+    await write_mirror(
+        bus,
         snapshot,
         Change("pods", "default/gone", body),
         Change("nodes", "node-i-1", None),
         Change("machines", "NodeClaim/a", body),
     )
-    assert MirrorIsEqual(CONTENTS).check(filled) == [  # type: ignore[arg-type]
+    assert MirrorIsEqual().check(world) == [
         "1 pods should be gone in the mirror: default/gone",
         "1 nodes are missing in the mirror: node-i-1",
         "1 machines are out of date in the mirror: NodeClaim/a",
     ]
 
 
-def test_an_emptied_redis_is_no_mirror(filled: History) -> None:
-    found = MirrorIsEqual(CONTENTS).check(filled)  # type: ignore[arg-type]
+def test_an_emptied_redis_is_no_mirror(history: History) -> None:
+    found = MirrorIsEqual().check(filled(history))
     assert "1 machines are missing in the mirror: NodeClaim/a" in found
 
 
-def on_streams(history: History, redis_url: str, work: Any) -> None:
-    """Groups as the services create them, then ``work`` on the bus."""
-    execute = history.redis.execute
+@pytest.fixture
+async def world(history: History, bus: Bus) -> Any:
+    """Streams with the groups that the services create."""
     for stream, groups in GROUPS.items():
         for group in groups:
-            execute("XGROUP", "CREATE", PREFIX + stream, group, "0", "MKSTREAM")
-
-    async def act() -> None:
-        bus = Bus(redis_url, CLUSTER, clock=SystemClock(), random=Random(1))
-        await work(bus)
-        await bus.close()
-
-    asyncio.run(act())
+            await bus.redis.xgroup_create(PREFIX + stream, group, "0", mkstream=True)
+    return history
 
 
-async def publish(bus: Bus) -> None:
-    envelope = Envelope(id="1", type="LaunchMachine", key="NodeClaim/a", body=b"{}", at=1.0)
-    await bus.publish("launches", envelope)
-
-
-def test_without_messages_everything_is_settled(history: History, redis_url: str) -> None:
-    async def nothing(bus: Bus) -> None:
-        pass
-
-    on_streams(history, redis_url, nothing)
-    assert EveryMessageIsSettled(CONTENTS).check(history) == []  # type: ignore[arg-type]
+def test_without_messages_everything_is_settled(world: Any) -> None:
+    assert EveryMessageIsSettled().check(world) == []
 
 
 def test_a_stream_that_nobody_reads_is_found(history: History) -> None:
-    found = EveryMessageIsSettled(CONTENTS).check(history)  # type: ignore[arg-type]
-    assert "nobody reads launches as launcher" in found
-
-
-def test_a_message_is_settled_when_it_was_acknowledged(history: History, redis_url: str) -> None:
-    """I7."""
-    on_streams(history, redis_url, publish)
-    settled, key = EveryMessageIsSettled(CONTENTS), f"{PREFIX}launches"
     world: Any = history
-    assert settled.check(world) == ["launches for launcher: 0 pending, the rest is unread"]
-    read = history.redis.execute("XREADGROUP", "GROUP", "launcher", "c", "STREAMS", key, ">")
-    entry = read[0][1][0][0]
-    assert settled.check(world) == ["launches for launcher: 1 pending, the rest is read"]
-    assert CONTENTS.groups(world, key) == [Group("launcher", 1, False)]
-    history.redis.execute("XACK", key, "launcher", entry)
+    assert "nobody reads launches as launcher" in EveryMessageIsSettled().check(world)
+
+
+async def test_a_message_is_settled_when_it_was_acknowledged(world: Any, bus: Bus) -> None:
+    """I7."""
+    settled = EveryMessageIsSettled()
+    await bus.publish(
+        "launches", Envelope(id="1", type="LaunchMachine", key="NodeClaim/a", body=b"{}", at=1.0)
+    )
+    assert settled.check(world) == ["launches for launcher: 0 pending, 1 unread"]
+    await bus.redis.xreadgroup("launcher", "c", {LAUNCHES: ">"})
+    (pending,) = world.redis.pending(LAUNCHES, "launcher")
+    assert settled.check(world) == ["launches for launcher: 1 pending, 0 unread"]
+    await bus.redis.xack(LAUNCHES, "launcher", pending.id)
     assert settled.check(world) == []
-    history.redis.execute("ZADD", f"{PREFIX}delay:launches", 1, b"later")
+    await bus.redis.zadd(f"{PREFIX}delay:launches", {b"later": 1})
     assert settled.check(world) == ["1 messages of launches are put off"]
 
 
-def test_a_stream_that_is_never_trimmed_is_found(history: History) -> None:
+async def fill(bus: Bus, key: str, count: int) -> None:
+    async with bus.redis.pipeline(transaction=False) as pipeline:
+        for number in range(1, count + 1):
+            pipeline.execute_command("XADD", key, f"{number}-1", "a", "b")
+        await pipeline.execute()
+
+
+async def test_a_stream_that_is_never_trimmed_is_found(world: Any, bus: Bus) -> None:
     """F11."""
-    for number in range(1_001):
-        history.redis.execute("XADD", f"{PREFIX}pods", f"{number}-1", "a", "b")
-    world: Any = history
-    assert StreamsAreTrimmed(CONTENTS).check(world) == [
+    await fill(bus, f"{PREFIX}pods", 1_001)
+    assert StreamsAreTrimmed().check(world) == [
         "pods holds 1001 entries, at most 1000 without work"
     ]
 
 
-def test_dead_letters_and_keys_are_bounded(history: History) -> None:
-    """I12."""
-    history.invariants = (QueuesAreBounded(CONTENTS),)
-    history.event("redis", command="XADD")
-    assert history.judge() == []
-    for number in range(1_101):
-        history.redis.execute("XADD", f"{PREFIX}launches:dead", f"{number}-1", "a", "b")
-    history.event("redis", command="XADD")
-    assert history.judge() == []
-    history.wait(10)
-    history.event("redis", command="XADD")
-    assert history.judge() == ["launches:dead has 1101 entries, at most 1000"]
-    history.redis.execute("DEL", f"{PREFIX}launches:dead")
-    for number in range(5_501):
-        history.redis.execute("SET", f"key-{number}", "1")
-    history.wait(10)
-    history.event("redis", command="XADD")
-    assert history.judge() == ["keys has 5501 entries, at most 5000"]
+async def test_dead_letters_are_bounded(world: Any, bus: Bus) -> None:
+    """I12; asked every few seconds, for it costs a little."""
+    world.invariants = (QueuesAreBounded(),)
+    world.event("redis", command="XADD")
+    await fill(bus, f"{LAUNCHES}:dead", 1_101)
+    world.event("redis", command="XADD")
+    assert world.judge() == []
+    world.wait(10)
+    world.event("redis", command="XADD")
+    assert world.judge() == ["launches:dead has 1101 entries, at most 1000"]
+
+
+async def test_keys_are_bounded(world: Any, bus: Bus) -> None:
+    world.invariants = (QueuesAreBounded(),)
+    async with bus.redis.pipeline(transaction=False) as pipeline:
+        for number in range(5_501):
+            pipeline.set(f"key-{number}", "1")
+        await pipeline.execute()
+    world.event("redis", command="XADD")
+    assert world.judge() == ["keys has 5506 entries, at most 5000"]
