@@ -1,0 +1,169 @@
+"""Two Redis servers get the same commands; their replies must be equal byte for byte.
+
+What a server takes from its clock cannot be equal: the ids of entries (``1790000000000-0``), idle times, the time. So
+replies are compared value by value: an id of one server stands for the id at the same place of the other server's
+reply, for as long as both live, and a later command that names it (``Reference``) names to each server its own. Times are
+compared where a command is known to reply with them: see ``CLOCK_NUMBERS``.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+Reply = tuple[bytes, "bytes | int | list[Reply] | None"]
+"""The type byte of RESP2 and the value: ``(b"+", b"OK")``, ``(b"*", [(b":", 1)])``, ``(b"$", None)``."""
+CLOCK_ID = re.compile(rb"[1-9]\d{12}-\d+")
+"""An id that a server made from its clock; ids that tests choose are short."""
+CLOCK_NUMBER = re.compile(rb"[1-9]\d{12}(\.\d+)?")
+"""A time in milliseconds, as scripts make them."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The ``number``-th id (counted from the newest) that both servers made from their clocks."""
+
+    number: int
+
+
+Word = bytes | Reference
+Command = tuple[Word, ...]
+
+
+class Server(Protocol):
+    """A connection to a server."""
+
+    def ask(self, *words: bytes) -> bytes:
+        """One command and the bytes of its reply."""
+
+
+class RealServer:
+    """A blocking connection to a redis-server on loopback."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._received = b""
+
+    def ask(self, *words: bytes) -> bytes:
+        """One command and the bytes of its reply."""
+        self._socket.sendall(packed(words))
+        while True:
+            try:
+                _, end = parsed(self._received, 0)
+            except IndexError:
+                self._received += self._socket.recv(1 << 16)
+                continue
+            reply, self._received = self._received[:end], self._received[end:]
+            return reply
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def packed(words: Sequence[bytes]) -> bytes:
+    """A command as clients send it."""
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(one), one) for one in words)
+
+
+def parsed(data: bytes, at: int) -> tuple[Reply, int]:
+    """The reply at ``at`` and where it ends. Raises IndexError when it is not all there yet."""
+    end = data.find(b"\r\n", at)
+    if end < 0:
+        raise IndexError
+    kind, line, at = data[at : at + 1], data[at + 1 : end], end + 2
+    if kind in b"+-":
+        return (kind, line), at
+    if kind == b":":
+        return (kind, int(line)), at
+    size = int(line)
+    if size < 0:
+        return (kind, None), at
+    if kind == b"$":
+        if len(data) < at + size + 2:
+            raise IndexError
+        return (kind, data[at : at + size]), at + size + 2
+    items: list[Reply] = []
+    for _ in range(size):
+        item, at = parsed(data, at)
+        items.append(item)
+    return (kind, items), at
+
+
+@dataclass
+class Agreement:
+    """Compares two servers over a series of commands."""
+
+    left: Server
+    right: Server
+    ids: dict[bytes, bytes] = field(default_factory=dict)
+    """Ids that the left server made from its clock, and those of the right one."""
+
+    def check(self, command: Command) -> str:
+        """Send the command to both. Empty, or the difference of the replies in words."""
+        ids = list(self.ids.items())
+        sent = [tuple(_word(one, ids, side) for one in command) for side in (0, 1)]
+        raw = [self.left.ask(*sent[0]), self.right.ask(*sent[1])]
+        replies = [parsed(one, 0)[0] for one in raw]
+        moving = clock_numbers(sent[0])
+        found = next(self._differences(replies[0], replies[1], (), moving), None)
+        return f"{sent[0]}: {found}\n  {raw[0]!r}\n  {raw[1]!r}" if found else ""
+
+    def _differences(
+        self, left: Reply, right: Reply, path: tuple[int, ...], moving: Sequence[str]
+    ) -> Iterator[str]:
+        (kind, one), (other_kind, other) = left, right
+        if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            for index, (a, b) in enumerate(zip(one, other, strict=True)):
+                yield from self._differences(a, b, (*path, index), self._named(moving, one, index))
+        elif kind != other_kind or not self._equal(one, other, path, moving):
+            yield f"{kind.decode()}{one!r} is not {other_kind.decode()}{other!r} at {path}"
+
+    def _named(self, moving: Sequence[str], items: list[Reply], index: int) -> Sequence[str]:
+        """``idle`` and the like are the values after their name in a flat list of pairs."""
+        name = items[index - 1][1] if index % 2 else None
+        return (
+            ("*",)
+            if isinstance(name, bytes) and name.decode(errors="replace") in moving
+            else moving
+        )
+
+    def _equal(
+        self, one: object, other: object, path: tuple[int, ...], moving: Sequence[str]
+    ) -> bool:
+        if moving == ("*",) or "".join(f"[{i}]" for i in path[1:]) in moving:
+            return type(one) is type(other)
+        if isinstance(one, bytes) and isinstance(other, bytes):
+            if CLOCK_ID.fullmatch(one) and CLOCK_ID.fullmatch(other):
+                return self.ids.setdefault(one, other) == other
+            if CLOCK_NUMBER.fullmatch(one) and CLOCK_NUMBER.fullmatch(other):
+                return abs(float(one) - float(other)) < 60_000
+        return one == other
+
+
+def clock_numbers(command: Sequence[bytes]) -> Sequence[str]:
+    """The places in the reply to ``command`` that depend on the clock: names of fields, ``[2]`` in each item, or ``*``."""
+    name = command[0].upper()
+    if name in (b"TIME", b"TTL", b"PTTL"):
+        return ("*",)
+    if name == b"XINFO":
+        # How Redis stores the stream in RAM; nobody reads it.
+        return (
+            "idle",
+            "inactive",
+            "seen-time",
+            "active-time",
+            "radix-tree-keys",
+            "radix-tree-nodes",
+        )
+    if name == b"XPENDING" and len(command) > 3:
+        return ("[2]",)
+    return ()
+
+
+def _word(word: Word, ids: Sequence[tuple[bytes, bytes]], side: int) -> bytes:
+    if isinstance(word, bytes):
+        return word
+    return ids[-1 - word.number % len(ids)][side] if ids else b"7-7"
