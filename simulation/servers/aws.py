@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from random import Random
 from typing import Any
 from urllib.parse import unquote
 
+import orjson
 from moto.moto_api._internal import mock_random
 
+from local.aws.control.endpoint import PREFIX, Control
 from local.aws.emulator import Emulator
 from local.aws.http.faults import DROPPED
 from local.aws.http.wsgi import Answer, Application, Handled
@@ -28,6 +30,8 @@ from simulation.settings import CLUSTER, REGION, RunSettings
 
 PENDING_SECONDS = 2.0
 SHUTTING_DOWN_SECONDS = 8.0
+NO_INSTANCE = "no instance"
+"""The control endpoint's error when it has no instance to act on."""
 _OWN_HEADERS = frozenset({"content-length", "connection", "transfer-encoding", "server", "date"})
 
 OnCall = Callable[[str, str | None, str], None]
@@ -69,7 +73,8 @@ class AwsServer:
         self._application = Application(self.emulator)
         self._queues = Queues(REGION, clock, loop, random)
         self._queues.install()
-        self._connections = Connections(self._handle)
+        self._connections = Connections(self._handle, loop.time)
+        self._control = Control(self.emulator)
         self.emulator.start()
 
     def connection(self) -> Connection:
@@ -83,6 +88,27 @@ class AwsServer:
     def _changed(self, instance_id: str, state: str) -> None:
         for callback in self._on_states:
             callback(instance_id, state)
+
+    # Faults
+
+    def control(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An order to the emulator, as ``POST /_dovetail/PATH`` takes it.
+
+        The answer has ``error`` when no instance matches. Raises ValueError for any other refusal.
+        """
+        status, text = self._control.answer("POST", PREFIX + path, {}, orjson.dumps(body))
+        answer: dict[str, Any] = orjson.loads(text)
+        if status != 200 and answer.get("error") != NO_INSTANCE:
+            raise ValueError(f"{path} {dict(body)}: {answer}")
+        return answer
+
+    def mix_messages(self, copies: int, seconds: float) -> None:
+        """For ``seconds`` SQS delivers each message ``copies`` times and out of order."""
+        self._queues.mix(copies, seconds)
+
+    def down(self, seconds: float) -> None:
+        """For ``seconds`` every connection is reset."""
+        self._connections.stop(seconds)
 
     # Requests
 

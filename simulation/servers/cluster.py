@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import aclosing
+from contextvars import copy_context
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import orjson
 from starlette.requests import Request as StarletteRequest
 from starlette.responses import Response
 
 from local.cluster.api.authorization.authentication import access_to
+from local.cluster.api.calls import answer
+from local.cluster.api.errors import ApiError
 from local.cluster.api.requests import parse_path
 from local.cluster.api.server import respond
 from local.cluster.api.streams import SEND_SECONDS, WatchResponse
@@ -20,7 +25,9 @@ from local.cluster.builtin.manifests import create_accounts
 from local.cluster.builtin.resources import Resource
 from local.cluster.control_plane.running import ControlPlane
 from local.cluster.kubeconfig import write_kubeconfig
+from local.cluster.kubelet.instances import Instance
 from local.cluster.settings import ClusterSettings
+from local.cluster.storage.snapshots import Snapshot, expire_changes, restore, snapshot_of
 from local.cluster.storage.store import Store
 from local.cluster.storage.watches import Change
 from shared.concurrency.clock import Clock
@@ -28,6 +35,7 @@ from shared.distribution.files import packaged
 from simulation.servers.aws import AwsServer
 from simulation.servers.http import Connection, ConnectionLost, Connections, Request
 from simulation.servers.instances import EmulatorInstances
+from simulation.servers.refusals import Refusals
 from simulation.settings import CLUSTER, REGION, RunSettings
 
 FIXED_NODES = 2
@@ -36,6 +44,17 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 SUBRESOURCE_VERBS = {"eviction": "evict", "binding": "bind"}
 CONTROL_PLANE = "cluster"
 """The author of changes by controllers, scheduler and kubelets."""
+
+BACKUP_SECONDS = 5.0
+OLDEST_BACKUP_SECONDS = 120.0
+HALF_LINE = b'{"type":"MODIFIED","object":{"kind":"Po'
+REFUSALS = {
+    409: ("Conflict", "the object has been modified; please apply your changes to the latest one"),
+    429: ("TooManyRequests", "the server has received too many requests and asks to try later"),
+    500: ("InternalError", "Internal error occurred: etcdserver: request timed out"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+}
+"""Reason and message of the statuses that ``refuse`` takes."""
 
 OnChange = Callable[[str, str, str | None, str, str], None]
 
@@ -59,6 +78,7 @@ class ClusterServer:
         on_change: OnChange | None = None,
     ) -> None:
         self._loop, self._random, self._on_change = loop, random, on_change
+        self._clock, self._context = clock, copy_context()
         self._author: tuple[str, str, str] | None = None
         """Verb, resource and program of the request that is being carried out."""
         self.store = Store(clock, random, on_change=self._changed)
@@ -72,11 +92,19 @@ class ClusterServer:
         self._control_plane.create_first_objects()
         self._accounts = create_accounts(self.store, packaged("deploy", "kubernetes"))
         self._access = access_to(self.store)
-        self._connections = Connections(self._handle)
+        self._connections = Connections(self._handle, loop.time)
+        self._watches: dict[Connection, None] = {}
+        self._refusals = Refusals(random, loop.time)
+        self._past: deque[tuple[float, Snapshot]] = deque()
+        self._joinless: list[tuple[float, float]] = []
+        """Begin and end, in wall time, of the times in which launched instances never join."""
+        self._control_plane.fleet.unable_to_join = self._never_joins
 
     async def run(self) -> None:
-        """The control plane: controllers, scheduler and kubelets."""
-        await self._control_plane.run()
+        """The control plane: controllers, scheduler and kubelets; and the backups of etcd."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._control_plane.run())
+            group.create_task(self._keep_backups())
 
     def connection(self) -> Connection:
         """The protocol of a new connection, for ``create_server``."""
@@ -90,12 +118,80 @@ class ClusterServer:
             self._access.tokens.fix(token, namespace, name)
             write_kubeconfig(directory / name, url, token=token, namespace=namespace)
 
+    # Faults
+
+    def down(self, seconds: float) -> None:
+        """For ``seconds`` every connection is reset. Controllers and kubelets go on: they use no connection."""
+        self._connections.stop(seconds)
+
+    def relist(self) -> None:
+        """Forget the history, so that every watch ends with 410 and every client must list again."""
+        expire_changes(self.store)
+
+    def truncate_watches(self) -> None:
+        """End every watch in the middle of a line."""
+        for connection in list(self._watches):
+            connection.write_raw(b"%x\r\n%b\r\n" % (len(HALF_LINE), HALF_LINE))
+            connection.close()
+
+    def refuse(self, status: int, percent: float, seconds: float) -> None:
+        """For ``seconds`` refuse a share of the requests; with 409 only of those that change existing objects."""
+        self._refusals.add(status, percent, seconds)
+
+    def roll_back(self, seconds: float) -> None:
+        """Restore the backup of ``seconds`` ago, or the oldest one: objects and resource versions are those of then.
+
+        The API server starts again with it, so every connection is reset. Kubelets remember their machines.
+        ``on_change`` gets one ``restore`` for all objects.
+        """
+        if not self._past:
+            return
+        until = self._loop.time() - seconds
+        while len(self._past) > 1 and self._past[-1][0] > until:
+            self._past.pop()
+        self._connections.abort()
+        restore(self.store, self._past[-1][1])
+        self._control_plane.fleet.adopt_nodes()
+        if self._on_change is not None:
+            self._on_change("restore", "", None, "", "etcd")
+
+    def never_join(self, seconds: float) -> None:
+        """Instances that are launched within ``seconds`` never become nodes."""
+        now = self._clock.now()
+        self._joinless.append((now, now + seconds))
+
+    def stop_kubelets(self, percent: float, seconds: float) -> None:
+        """The kubelets of a share of the machines, at least of one, report nothing for ``seconds``."""
+        fleet = self._control_plane.fleet
+        running = sorted(fleet.reporting())
+        if not running:
+            return
+        chosen = self._random.sample(running, max(1, round(len(running) * percent / 100)))
+        fleet.silent.update(chosen)
+        self._loop.call_later(
+            seconds, fleet.silent.difference_update, chosen, context=self._context
+        )
+
+    def _never_joins(self, instance: Instance) -> bool:
+        return any(begin <= instance.launched_at < end for begin, end in self._joinless)
+
+    async def _keep_backups(self) -> None:
+        while True:
+            now = self._loop.time()
+            self._past.append((now, snapshot_of(self.store)))
+            while self._past[0][0] < now - OLDEST_BACKUP_SECONDS:
+                self._past.popleft()
+            await asyncio.sleep(BACKUP_SECONDS)
+
     # Requests
 
     def _handle(self, connection: Connection, request: Request) -> None:
-        response = self._respond(request)
+        status = self._refusals.status(request.method)
+        response = _refusal(status) if status else self._respond(request)
         if isinstance(response, WatchResponse):
-            connection.work = self._loop.create_task(_stream(connection, response))
+            self._watches[connection] = None
+            connection.work = task = self._loop.create_task(_stream(connection, response))
+            task.add_done_callback(lambda _: self._watches.pop(connection, None))
             return
         body = b"" if request.method == "HEAD" else bytes(response.body)
         connection.answer(response.status_code, _headers(response), body)
@@ -183,6 +279,13 @@ def _headers(response: Response) -> list[tuple[str, str]]:
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers
     ]
     return [row for row in rows if row[0] != "content-length"]
+
+
+def _refusal(status: int) -> Response:
+    reason, message = REFUSALS[status]
+    error = ApiError(status, reason, message)
+    headers = {"Retry-After": "1"} if status == 429 else None
+    return answer(orjson.dumps(error.status()), status, headers)
 
 
 async def _stream(connection: Connection, response: WatchResponse) -> None:

@@ -42,15 +42,26 @@ class Request:
 class Connections:
     """The open connections of one server, in the order of their beginning."""
 
-    def __init__(self, handle: Callable[[Connection, Request], None]) -> None:
-        self.handle = handle
+    def __init__(
+        self, handle: Callable[[Connection, Request], None], time: Callable[[], float]
+    ) -> None:
+        self.handle, self._time = handle, time
         self.open: dict[Connection, None] = {}
-        self.refusing = False
-        """Whether new connections are closed at once, as by a server that is going down."""
+        self._down_until = float("-inf")
 
     def new(self) -> Connection:
         """The protocol of a new connection."""
         return Connection(self)
+
+    @property
+    def down(self) -> bool:
+        """Whether the server takes no connection at present."""
+        return self._time() < self._down_until
+
+    def stop(self, seconds: float) -> None:
+        """Reset every connection now and every new one for ``seconds``."""
+        self._down_until = max(self._down_until, self._time() + seconds)
+        self.abort()
 
     def abort(self) -> None:
         """Reset every connection."""
@@ -80,7 +91,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember the connection, unless the server takes none."""
         self._transport = transport
-        if self._server.refusing:
+        if self._server.down:
             self.abort()
             return
         self._server.open[self] = None
@@ -183,6 +194,13 @@ class Connection(asyncio.Protocol):
     def write_raw(self, data: bytes) -> None:
         """Send bytes as they are."""
         self._write(data)
+
+    def close(self) -> None:
+        """Close the connection after what was written, whatever is missing."""
+        if self.work is not None:
+            self.work.cancel()
+        if self._transport is not None:
+            self._transport.close()
 
     def abort(self) -> None:
         """Reset the connection."""

@@ -20,8 +20,10 @@ from local.aws.moto.state import ACCOUNT_ID
 from shared.concurrency.clock import Clock
 
 RECEIVE = "AmazonSQS.ReceiveMessage"
-LATE_SECONDS = 20.0
-"""Longest delay of a message that arrives late, and of the second copy of a message."""
+LATE_SECONDS = 5.0
+"""Longest delay of a message while messages are mixed."""
+COPY_SECONDS = 30.0
+"""Longest delay of its further copies."""
 _ADD = Queue.add_message
 
 
@@ -34,25 +36,26 @@ class Queues:
         self._region, self._clock, self._loop, self._random = region, clock, loop, random
         self._context = copy_context()
         self._polls: dict[LongPoll, None] = {}
-        self.twice_share = 0.0
-        """Share of the messages that arrive twice."""
-        self.late_share = 0.0
-        """Share of the messages that arrive late, so that newer ones overtake them."""
+        self._copies, self._mixed_until = 1, float("-inf")
 
     def install(self) -> None:
         """Let every message of this process arrive through this object."""
         Queue.add_message = lambda queue, message: self._arrive(queue, message)
 
-    def _arrive(self, queue: Any, message: Any) -> None:
-        if self._random.random() < self.twice_share:
-            self._later(queue, copy.copy(message))
-        if self._random.random() < self.late_share:
-            self._later(queue, message)
-        else:
-            self._add(queue, message)
+    def mix(self, copies: int, seconds: float) -> None:
+        """For ``seconds`` every message arrives ``copies`` times, each time late, so that newer ones overtake it."""
+        self._copies, self._mixed_until = copies, self._loop.time() + seconds
 
-    def _later(self, queue: Any, message: Any) -> None:
-        seconds = self._random.random() * LATE_SECONDS
+    def _arrive(self, queue: Any, message: Any) -> None:
+        if self._loop.time() >= self._mixed_until:
+            self._add(queue, message)
+            return
+        self._later(queue, message, LATE_SECONDS)
+        for _ in range(self._copies - 1):
+            self._later(queue, copy.deepcopy(message), COPY_SECONDS)
+
+    def _later(self, queue: Any, message: Any, most: float) -> None:
+        seconds = self._random.random() * most
         self._loop.call_later(seconds, self._add, queue, message, context=self._context)
 
     def _add(self, queue: Any, message: Any) -> None:

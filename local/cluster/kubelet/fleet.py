@@ -188,6 +188,10 @@ class Fleet:
         if instance is None or instance.state == "terminated":
             self._delete_node(machine)
 
+    def reporting(self) -> list[str]:
+        """Ids of the instances whose kubelet runs and reports."""
+        return [one for one, machine in self._machines.items() if machine.node_name in self._alive]
+
     def adopt_nodes(self) -> None:
         """Know the machine of every Node again, after the store returned to an earlier state."""
         known = {machine.provider_id for machine in self._machines.values()}
