@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from services.launcher.catalogue import read
 from shared.runtime import child
 from simulation.loop import SimulatedLoop
 
@@ -56,15 +57,13 @@ def install(loop: SimulatedLoop, source: random.Random) -> None:
 
 
 def _replace(replaced: dict[Any, Callable[..., Any]]) -> None:
+    by_identity = {id(original): other for original, other in replaced.items()}
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         if not names or module.__name__.startswith(("simulation.", "asyncio")):
             continue
         for name, value in list(names.items()):
-            try:
-                other = replaced.get(value)
-            except TypeError:  # not hashable, so none of ours
-                continue
+            other = by_identity.get(id(value))
             if other is not None:
                 names[name] = other
 
@@ -97,6 +96,8 @@ def _blocking(seconds: float = 0.0) -> NoReturn:
 
 
 async def _inline(work: Callable[[Any], Any], argument: Any, bounds: object) -> Any:
-    """What ``in_child`` does, without a child process."""
+    """What ``in_child`` does, without a child process: here, on the loop, with its calls to AWS in simulated time."""
     del bounds
+    if work is read.read_catalogue:
+        return await read._read(argument)  # read_catalogue would run a loop of its own
     return await asyncio.to_thread(work, argument)

@@ -14,6 +14,10 @@ from simulation.settings import REGION
 
 import_moto(REGION)
 
+from simulation.servers.catalogue import reduce_catalogue  # noqa: E402  # after import_moto
+
+reduce_catalogue()
+
 from services.interruption import service as interruption  # noqa: E402  # after import_moto
 from services.launcher import service as launcher  # noqa: E402
 from services.scheduler import service as scheduler  # noqa: E402

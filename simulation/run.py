@@ -80,6 +80,7 @@ class _Simulation:
         self.loop = SimulatedLoop(self._random("loop"), self.network)
         self.trace = Trace(lambda: self.loop.time() - START_SECONDS, write)
         self.faults: Counter[str] = Counter()
+        self.loop.set_exception_handler(self._unseen)
         self.world: World | None = None
         self.safety: list[Safety] = []
         self._by_kind: dict[str, list[Safety]] = {}
@@ -111,6 +112,12 @@ class _Simulation:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.loop.fail(error)
+
+    def _unseen(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error that no code looked at ends the run."""
+        error = context.get("exception")
+        text = f"{self.loop.owner().name}: {context.get('message')}: {error!r}"
+        self.loop.fail(Broken("no error stays unseen", [text]))
 
     # The world
 

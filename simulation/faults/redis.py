@@ -16,17 +16,19 @@ class RedisRestart(Fault):
 
     kind: ClassVar[str] = "redis-restart"
     keep_data: bool
+    down_seconds: float
 
     @property
     def text(self) -> str:
-        return f"Redis restarts {'with' if self.keep_data else 'without'} its data"
+        data = "with" if self.keep_data else "without"
+        return f"Redis restarts {data} its data within {self.down_seconds} s"
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        return cls(span.begin, random.random() < 0.5)
+        return cls(span.begin, random.random() < 0.5, span.seconds(random, 0.0, 15.0))
 
     async def apply(self, world: FaultyWorld) -> None:
-        world.redis.restart(keep_data=self.keep_data)
+        world.redis.restart(keep_data=self.keep_data, down_seconds=self.down_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 Json = dict[str, Any]
+SHOWN_CHARACTERS = 60
+"""Of one value of a patch."""
 
 
 class What(StrEnum):
@@ -30,8 +32,8 @@ class What(StrEnum):
 class Action:
     """One action of a person. ``at_seconds``: since the start of the run.
 
-    ``kind`` (plural of a resource) and ``name`` name an object; ``body`` is a manifest or a merge patch. Nodes, machines
-    and instances have no name before the run: ``choice`` (0 to 1) chooses among those that are there.
+    ``kind`` (plural of a resource) and ``name`` name an object; ``body`` is a manifest or a merge patch. Nodes,
+    machines and instances have no name before the run: ``choice`` (0 to 1) chooses among those that are there.
     """
 
     at_seconds: float
@@ -67,5 +69,11 @@ def _leaves(body: Json, path: str = "") -> str:
     found = []
     for key, value in body.items():
         here = f"{path}.{key}" if path else key
-        found.append(_leaves(value, here) if isinstance(value, dict) and value else f"{here}={value}")
+        nested = isinstance(value, dict) and value
+        found.append(_leaves(value, here) if nested else f"{here}={_short(value)}")
     return ", ".join(found)
+
+
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."

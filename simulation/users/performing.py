@@ -1,7 +1,7 @@
 """Does one action, through the API server as kubectl does, or in EC2 as a person does in AWS's console.
 
-A person reads an error message and goes on: an object that is missing, refused or changed meanwhile, and an API server that
-does not answer, end the action and nothing else.
+A person reads an error message and goes on: an object that is missing, refused or changed meanwhile, and an API server
+that does not answer, end the action and nothing else.
 """
 
 from __future__ import annotations

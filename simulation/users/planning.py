@@ -1,7 +1,7 @@
 """What people do in one run, drawn from the seed before it begins. Pure.
 
-The plan follows its own picture of the cluster: which objects people created and did not delete. What the cluster made of
-them (nodes, machines, instances) has no name here; an action on one of them chooses at the time it is done.
+The plan follows its own picture of the cluster: which objects people created and did not delete. What the cluster made
+of them (nodes, machines, instances) has no name here; an action on one of them chooses at the time it is done.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from shared.domain.pools.generations import V1, V1ALPHA5
+from simulation.settings import CLUSTER
 from simulation.users import pools, workloads
 from simulation.users.actions import Action, Json, What
 
@@ -32,7 +33,7 @@ class UserSettings:
     most_pods: int = 200
     most_workloads: int = 12
     most_replicas: int = 40
-    cluster: str = "dovetail-local"
+    cluster: str = CLUSTER
     zones: tuple[str, ...] = ("us-west-2a", "us-west-2b", "us-west-2c")
     generations: tuple[str, ...] = (V1, V1ALPHA5)
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -72,8 +73,8 @@ class Planner:
 
     def replicas(self) -> int:
         """A size for a workload, within what the run allows."""
-        most = max(1, min(self.room, self.settings.most_replicas))
-        return self.random.randint(1, self.random.randint(1, most))
+        most = min(self.room, self.settings.most_replicas)
+        return self.random.randint(1, self.random.randint(1, most)) if most > 0 else 0
 
 
 def plan_users(random: Random, minutes: float, settings: UserSettings) -> list[Action]:
@@ -114,11 +115,15 @@ def _apply_pool(planner: Planner, name: str, api: str) -> None:
 
 def _deploy(planner: Planner) -> None:
     if len(planner.workloads) >= planner.settings.most_workloads or planner.room < LEAST_ROOM:
-        return _scale(planner)
+        _scale(planner)
+        return
     random, name = planner.random, planner.name("web")
     template = _template(planner, name)
     if random.random() < 0.2:
-        kind, body = "statefulsets", workloads.stateful_set(name, min(planner.replicas(), 6), template)
+        kind, body = (
+            "statefulsets",
+            workloads.stateful_set(name, min(planner.replicas(), 6), template),
+        )
     else:
         kind, body = "deployments", workloads.deployment(name, planner.replicas(), template)
     planner.add(What.APPLY, kind, name, body)
@@ -128,7 +133,7 @@ def _deploy(planner: Planner) -> None:
 def _template(planner: Planner, name: str) -> Json:
     random = planner.random
     rules = workloads.rules(random, name, planner.settings.zones)
-    return workloads.pod_template(random, name, rules, workloads.annotations(random))
+    return workloads.pod_template(random, name, rules, workloads.pod_annotations(random))
 
 
 def _deploy_broken(planner: Planner) -> None:

@@ -37,7 +37,10 @@ def pool_of(random: Random, api: str, name: str, class_name: str, zones: tuple[s
     weight = {"weight": random.randint(1, 50)} if random.random() < 0.3 else {}
     limits = {"limits": _limits(random, api)} if random.random() < 0.6 else {}
     spec = (_v1_spec if api == V1 else _v1alpha5_spec)(random, class_name, requirements)
-    version = {V1: ("karpenter.sh/v1", "NodePool"), V1ALPHA5: ("karpenter.sh/v1alpha5", "Provisioner")}
+    version = {
+        V1: ("karpenter.sh/v1", "NodePool"),
+        V1ALPHA5: ("karpenter.sh/v1alpha5", "Provisioner"),
+    }
     api_version, kind = version[api]
     return {
         "apiVersion": api_version,
@@ -59,7 +62,9 @@ def _requirements(random: Random, zones: tuple[str, ...]) -> list[Json]:
         {"key": f"{labels.AWS_PREFIX}instance-cpu", "operator": "Lt", "values": ["17"]},
     ]
     if random.random() < 0.25:
-        found.append(_in(labels.ZONE, sorted(random.sample(zones, k=random.randint(1, len(zones))))))
+        found.append(
+            _in(labels.ZONE, sorted(random.sample(zones, k=random.randint(1, len(zones)))))
+        )
     return found
 
 
@@ -92,7 +97,11 @@ def _v1_spec(random: Random, class_name: str, requirements: list[Json]) -> Json:
 
 def _v1alpha5_spec(random: Random, class_name: str, requirements: list[Json]) -> Json:
     removal: Json = random.choice(
-        ({"ttlSecondsAfterEmpty": 30}, {"ttlSecondsAfterEmpty": 60}, {"consolidation": {"enabled": True}})
+        (
+            {"ttlSecondsAfterEmpty": 30},
+            {"ttlSecondsAfterEmpty": 60},
+            {"consolidation": {"enabled": True}},
+        )
     )
     expiry = {"ttlSecondsUntilExpired": 900} if random.random() < 0.2 else {}
     return {"providerRef": {"name": class_name}, "requirements": requirements, **removal, **expiry}
@@ -116,7 +125,11 @@ def pool_edit(random: Random, api: str) -> Json:
             {"disruption": {"consolidateAfter": random.choice(("10s", "30s", "1m", "Never"))}},
             {"disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized"}},
             {"template": {"spec": {"expireAfter": random.choice(("Never", "15m", "30m"))}}},
-            {"template": {"metadata": {"labels": {"example.com/revision": str(random.randint(1, 9))}}}},
+            {
+                "template": {
+                    "metadata": {"labels": {"example.com/revision": str(random.randint(1, 9))}}
+                }
+            },
         )
     )
 
@@ -131,13 +144,17 @@ def class_edit(random: Random, api: str) -> Json:
     )
     edits: list[Json] = [{"tags": {"example.com/revision": str(number)}}, {"userData": data}]
     if api == V1:
-        edits.append({"amiSelectorTerms": [{"alias": random.choice(("al2@latest", "al2023@latest"))}]})
+        edits.append(
+            {"amiSelectorTerms": [{"alias": random.choice(("al2@latest", "al2023@latest"))}]}
+        )
     else:
         edits.append({"amiFamily": random.choice(("AL2", "Bottlerocket"))})
     return random.choice(edits)
 
 
-def broken_pool(random: Random, api: str, name: str, class_name: str, zones: tuple[str, ...]) -> Json:
+def broken_pool(
+    random: Random, api: str, name: str, class_name: str, zones: tuple[str, ...]
+) -> Json:
     """A pool with a fault; some are refused by the API server, others only Dovetail can judge."""
     document = pool_of(random, api, name, class_name, zones)
     spec = document["spec"]

@@ -89,8 +89,12 @@ def job(name: str, completions: int, run_seconds: int, template: Json) -> Json:
 
 def pod_budget(random: Random, name: str) -> Json:
     """A PodDisruptionBudget for the pods of one workload; one in four lets no pod go."""
-    share = random.choice([{"maxUnavailable": 1}, {"maxUnavailable": "25%"}, {"minAvailable": "50%"}])
-    allowed = {"maxUnavailable": 0} if random.random() < 0.25 else share
+    shares: list[Json] = [
+        {"maxUnavailable": 1},
+        {"maxUnavailable": "25%"},
+        {"minAvailable": "50%"},
+    ]
+    allowed = {"maxUnavailable": 0} if random.random() < 0.25 else random.choice(shares)
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -118,7 +122,7 @@ def rules(random: Random, name: str, zones: tuple[str, ...]) -> Json:
     return random.choice(found)
 
 
-def annotations(random: Random) -> dict[str, str]:
+def pod_annotations(random: Random) -> dict[str, str]:
     """Annotations of a workload's pods; for most workloads none."""
     draw = random.random()
     if draw < 0.06:

@@ -11,7 +11,7 @@ from simulation.servers.redis.commands.reading import Read
 from simulation.servers.redis.connection import Connection
 from simulation.servers.redis.engine import Engine, OnCommand
 from simulation.servers.redis.keyspace import Keyspace
-from simulation.servers.redis.resp import NULL_ARRAY, CommandError
+from simulation.servers.redis.resp import NULL_ARRAY, CommandError, Reply
 from simulation.servers.redis.values.stream import HIGHEST, LOWEST, Stream
 
 _NO_GROUP = "NOGROUP the consumer group this client was blocked on no longer exists"
@@ -115,6 +115,11 @@ class RedisServer:
             connection.abort()
 
     # Direct reads
+
+    def execute(self, *words: str | int) -> Reply:
+        """The reply to one command of an observer, outside any connection. Raises CommandError."""
+        self.db.begin()
+        return self.engine.execute([str(word).encode() for word in words])
 
     def keys(self, prefix: str = "") -> list[str]:
         """The names of the keys that begin with ``prefix``, sorted."""
