@@ -149,6 +149,8 @@ class Engine:
 def _lookup(words: list[bytes], name: str) -> Command:
     """The command of these words. Raises CommandError for an unknown one or a wrong number of words."""
     found = COMMANDS.get(name)
+    if found is not None and found.fits(len(words)):
+        return found
     if found is None and len(words) > 1 and name in _CONTAINERS:
         name = f"{name}|{words[1].decode(errors='replace').lower()}"
         found = COMMANDS.get(name)

@@ -21,11 +21,11 @@ class MemoryTransport(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written = b""
+        self.written = bytearray()
         self.closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
+        self.written += data
 
     def close(self) -> None:
         self.closed = True
@@ -55,7 +55,8 @@ class MemoryServer:
 
     def received(self) -> bytes:
         """What has arrived since the last call."""
-        found, self.transport.written = self.transport.written, b""
+        found = bytes(self.transport.written)
+        self.transport.written.clear()
         return found
 
     def ask(self, *words: bytes) -> bytes:
