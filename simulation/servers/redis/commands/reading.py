@@ -137,9 +137,8 @@ def _parse(db: Keyspace, words: list[bytes], name: str) -> Read:
     if at >= len(words) or not rest:
         raise CommandError(SYNTAX_ERROR)
     if len(rest) % 2:
-        symbol = ">" if name == "xreadgroup" else "$"
         raise CommandError(
-            f"ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{symbol}' must be specified."
+            "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
         )
     if name == "xreadgroup" and read.group is None:
         raise CommandError("ERR Missing GROUP option for XREADGROUP")
