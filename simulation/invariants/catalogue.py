@@ -68,12 +68,11 @@ from simulation.invariants.quiet import (
     NothingLeaked,
     RecordsEnd,
 )
-from simulation.invariants.redis_contents import RedisContents
 
 
 def all_safety() -> list[Safety]:
     """All of them, for one run."""
-    picture, contents = Picture(), RedisContents()
+    picture = Picture()
     launches = Launches(picture)
     return [
         NothingFailsUnseen(),
@@ -89,23 +88,23 @@ def all_safety() -> list[Safety]:
         OneWriterPerEpoch(picture),
         NoProcessDies(),
         UnreadyWhenCutOff(),
-        QueuesAreBounded(contents),
+        QueuesAreBounded(),
     ]
 
 
 def all_liveness() -> list[Liveness]:
     """All of them, for one run."""
-    picture, contents = Picture(), RedisContents()
+    picture = Picture()
     return [
         NothingLeaked(picture),
         NodesHaveMachines(picture),
         RecordsEnd(picture),
         DeletionsEnd(picture),
-        PodsRun(picture, contents),
+        PodsRun(picture),
         EmptyMachinesGo(picture),
-        MirrorIsEqual(contents),
-        EveryMessageIsSettled(contents),
-        StreamsAreTrimmed(contents),
+        MirrorIsEqual(),
+        EveryMessageIsSettled(),
+        StreamsAreTrimmed(),
         FewTasks(),
         EverybodyIsReady(),
     ]

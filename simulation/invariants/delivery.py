@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shared.redis.bus.connection import key_prefix
 from shared.redis.bus.dead_letters import DEAD_LIMIT
 from shared.redis.bus.delay import DELAY_LIMIT
 from shared.redis.bus.publisher import STREAM_LIMIT
 from shared.redis.mirror.change import MirrorKeys
 from shared.redis.mirror.writer import STREAM_LIMIT as MIRROR_STREAM_LIMIT
 from shared.redis.streams import GROUPS
-from simulation.invariants.redis_contents import RedisContents, prefix_of
 
 if TYPE_CHECKING:
     from simulation.trace import Event
@@ -26,28 +26,29 @@ QUIET_STREAM = 1_000
 """Entries of a stream without work: what every group has read is trimmed every half minute."""
 
 
+def prefix_of(world: World) -> str:
+    """The prefix of every key of the simulated cluster."""
+    return key_prefix(world.emulator.settings.cluster_name)
+
+
 @dataclass
 class EveryMessageIsSettled:
     """I7, F4, F5: at the end no message is unread, unacknowledged or put off."""
 
-    contents: RedisContents
     name: str = "every message is settled"
 
     def check(self, world: World) -> list[str]:
         """Streams with work."""
         prefix, found = prefix_of(world), []
         for stream, readers in GROUPS.items():
-            groups = {one.name: one for one in self.contents.groups(world, prefix + stream)}
+            key = prefix + stream
             for name in readers:
-                group = groups.get(name)
-                if group is None:
+                if name not in world.redis.groups(key):
                     found.append(f"nobody reads {stream} as {name}")
-                elif group.pending or group.has_unread:
-                    unread = "unread" if group.has_unread else "read"
-                    found.append(
-                        f"{stream} for {name}: {group.pending} pending, the rest is {unread}"
-                    )
-            delayed = self.contents.size(world, f"{prefix}delay:{stream}")
+                pending, unread = len(world.redis.pending(key, name)), world.redis.unread(key, name)
+                if pending or unread:
+                    found.append(f"{stream} for {name}: {pending} pending, {unread} unread")
+            delayed = len(world.redis.members(f"{prefix}delay:{stream}"))
             if delayed:
                 found.append(f"{delayed} messages of {stream} are put off")
         return found
@@ -57,13 +58,12 @@ class EveryMessageIsSettled:
 class StreamsAreTrimmed:
     """F11, I12: at the end streams hold no more than the last moments: what all have read is dropped."""
 
-    contents: RedisContents
     name: str = "streams are trimmed"
 
     def check(self, world: World) -> list[str]:
         """Streams that are too long for a cluster without work."""
         prefix = prefix_of(world)
-        lengths = {stream: self.contents.length(world, prefix + stream) for stream in GROUPS}
+        lengths = {stream: world.redis.length(prefix + stream) for stream in GROUPS}
         return [
             f"{stream} holds {length} entries, at most {QUIET_STREAM} without work"
             for stream, length in lengths.items()
@@ -75,7 +75,6 @@ class StreamsAreTrimmed:
 class QueuesAreBounded:
     """F10, F32, I12: streams, dead letters, put-off messages and keys never exceed their documented limits."""
 
-    contents: RedisContents
     name: str = "every queue in Redis is bounded"
     kinds: tuple[str, ...] = ("redis",)
     _next: float = 0.0
@@ -86,17 +85,17 @@ class QueuesAreBounded:
             return []
         self._next = event.at + LOOK_SECONDS
         prefix = prefix_of(world)
-        sizes = [("keys", self.contents.keys(world), MOST_KEYS)]
+        sizes = [("keys", len(world.redis.keys()), MOST_KEYS)]
         cluster = MirrorKeys(prefix).stream
-        sizes.append(("cluster", self.contents.length(world, cluster), MIRROR_STREAM_LIMIT))
+        sizes.append(("cluster", world.redis.length(cluster), MIRROR_STREAM_LIMIT))
         for stream in GROUPS:
             key = prefix + stream
             sizes += [
-                (stream, self.contents.length(world, key), STREAM_LIMIT),
-                (f"{stream}:dead", self.contents.length(world, f"{key}:dead"), DEAD_LIMIT),
+                (stream, world.redis.length(key), STREAM_LIMIT),
+                (f"{stream}:dead", world.redis.length(f"{key}:dead"), DEAD_LIMIT),
                 (
                     f"delay:{stream}",
-                    self.contents.size(world, f"{prefix}delay:{stream}"),
+                    len(world.redis.members(f"{prefix}delay:{stream}")),
                     DELAY_LIMIT,
                 ),
             ]

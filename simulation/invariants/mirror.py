@@ -12,7 +12,7 @@ from shared.domain.feature_gates import FeatureGates
 from shared.errors import InvalidObject
 from shared.redis.mirror.change import MirrorKeys
 from shared.redis.mirror.integrity.digests import split
-from simulation.invariants.redis_contents import RedisContents, prefix_of
+from simulation.invariants.delivery import prefix_of
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -25,7 +25,6 @@ SHOWN = 5
 class MirrorIsEqual:
     """I8, R2: at the end the mirror holds the record of each object as the API server has it, and no other."""
 
-    contents: RedisContents
     name: str = "the mirror equals the API server"
 
     def check(self, world: World) -> list[str]:
@@ -35,7 +34,7 @@ class MirrorIsEqual:
         for name, expected in expected_entries(world).items():
             stored = {
                 key.decode(): split(value)[1]
-                for key, value in self.contents.hash(world, keys.objects(name)).items()
+                for key, value in world.redis.hash(keys.objects(name)).items()
             }
             found += _differences(name, expected, stored)
         return found

@@ -20,9 +20,9 @@ from shared.domain.pools.nodepools import NodePool
 from shared.domain.pools.usage import NODES
 from shared.domain.workloads.pods import Pod
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES
+from simulation.invariants.delivery import prefix_of
 from simulation.invariants.launches import alive, pool_of
 from simulation.invariants.picture import Picture
-from simulation.invariants.redis_contents import RedisContents, prefix_of
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -44,7 +44,6 @@ class PodsRun:
     """I5, LCH-64: at the end every pod that plainly fits a pool runs, and none waits on a node that cannot start it."""
 
     picture: Picture
-    contents: RedisContents
     name: str = "pods that fit somewhere run"
 
     def check(self, world: World) -> list[str]:
@@ -77,7 +76,7 @@ class PodsRun:
     def _backs_off(self, pool: NodePool, world: World) -> bool:
         """Whether its machines failed to register, so that it waits for up to half an hour (F25)."""
         key = f"{prefix_of(world)}launch-backoff:{pool.key}"
-        body = self.contents.text(world, key)
+        body = world.redis.get(key)
         until = float(msgspec.json.decode(body).get("until") or 0.0) if body else 0.0
         return until > world.clock.now()
 

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,13 +33,15 @@ class Finding:
     scenario: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Search:
     """``seeds``: most runs of one mutant."""
 
     seeds: int
     jobs: int
     minutes: float
+    _sound: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Scenario and seed -> the invariant that breaks without any mutant, usually none."""
 
     def find(self, mutant: Mutant) -> Finding:
         """Run seeds with the mutant until one fails that does not fail without it."""
@@ -56,13 +58,19 @@ class Search:
             if failed is None:
                 break
             seed, invariant = failed
-            sound = self._first_failure(PROJECT, mutant.scenario, seed, 1)
-            if sound is None or sound[1] != invariant:
+            if self._without_mutant(mutant.scenario, seed) != invariant:
                 return Finding(mutant.name, seed, invariant, mutant.scenario)
             first = seed + 1
             if first > self.seeds:
                 break
         return Finding(mutant.name, self.seeds, "", mutant.scenario)
+
+    def _without_mutant(self, scenario: str, seed: int) -> str:
+        key = scenario, seed
+        if key not in self._sound:
+            failed = self._first_failure(PROJECT, scenario, seed, 1)
+            self._sound[key] = failed[1] if failed is not None else ""
+        return self._sound[key]
 
     def _first_failure(
         self, tree: Path, scenario: str, first: int, seeds: int

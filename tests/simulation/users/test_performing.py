@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.simulation.invariants.builders import instance
 
 from local.aws.emulator import Emulator
 from local.aws.settings import EmulatorSettings
@@ -20,6 +19,7 @@ from simulation.users import Action, UserSettings, What, perform, plan_users
 from simulation.users.performing import BY_HAND, choose
 from simulation.users.workloads import pod_budget
 from tests.services.conftest import store_with_our_kinds
+from tests.simulation.invariants.builders import instance
 from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
 
 
