@@ -9,37 +9,25 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from local.cluster.api.errors import ApiError
-from local.cluster.control_plane.informers import (
-    Informers,
-    Key,
-    KeyIndex,
-    Obj,
-    controllers_of,
-    find,
-    key_of,
-)
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.pod_templates import (
     is_active,
     is_ready,
-    owner_reference,
     phase,
     pod_from_template,
     ready_for,
     suffix,
 )
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, parse_rfc3339
-from shared.log import get_logger
 
-log = get_logger(__name__)
-
-GROUP = "apps"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -69,10 +57,10 @@ def _deletion_cost(pod: Obj) -> int:
         return 0
 
 
-class ReplicaSetController:
+class ReplicaSetController(Controller):
     """Creates and deletes pods for ReplicaSets."""
 
-    name = "replicaset"
+    name, plural, group = "replicaset", "replicasets", "apps"
 
     def __init__(
         self,
@@ -82,26 +70,18 @@ class ReplicaSetController:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        self._store, self._pods, self._recorder = store, pods, recorder
-        self._clock, self._rng = clock, rng
-        self.queue = WorkQueue()
+        super().__init__(store)
+        self._pods, self._clock, self._rng = pods, clock, rng
+        self._record = partial(recorder.record, component="replicaset-controller")
 
     def register(self, informers: Informers) -> None:
         """Watch ReplicaSets and the pods they own."""
-        informers.on("replicasets", self._on_replica_set, group=GROUP)
-        informers.on("pods", self._on_pod)
-
-    def _on_replica_set(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
-        if event_type != "DELETED":
-            self.queue.add(key_of(obj))
-
-    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in controllers_of(obj, "ReplicaSet"):
-            self.queue.add(owner)
+        informers.on(self.plural, self.on_own, group=self.group)
+        informers.on("pods", self.on_owned("ReplicaSet"))
 
     async def reconcile(self, key: Key) -> float | None:
         """Create or delete pods until there are ``spec.replicas``, then write the status."""
-        replica_set = find(self._store, "replicasets", key, group=GROUP)
+        replica_set = self.find(key)
         if replica_set is None:
             return None
         uid = replica_set["metadata"]["uid"]
@@ -120,16 +100,15 @@ class ReplicaSetController:
 
     async def _create(self, replica_set: Obj, count: int) -> None:
         turn = TimeSlice()
-        owner = owner_reference(replica_set, kind="ReplicaSet", api_version="apps/v1")
         namespace = replica_set["metadata"]["namespace"]
         for _ in range(count):
             name = f"{replica_set['metadata']['name']}-{suffix(self._rng)}"
-            template = replica_set["spec"]["template"]
-            pod = pod_from_template(template, name=name, namespace=namespace, owner=owner)
+            pod = pod_from_template(replica_set, name)
             try:
                 created = self._store.create("pods", pod, namespace=namespace)
             except ApiError as error:
-                self._record(replica_set, "FailedCreate", f"Error creating: {error.message}")
+                text = f"Error creating: {error.message}"
+                self._record(replica_set, "FailedCreate", text, event_type="Warning")
                 raise
             self._pods.add(created)
             self._record(replica_set, "SuccessfulCreate", f"Created pod: {name}")
@@ -138,25 +117,13 @@ class ReplicaSetController:
     async def _delete(self, replica_set: Obj, pods: list[Obj]) -> None:
         turn = TimeSlice()
         for pod in pods:
-            metadata = pod["metadata"]
-            self._store.delete(
-                "pods", metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
-            )
-            self._record(replica_set, "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
+            self.delete("pods", pod)
+            text = f"Deleted pod: {pod['metadata']['name']}"
+            self._record(replica_set, "SuccessfulDelete", text)
             await turn.share()
 
-    def _record(self, replica_set: Obj, reason: str, message: str) -> None:
-        event_type = "Warning" if reason.startswith("Failed") else "Normal"
-        self._recorder.record(
-            replica_set,
-            reason,
-            message,
-            component="replicaset-controller",
-            event_type=event_type,
-        )
-
     def _write_status(self, key: Key, active: list[Obj]) -> float | None:
-        replica_set = find(self._store, "replicasets", key, group=GROUP)
+        replica_set = self.find(key)
         if replica_set is None:
             return None
         least = replica_set["spec"].get("minReadySeconds") or 0
@@ -171,7 +138,5 @@ class ReplicaSetController:
             "availableReplicas": len(ready) - sum(wait > 0 for wait in waits),
             "observedGeneration": replica_set["metadata"].get("generation", 1),
         }
-        if status != replica_set.get("status"):
-            changed = {**replica_set, "status": status}
-            self._store.update("replicasets", changed, group=GROUP, subresource="status")
+        self.set_status(replica_set, status)
         return min((wait for wait in waits if wait > 0), default=None)
