@@ -16,7 +16,7 @@ from local.aws.capacity.zonal_shifts import ZonalShifts
 from local.aws.catalogue.prices import PriceBook, load_listed_prices
 from local.aws.catalogue.types import Catalogue
 from local.aws.clock.stepped import SteppedClock
-from local.aws.clock.timers import Timers
+from local.aws.clock.timers import ThreadTimers, Timers
 from local.aws.ec2 import addresses
 from local.aws.ec2.instances import Instance, Inventory
 from local.aws.ec2.launching import Launcher, release
@@ -46,13 +46,21 @@ class Emulator:
     """The complete state of one emulator process. ``reset`` restores the initial state."""
 
     def __init__(
-        self, settings: EmulatorSettings, clock: Clock, seed: Callable[[Emulator], None]
+        self,
+        settings: EmulatorSettings,
+        clock: Clock,
+        seed: Callable[[Emulator], None],
+        *,
+        timers: Callable[[Clock], Timers] = ThreadTimers,
+        on_state: Callable[[Instance, str], None] | None = None,
     ) -> None:
+        """``on_state`` gets every instance with each state that it enters."""
         self.settings = settings
         self.clock = clock = SteppedClock(clock)
         self._seed = seed
         self.behaviour = Behaviour.from_settings(settings)
-        self.timers = Timers(clock)
+        self.timers = timers(clock)
+        self._on_state = on_state
         self.catalogue = load_catalogue()
         self.prices = PriceBook(self.catalogue.types, load_listed_prices())
         self.faults = Faults(clock)
@@ -155,6 +163,8 @@ class Emulator:
 
     def _on_change(self, instance: Instance, state: str) -> None:
         self.interruptions.announce_state(instance, state)
+        if self._on_state is not None:
+            self._on_state(instance, state)
 
     def _forget(self, instance: Instance) -> None:
         self.notices.forget(instance.instance_id)

@@ -6,7 +6,6 @@ once, as on EC2.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 from local.aws.ec2.instances import TERMINATION_STATES, Instance
 from local.aws.ec2.refusal import RequestRefused
-from local.aws.moto.state import ACCOUNT_ID
+from local.aws.moto.state import ACCOUNT_ID, new_id
 
 RESERVATION_LIMIT = 1_000
 
@@ -34,7 +33,7 @@ class Reservation:
     interruptible: bool = False
     ends_at: float | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
-    reservation_id: str = field(default_factory=lambda: "cr-" + secrets.token_hex(9)[:17])
+    reservation_id: str = field(default_factory=lambda: new_id("cr-"))
 
     @property
     def market(self) -> str:

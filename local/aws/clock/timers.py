@@ -1,4 +1,5 @@
-"""One thread that runs callbacks at monotonic due times; one thread per instance would mean a thousand threads.
+"""Callbacks at monotonic due times: the port, and its implementation as one thread, because one thread per instance
+would mean a thousand threads.
 
 Callbacks run one after another, so they must be short. A callback that raises is logged, and the thread continues.
 """
@@ -9,6 +10,7 @@ import heapq
 import threading
 from collections.abc import Callable
 from itertools import count
+from typing import Protocol
 
 from shared.concurrency.clock import Clock
 from shared.log import get_logger
@@ -19,7 +21,31 @@ TIMER_LIMIT = 200_000
 """Most timers that wait at once; more of them mean a loop that schedules without bound."""
 
 
-class Timers:
+class Timers(Protocol):
+    """Runs callbacks later, one at a time."""
+
+    def start(self) -> None:
+        """Run callbacks from now on."""
+        ...
+
+    def after(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Run ``callback`` ``seconds`` from now. Raises OverflowError when full."""
+        ...
+
+    def clear(self) -> None:
+        """Remove every waiting callback."""
+        ...
+
+    def wake(self) -> None:
+        """Check for due callbacks now, because the clock was stepped."""
+        ...
+
+    def stop(self) -> None:
+        """Run no callback any more."""
+        ...
+
+
+class ThreadTimers:
     """A heap of (due, order, callback) served by one daemon thread."""
 
     def __init__(self, clock: Clock) -> None:

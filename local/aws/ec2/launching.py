@@ -6,7 +6,6 @@ Errors, RunInstances answers with it. Nothing is created when a check fails.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,7 +16,7 @@ from local.aws.ec2.addresses import Addresses
 from local.aws.ec2.instances import Instance, Inventory
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.http.faults import Faults
-from local.aws.moto.state import attach_volume, find_subnet
+from local.aws.moto.state import attach_volume, find_subnet, new_id
 from shared.concurrency.clock import Clock
 
 KMS_ACTION = "KMSDecrypt"
@@ -114,7 +113,7 @@ class Launcher:
                 f"There are not enough free addresses in subnet '{spec.subnet.id}' to satisfy "
                 "the requested number of instances.",
             )
-        reservation = "r-" + secrets.token_hex(9)[:17]
+        reservation = new_id("r-")
         return [self._create(backend, iam, spec, reservation) for _ in range(number)]
 
     def clear(self) -> None:
@@ -125,7 +124,7 @@ class Launcher:
     def _create(
         self, backend: Any, iam: Any, spec: LaunchSpecification, reservation: str
     ) -> Instance:
-        instance_id = "i-" + secrets.token_hex(9)[:17]
+        instance_id = new_id("i-")
         backend.create_tags([instance_id], dict(spec.instance_tags))
         instance = Instance(
             instance_id=instance_id,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from local.aws.ec2.filters import matches_any
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.emulator import Emulator
+from local.aws.moto.state import new_id
 
 Group = dict[str, Any]
 _FIELDS = {"group-name": "GroupName", "group-id": "GroupId", "state": "State"}
@@ -25,7 +25,7 @@ def create_placement_group(
         )
     group: Group = {
         "GroupName": name,
-        "GroupId": "pg-" + secrets.token_hex(9)[:17],
+        "GroupId": new_id("pg-"),
         "State": "available",
         "Strategy": parameters.get("Strategy") or "cluster",
         "PartitionCount": parameters.get("PartitionCount"),

@@ -6,7 +6,6 @@ requirements, weights, total price limits, maintenance strategies.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +19,13 @@ from local.aws.ec2.tags import TagSpecifications
 from local.aws.emulator import Emulator
 from local.aws.fleet import markets
 from local.aws.fleet import plan as fleet
-from local.aws.moto.state import LaunchTemplate, default_subnet, find_subnet, launch_template
+from local.aws.moto.state import (
+    LaunchTemplate,
+    default_subnet,
+    find_subnet,
+    launch_template,
+    new_id,
+)
 
 OVERRIDE_LIMIT = 300
 TARGET_LIMIT = 10_000
@@ -47,7 +52,7 @@ class FleetRequest:
         self._groups: list[dict[str, Any]] = []
         self._launched = 0
         self._cut: Cut | None = None
-        self._fleet_id = "fleet-" + str(secrets.token_hex(16))
+        self._fleet_id = new_id("fleet-", 32)
         self._tags = TagSpecifications.parse(parameters.get("TagSpecifications") or [])
 
     def run(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import json
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -64,6 +65,20 @@ class Answer:
         return [self.body]
 
 
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """A request that was carried out, and its answer, which a server sends after ``delay_seconds``.
+
+    ``action`` is empty for a request that is no call of AWS; ``code`` is the AWS error code, None for a success. An
+    answer with status DROPPED is not sent: the server closes the connection.
+    """
+
+    answer: Answer
+    action: str = ""
+    code: str | None = None
+    delay_seconds: float = 0.0
+
+
 class Application:
     """Routes one request."""
 
@@ -76,17 +91,25 @@ class Application:
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """The WSGI entry point; answers every request."""
+        handled = self.handle(environ)
+        self._emulator.faults.hold(handled.delay_seconds)
+        if handled.answer.status == DROPPED:
+            _drop(environ)
+        return handled.answer.send(start_response)
+
+    def handle(self, environ: dict[str, Any]) -> Handled:
+        """Carry out one request. It never waits."""
         length = int(environ.get("CONTENT_LENGTH") or 0)
         if length > protocol.BODY_LIMIT:
-            return _json(413, {"error": "the body is too long"}).send(start_response)
+            return Handled(_json(413, {"error": "the body is too long"}))
         body = environ["wsgi.input"].read(length) if length else b""
         environ["wsgi.input"] = io.BytesIO(body)
         path = environ.get("PATH_INFO", "")
         if path.startswith(imds.PREFIX):
-            return self._answer_imds(environ, path).send(start_response)
+            return Handled(self._answer_imds(environ, path))
         if path.startswith(PREFIX):
-            return self._answer_control(environ, body).send(start_response)
-        return self._answer_aws(environ, body).send(start_response)
+            return Handled(self._answer_control(environ, body))
+        return self._answer_aws(environ, body)
 
     def _answer_imds(self, environ: dict[str, Any], path: str) -> Answer:
         rest = path.removeprefix(imds.PREFIX)
@@ -100,16 +123,13 @@ class Application:
         )
         return Answer(status, [("Content-Type", JSON)], text)
 
-    def _answer_aws(self, environ: dict[str, Any], body: bytes) -> Answer:
+    def _answer_aws(self, environ: dict[str, Any], body: bytes) -> Handled:
         request = protocol.read(environ, body, self._emulator.settings.region)
         fault = self._emulator.faults.take(request.action, request.service)
         answer = self._answer_with_fault(request, environ, fault)
-        self._record(request, environ, answer)
-        if fault is not None:
-            self._emulator.faults.hold(fault.delay_seconds)
-        if answer.status == DROPPED:
-            _drop(environ)
-        return answer
+        code = _code(answer)
+        self._record(request, environ, answer.status, code)
+        return Handled(answer, request.action, code, 0.0 if fault is None else fault.delay_seconds)
 
     def _answer_with_fault(
         self, request: protocol.Request, environ: dict[str, Any], fault: Fault | None
@@ -164,14 +184,16 @@ class Application:
             return Answer(500, [("Content-Type", content_type)], body)
         return Answer(captured["status"], captured["headers"], body)
 
-    def _record(self, request: protocol.Request, environ: dict[str, Any], answer: Answer) -> None:
+    def _record(
+        self, request: protocol.Request, environ: dict[str, Any], status: int, code: str | None
+    ) -> None:
         call = Call(
             at=self._emulator.clock.now(),
             service=request.service,
             action=request.action,
             parameters=_parameters(request, environ),
-            code=_code(answer),
-            status=answer.status,
+            code=code,
+            status=status,
         )
         self._emulator.recorder.record(call)
 

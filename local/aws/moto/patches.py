@@ -1,7 +1,7 @@
 """Every change to moto's behaviour, in one place. Written against moto 5.2.5; each patch states its reason.
 
 moto's EC2Response consists of mixins and finds its actions by name, so replacing an attribute replaces an action.
-``install`` is called once per process, before the first request.
+``install`` may be called again, for another emulator of the same process.
 """
 
 from __future__ import annotations
@@ -45,10 +45,19 @@ PARAMETERS_KEY = "dovetail.parameters"
 INSTANCE_TYPE_PAGE = 100
 TYPE_PAGE_LIMIT = 60
 """Number of cached pages; one page of 100 types has 0.4 MB."""
+_TYPE_PAGES: dict[str, str] = {}
 INTERNAL_EVENT_FIELDS = frozenset({"ingestion-time", "archive-arn", "replay-name"})
 XML = {"Content-Type": "text/xml;charset=UTF-8"}
 
 Action = Callable[[Emulator, str, Mapping[str, Any]], Any]
+
+# moto's own functions, so that a second ``install`` does not wrap the first one's.
+_CREATE_HOOK = AutoScalingBackend.create_lifecycle_hook
+_DESCRIBE_TYPES = EC2Response.describe_instance_types
+_TAG_ACTIONS = {name: getattr(EC2Response, name) for name in ("create_tags", "delete_tags")}
+_CHECK_PARAMETER = ParameterDict._check_loading_status
+_TRANSFORM_EVENT = EventTemplateParser.parse
+_CALL_ACTION = EC2Response.call_action
 
 
 def install(emulator: Emulator) -> None:
@@ -102,10 +111,9 @@ def _install_auto_scaling(emulator: Emulator) -> None:
     """
     for name, action in autoscaling_actions.ACTIONS.items():
         setattr(AutoScalingResponse, name, _scaling(emulator, action))
-    create = AutoScalingBackend.create_lifecycle_hook
 
     def create_with_its_own_limit(self: Any, *parts: Any, **named: Any) -> Any:
-        hook = create(self, *parts, **named)
+        hook = _CREATE_HOOK(self, *parts, **named)
         hook.global_timeout = int(global_timeout(hook.heartbeat_timeout))
         return hook
 
@@ -124,18 +132,18 @@ def _scaling(emulator: Emulator, action: autoscaling_actions.Action) -> Callable
 
 def _install_instance_type_paging() -> None:
     """moto answers all 1,395 types in one page of 5.9 MB, which takes a second to write and blocks a client's event
-    loop for 0.4 s. The types never change, so finished pages are cached.
+    loop for 0.4 s. The types never change, so finished pages are cached for the life of the process.
     """
-    complete = EC2Response.describe_instance_types
-    pages: dict[str, str] = {}
 
     def paged(self: Any) -> Any:
         key = self.region + json.dumps(self.params, sort_keys=True, default=str)
-        if key not in pages:
-            if len(pages) >= TYPE_PAGE_LIMIT:
-                pages.clear()
-            pages[key] = _instance_type_page(self, complete(self).result["InstanceTypes"])
-        return 200, dict(XML), pages[key]
+        if key not in _TYPE_PAGES:
+            if len(_TYPE_PAGES) >= TYPE_PAGE_LIMIT:
+                _TYPE_PAGES.clear()
+            _TYPE_PAGES[key] = _instance_type_page(
+                self, _DESCRIBE_TYPES(self).result["InstanceTypes"]
+            )
+        return 200, dict(XML), _TYPE_PAGES[key]
 
     EC2Response.describe_instance_types = paged
 
@@ -150,8 +158,8 @@ def _instance_type_page(response: Any, types: list[Any]) -> str:
 
 def _install_tag_check(emulator: Emulator) -> None:
     """moto accepts tags for an instance that does not exist; EC2 answers InvalidInstanceID.NotFound."""
-    for name in ("create_tags", "delete_tags"):
-        setattr(EC2Response, name, _checked(emulator, getattr(EC2Response, name)))
+    for name, action in _TAG_ACTIONS.items():
+        setattr(EC2Response, name, _checked(emulator, action))
 
 
 def _checked(emulator: Emulator, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -176,10 +184,9 @@ def _install_address_count() -> None:
 
 def _install_published_parameters() -> None:
     """moto lacks the image parameters of EKS and other publishers, and forbids their creation."""
-    check = ParameterDict._check_loading_status
 
     def check_and_publish(self: Any, key: str) -> None:
-        check(self, key)
+        _CHECK_PARAMETER(self, key)
         if isinstance(key, str) and not dict.__contains__(self, key):
             image = image_for(key)
             if image is not None:
@@ -243,11 +250,10 @@ def _parameter(account_id: str, image: PublishedImage) -> Any:
 
 def _install_plain_events() -> None:
     """moto needs jsonpath_ng even for a rule without an input transformer, and walks the event with it."""
-    transform = EventTemplateParser.parse
 
     def parse(input_template: str, input_paths_map: Any, event: Mapping[str, Any]) -> Any:
         if input_template:
-            return transform(input_template, input_paths_map, event)
+            return _TRANSFORM_EVENT(input_template, input_paths_map, event)
         return {key: value for key, value in event.items() if key not in INTERNAL_EVENT_FIELDS}
 
     EventTemplateParser.parse = staticmethod(parse)
@@ -255,11 +261,10 @@ def _install_plain_events() -> None:
 
 def _install_parameter_capture() -> None:
     """The recorder needs API parameter names, which moto has only after its own parser ran."""
-    original = EC2Response.call_action
 
     def call_action(self: Any) -> Any:
         self.normalized_request.environ[PARAMETERS_KEY] = self.params
-        return original(self)
+        return _CALL_ACTION(self)
 
     EC2Response.call_action = call_action
 

@@ -16,10 +16,18 @@ from moto.core.model_instances import reset_model_data
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.elastic_block_store import VolumeAttachment
 from moto.iam.models import iam_backends
+from moto.moto_api._internal import mock_random
 
 from local.aws.ec2.refusal import RequestRefused
 
 ACCOUNT_ID: str = DEFAULT_ACCOUNT_ID
+
+
+def new_id(prefix: str, digits: int = 17) -> str:
+    """A new resource id, ``prefix`` and random hexadecimal digits. moto's generator draws all ids, so that one seed
+    decides about all of them.
+    """
+    return f"{prefix}{mock_random.getrandbits(4 * digits):0{digits}x}"
 
 
 def ec2(region: str) -> Any:

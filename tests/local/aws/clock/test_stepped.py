@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from local.aws.clock.stepped import SteppedClock
-from local.aws.clock.timers import Timers
+from local.aws.clock.timers import ThreadTimers
 from tests.support.clock.fake import FakeClock
 
 
@@ -21,7 +21,7 @@ def test_a_step_comes_on_top_of_real_time() -> None:
 
 def test_what_falls_due_in_a_step_happens() -> None:
     clock = SteppedClock(FakeClock())
-    timers, happened = Timers(clock), threading.Event()
+    timers, happened = ThreadTimers(clock), threading.Event()
     timers.after(3600, happened.set)
     timers.start()
     clock.step(3601)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.aws.catalogue.types import InstanceTypeFacts
-from local.aws.clock.timers import Timers
+from local.aws.clock.timers import ThreadTimers
 from local.aws.ec2.instances import Instance, Inventory
 from local.aws.settings import Behaviour
 from tests.support.clock.fake import FakeClock
@@ -18,7 +18,7 @@ def inventory(lag: float, seed: int | None) -> tuple[Inventory, FakeClock]:
     found = Inventory(
         clock,
         behaviour,
-        Timers(clock),
+        ThreadTimers(clock),
         on_change=lambda instance, state: None,
         on_terminated=lambda instance: None,
         on_forgotten=lambda instance: None,
