@@ -12,7 +12,6 @@ keep their state in memory, so they are empty after a restart.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import random
 import secrets
@@ -202,7 +201,7 @@ def lock_directory(directory: Path) -> TextIO:
 
 def main(directory: Path) -> int:
     """Run the stack that ``stack.json`` describes. Returns the exit code."""
-    settings = StackSettings.from_json(json.loads((directory / "stack.json").read_text()))
+    settings = StackSettings.from_json((directory / "stack.json").read_bytes())
     (directory / "redis").mkdir(parents=True, exist_ok=True)
     with lock_directory(directory):
         ports = choose_ports(settings, random.Random())

@@ -11,7 +11,7 @@ import orjson
 from starlette.responses import PlainTextResponse, Response
 
 from local.cluster.api.authorization.reviews import review
-from local.cluster.api.authorization.token_requests import answer_request
+from local.cluster.api.authorization.tokens import answer_request
 from local.cluster.api.calls import MEDIA, Call, answer, success
 from local.cluster.api.errors import (
     ApiError,

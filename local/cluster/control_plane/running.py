@@ -79,12 +79,8 @@ class ControlPlane:
         self._controllers = self._all_controllers(pods_by_node, rng)
 
     def _all_controllers(self, pods_by_node: KeyIndex, rng: random.Random) -> list[Controller]:
-        store, informers, clock, recorder = (
-            self._store,
-            self._informers,
-            self._clock,
-            self._recorder,
-        )
+        store, informers = self._store, self._informers
+        clock, recorder = self._clock, self._recorder
         owned_pods = KeyIndex(store, informers, "pods", controller_uids)
         replica_sets = KeyIndex(store, informers, "replicasets", controller_uids, group="apps")
         owned_jobs = KeyIndex(store, informers, "jobs", controller_uids, group="batch")
