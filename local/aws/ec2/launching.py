@@ -16,7 +16,7 @@ from local.aws.ec2.addresses import Addresses
 from local.aws.ec2.instances import Instance, Inventory
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.http.faults import Faults
-from local.aws.moto.state import attach_volume, find_subnet, new_id
+from local.aws.moto.state import attach_volume, find_profile, find_subnet, new_id
 from shared.concurrency.clock import Clock
 
 KMS_ACTION = "KMSDecrypt"
@@ -71,7 +71,7 @@ class Launcher:
         self._sequence = count(1)
         self.addresses = Addresses()
 
-    def check(self, backend: Any, iam: Any, spec: LaunchSpecification) -> None:
+    def check(self, backend: Any, spec: LaunchSpecification) -> None:
         """Raises RequestRefused for an unknown type, image, group or profile, or a pool that is not offered."""
         if spec.instance_type not in self._catalogue.types:
             raise RequestRefused(
@@ -89,7 +89,7 @@ class Launcher:
                 "InvalidAMIID.NotFound", f"The image id '[{spec.image_id}]' does not exist"
             )
         self._check_architecture(spec, image)
-        self._profile(iam, spec)
+        self._profile(spec)
         self._security_groups(backend, spec)
 
     def _check_architecture(self, spec: LaunchSpecification, image: Any) -> None:
@@ -101,11 +101,9 @@ class Launcher:
                 f"match the architecture '{image.architecture}' of the specified AMI.",
             )
 
-    def launch(
-        self, backend: Any, iam: Any, spec: LaunchSpecification, number: int
-    ) -> list[Instance]:
+    def launch(self, backend: Any, spec: LaunchSpecification, number: int) -> list[Instance]:
         """Create ``number`` pending instances in one reservation. Raises RequestRefused."""
-        self.check(backend, iam, spec)
+        self.check(backend, spec)
         free = spec.subnet.available_ip_address_count
         if free < number:
             raise RequestRefused(
@@ -114,16 +112,14 @@ class Launcher:
                 "the requested number of instances.",
             )
         reservation = new_id("r-")
-        return [self._create(backend, iam, spec, reservation) for _ in range(number)]
+        return [self._create(backend, spec, reservation) for _ in range(number)]
 
     def clear(self) -> None:
         """Restart the launch counter and the addresses."""
         self._sequence = count(1)
         self.addresses.clear()
 
-    def _create(
-        self, backend: Any, iam: Any, spec: LaunchSpecification, reservation: str
-    ) -> Instance:
+    def _create(self, backend: Any, spec: LaunchSpecification, reservation: str) -> Instance:
         instance_id = new_id("i-")
         backend.create_tags([instance_id], dict(spec.instance_tags))
         instance = Instance(
@@ -145,7 +141,7 @@ class Launcher:
             tags=backend.tags[instance_id],
             launched_at=self._clock.now(),
             launched_monotonic=self._clock.monotonic(),
-            instance_profile=self._profile(iam, spec),
+            instance_profile=self._profile(spec),
             user_data=spec.user_data,
             client_token=spec.client_token,
             key_name=spec.key_name,
@@ -165,13 +161,13 @@ class Launcher:
             return ""
         return self._open_reservation(spec.instance_type, spec.zone, self._clock.now())
 
-    def _profile(self, iam: Any, spec: LaunchSpecification) -> tuple[str, str] | None:
+    def _profile(self, spec: LaunchSpecification) -> tuple[str, str] | None:
         reference = spec.instance_profile
         if not reference:
             return None
-        for profile in iam.get_instance_profiles():
-            if profile.name == reference.get("Name") or profile.arn == reference.get("Arn"):
-                return str(profile.arn), str(profile.id)
+        profile = find_profile(reference)
+        if profile is not None:
+            return str(profile.arn), str(profile.id)
         name = reference.get("Name") or reference.get("Arn")
         raise RequestRefused(
             "InvalidParameterValue",

@@ -48,13 +48,13 @@ def run_instances(emulator: Emulator, region: str, parameters: Mapping[str, Any]
 def _launch(emulator: Emulator, region: str, parameters: Mapping[str, Any]) -> list[Instance]:
     backend = emulator.ec2(region)
     specification = _specification(backend, region, parameters)
-    emulator.launcher.check(backend, emulator.iam(), specification)
+    emulator.launcher.check(backend, specification)
     vcpus = emulator.catalogue.types[specification.instance_type].vcpus
     left = emulator.supply.bound(specification, vcpus).left
     number = min(int(parameters.get("MaxCount") or 1), left)
     if number < int(parameters.get("MinCount") or 1):
         raise RequestRefused(*emulator.supply.error(specification, vcpus))
-    instances = emulator.launcher.launch(backend, emulator.iam(), specification, number)
+    instances = emulator.launcher.launch(backend, specification, number)
     emulator.supply.use(specification, number)
     emulator.trail.launched(instances, by_fleet=False)
     return instances

@@ -107,9 +107,7 @@ class FleetRequest:
         if number == 0:
             return
         try:
-            instances = emulator.launcher.launch(
-                self._backend, emulator.iam(), candidate.specification, number
-            )
+            instances = emulator.launcher.launch(self._backend, candidate.specification, number)
         except RequestRefused as refused:
             self._report(candidate, pool.capacity_type, refused.code, refused.message)
             return
@@ -123,7 +121,7 @@ class FleetRequest:
         for candidate in self._candidates(capacity_type):
             specification = candidate.specification
             try:
-                self._emulator.launcher.check(self._backend, self._emulator.iam(), specification)
+                self._emulator.launcher.check(self._backend, specification)
                 pools.append(self._pool(candidate))
             except RequestRefused as refused:
                 self._report(candidate, capacity_type, refused.code, refused.message)

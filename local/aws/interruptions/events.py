@@ -16,7 +16,7 @@ from typing import Any
 from moto.events.models import events_backends
 
 from local.aws.clock.timers import Timers
-from local.aws.ec2.instances import SPOT_TERMINATION, TERMINATION_STATES, Instance, Inventory
+from local.aws.ec2.instances import SPOT_TERMINATION, TERMINATION_STATES, Inventory
 from local.aws.interruptions.notices import Maintenance, Notices
 from local.aws.moto.speed import COPIES
 from local.aws.moto.state import ACCOUNT_ID
@@ -77,12 +77,8 @@ class Interruptions:
         resources = [group + detail["AutoScalingGroupName"]]
         self._put(region, "aws.autoscaling", LIFECYCLE_TERMINATION, detail, resources)
 
-    def announce_state(self, instance: Instance, state: str) -> None:
-        """Send the state-change notification that EC2 sends on every change."""
-        self.report_state(instance.region, instance.instance_id, state)
-
     def report_state(self, region: str, instance_id: str, state: str) -> None:
-        """Send a state-change notification without changing the instance."""
+        """Send the state-change notification that EC2 sends on every change."""
         detail = {"instance-id": instance_id, "state": state}
         self._put(region, "aws.ec2", STATE_CHANGE, detail, [_arn(region, instance_id)])
 

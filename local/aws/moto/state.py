@@ -48,6 +48,14 @@ def find_subnet(backend: Any, subnet_id: str) -> Any | None:
     return None
 
 
+def find_profile(reference: Mapping[str, Any]) -> Any | None:
+    """The instance profile of {Name or Arn}, or None."""
+    for profile in iam().instance_profiles.values():
+        if profile.name == reference.get("Name") or profile.arn == reference.get("Arn"):
+            return profile
+    return None
+
+
 def all_subnets(backend: Any) -> list[Any]:
     """Every subnet of the region."""
     return [subnet for zone in backend.subnets.values() for subnet in zone.values()]
