@@ -224,11 +224,11 @@ def _conflicts(
     ]
 
 
-def _differ(present: Any, wanted: Any) -> bool:
+def _differ(present: Any, configured: Any) -> bool:
     # An empty object in a configuration means "this object exists", not "it is empty".
-    if wanted == {} and isinstance(present, dict):
+    if configured == {} and isinstance(present, dict):
         return False
-    return bool(present != wanted)
+    return bool(present != configured)
 
 
 def field_text(path: Path) -> str:

@@ -97,8 +97,8 @@ def _job_status(job: Document, _now: float) -> str:
 
 
 def _job_completions(job: Document, _now: float) -> str:
-    wanted = job["spec"].get("completions") or job["spec"].get("parallelism", 1)
-    return f"{job.get('status', {}).get('succeeded', 0)}/{wanted}"
+    completions = job["spec"].get("completions") or job["spec"].get("parallelism", 1)
+    return f"{job.get('status', {}).get('succeeded', 0)}/{completions}"
 
 
 def _job_duration(job: Document, now: float) -> str:
