@@ -28,16 +28,17 @@ from local.cluster.controllers.replicaset import ReplicaSetController
 from local.cluster.controllers.statefulset import StatefulSetController
 from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
-from local.cluster.kubelet.fleet import BootTimes, Fleet
 from local.cluster.kubelet.instances import InstanceClient
 from local.cluster.kubelet.node_objects import fixed_node
-from local.cluster.kubelet.pods import PodRunner, PodTimes
+from local.cluster.kubelet.pods import kubelets
 from local.cluster.scheduling.scheduler import Scheduler
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
 from local.cluster.volumes.attach_controller import AttachmentController
 from local.cluster.volumes.ephemeral_controller import EphemeralVolumeController
 from shared.concurrency.clock import Clock, rfc3339
+
+WORKLOADS = (ReplicaSetController, DaemonSetController, StatefulSetController, JobController)
 
 
 def node_of(pod: Obj) -> list[str]:
@@ -57,17 +58,7 @@ class ControlPlane:
         self._recorder = EventRecorder(store, clock)
         # The indexes register their handlers here, before the controllers that read them (see the module docstring).
         pods_by_node = KeyIndex(store, self._informers, "pods", node_of)
-        times = BootTimes(
-            settings.boot_seconds, settings.ready_seconds, settings.node_monitor_grace_seconds
-        )
-        self._fleet = Fleet(store, self._recorder, clock, settings.cluster_name, times)
-        self._runner = PodRunner(
-            store,
-            self._fleet,
-            pods_by_node,
-            clock,
-            PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds),
-        )
+        self._fleet, self._runner = kubelets(store, pods_by_node, self._recorder, clock, settings)
         self._scheduler = Scheduler(
             store,
             self._recorder,
@@ -86,10 +77,7 @@ class ControlPlane:
         owned_jobs = KeyIndex(store, informers, "jobs", controller_uids, group="batch")
         return [
             DeploymentController(store, replica_sets, owned_pods, recorder, clock),
-            ReplicaSetController(store, owned_pods, recorder, clock, rng),
-            DaemonSetController(store, owned_pods, rng),
-            StatefulSetController(store, owned_pods, recorder, clock),
-            JobController(store, owned_pods, recorder, clock, rng),
+            *(kind(store, owned_pods, recorder, clock, rng) for kind in WORKLOADS),
             CronJobController(store, owned_jobs, recorder, clock),
             DisruptionController(store, clock),
             VolumeController(store, recorder),

@@ -7,11 +7,10 @@ daemon controller, so it starts on nodes that are cordoned or under pressure. An
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from typing import Any
 
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, key_of
+from local.cluster.control_plane.informers import Informers, Key, Obj, key_of
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.deployment import share_of
 from local.cluster.controllers.pod_templates import (
@@ -22,10 +21,9 @@ from local.cluster.controllers.pod_templates import (
     suffix,
     template_hash,
 )
-from local.cluster.controllers.workqueue import Controller
+from local.cluster.controllers.workqueue import WorkloadController
 from local.cluster.scheduling.selectors import NodePredicate, node_predicate, untolerated
 from local.cluster.scheduling.shapes import REQUIRED
-from local.cluster.storage.store import Store
 
 HASH_LABEL = "controller-revision-hash"
 
@@ -85,20 +83,16 @@ def wants_node(spec: dict[str, Any], matches: NodePredicate, node: Obj) -> tuple
     return stays and untolerated(taints, tolerations) is None, stays
 
 
-class DaemonSetController(Controller):
+class DaemonSetController(WorkloadController):
     """Keeps one pod per node for each DaemonSet."""
 
     name, plural, group = "daemonset", "daemonsets", "apps"
-
-    def __init__(self, store: Store, pods: KeyIndex, rng: random.Random) -> None:
-        super().__init__(store)
-        self._pods, self._rng = pods, rng
+    kind = "DaemonSet"
 
     def register(self, informers: Informers) -> None:
-        """Watch DaemonSets, nodes, and the pods they own."""
-        informers.on(self.plural, self.on_own, group=self.group)
+        """Watch nodes too."""
+        super().register(informers)
         informers.on("nodes", self._on_node)
-        informers.on("pods", self.on_owned("DaemonSet"))
 
     def _on_node(self, event_type: str, obj: Obj, old: Obj | None) -> None:
         if event_type == "MODIFIED" and old is not None:

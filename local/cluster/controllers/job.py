@@ -6,13 +6,10 @@ ttlSecondsAfterFinished work as in batch/v1; indexed completion, suspension and 
 
 from __future__ import annotations
 
-import random
-from functools import partial
 from typing import Any
 
 from local.cluster.control_plane.conditions import is_true, with_conditions
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj
-from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.informers import Key, Obj
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.pod_templates import (
     is_active,
@@ -21,32 +18,15 @@ from local.cluster.controllers.pod_templates import (
     pod_from_template,
     suffix,
 )
-from local.cluster.controllers.workqueue import Controller
-from local.cluster.storage.store import Store
-from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
+from local.cluster.controllers.workqueue import WorkloadController
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 
 
-class JobController(Controller):
+class JobController(WorkloadController):
     """Creates pods for Jobs."""
 
     name, plural, group = "job", "jobs", "batch"
-
-    def __init__(
-        self,
-        store: Store,
-        pods: KeyIndex,
-        recorder: EventRecorder,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        super().__init__(store)
-        self._pods, self._clock, self._rng = pods, clock, rng
-        self._record = partial(recorder.record, component="job-controller")
-
-    def register(self, informers: Informers) -> None:
-        """Watch Jobs and the pods they own."""
-        informers.on(self.plural, self.on_own, group=self.group)
-        informers.on("pods", self.on_owned("Job"))
+    kind, component = "Job", "job-controller"
 
     async def reconcile(self, key: Key) -> float | None:
         """Start missing pods, write the status, and delete the job when its TTL expires."""

@@ -7,14 +7,11 @@ node first, younger first. Adoption of orphaned pods is not modelled.
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from functools import partial
 from typing import Any
 
 from local.cluster.api.errors import ApiError
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj
-from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.informers import Key, Obj
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.pod_templates import (
     is_active,
@@ -24,9 +21,8 @@ from local.cluster.controllers.pod_templates import (
     ready_for,
     suffix,
 )
-from local.cluster.controllers.workqueue import Controller
-from local.cluster.storage.store import Store
-from shared.concurrency.clock import Clock, parse_rfc3339
+from local.cluster.controllers.workqueue import WorkloadController
+from shared.concurrency.clock import parse_rfc3339
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
@@ -57,27 +53,11 @@ def _deletion_cost(pod: Obj) -> int:
         return 0
 
 
-class ReplicaSetController(Controller):
+class ReplicaSetController(WorkloadController):
     """Creates and deletes pods for ReplicaSets."""
 
     name, plural, group = "replicaset", "replicasets", "apps"
-
-    def __init__(
-        self,
-        store: Store,
-        pods: KeyIndex,
-        recorder: EventRecorder,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        super().__init__(store)
-        self._pods, self._clock, self._rng = pods, clock, rng
-        self._record = partial(recorder.record, component="replicaset-controller")
-
-    def register(self, informers: Informers) -> None:
-        """Watch ReplicaSets and the pods they own."""
-        informers.on(self.plural, self.on_own, group=self.group)
-        informers.on("pods", self.on_owned("ReplicaSet"))
+    kind, component = "ReplicaSet", "replicaset-controller"
 
     async def reconcile(self, key: Key) -> float | None:
         """Create or delete pods until there are ``spec.replicas``, then write the status."""

@@ -9,11 +9,9 @@ not modelled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find
-from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.informers import Key, Obj, find
 from local.cluster.controllers.pod_templates import (
     is_active,
     is_ready,
@@ -22,9 +20,7 @@ from local.cluster.controllers.pod_templates import (
     ready_for,
     template_hash,
 )
-from local.cluster.controllers.workqueue import Controller
-from local.cluster.storage.store import Store
-from shared.concurrency.clock import Clock
+from local.cluster.controllers.workqueue import WorkloadController
 
 REVISION_LABEL = "controller-revision-hash"
 NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -75,20 +71,11 @@ def revision_of(pod: Obj) -> str:
     return str((pod["metadata"].get("labels") or {}).get(REVISION_LABEL, ""))
 
 
-class StatefulSetController(Controller):
+class StatefulSetController(WorkloadController):
     """Creates claims and pods for StatefulSets."""
 
     name, plural, group = "statefulset", "statefulsets", "apps"
-
-    def __init__(self, store: Store, pods: KeyIndex, recorder: EventRecorder, clock: Clock) -> None:
-        super().__init__(store)
-        self._pods, self._clock = pods, clock
-        self._record = partial(recorder.record, component="statefulset-controller")
-
-    def register(self, informers: Informers) -> None:
-        """Watch StatefulSets and the pods they own."""
-        informers.on(self.plural, self.on_own, group=self.group)
-        informers.on("pods", self.on_owned("StatefulSet"))
+    kind, component = "StatefulSet", "statefulset-controller"
 
     async def reconcile(self, key: Key) -> float | None:
         """One step: start a missing pod, otherwise stop a surplus one, otherwise replace an outdated one."""

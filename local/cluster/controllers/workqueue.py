@@ -8,9 +8,11 @@ per key; a failed compare-and-set is repeated without a log line because it is n
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from local.cluster.api.errors import ApiError
@@ -18,12 +20,15 @@ from local.cluster.control_plane.informers import (
     Handler,
     Informers,
     Key,
+    KeyIndex,
     Obj,
     controllers_of,
     find,
     key_of,
 )
+from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
+from shared.concurrency.clock import Clock
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -149,6 +154,31 @@ class Controller(ABC):
             grace_seconds=grace_seconds,
             propagation=propagation,
         )
+
+
+class WorkloadController(Controller):
+    """Keeps the pods of the workloads of one ``kind``. Events name ``component`` as their source."""
+
+    kind: str
+    component: str = ""
+
+    def __init__(
+        self,
+        store: Store,
+        pods: KeyIndex,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        """``pods``: by the uid of their controlling owner."""
+        super().__init__(store)
+        self._pods, self._clock, self._rng = pods, clock, rng
+        self._record = partial(recorder.record, component=self.component)
+
+    def register(self, informers: Informers) -> None:
+        """Watch the workloads and the pods that they own."""
+        informers.on(self.plural, self.on_own, group=self.group)
+        informers.on("pods", self.on_owned(self.kind))
 
 
 class Worker:
