@@ -6,7 +6,7 @@ Errors, RunInstances answers with it. Nothing is created when a check fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -51,33 +51,26 @@ class LaunchSpecification:
     """Name and id of the group, as the launch specifies them."""
 
 
+@dataclass(slots=True)
 class Launcher:
     """Creates instances in moto's network and in the inventory."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        inventory: Inventory,
-        faults: Faults,
-        clock: Clock,
-        open_reservation: Callable[[str, str, float], str],
-    ) -> None:
-        """``open_reservation`` returns the reservation that (type, zone) uses automatically now."""
-        self._catalogue = catalogue
-        self._inventory = inventory
-        self._faults = faults
-        self._clock = clock
-        self._open_reservation = open_reservation
-        self._sequence = count(1)
-        self.addresses = Addresses()
+    catalogue: Catalogue
+    inventory: Inventory
+    faults: Faults
+    clock: Clock
+    open_reservation: Callable[[str, str, float], str]
+    """The reservation that (type, zone) uses automatically now."""
+    addresses: Addresses = field(default_factory=Addresses)
+    _sequence: Iterator[int] = field(default_factory=lambda: count(1))
 
     def check(self, backend: Any, spec: LaunchSpecification) -> None:
         """Raises RequestRefused for an unknown type, image, group or profile, or a pool that is not offered."""
-        if spec.instance_type not in self._catalogue.types:
+        if spec.instance_type not in self.catalogue.types:
             raise RequestRefused(
                 "InvalidParameterValue", f"Invalid instance type: {spec.instance_type}"
             )
-        if not self._catalogue.offers(spec.region, spec.instance_type, spec.zone):
+        if not self.catalogue.offers(spec.region, spec.instance_type, spec.zone):
             raise RequestRefused(
                 "UnfulfillableCapacity" if spec.lifecycle == "spot" else "Unsupported",
                 f"Your requested instance type ({spec.instance_type}) is not supported in your "
@@ -93,7 +86,7 @@ class Launcher:
         self._security_groups(backend, spec)
 
     def _check_architecture(self, spec: LaunchSpecification, image: Any) -> None:
-        facts = self._catalogue.types[spec.instance_type]
+        facts = self.catalogue.types[spec.instance_type]
         if image.architecture and image.architecture != facts.architecture:
             raise RequestRefused(
                 "InvalidParameterValue",
@@ -128,9 +121,9 @@ class Launcher:
             reservation_id=reservation,
             owner_id=backend.account_id,
             region=spec.region,
-            facts=self._catalogue.types[spec.instance_type],
+            facts=self.catalogue.types[spec.instance_type],
             zone=spec.zone,
-            zone_id=self._catalogue.zone_ids.get(spec.zone, ""),
+            zone_id=self.catalogue.zone_ids.get(spec.zone, ""),
             subnet_id=spec.subnet.id,
             vpc_id=spec.subnet.vpc_id,
             private_ip="",
@@ -139,8 +132,8 @@ class Launcher:
             lifecycle=spec.lifecycle,
             security_groups=self._security_groups(backend, spec),
             tags=backend.tags[instance_id],
-            launched_at=self._clock.now(),
-            launched_monotonic=self._clock.monotonic(),
+            launched_at=self.clock.now(),
+            launched_monotonic=self.clock.monotonic(),
             instance_profile=self._profile(spec),
             user_data=spec.user_data,
             client_token=spec.client_token,
@@ -152,14 +145,14 @@ class Launcher:
         )
         instance.private_ip = self.addresses.take(spec.subnet, instance) or ""
         instance.volumes = _create_volumes(backend, spec, instance)
-        failing = self._faults.take(KMS_ACTION) is not None
-        self._inventory.add(instance, fails_at_once=failing)
+        failing = self.faults.take(KMS_ACTION) is not None
+        self.inventory.add(instance, fails_at_once=failing)
         return instance
 
     def _automatic_reservation(self, spec: LaunchSpecification) -> str:
         if spec.lifecycle == "spot":
             return ""
-        return self._open_reservation(spec.instance_type, spec.zone, self._clock.now())
+        return self.open_reservation(spec.instance_type, spec.zone, self.clock.now())
 
     def _profile(self, spec: LaunchSpecification) -> tuple[str, str] | None:
         reference = spec.instance_profile
