@@ -69,7 +69,8 @@ class ChangeLog:
         self._limit = limit
         self._changes: list[Change] = []
         self._first = 0
-        self._wakers: set[asyncio.Event] = set()
+        self.wakers: set[asyncio.Event] = set()
+        """Set at every append."""
         self.forgotten = 0
         """Revision of the newest change that is no longer kept."""
 
@@ -88,7 +89,7 @@ class ChangeLog:
         self._changes.append(change)
         if len(self._changes) > self._limit:
             self._trim(len(self._changes) - self._limit + self._limit // 8)
-        for waker in self._wakers:
+        for waker in self.wakers:
             waker.set()
 
     def _trim(self, count: int) -> None:
@@ -113,14 +114,6 @@ class ChangeLog:
         start = position - self._first
         return self._changes[start : start + count]
 
-    def attach(self, waker: asyncio.Event) -> None:
-        """Set ``waker`` at every append from now on."""
-        self._wakers.add(waker)
-
-    def detach(self, waker: asyncio.Event) -> None:
-        """Stop setting ``waker``."""
-        self._wakers.discard(waker)
-
 
 class Cursor:
     """A reader's position in a log. Close it after use."""
@@ -129,7 +122,7 @@ class Cursor:
         self._log = log
         self._position = position
         self._waker = asyncio.Event()
-        log.attach(self._waker)
+        log.wakers.add(self._waker)
 
     @property
     def behind(self) -> bool:
@@ -164,7 +157,7 @@ class Cursor:
 
     def close(self) -> None:
         """Stop wake-ups by the log."""
-        self._log.detach(self._waker)
+        self._log.wakers.discard(self._waker)
 
 
 class Subscription:
