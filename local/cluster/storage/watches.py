@@ -69,8 +69,7 @@ class ChangeLog:
         self._limit = limit
         self._changes: list[Change] = []
         self._first = 0
-        self.wakers: set[asyncio.Event] = set()
-        """Set at every append."""
+        self._wakers: set[asyncio.Event] = set()
         self.forgotten = 0
         """Revision of the newest change that is no longer kept."""
 
@@ -89,7 +88,7 @@ class ChangeLog:
         self._changes.append(change)
         if len(self._changes) > self._limit:
             self._trim(len(self._changes) - self._limit + self._limit // 8)
-        for waker in self.wakers:
+        for waker in self._wakers:
             waker.set()
 
     def _trim(self, count: int) -> None:
@@ -114,6 +113,14 @@ class ChangeLog:
         start = position - self._first
         return self._changes[start : start + count]
 
+    def attach(self, waker: asyncio.Event) -> None:
+        """Set ``waker`` at every append from now on."""
+        self._wakers.add(waker)
+
+    def detach(self, waker: asyncio.Event) -> None:
+        """Stop setting ``waker``."""
+        self._wakers.discard(waker)
+
 
 class Cursor:
     """A reader's position in a log. Close it after use."""
@@ -122,7 +129,7 @@ class Cursor:
         self._log = log
         self._position = position
         self._waker = asyncio.Event()
-        log.wakers.add(self._waker)
+        log.attach(self._waker)
 
     @property
     def behind(self) -> bool:
@@ -157,7 +164,7 @@ class Cursor:
 
     def close(self) -> None:
         """Stop wake-ups by the log."""
-        self._log.wakers.discard(self._waker)
+        self._log.detach(self._waker)
 
 
 class Subscription:
