@@ -166,6 +166,7 @@ class Supervisor:
         self._write(message=f"{running.part.name} ended with code {code}; again in {delay:.1f} s")
 
     def _stop_parts(self) -> None:
+        # Services first: Redis, the cluster and the emulator must answer while they end.
         for wave in reversed(self._plan.waves):
             started = [self._running[part.name] for part in wave if part.name in self._running]
             found = [identify(running.process.pid) for running in started]

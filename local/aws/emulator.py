@@ -129,6 +129,7 @@ class Emulator:
         """Delete every instance, template, message, fault and call, restore the configured timings, and seed again."""
         with self.inventory.lock:
             self.clear()
+            # Timers before instances: a callback that is due now would announce an instance of the time before.
             self.timers.clear()
             self.inventory.clear()
             self.reservations.clear()

@@ -62,6 +62,7 @@ def terminate_instances(emulator: Emulator, region: str, parameters: Parameters)
 
 def stop_instances(emulator: Emulator, region: str, parameters: Parameters) -> dict[str, Any]:
     """Stop the instances. One-time spot instances cannot be stopped, as on EC2."""
+    # All are checked before one is stopped: a refused call changes nothing.
     for instance in _named(emulator, region, parameters):
         if instance.lifecycle == "spot":
             raise RequestRefused(

@@ -169,6 +169,7 @@ class Scheduler:
         text = f"{NAME}: preempting to accommodate a higher priority pod"
         condition = {"type": "DisruptionTarget", "status": "True", "message": text}
         condition["reason"] = "PreemptionByScheduler"
+        # The condition first: a pod without a grace period is gone after the deletion.
         self._set_condition(found, condition)
         self._store.delete("pods", victim.key.name, namespace=victim.key.namespace)
         text = f"Preempted by pod {pod.uid} on node {node}"
@@ -200,6 +201,7 @@ class Scheduler:
         self._dequeue(pod.key)
         self._spend_write()
         try:
+            # Volumes first: a pod whose claims are not bound would start without them.
             self._volumes.bind(pod.shape, node)
             self._store.bind(pod.key.name, pod.key.namespace, node.name)
         except ApiError as error:
