@@ -18,7 +18,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help redis demo up down status test test-kubernetes nightly coverage \
+.PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly coverage \
   bench-compare lint format crds spec locks wheel release-check ci clean
 
 help: ## List the targets
@@ -56,6 +56,19 @@ nightly: export PYTHONDONTWRITEBYTECODE =
 nightly: export HYPOTHESIS_PROFILE = nightly
 nightly: $(DEVELOPMENT) ## Run the nightly tests: long faults, more examples, the demo from a wheel
 	$(BIN)/python -m pytest -m nightly --ignore tests/kubernetes --timeout 1800 -n 2 --dist loadgroup $(ARGS)
+
+SEEDS ?= 1000
+FIRST_SEED ?= 1
+SCENARIO ?= mixed
+MINUTES ?= 5
+JOBS ?= 2
+SIMULATION = $(BIN)/python -m simulation --first-seed $(FIRST_SEED) --scenario $(SCENARIO) --minutes $(MINUTES) --jobs $(JOBS)
+
+simulate: $(DEVELOPMENT) ## Run the services in simulated time under faults: SEEDS=1000 FIRST_SEED=1 SCENARIO=mixed MINUTES=5 JOBS=2
+	$(SIMULATION) --seeds $(SEEDS) $(ARGS)
+
+simulate-nightly: $(DEVELOPMENT) ## The same with 20,000 seeds
+	$(SIMULATION) --seeds 20000 $(ARGS)
 
 # Includes pytest's workers and every process that a test starts. The end-to-end tests are left out.
 coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/development/coverage.md

@@ -103,6 +103,10 @@ class Behaviour:
     describe_lag_seconds: float
     describe_lag_seed: int | None
     """None: every instance lags by the full time; otherwise by a share drawn from this seed."""
+    tag_lag_seconds: float = 0.0
+    """How much longer than the instance itself its first tags lag."""
+    template_lag_seconds: float = 0.0
+    """From the creation of a launch template until any call knows it."""
 
     @classmethod
     def from_settings(cls, settings: EmulatorSettings) -> Behaviour:

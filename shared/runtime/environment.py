@@ -278,9 +278,10 @@ async def reach(
 
 
 @contextlib.asynccontextmanager
-async def _services(
+async def running_services(
     entries: Sequence[Entry[Any]],
 ) -> AsyncIterator[list[runtime.Service]]:
+    """The services of ``entries``, built and connected during the block. Raises as ``open_environment``."""
     async with contextlib.AsyncExitStack() as stack:
         built = []
         for entry in entries:
@@ -295,7 +296,7 @@ async def _run(entries: Sequence[Entry[Any]]) -> None:
     clock = SystemClock()
     first = read_early(entries[0].settings)
     logs.configure(first.log_level)
-    async with _services(entries) as services:
+    async with running_services(entries) as services:
         settle()
         server = status.server_loop(*listeners_of(services, first, clock))
         await runtime.run(services, server, clock=clock)

@@ -275,6 +275,8 @@ class SettingsRequest(ControlRequest):
     terminated_visible_seconds: float | None = Field(None, ge=0, le=86400)
     describe_lag_seconds: float | None = Field(None, ge=0, le=600)
     describe_lag_seed: int | None = None
+    tag_lag_seconds: float | None = Field(None, ge=0, le=600)
+    template_lag_seconds: float | None = Field(None, ge=0, le=600)
 
     def changes(self) -> dict[str, Any]:
         """Only the fields that the request contains; a seed of null means no seed."""

@@ -129,6 +129,7 @@ class Inventory:
         """Add a new pending instance. An instance that ``fails_at_once`` terminates instead of running (LCH-67)."""
         with self.lock:
             self._instances[instance.instance_id] = instance
+            self._hide_tags(instance)
             self._announce(instance)
             if fails_at_once:
                 instance.state_reason = KMS_FAILURE
@@ -159,14 +160,24 @@ class Inventory:
 
     def described(self, instances: Iterable[Instance]) -> list[Instance]:
         """The instances as describe calls show them: with the state and tags of one describe lag ago."""
-        if self.behaviour.describe_lag_seconds <= 0:
+        if not self._lags():
             return list(instances)
         now = self.clock.monotonic()
         return [instance.at(now - self.lag(instance)) for instance in instances]
 
+    def _lags(self) -> bool:
+        return self.behaviour.describe_lag_seconds > 0 or self.behaviour.tag_lag_seconds > 0
+
+    def _hide_tags(self, instance: Instance) -> None:
+        """Show a new instance without its tags until they, too, are known everywhere."""
+        most = self.behaviour.tag_lag_seconds
+        if most > 0:
+            until = self.clock.monotonic() + Random(f"tags/{instance.sequence}").random() * most
+            instance.past.append(_Past(until, instance.state, None, {}))
+
     def remember(self, instance: Instance) -> None:
         """Keep the current state before a change, for describe calls that lag behind it."""
-        if self.behaviour.describe_lag_seconds > 0:
+        if self._lags():
             now, tags = self.clock.monotonic(), dict(instance.tags)
             instance.past.append(_Past(now, instance.state, instance.state_reason, tags))
 

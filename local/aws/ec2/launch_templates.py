@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any
 
 from local.aws.ec2.filters import page
@@ -23,8 +24,18 @@ def describe_launch_templates(
         template_ids=parameters.get("LaunchTemplateIds") or [],
         filters=filters,
     )
-    shown, token = page(found, parameters, PAGE)
+    known = [template for template in found if is_known(emulator, template)]
+    shown, token = page(known, parameters, PAGE)
     return {"LaunchTemplates": [_row(template) for template in shown], "NextToken": token}
+
+
+def is_known(emulator: Emulator, template: Any) -> bool:
+    """Whether calls know one of moto's templates already: EC2 is eventually consistent."""
+    seconds = emulator.behaviour.template_lag_seconds
+    if seconds <= 0:
+        return True
+    created: float = template.create_time.replace(tzinfo=UTC).timestamp()
+    return emulator.clock.now() >= created + seconds
 
 
 def _row(template: Any) -> dict[str, Any]:

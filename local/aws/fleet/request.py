@@ -13,6 +13,7 @@ from typing import Any
 from local.aws.capacity.stated import Cut, message
 from local.aws.catalogue.prices import PriceBook
 from local.aws.ec2.instances import Instance
+from local.aws.ec2.launch_templates import is_known
 from local.aws.ec2.launching import LaunchSpecification
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.tags import TagSpecifications
@@ -24,6 +25,7 @@ from local.aws.moto.state import (
     launch_subnet,
     launch_template,
     new_id,
+    unknown_template,
 )
 
 OVERRIDE_LIMIT = 300
@@ -146,7 +148,7 @@ class FleetRequest:
     def _candidates(self, capacity_type: str) -> list[Candidate]:
         candidates = []
         for config in _configs(self._parameters):
-            template = launch_template(self._backend, config["LaunchTemplateSpecification"])
+            template = self._template(config["LaunchTemplateSpecification"])
             default = markets.target_type(self._parameters)
             markets.check_template(template.data, default, self._emulator.reservations.find)
             for override in config.get("Overrides") or [{}]:
@@ -154,6 +156,12 @@ class FleetRequest:
                 if candidate is not None:
                     candidates.append(candidate)
         return candidates
+
+    def _template(self, reference: Mapping[str, Any]) -> LaunchTemplate:
+        found = launch_template(self._backend, reference)
+        if not is_known(self._emulator, self._backend.launch_templates[found.template_id]):
+            raise unknown_template(reference.get("LaunchTemplateName"), found.template_id)
+        return found
 
     def _candidate(
         self, template: LaunchTemplate, override: Mapping[str, Any], capacity_type: str

@@ -36,6 +36,12 @@ class Recorder:
         with self._lock:
             self._calls.append(call)
 
+    @property
+    def latest(self) -> Call | None:
+        """The last call; None before the first."""
+        with self._lock:
+            return self._calls[-1] if self._calls else None
+
     def calls(self, action: str | None = None) -> list[Call]:
         """The calls, oldest first; only those of ``action`` when given."""
         with self._lock:

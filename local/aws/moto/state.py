@@ -112,13 +112,14 @@ def launch_template(backend: Any, reference: Mapping[str, Any]) -> LaunchTemplat
         template_id = backend.launch_template_name_to_ids.get(name)
     template = backend.launch_templates.get(template_id)
     if template is None:
-        raise _unknown_template(name, template_id)
+        raise unknown_template(name, template_id)
     number = reference.get("Version") or "$Default"
     version = _version(template, str(number))
     return LaunchTemplate(str(template.id), int(version.number), version.data)
 
 
-def _unknown_template(name: str | None, template_id: str | None) -> RequestRefused:
+def unknown_template(name: str | None, template_id: str | None) -> RequestRefused:
+    """EC2's error for a launch template that it does not know."""
     if name:
         return RequestRefused(
             "InvalidLaunchTemplateName.NotFoundException",

@@ -68,14 +68,20 @@ def build_app(store: Store, access: Access | None = None) -> Starlette:
 
     async def serve_request(request: Request) -> Response:
         try:
-            return await _dispatch(store, known, request)
-        except ApiError as error:
-            return answer(orjson.dumps(error.status()), error.code)
+            return await respond(store, known, request)
         except ClientDisconnect:
             return Response(status_code=499)
 
     route = Route("/{path:path}", serve_request, methods=METHODS)
     return Starlette(routes=[route], exception_handlers={Exception: _internal_error})
+
+
+async def respond(store: Store, access: Access, request: Request) -> Response:
+    """The answer to one request; it waits for nothing but the request's body."""
+    try:
+        return await _dispatch(store, access, request)
+    except ApiError as error:
+        return answer(orjson.dumps(error.status()), error.code)
 
 
 async def _internal_error(request: Request, error: Exception) -> Response:

@@ -5,6 +5,7 @@ An invalid YAML file or an object of an unknown kind stops the start with a mess
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,12 @@ def read_manifests(directory: Path, setting: str = CRDS) -> list[Manifest]:
 
 def create_manifests(store: Store, directory: Path) -> None:
     """Create the folder's objects; existing objects are not changed. Raises ConfigurationError."""
-    for path, document in read_manifests(directory):
+    create_objects(store, read_manifests(directory))
+
+
+def create_objects(store: Store, manifests: Iterable[Manifest]) -> None:
+    """Create the objects of files; existing objects are not changed. Raises ConfigurationError."""
+    for path, document in manifests:
         _create(store, path, document, CRDS)
 
 
@@ -57,11 +63,12 @@ def create_accounts(store: Store, directory: Path) -> list[dict[str, Any]]:
 
     Raises ConfigurationError.
     """
-    found = [
-        (path, document)
-        for path, document in read_manifests(directory, ACCOUNTS)
-        if document.get("kind") in ACCOUNT_KINDS
-    ]
+    return create_account_objects(store, read_manifests(directory, ACCOUNTS))
+
+
+def create_account_objects(store: Store, manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
+    """As ``create_accounts``, from files that are read already."""
+    found = [row for row in manifests if row[1].get("kind") in ACCOUNT_KINDS]
     for path, document in sorted(found, key=lambda manifest: manifest[1]["kind"] != "Namespace"):
         _create(store, path, document, ACCOUNTS)
     return [document for _, document in found if document["kind"] == "ServiceAccount"]

@@ -76,10 +76,11 @@ class Informers:
         """Deliver events until cancelled. Kinds that are added or removed later are followed too."""
         tasks: dict[ResourceKey, tuple[Collection, asyncio.Task[None]]] = {}
         async with asyncio.TaskGroup() as group:
-            definitions = self._store.subscribe(CRD_PLURAL, group=CRD_GROUP)
-            self._follow_kinds(group, tasks)
-            async for _change in definitions.events():
+            while True:  # a subscription ends when its reader must list again
+                definitions = self._store.subscribe(CRD_PLURAL, group=CRD_GROUP)
                 self._follow_kinds(group, tasks)
+                async for _change in definitions.events():
+                    self._follow_kinds(group, tasks)
 
     def _follow_kinds(
         self,
@@ -95,7 +96,7 @@ class Informers:
             if served.get(key) is not collection:
                 task.cancel()
                 del tasks[key]
-        for key in served.keys() - tasks.keys():
+        for key in sorted(served.keys() - tasks.keys()):
             tasks[key] = served[key], group.create_task(self._supervised(*key))
 
     async def _supervised(self, plural: str, group: str) -> None:
@@ -117,7 +118,7 @@ class Informers:
         subscription = self._store.subscribe(plural, group=group)
         missing = known.keys() - {key_of(obj) for obj in subscription.initial}
         # Deletions first: an object created since may use what a deleted one held.
-        for key in missing:
+        for key in sorted(missing):
             gone = known.pop(key)
             self._dispatch(plural, group, "DELETED", gone, gone)
         for obj in subscription.initial:

@@ -28,7 +28,7 @@ from local.cluster.controllers.replicaset import ReplicaSetController
 from local.cluster.controllers.statefulset import StatefulSetController
 from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
-from local.cluster.kubelet.instances import InstanceClient
+from local.cluster.kubelet.instances import InstanceClient, InstanceSource
 from local.cluster.kubelet.node_objects import fixed_node
 from local.cluster.kubelet.pods import kubelets
 from local.cluster.scheduling.scheduler import Scheduler
@@ -51,14 +51,22 @@ class ControlPlane:
     """All loops of the cluster over one store."""
 
     def __init__(
-        self, store: Store, settings: ClusterSettings, clock: Clock, rng: random.Random
+        self,
+        store: Store,
+        settings: ClusterSettings,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        instances: InstanceSource | None = None,
     ) -> None:
+        """``instances``: the kubelets' machines, instead of those of the emulator at ``aws_endpoint_url``."""
         self._store, self._settings, self._clock = store, settings, clock
+        self._instances = instances
         self._informers = Informers(store)
         self._recorder = EventRecorder(store, clock)
         # The indexes register their handlers here, before the controllers that read them (see the module docstring).
         pods_by_node = KeyIndex(store, self._informers, "pods", node_of)
-        self._fleet, self._runner = kubelets(store, pods_by_node, self._recorder, clock, settings)
+        self.fleet, self._runner = kubelets(store, pods_by_node, self._recorder, clock, settings)
         self._scheduler = Scheduler(
             store,
             self._recorder,
@@ -114,10 +122,13 @@ class ControlPlane:
             group.create_task(supervise("pods", self._runner.run))
             for controller in self._controllers:
                 group.create_task(supervise(controller.name, Worker(controller).run))
-            if self._settings.aws_endpoint_url:
-                endpoint = self._settings.aws_endpoint_url
-                group.create_task(supervise("kubelets", lambda: self._run_kubelets(endpoint)))
+            if self._instances is not None or self._settings.aws_endpoint_url:
+                group.create_task(supervise("kubelets", self._run_kubelets))
 
-    async def _run_kubelets(self, endpoint: str) -> None:
-        async with InstanceClient(endpoint) as client:
-            await self._fleet.run(client, self._settings.kubelet_poll_seconds)
+    async def _run_kubelets(self) -> None:
+        seconds = self._settings.kubelet_poll_seconds
+        if self._instances is not None:
+            await self.fleet.run(self._instances, seconds)
+            return
+        async with InstanceClient(self._settings.aws_endpoint_url or "") as client:
+            await self.fleet.run(client, seconds)

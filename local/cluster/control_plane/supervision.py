@@ -7,7 +7,6 @@ twice the longest pause. Cancellation is passed on. One failing controller there
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 from shared.concurrency.backoff import Backoff
@@ -25,12 +24,12 @@ async def supervise(name: str, run: Callable[[], Awaitable[None]]) -> None:
     """Run ``run`` again whenever it raises; return when it returns."""
     backoff = Backoff(None, first=FIRST_PAUSE_SECONDS, cap=LONGEST_PAUSE_SECONDS)
     while True:
-        started = time.monotonic()
+        started = asyncio.get_running_loop().time()
         try:
             return await run()
         except Exception:
             log.exception("loop failed and starts again", loop=name)
-        if time.monotonic() - started > 2 * LONGEST_PAUSE_SECONDS:
+        if asyncio.get_running_loop().time() - started > 2 * LONGEST_PAUSE_SECONDS:
             backoff.reset()
         await asyncio.sleep(backoff.next())
 
@@ -40,10 +39,10 @@ class TimeSlice:
 
     def __init__(self, seconds: float = SLICE_SECONDS) -> None:
         self._seconds = seconds
-        self._until = time.monotonic() + seconds
+        self._until = asyncio.get_running_loop().time() + seconds
 
     async def share(self) -> None:
         """Yield to the event loop, but only if the slice is used up."""
-        if time.monotonic() >= self._until:
+        if asyncio.get_running_loop().time() >= self._until:
             await asyncio.sleep(0)
-            self._until = time.monotonic() + self._seconds
+            self._until = asyncio.get_running_loop().time() + self._seconds

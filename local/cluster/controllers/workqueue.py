@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -51,7 +50,7 @@ class WorkQueue:
 
     def add(self, key: Key) -> None:
         """Request a reconcile of ``key`` as soon as its rest is over."""
-        rest = self._rest_until.get(key, 0.0) - time.monotonic()
+        rest = self._rest_until.get(key, 0.0) - asyncio.get_running_loop().time()
         if rest > 0:
             self.add_after(key, rest)
         else:
@@ -78,7 +77,7 @@ class WorkQueue:
 
     def rest(self, key: Key, seconds: float) -> None:
         """Start the rest of ``key``, and drop rests that are over."""
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         if len(self._rest_until) > 1000:
             self._rest_until = {k: t for k, t in self._rest_until.items() if t > now}
         self._rest_until[key] = now + seconds
@@ -193,9 +192,9 @@ class Worker:
         queue = self._controller.queue
         while True:
             key = await queue.get()
-            started = time.monotonic()
+            started = asyncio.get_running_loop().time()
             again = await self._attempt(key, self._controller.reconcile)
-            took = time.monotonic() - started
+            took = asyncio.get_running_loop().time() - started
             queue.rest(key, COALESCE_SECONDS + COALESCE_FACTOR * took)
             if again is not None:
                 queue.add_after(key, again)

@@ -13,6 +13,7 @@ While the emulator does not answer, instances are assumed unchanged.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from local.cluster.api.errors import ApiError
@@ -20,7 +21,7 @@ from local.cluster.control_plane.conditions import is_true, with_conditions
 from local.cluster.control_plane.informers import Key, Obj, find
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.kubelet.csi_nodes import csi_node
-from local.cluster.kubelet.instances import Instance, InstanceClient
+from local.cluster.kubelet.instances import Instance, InstanceSource
 from local.cluster.kubelet.node_objects import (
     NOT_READY_TAINT,
     SIMULATED,
@@ -76,6 +77,10 @@ class Fleet:
         self._machines: dict[str, Machine] = {}
         self._alive: set[str] = set()
         self._answered = True
+        self.unable_to_join: Callable[[Instance], bool] = lambda instance: False
+        """Instances whose kubelet never starts."""
+        self.silent: set[str] = set()
+        """Ids of running instances whose kubelet reports nothing at present."""
 
     def serves(self, node: Obj) -> bool:
         """Whether a kubelet runs on this node and reports it ready."""
@@ -86,7 +91,7 @@ class Fleet:
         simulated = (node["metadata"].get("annotations") or {}).get(SIMULATED) == "simulated"
         return simulated or node["metadata"]["name"] in self._alive
 
-    async def run(self, client: InstanceClient, poll_seconds: float) -> None:
+    async def run(self, client: InstanceSource, poll_seconds: float) -> None:
         """Poll the instances until cancelled."""
         while True:
             try:
@@ -104,13 +109,14 @@ class Fleet:
         for instance in instances.values():
             machine = self._machines.get(instance.instance_id)
             booted = now >= instance.launched_at + self._times.boot
-            if machine is None and self._joins(instance) and booted:
+            if machine is None and booted and self._joins(instance):
                 self._register(instance, now)
         for instance_id, machine in list(self._machines.items()):
             self._advance(instance_id, machine, instances.get(instance_id), now)
 
     def _joins(self, instance: Instance) -> bool:
-        return instance.state == "running" and self._tag in instance.tags
+        starts = instance.state == "running" and self._tag in instance.tags
+        return starts and not self.unable_to_join(instance)
 
     def _register(self, instance: Instance, now: float) -> None:
         provider_id = f"aws:///{instance.zone}/{instance.instance_id}"
@@ -162,7 +168,10 @@ class Fleet:
     def _advance(
         self, instance_id: str, machine: Machine, instance: Instance | None, now: float
     ) -> None:
-        if instance is not None and instance.state == "running":
+        if instance is not None and instance.state == "running" and instance_id not in self.silent:
+            if machine.ended_at is not None:  # its kubelet reports again
+                machine.ended_at, machine.became_ready = None, False
+                self._alive.add(machine.node_name)
             if not machine.became_ready and now >= machine.ready_at:
                 machine.became_ready = self._make_ready(machine)
             return
@@ -178,6 +187,20 @@ class Fleet:
         self._mark_unknown(node)
         if instance is None or instance.state == "terminated":
             self._delete_node(machine)
+
+    def reporting(self) -> list[str]:
+        """Ids of the instances whose kubelet runs and reports."""
+        return [one for one, machine in self._machines.items() if machine.node_name in self._alive]
+
+    def adopt_nodes(self) -> None:
+        """Know the machine of every Node again, after the store returned to an earlier state."""
+        known = {machine.provider_id for machine in self._machines.values()}
+        for node in self._store.list("nodes"):
+            name, provider_id = node["metadata"]["name"], node["spec"].get("providerID") or ""
+            if provider_id in known or self.serves(node) or not provider_id.startswith("aws:///"):
+                continue
+            machine = Machine(name, provider_id, self._clock.now(), is_true(node, "Ready"))
+            self._machines[provider_id.rpartition("/")[2]] = machine
 
     def _node(self, machine: Machine) -> Obj | None:
         node = find(self._store, "nodes", Key("", machine.node_name))

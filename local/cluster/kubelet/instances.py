@@ -6,7 +6,7 @@ answers invalid data, raises Unreachable or Unavailable; the kubelets then keep 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -53,6 +53,14 @@ class Instance(BaseModel):
 
 
 INSTANCES = TypeAdapter(dict[str, list[Instance]])
+
+
+class InstanceSource(Protocol):
+    """Where the kubelets' machines come from."""
+
+    async def instances(self) -> dict[str, Instance]:
+        """Every instance by id. Raises Unreachable, Unavailable."""
+        ...
 
 
 class InstanceClient:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-import time
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -101,7 +100,7 @@ class PodRunner:
         if (uid, step) in self._planned:
             return
         self._planned[uid, step] = None
-        entry = (time.monotonic() + seconds, next(self._sequence), key_of(pod), uid, step)
+        entry = (self._clock.monotonic() + seconds, next(self._sequence), key_of(pod), uid, step)
         heapq.heappush(self._due, entry)
         if self._due[0] is entry:
             self._wake.set()
@@ -110,7 +109,7 @@ class PodRunner:
         """Run steps when they become due, until cancelled."""
         turn = TimeSlice()
         while True:
-            pause = self._due[0][0] - time.monotonic() if self._due else None
+            pause = self._due[0][0] - self._clock.monotonic() if self._due else None
             if pause is None or pause > 0:
                 self._wake.clear()
                 await self._sleep(pause)

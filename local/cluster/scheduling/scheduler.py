@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 
 from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.conditions import find_condition, with_conditions
@@ -24,7 +23,7 @@ from local.cluster.scheduling.shapes import PodInfo
 from local.cluster.scheduling.state import ClusterState, NodeState
 from local.cluster.storage.store import Store
 from local.cluster.volumes.scheduling import PodVolumes
-from shared.concurrency.clock import Clock, SystemClock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.kube.transport.pacing import TokenBucket
 from shared.log import get_logger
 
@@ -71,9 +70,9 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._start = 0
         rate = writes_per_second
-        self._bucket = TokenBucket(rate, max(1, round(2 * rate)), SystemClock()) if rate else None
+        self._bucket = TokenBucket(rate, max(1, round(2 * rate)), clock) if rate else None
         self._free_at = float("-inf")
-        """The time of the next write (time.monotonic), by ``writes_per_second``."""
+        """The monotonic time of the next write, by ``writes_per_second``."""
 
     def register(self, informers: Informers) -> None:
         """Watch pods, nodes, namespaces and volumes."""
@@ -100,12 +99,12 @@ class Scheduler:
 
     def _turn(self) -> float | None:
         """Work for one slice. Returns the time to sleep (0: more work is ready, None: until woken)."""
-        until = time.monotonic() + SLICE_SECONDS
-        while (now := time.monotonic()) < until:
+        until = self._clock.monotonic() + SLICE_SECONDS
+        while (now := self._clock.monotonic()) < until:
             if now < self._free_at:
                 return self._free_at - now
             # Groups are released only here, because a binding above may have changed what a parked group needs.
-            soonest = self._queue.release(time.monotonic())
+            soonest = self._queue.release(self._clock.monotonic())
             group = self._queue.next_group()
             if group is None:
                 return self._report(until, soonest)
@@ -124,7 +123,7 @@ class Scheduler:
                 why = refusal_to_preempt(pod, self._state)
                 if why or not self._preempt(pod):
                     message = evaluation.message(why if pod.shape.nominated else "")
-                    self._queue.park(group, message, time.monotonic())
+                    self._queue.park(group, message, self._clock.monotonic())
                     if pod.shape.nominated and not why:
                         self._remove_nominations(list(group.pods))
                 else:
@@ -195,7 +194,7 @@ class Scheduler:
 
     def _spend_write(self) -> None:
         if self._bucket is not None:
-            self._free_at = time.monotonic() + self._bucket.reserve()
+            self._free_at = self._clock.monotonic() + self._bucket.reserve()
 
     def _bind(self, pod: PodInfo, node: NodeState) -> None:
         self._dequeue(pod.key)
@@ -217,11 +216,11 @@ class Scheduler:
     def _report(self, until: float, soonest: float | None) -> float | None:
         """Write the result onto parked pods. Returns 0 when the slice ended before all were written."""
         for group in self._queue.unreported():
-            now = time.monotonic()
+            now = self._clock.monotonic()
             pause = max(REWRITE_SECONDS, len(group.pods) / REWRITES_PER_SECOND)
             due = group.reported_at + pause
             for key in list(group.unreported):
-                if (now := time.monotonic()) < self._free_at:
+                if (now := self._clock.monotonic()) < self._free_at:
                     return self._free_at - now
                 if now >= until:
                     return 0.0

@@ -72,7 +72,17 @@ class Collection:
                 past[key] = change.previous
         return (past[key] for key in sorted(past) if not namespace or key[0] == namespace)
 
-    def put(self, stored: Stored, revision: int) -> None:
+    def snapshot(self) -> dict[Key, Stored]:
+        """The objects by key, as they are now."""
+        return dict(self._objects)
+
+    def restore(self, objects: dict[Key, Stored], revision: int) -> None:
+        """Return to an earlier state. Every reader of changes must list again."""
+        self._objects = dict(objects)
+        self._keys = sorted(objects)
+        self.log.expire(revision)
+
+    def put(self, stored: Stored, revision: int) -> Change:
         """Add or replace an object."""
         key = key_of(stored.document)
         previous = self._objects.get(key)
@@ -82,12 +92,12 @@ class Collection:
             previous.forget_raw()
         self._objects[key] = stored
         kind = "ADDED" if previous is None else "MODIFIED"
-        self.log.append(Change(revision, kind, stored, previous))
+        return self.log.append(Change(revision, kind, stored, previous))
 
-    def remove(self, stored: Stored, revision: int) -> None:
+    def remove(self, stored: Stored, revision: int) -> Change:
         """Remove an object; ``stored`` is its last version, which watchers receive."""
         key = key_of(stored.document)
         previous = self._objects.pop(key)
         previous.forget_raw()
         del self._keys[bisect_left(self._keys, key)]
-        self.log.append(Change(revision, "DELETED", stored, previous))
+        return self.log.append(Change(revision, "DELETED", stored, previous))

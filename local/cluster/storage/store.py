@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from local.cluster.api import eviction
@@ -31,7 +32,7 @@ from local.cluster.crd.custom_resources import CustomKind, established, names_co
 from local.cluster.storage import lifecycle
 from local.cluster.storage.collection import Collection, key_of
 from local.cluster.storage.selectors import object_predicate, selector_text
-from local.cluster.storage.watches import Cursor, Document, Stored, Subscription
+from local.cluster.storage.watches import Change, Cursor, Document, Stored, Subscription
 from shared.concurrency.clock import Clock, rfc3339
 
 __all__ = ["ApiError", "Document", "Resource", "Store", "Subscription"]
@@ -40,13 +41,21 @@ __all__ = ["ApiError", "Document", "Resource", "Store", "Subscription"]
 class Store:
     """All objects of the cluster.
 
-    ``ids`` generates uids and names; ``log_length`` is per kind.
+    ``ids`` generates uids and names; ``log_length`` is per kind; ``on_change`` gets every change at once.
     """
 
-    def __init__(self, clock: Clock, ids: random.Random, *, log_length: int = 20_000) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        ids: random.Random,
+        *,
+        log_length: int = 20_000,
+        on_change: Callable[[Resource, Change], None] | None = None,
+    ) -> None:
         self.clock = clock
         self._ids = ids
         self._log_length = log_length
+        self._on_change = on_change
         self._revision = 1
         self._custom: dict[tuple[str, str], CustomKind] = {}
         self._collections = {(r.group, r.plural): Collection(r, log_length) for r in BUILT_IN}
@@ -335,12 +344,16 @@ class Store:
         document = {**document, "metadata": metadata}
         stored = Stored(document)
         if not lifecycle.is_gone(collection.resource, document):
-            collection.put(stored, self._revision)
+            self._report(collection, collection.put(stored, self._revision))
         elif key_of(document) in collection:
-            collection.remove(stored, self._revision)
+            self._report(collection, collection.remove(stored, self._revision))
         if collection.resource.plural == CRD_PLURAL and collection.resource.group == CRD_GROUP:
             self._follow_definition(collection, document)
         return document
+
+    def _report(self, collection: Collection, change: Change) -> None:
+        if self._on_change is not None:
+            self._on_change(collection.resource, change)
 
     def _follow_definition(self, definitions: Collection, document: Document) -> None:
         # A real server's definition controller does this later; here a kind is served as soon as it is created.
@@ -364,7 +377,8 @@ class Store:
         for stored in list(collection.scan(None)):
             self._revision += 1
             metadata = {**stored.document["metadata"], "resourceVersion": str(self._revision)}
-            collection.remove(Stored({**stored.document, "metadata": metadata}), self._revision)
+            last = Stored({**stored.document, "metadata": metadata})
+            self._report(collection, collection.remove(last, self._revision))
 
     def _definition_names(self, definitions: Collection) -> set[str]:
         return {stored.document["metadata"]["name"] for stored in definitions.scan(None)}

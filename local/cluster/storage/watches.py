@@ -69,7 +69,8 @@ class ChangeLog:
         self._limit = limit
         self._changes: list[Change] = []
         self._first = 0
-        self._wakers: set[asyncio.Event] = set()
+        # In order, so that readers are woken in the same order in every run of a simulation.
+        self._wakers: dict[asyncio.Event, None] = {}
         self.forgotten = 0
         """Revision of the newest change that is no longer kept."""
 
@@ -83,19 +84,28 @@ class ChangeLog:
         """The position after the newest change."""
         return self._first + len(self._changes)
 
-    def append(self, change: Change) -> None:
+    def append(self, change: Change) -> Change:
         """Add ``change`` and wake every cursor."""
         self._changes.append(change)
         if len(self._changes) > self._limit:
             self._trim(len(self._changes) - self._limit + self._limit // 8)
         for waker in self._wakers:
             waker.set()
+        return change
 
     def _trim(self, count: int) -> None:
         # An eighth at a time: a deletion at the front of the list for every append would be quadratic.
         self.forgotten = self._changes[count - 1].revision
         del self._changes[:count]
         self._first += count
+
+    def expire(self, revision: int) -> None:
+        """Forget every change up to ``revision``: every cursor, and readers of older revisions, must list again."""
+        self._first = self.end + 1
+        self._changes.clear()
+        self.forgotten = revision
+        for waker in self._wakers:
+            waker.set()
 
     def after(self, revision: int) -> int:
         """The position of the first change newer than ``revision``.
@@ -115,11 +125,11 @@ class ChangeLog:
 
     def attach(self, waker: asyncio.Event) -> None:
         """Set ``waker`` at every append from now on."""
-        self._wakers.add(waker)
+        self._wakers[waker] = None
 
     def detach(self, waker: asyncio.Event) -> None:
         """Stop setting ``waker``."""
-        self._wakers.discard(waker)
+        self._wakers.pop(waker, None)
 
 
 class Cursor:

@@ -1,0 +1,103 @@
+"""Time and randomness of libraries: everything in this process reads the simulated clock and one seeded generator.
+
+Our own code takes its clock, randomness and ids as parameters. Client libraries do not, so the functions that they call
+are replaced, in the modules that define them and in every module that imported them by name. Called once, in the child
+process of a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import random
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from services.launcher.catalogue import read
+from shared.runtime import child
+from simulation.loop import SimulatedLoop
+
+WALL_START_SECONDS = 1_790_000_000.0
+"""The wall time at virtual time zero."""
+
+
+class BlockingCall(RuntimeError):
+    """The code under simulation would have blocked the process."""
+
+
+def install(loop: SimulatedLoop, source: random.Random) -> None:
+    """Replace clocks and sources of randomness. ``source`` gives all random bytes of libraries."""
+
+    def wall() -> float:
+        return WALL_START_SECONDS + loop.time() + loop.owner().skew_seconds
+
+    replaced: dict[Any, Callable[..., Any]] = {
+        time.time: wall,
+        time.time_ns: lambda: int(wall() * 1e9),
+        time.monotonic: loop.time,
+        time.monotonic_ns: lambda: int(loop.time() * 1e9),
+        time.perf_counter: loop.time,
+        time.sleep: _blocking,
+        os.urandom: source.randbytes,
+        uuid.uuid4: lambda: uuid.UUID(int=source.getrandbits(128), version=4),  # noqa: TID251  # replaced here
+        uuid.uuid1: lambda *_: uuid.UUID(int=source.getrandbits(128), version=1),
+    }
+    _replace(replaced)
+    random._urandom = source.randbytes  # type: ignore[attr-defined]  # what SystemRandom and secrets read
+    random.seed(source.getrandbits(64))
+    child.in_child = _inline  # type: ignore[assignment]
+    for module in list(sys.modules.values()):
+        if getattr(module, "in_child", None) is not None and module is not child:
+            module.in_child = _inline  # type: ignore[attr-defined]
+    _install_dates(wall)
+
+
+def _replace(replaced: dict[Any, Callable[..., Any]]) -> None:
+    by_identity = {id(original): other for original, other in replaced.items()}
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if not names or module.__name__.startswith(("simulation.", "asyncio")):
+            continue
+        for name, value in list(names.items()):
+            other = by_identity.get(id(value))
+            if other is not None:
+                names[name] = other
+
+
+def _install_dates(wall: Callable[[], float]) -> None:
+    """``datetime.now`` and ``utcnow`` of every module that imported the class."""
+    real = datetime.datetime
+
+    class SimulatedDatetime(real):
+        """A datetime whose present is the simulated one."""
+
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+            return real.fromtimestamp(wall(), tz) if tz else real.utcfromtimestamp(wall())
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            return real.utcfromtimestamp(wall())
+
+    prefixes = ("moto", "botocore", "aiobotocore", "local.aws", "werkzeug")
+    for module in list(sys.modules.values()):
+        if not getattr(module, "__name__", "").startswith(prefixes):
+            continue
+        if getattr(module, "datetime", None) is real:
+            module.datetime = SimulatedDatetime  # type: ignore[attr-defined]
+
+
+def _blocking(seconds: float = 0.0) -> NoReturn:
+    raise BlockingCall(f"time.sleep({seconds}) in simulated time")
+
+
+async def _inline(work: Callable[[Any], Any], argument: Any, bounds: object) -> Any:
+    """What ``in_child`` does, without a child process: here, on the loop, with its calls to AWS in simulated time."""
+    del bounds
+    if work is read.read_catalogue:
+        return await read._read(argument)  # read_catalogue would run a loop of its own
+    return await asyncio.to_thread(work, argument)

@@ -1,0 +1,123 @@
+"""Faults of our own processes: killed, terminated, stopped for a while, with a wrong clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar, Self
+
+from simulation.faults.fault import Fault, FaultyWorld, Process, Span, later
+
+CALLBACKS_BEFORE_KILL = 400
+"""A kill strikes after at most that many callbacks of the process, so that every await may be its last."""
+IDLE_SECONDS = 5.0
+"""A process that runs fewer callbacks than drawn is killed after this time."""
+LEASE_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(Fault):
+    """SIGKILL at any await: tasks vanish, connections close, nothing is cleaned up. The kubelet starts it again."""
+
+    kind: ClassVar[str] = "kill"
+    process: str
+    callbacks: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.process} is killed after {self.callbacks} more callbacks"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        return cls(span.begin, random.choice(processes), random.randint(1, CALLBACKS_BEFORE_KILL))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        process = world.processes[self.process]
+        if not process.alive:
+            return
+        starts = process.starts
+        process.kill_after(self.callbacks)
+        later(IDLE_SECONDS, _kill_same, process, starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate(Fault):
+    """SIGTERM, as a rollout sends it, and SIGKILL after the grace period. The kubelet starts it again."""
+
+    kind: ClassVar[str] = "terminate"
+    process: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.process} gets SIGTERM"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        return cls(span.begin, random.choice(processes))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        world.processes[self.process].terminate()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(Fault):
+    """SIGSTOP and SIGCONT: often for longer than a Lease lasts; the process continues in the middle of a call."""
+
+    kind: ClassVar[str] = "pause"
+    process: str
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return f"{self.process} is stopped for {self.seconds} s and continues"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        process = random.choice(processes)
+        return cls(span.begin, process, span.seconds(random, 2.0, 4 * LEASE_SECONDS))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        world.processes[self.process].pause(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSkew(Fault):
+    """The wall clock of one process is some seconds off."""
+
+    kind: ClassVar[str] = "clock-skew"
+    process: str
+    by_seconds: float
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return f"the clock of {self.process} is {self.by_seconds:+g} s off for {self.seconds} s"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        by = random.choice((-5.0, 5.0))
+        return cls(span.begin, random.choice(processes), by, span.seconds(random, 20.0, 180.0))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        process = world.processes[self.process]
+        process.skew(self.by_seconds)
+        later(self.seconds, process.skew, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockJump(ClockSkew):
+    """The wall clock of one process jumps by an hour and back."""
+
+    kind: ClassVar[str] = "clock-jump"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        by = random.choice((-3600.0, 3600.0))
+        return cls(span.begin, random.choice(processes), by, span.seconds(random, 5.0, 120.0))
+
+
+def _kill_same(process: Process, starts: int) -> None:
+    """Kill the process unless it ended since and was started again."""
+    if process.starts == starts:
+        process.kill()

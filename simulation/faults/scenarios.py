@@ -1,0 +1,142 @@
+"""Scenarios: how often each kind of fault happens in a run, and how many replicas each service has.
+
+In a mixed run only a share of the kinds takes part, another one for each seed. With every kind at once, one fault would
+hide what another one broke: a message that a cut loses is found by the resync that a restart of Redis starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from simulation.faults import aws, cluster, network, processes, redis
+from simulation.faults.fault import Fault
+
+SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
+
+KINDS: Mapping[str, type[Fault]] = MappingProxyType(
+    {
+        one.kind: one
+        for one in (
+            processes.Kill,
+            processes.Terminate,
+            processes.Pause,
+            processes.ClockSkew,
+            processes.ClockJump,
+            network.Cut,
+            network.Partition,
+            network.HalfOpen,
+            network.Latency,
+            network.SlowReader,
+            redis.RedisRestart,
+            redis.RedisFlush,
+            redis.RedisFailover,
+            redis.RedisStall,
+            redis.RedisFull,
+            redis.DiskFull,
+            cluster.ApiDown,
+            cluster.Relist,
+            cluster.WatchTruncated,
+            cluster.ApiRefusals,
+            cluster.EtcdRollback,
+            cluster.NeverJoins,
+            cluster.KubeletsStop,
+            aws.StaleLists,
+            aws.Shortage,
+            aws.Throttling,
+            aws.AwsErrors,
+            aws.LostAnswer,
+            aws.PartialFleets,
+            aws.RepeatedMessages,
+            aws.InstancesDie,
+            aws.InstancesStop,
+            aws.SpotInterruptions,
+            aws.Rebalance,
+            aws.HealthEvent,
+            aws.BrokenMessage,
+        )
+    }
+)
+"""Every kind of fault, in the order in which a plan draws them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """``per_minute`` has the mean number of faults of each kind in a minute of a run in which the kind takes part."""
+
+    name: str
+    text: str
+    per_minute: Mapping[str, float]
+    share: float = 1.0
+    """The probability that a kind takes part in a run."""
+    replicas: int = 1
+
+    def processes(self) -> tuple[str, ...]:
+        """The names of all simulated processes."""
+        return tuple(
+            f"{service}-{number}" for service in SERVICES for number in range(self.replicas)
+        )
+
+
+CRASHES = {"kill": 2.0, "terminate": 0.5, "pause": 0.5}
+NETWORK = {"cut": 6.0, "partition": 0.6, "half-open": 0.4, "latency": 0.6, "slow-reader": 0.3}
+REDIS = {
+    "redis-restart": 0.5,
+    "redis-flush": 0.3,
+    "redis-failover": 0.7,
+    "redis-stall": 0.5,
+    "redis-full": 0.3,
+    "disk-full": 0.2,
+}
+API = {"api-down": 0.3, "relist": 0.8, "watch-truncated": 1.0, "api-refusals": 0.6}
+NODES = {"never-joins": 0.3, "kubelets-stop": 0.2}
+AWS = {
+    "ec2-stale-lists": 0.4,
+    "ec2-shortage": 0.5,
+    "aws-throttling": 0.5,
+    "aws-errors": 0.3,
+    "aws-lost-answer": 2.0,
+    "ec2-partial-fleets": 0.5,
+    "sqs-repeats": 0.3,
+    "ec2-instances-die": 0.6,
+    "ec2-instances-stop": 0.2,
+}
+SPOT = {"spot-interruption": 1.0, "rebalance": 0.5, "health-event": 0.3, "sqs-broken-message": 0.3}
+CLOCK = {"clock-skew": 1.0, "clock-jump": 0.5}
+ROLLBACK = {"etcd-rollback": 0.5}
+
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Scenario("quiet", "users only, no fault", {}),
+            Scenario("crashes", "services are killed, terminated and stopped", CRASHES),
+            Scenario("network", "connections break, hang and are slow", NETWORK),
+            Scenario("redis", "Redis restarts, forgets, stalls and refuses", REDIS),
+            Scenario("api", "the API server is away, refuses and breaks watches", API),
+            Scenario("aws", "EC2 and SQS refuse, forget and lag behind", AWS | NODES),
+            Scenario(
+                "spot",
+                "instances are interrupted",
+                SPOT | {"sqs-repeats": 0.5, "ec2-shortage": 0.5},
+            ),
+            Scenario("clock", "clocks of services are wrong", CLOCK | {"kill": 0.5}),
+            Scenario("rollback", "etcd is restored from a backup", ROLLBACK | {"kill": 0.5}),
+            Scenario(
+                "mixed",
+                "a different third of all kinds in each run, without restored backups",
+                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                share=1 / 3,
+            ),
+            Scenario(
+                "two-replicas",
+                "as mixed, with two replicas of each service",
+                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                share=1 / 3,
+                replicas=2,
+            ),
+        )
+    }
+)
+DEFAULT = "mixed"

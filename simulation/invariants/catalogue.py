@@ -1,0 +1,110 @@
+"""Everything that must hold in every run, in one list.
+
+Safety: never wrong, checked after each event.
+
+- One instance per machine. However often a launch is repeated, interrupted or answered with nothing, the calls for a
+  machine start one live instance.
+- Limits. No launch takes a pool above a limit that held when it was decided.
+- Fenced launches. What a scheduler wrote after another one had taken over is never launched.
+- Proof. An instance is ended for a deleted machine or node, or when nobody owned it for a minute; never for a machine
+  that stays.
+- Health. No service deletes a machine whose node is ready and whose instance runs; only the scheduler decides to.
+- Replacements. The scheduler deletes a machine for a stored command whose replacements were ready.
+- Budgets of pools. A command never disrupts more machines at once than the budgets of the pool allow.
+- Budgets of pods. No pod goes against a PodDisruptionBudget before the deadline of its machine.
+- Drains. An instance is ended after its pods have left, or at the deadline of its machine.
+- One leader per epoch. A Lease is taken when it is free or expired, and no epoch has two holders.
+- Nothing fails unseen. No task, callback or process ends with an exception that nobody handles.
+- Honest readiness. A process that is cut off from Redis or the API server is not ready.
+- Bounded queues. Streams, dead letters, put-off messages and keys in Redis stay below their limits.
+
+Liveness: true in the end, when faults have stopped.
+
+- Nothing leaked. Each live instance has one machine, and each launched machine one live instance.
+- Nodes and machines belong together.
+- Launch records end.
+- Deletions end, unless a pod is held by a person's wish.
+- Pods that plainly fit somewhere run.
+- Machines that nobody needs go.
+- The mirror equals the API server.
+- Every message is settled: read, acknowledged and not put off.
+- Streams are trimmed.
+- Tasks of a process are bounded.
+- Every process is ready.
+"""
+
+from __future__ import annotations
+
+from simulation.invariants.deletions import ProvenDeletions, ProvenTerminations, ReplacedFirst
+from simulation.invariants.delivery import (
+    EveryMessageIsSettled,
+    QueuesAreBounded,
+    StreamsAreTrimmed,
+)
+from simulation.invariants.disruption import WithinBudgets
+from simulation.invariants.evictions import DrainedFirst, PodBudgets
+from simulation.invariants.kinds import Liveness, Safety
+from simulation.invariants.launches import (
+    FencedLaunches,
+    Launches,
+    OneInstancePerMachine,
+    WithinLimits,
+)
+from simulation.invariants.leases import OneWriterPerEpoch
+from simulation.invariants.mirror import MirrorIsEqual
+from simulation.invariants.picture import Picture
+from simulation.invariants.pods import PodsRun
+from simulation.invariants.processes import (
+    EverybodyIsReady,
+    FewTasks,
+    NoProcessDies,
+    NothingFailsUnseen,
+    UnreadyWhenCutOff,
+)
+from simulation.invariants.quiet import (
+    DeletionsEnd,
+    EmptyMachinesGo,
+    NodesHaveMachines,
+    NothingLeaked,
+    RecordsEnd,
+)
+
+
+def all_safety() -> list[Safety]:
+    """All of them, for one run."""
+    picture = Picture()
+    launches = Launches(picture)
+    return [
+        NothingFailsUnseen(),
+        OneInstancePerMachine(launches),
+        WithinLimits(launches),
+        FencedLaunches(launches),
+        ProvenTerminations(launches),
+        ProvenDeletions(launches),
+        ReplacedFirst(launches),
+        WithinBudgets(picture),
+        PodBudgets(picture),
+        DrainedFirst(picture),
+        OneWriterPerEpoch(picture),
+        NoProcessDies(),
+        UnreadyWhenCutOff(),
+        QueuesAreBounded(),
+    ]
+
+
+def all_liveness() -> list[Liveness]:
+    """All of them, for one run."""
+    picture = Picture()
+    return [
+        NothingLeaked(picture),
+        NodesHaveMachines(picture),
+        RecordsEnd(picture),
+        DeletionsEnd(picture),
+        PodsRun(picture),
+        EmptyMachinesGo(picture),
+        MirrorIsEqual(),
+        EveryMessageIsSettled(),
+        StreamsAreTrimmed(),
+        FewTasks(),
+        EverybodyIsReady(),
+    ]

@@ -1,0 +1,195 @@
+"""Deletions: nothing is destroyed without a proof, and nothing healthy as garbage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from shared.cloud.ec2.ownership import TOKEN_TAG
+from shared.concurrency.clock import parse_rfc3339
+from shared.domain import labels
+from shared.domain.machines.commands import holder
+from shared.domain.machines.machine import INITIALIZED, Machine
+from shared.domain.nodes import provider_instance_id
+from shared.kube.resources import NODES
+from simulation.invariants.launches import Launches
+from simulation.invariants.picture import MACHINE_KINDS, Change, Json, record_of
+
+if TYPE_CHECKING:
+    from simulation.trace import Event
+    from simulation.world import World
+
+GRACE_SECONDS = 60.0
+"""GARBAGE_GRACE: an instance must be without an owner in two observations so far apart."""
+SETTLED_SECONDS = 30.0
+"""A node that has been Ready for so long was Ready when its deletion was decided."""
+RESTORE_SECONDS = 60.0
+"""After a restore of the API server an order that was decided before it may still arrive."""
+SKEW_SECONDS = 2.0
+"""Between the services' whole-second timestamps and the true time."""
+
+
+@dataclass
+class ProvenTerminations:
+    """R7, F23, TRM-01: an instance is ended only for a deleted machine or node, or when nobody owned it for the grace.
+
+    The orders are taken from EC2's record of calls, so it does not matter which service gave them.
+    """
+
+    launches: Launches
+    name: str = "an instance is ended only with proof"
+    kinds: tuple[str, ...] = ("api", "aws")
+    _unowned_since: dict[str, float] = field(default_factory=dict)
+    """Instance id -> when the last machine that named it was removed."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when TerminateInstances was called."""
+        change = self.launches.follow(event, world)
+        if change is not None and change.key[0] in MACHINE_KINDS and change.after is None:
+            machine = record_of(change.resource, change.before)
+            if machine is not None and machine.provider_id:
+                self._unowned_since[provider_instance_id(machine.provider_id)] = event.at
+        ended = ended_by_services(event, world)
+        if event.at - self.launches.picture.rolled_back_at < RESTORE_SECONDS:
+            return []
+        return [why for instance in ended if (why := self._why_not(instance, event.at))]
+
+    def _why_not(self, instance: Any, at: float) -> str:
+        """Why the instance should not have been ended; empty when it was right."""
+        picture, name = self.launches.picture, instance.instance_id
+        machine = picture.machine_of(name)
+        if machine is not None:
+            return "" if machine.terminating else f"{name} was ended although {machine.key} stays"
+        nodes = [one for one in picture.nodes() if provider_instance_id(one.provider_id) == name]
+        if any(node.terminating and labels.FINALIZER in node.finalizers for node in nodes):
+            return ""
+        token = instance.tags.get(TOKEN_TAG, "")
+        if ("launchrecords", "", token) in picture.documents["launchrecords"]:
+            wanted = self.launches.wants(instance)
+            waiting = [
+                m.key
+                for m in picture.machines()
+                if m.uid in wanted and not m.terminating and not m.provider_id
+            ]
+            return f"{name} was ended although {waiting[0]} waits for it" if waiting else ""
+        unowned = max(
+            self._unowned_since.get(name, -inf),
+            self.launches.gone_at.get(token, -inf),
+        )
+        if unowned + GRACE_SECONDS > at:
+            return f"{name} was ended {at - unowned:.1f} s after it lost its owner, at once"
+        return ""
+
+
+@dataclass
+class ProvenDeletions:
+    """R7, F24, LCH-80, TRM-02: no service deletes a machine that is healthy, except the scheduler by a decision."""
+
+    launches: Launches
+    name: str = "a healthy machine is deleted only by a decision"
+    kinds: tuple[str, ...] = ("api",)
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when the deletion of a machine is ordered."""
+        change = self.launches.follow(event, world)
+        if change is None or change.key[0] not in MACHINE_KINDS or not change.begins_deletion:
+            return []
+        machine = record_of(change.resource, change.before)
+        if machine is None or not machine.has(INITIALIZED):
+            return []
+        if change.by == "launcher" and self._is_healthy(machine, world):
+            return [
+                f"{machine.key} was deleted as garbage although its node is ready and its instance runs"
+            ]
+        if change.by == "terminator":
+            node = self.launches.picture.node_of(machine.provider_id)
+            if node is not None and not node.terminating:
+                return [f"{machine.key} was deleted although its node {node.name} stays"]
+        return []
+
+    def _is_healthy(self, machine: Machine, world: World) -> bool:
+        instance = world.emulator.inventory.get(provider_instance_id(machine.provider_id))
+        if instance is None or instance.state != "running":
+            return False
+        now = world.clock.now()
+        return any(
+            _is_ready_since(raw, now - SETTLED_SECONDS)
+            for raw in self.launches.picture.raw(NODES)
+            if (raw.get("spec") or {}).get("providerID") == machine.provider_id
+        )
+
+
+def _is_ready_since(raw: Json, since: float) -> bool:
+    if raw["metadata"].get("deletionTimestamp"):
+        return False
+    for condition in (raw.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Ready" and condition.get("status") == "True":
+            changed = condition.get("lastTransitionTime")
+            return bool(changed) and parse_rfc3339(str(changed)) <= since
+    return False
+
+
+@dataclass
+class ReplacedFirst:
+    """EXE-04, EXE-06, SVC-06: the scheduler deletes a machine for a stored command, after its replacements are ready.
+
+    A NodeClaim whose time is up needs neither (DIS-60), and a machine that never was initialized may go.
+    """
+
+    launches: Launches
+    name: str = "replacements are ready before machines go"
+    kinds: tuple[str, ...] = ("api",)
+    _ready: set[str] = field(default_factory=set)
+    """Keys of machines that were initialized at any time."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when the scheduler deletes a machine."""
+        change = self.launches.follow(event, world)
+        if change is None or change.key[0] not in MACHINE_KINDS:
+            return []
+        after = record_of(change.resource, change.after)
+        if after is not None and after.has(INITIALIZED):
+            self._ready.add(after.key)
+        before = record_of(change.resource, change.before)
+        if before is None or change.by != "scheduler" or not change.begins_deletion:
+            return []
+        return self._faults(change, before, world) if before.has(INITIALIZED) else []
+
+    def _faults(self, change: Change, machine: Machine, world: World) -> list[str]:
+        if _is_expired(machine, world):
+            return []
+        command = holder(machine)
+        if command is None:
+            return [f"{machine.key} was deleted without a command"]
+        missing = [key for key in command.replacements if key not in self._ready]
+        if missing:
+            return [f"{machine.key} was deleted before {', '.join(missing)} was ready"]
+        return []
+
+
+def _is_expired(machine: Machine, world: World) -> bool:
+    """By the clock that is furthest ahead: the scheduler's may be wrong."""
+    if machine.expire_seconds is None or machine.api.replaces_expired:
+        return False
+    ahead = skew_of("scheduler", world) + SKEW_SECONDS
+    return world.clock.now() + ahead >= machine.created_at + machine.expire_seconds
+
+
+def skew_of(service: str, world: World) -> float:
+    """How far the clock of a replica of this service is ahead at most, in seconds."""
+    replicas = [one for name, one in world.processes.items() if name.startswith(f"{service}-")]
+    return max((one.owner.skew_seconds for one in replicas), default=0.0)
+
+
+def ended_by_services(event: Event, world: World) -> list[Any]:
+    """The instances that this event's call of a service ended."""
+    if event.kind != "aws" or event.fields.get("action") != "TerminateInstances":
+        return []
+    call = world.emulator.recorder.latest
+    if call is None or call.action != "TerminateInstances":
+        return []
+    named = (call.parameters.get("InstanceIds") or {}) if call.parameters else {}
+    ids = list(named) if not isinstance(named, dict) else list(named.values())
+    found = (world.emulator.inventory.get(str(name)) for name in ids)
+    return [one for one in found if one is not None and one.state == "shutting-down"]

@@ -1,0 +1,106 @@
+"""Messages and queues: everything is delivered, and nothing grows without bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shared.redis.bus.connection import key_prefix
+from shared.redis.bus.dead_letters import DEAD_LIMIT
+from shared.redis.bus.delay import DELAY_LIMIT
+from shared.redis.bus.publisher import STREAM_LIMIT
+from shared.redis.mirror.change import MirrorKeys
+from shared.redis.mirror.writer import STREAM_LIMIT as MIRROR_STREAM_LIMIT
+from shared.redis.streams import GROUPS
+
+if TYPE_CHECKING:
+    from simulation.trace import Event
+    from simulation.world import World
+
+LOOK_SECONDS = 10.0
+APPROXIMATION = 1.1
+"""Redis trims whole nodes of a stream: it may be a tenth longer than its limit."""
+MOST_KEYS = 5_000
+"""Keys of a small cluster: kinds, streams, catalogue, and what is kept of the last minutes for deduplication."""
+QUIET_STREAM = 1_000
+"""Entries of a stream without work: what every group has read is trimmed every half minute."""
+
+
+def prefix_of(world: World) -> str:
+    """The prefix of every key of the simulated cluster."""
+    return key_prefix(world.emulator.settings.cluster_name)
+
+
+@dataclass
+class EveryMessageIsSettled:
+    """I7, F4, F5: at the end no message is unread, unacknowledged or put off."""
+
+    name: str = "every message is settled"
+
+    def check(self, world: World) -> list[str]:
+        """Streams with work."""
+        prefix, found = prefix_of(world), []
+        for stream, readers in GROUPS.items():
+            key = prefix + stream
+            for name in readers:
+                if name not in world.redis.groups(key):
+                    found.append(f"nobody reads {stream} as {name}")
+                pending, unread = len(world.redis.pending(key, name)), world.redis.unread(key, name)
+                if pending or unread:
+                    found.append(f"{stream} for {name}: {pending} pending, {unread} unread")
+            delayed = len(world.redis.members(f"{prefix}delay:{stream}"))
+            if delayed:
+                found.append(f"{delayed} messages of {stream} are put off")
+        return found
+
+
+@dataclass
+class StreamsAreTrimmed:
+    """F11, I12: at the end streams hold no more than the last moments: what all have read is dropped."""
+
+    name: str = "streams are trimmed"
+
+    def check(self, world: World) -> list[str]:
+        """Streams that are too long for a cluster without work."""
+        prefix = prefix_of(world)
+        lengths = {stream: world.redis.length(prefix + stream) for stream in GROUPS}
+        return [
+            f"{stream} holds {length} entries, at most {QUIET_STREAM} without work"
+            for stream, length in lengths.items()
+            if length > QUIET_STREAM
+        ]
+
+
+@dataclass
+class QueuesAreBounded:
+    """F10, F32, I12: streams, dead letters, put-off messages and keys never exceed their documented limits."""
+
+    name: str = "every queue in Redis is bounded"
+    kinds: tuple[str, ...] = ("redis",)
+    _next: float = 0.0
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged every few seconds."""
+        if event.at < self._next:
+            return []
+        self._next = event.at + LOOK_SECONDS
+        prefix = prefix_of(world)
+        sizes = [("keys", len(world.redis.keys()), MOST_KEYS)]
+        cluster = MirrorKeys(prefix).stream
+        sizes.append(("cluster", world.redis.length(cluster), MIRROR_STREAM_LIMIT))
+        for stream in GROUPS:
+            key = prefix + stream
+            sizes += [
+                (stream, world.redis.length(key), STREAM_LIMIT),
+                (f"{stream}:dead", world.redis.length(f"{key}:dead"), DEAD_LIMIT),
+                (
+                    f"delay:{stream}",
+                    len(world.redis.members(f"{prefix}delay:{stream}")),
+                    DELAY_LIMIT,
+                ),
+            ]
+        return [
+            f"{name} has {size} entries, at most {most}"
+            for name, size, most in sizes
+            if size > most * APPROXIMATION
+        ]

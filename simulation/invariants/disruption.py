@@ -1,0 +1,135 @@
+"""Voluntary disruption: never more machines of a pool at once than its budgets allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import ceil, inf
+from typing import TYPE_CHECKING, TypeVar
+
+from shared.domain.machines.commands import CommandRecord, holder
+from shared.domain.machines.machine import INITIALIZED, INSTANCE_TERMINATING, Machine
+from shared.domain.pools.budgets import is_active
+from shared.domain.pools.nodepools import Budget, NodePool
+from shared.errors import InvalidObject
+from simulation.invariants.picture import MACHINE_KINDS, Picture, record_of
+
+if TYPE_CHECKING:
+    from simulation.trace import Event
+    from simulation.world import World
+
+Value = TypeVar("Value")
+DECISION_SECONDS = 90.0
+"""A command may rely on what held so long before its record is written: a mirror of 60 s, validation after 15 s."""
+
+
+@dataclass
+class WithinBudgets:
+    """DIS-22 to DIS-26, EXE-08: a new command keeps to the budgets of its pool, with all that is disrupted counted.
+
+    Machines that went out of service a moment ago are not counted, because the decision may not have seen them; budgets
+    and the number of machines count at their most generous within that time.
+    """
+
+    picture: Picture
+    name: str = "no more machines are disrupted at once than budgets allow"
+    kinds: tuple[str, ...] = ("api",)
+    _budgets: dict[str, list[tuple[float, tuple[Budget, ...]]]] = field(default_factory=dict)
+    """Pool key -> since when which budgets held."""
+    _totals: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    """Pool key -> number of machines that count, at each change."""
+    _out_since: dict[str, float] = field(default_factory=dict)
+    """UID of a machine -> since when it is out of service."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when a command's record is written to a machine."""
+        change = self.picture.follow(event, world)
+        if change is None:
+            return []
+        if change.key[0] in ("nodepools", "provisioners"):
+            pool: NodePool | None = record_of(change.resource, change.after)
+            if pool is not None:
+                self._budgets.setdefault(pool.key, []).append((event.at, pool.budgets))
+        if change.key[0] not in MACHINE_KINDS and change.key[0] != "nodes":
+            return []
+        self._note_machines(event.at)
+        before, after = (record_of(change.resource, one) for one in (change.before, change.after))
+        if not isinstance(after, Machine) or (command := holder(after)) is None:
+            return []
+        known = holder(before) if isinstance(before, Machine) else None
+        if known is not None and known.id == command.id:
+            return []
+        return self._exceeded(after, command, event.at, world)
+
+    def _note_machines(self, at: float) -> None:
+        nodes = {node.name: node for node in self.picture.nodes()}
+        totals: dict[str, int] = {}
+        for machine in self.picture.machines():
+            if not _counts(machine):
+                continue
+            totals[machine.pool_key] = totals.get(machine.pool_key, 0) + 1
+            node = nodes.get(machine.node_name)
+            if node is None or not node.ready or node.terminating or machine.terminating:
+                self._out_since.setdefault(machine.uid, at)
+            else:
+                self._out_since.pop(machine.uid, None)
+        for key in totals.keys() | self._totals.keys():
+            history = self._totals.setdefault(key, [])
+            if not history or history[-1][1] != totals.get(key, 0):
+                history.append((at, totals.get(key, 0)))
+
+    def _exceeded(
+        self, machine: Machine, command: CommandRecord, at: float, world: World
+    ) -> list[str]:
+        since, pool_key = at - DECISION_SECONDS, machine.pool_key
+        most = max((total for _, total in _held(self._totals.get(pool_key, []), since)), default=0)
+        # A deadline of a schedule lies in the past as well: it may have been decided at its beginning.
+        times = (world.clock.now(), world.clock.now() - DECISION_SECONDS)
+        allowed = max(
+            (
+                least(budgets, command.reason, most, now)
+                for _, budgets in _held(self._budgets.get(pool_key, []), since)
+                for now in times
+            ),
+            default=inf,
+        )
+        taken = [one for one in self.picture.machines() if self._is_taken(one, pool_key, since)]
+        if len(taken) <= allowed:
+            return []
+        names = ", ".join(sorted(one.key for one in taken))
+        return [f"{pool_key} may have {allowed:g} machines disrupted and has {len(taken)}: {names}"]
+
+    def _is_taken(self, machine: Machine, pool_key: str, since: float) -> bool:
+        if machine.pool_key != pool_key or not _counts(machine):
+            return False
+        return holder(machine) is not None or self._out_since.get(machine.uid, inf) < since
+
+
+def _counts(machine: Machine) -> bool:
+    return machine.has(INITIALIZED) and not machine.has(INSTANCE_TERMINATING)
+
+
+def _held(history: list[tuple[float, Value]], since: float) -> list[tuple[float, Value]]:
+    """The entries that held at any time since then."""
+    before = [index for index, (at, _) in enumerate(history) if at <= since]
+    return history[before[-1] if before else 0 :]
+
+
+def least(budgets: Iterable[Budget], reason: str, total: int, now: float) -> float:
+    """How many of ``total`` machines may be disrupted at once for this reason; infinite when no budget applies."""
+    limits = [inf]
+    for budget in budgets:
+        if budget.reasons and reason not in budget.reasons:
+            continue
+        try:
+            if is_active(budget, now):
+                limits.append(_size(budget.nodes, total))
+        except (InvalidObject, ValueError):
+            limits.append(0)
+    return min(limits)
+
+
+def _size(nodes: str, total: int) -> int:
+    if nodes.endswith("%"):
+        return ceil(total * int(nodes[:-1]) / 100)
+    return int(nodes)

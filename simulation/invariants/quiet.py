@@ -1,0 +1,188 @@
+"""What is true when nothing happens any more: machines, instances and nodes match, and deletions have ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from shared.domain import labels
+from shared.domain.machines.machine import INITIALIZED, REGISTERED, Machine
+from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.pools.nodepools import EMPTY, NodePool
+from shared.domain.workloads.pods import Pod
+from shared.kube.resources import (
+    AWS_NODE_TEMPLATES,
+    EC2_NODE_CLASSES,
+    LAUNCH_RECORDS,
+    NODE_POOLS,
+    PDBS,
+    PROVISIONERS,
+)
+from simulation.invariants.disruption import least
+from simulation.invariants.evictions import deadline_of, is_held, must_leave
+from simulation.invariants.launches import alive
+from simulation.invariants.picture import Picture
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+
+@dataclass
+class NothingLeaked:
+    """I1, I2, F19, LCH-81: each live instance belongs to one machine, each launched machine to one live instance."""
+
+    picture: Picture
+    name: str = "instances and machines belong together"
+
+    def check(self, world: World) -> list[str]:
+        """Instances without a machine, machines without an instance, and instances with several machines."""
+        self.picture.refresh(world)
+        live = {one.instance_id for one in alive(world)}
+        machines = [m for m in self.picture.machines() if m.provider_id]
+        named = Counter(provider_instance_id(machine.provider_id) for machine in machines)
+        found = [f"{name} runs without a machine" for name in sorted(live - named.keys())]
+        found += [f"{count} machines name {name}" for name, count in named.items() if count > 1]
+        found += [
+            f"{machine.key} names {machine.provider_id}, which does not run"
+            for machine in machines
+            if provider_instance_id(machine.provider_id) not in live
+        ]
+        return found
+
+
+@dataclass
+class NodesHaveMachines:
+    """F24, TRM-02, LCH-73: each node of a pool has its machine, and each registered machine has its node."""
+
+    picture: Picture
+    name: str = "nodes and machines belong together"
+
+    def check(self, world: World) -> list[str]:
+        """Nodes without a machine, and registered machines without a node."""
+        self.picture.refresh(world)
+        nodes = [node for node in self.picture.nodes() if node.is_managed]
+        machines = {m.provider_id: m for m in self.picture.machines() if m.provider_id}
+        held = {node.provider_id for node in nodes}
+        found = [
+            f"node {node.name} has no machine" for node in nodes if node.provider_id not in machines
+        ]
+        return found + [
+            f"{machine.key} is registered and has no node"
+            for provider_id, machine in machines.items()
+            if machine.has(REGISTERED) and provider_id not in held
+        ]
+
+
+@dataclass
+class RecordsEnd:
+    """F1, I12: at the end no launch record is left of a launch that is over."""
+
+    picture: Picture
+    name: str = "launch records end"
+
+    def check(self, world: World) -> list[str]:
+        """Records whose machines all have their instance or are gone."""
+        self.picture.refresh(world)
+        waiting = {
+            m.uid for m in self.picture.machines() if not m.terminating and not m.provider_id
+        }
+        return [
+            f"launch record {raw['metadata']['name']} is left of a launch that is over"
+            for raw in self.picture.raw(LAUNCH_RECORDS)
+            if waiting.isdisjoint(str(one.get("uid")) for one in raw["spec"]["machines"])
+        ]
+
+
+@dataclass
+class DeletionsEnd:
+    """I3, F22, F26, TRM-01: every deletion ends, unless a person's wish holds a pod on the node."""
+
+    picture: Picture
+    name: str = "deletions end"
+
+    def check(self, world: World) -> list[str]:
+        """Objects with our finalizers whose deletion was ordered and nothing holds."""
+        self.picture.refresh(world)
+        nodes = {node.provider_id: node for node in self.picture.nodes()}
+        machines = self.picture.machines()
+        found = []
+        for machine in machines:
+            if machine.terminating and not self._is_held(
+                nodes.get(machine.provider_id), machine, world
+            ):
+                found.append(f"{machine.key} is still being deleted")
+        owners = {machine.provider_id: machine for machine in machines}
+        for node in nodes.values():
+            owner = owners.get(node.provider_id)
+            ours = labels.FINALIZER in node.finalizers
+            if node.terminating and ours and not self._is_held(node, owner, world):
+                found.append(f"node {node.name} is still being deleted")
+        return found + self._pools_and_classes(machines)
+
+    def _is_held(self, node: Node | None, machine: Machine | None, world: World) -> bool:
+        """Whether a pod may stay on this node for as long as a person wants."""
+        deadline = deadline_of(machine, world)
+        if node is None or deadline is not None:
+            return False
+        budgets, now = self.picture.raw(PDBS), world.clock.now()
+        here = [pod for pod in self.picture.pods() if pod.node_name == node.name]
+        leaving = [pod for pod in here if must_leave(pod, node, now)]
+        return any(is_held(pod, budgets, pod.labels) for pod in leaving)
+
+    def _pools_and_classes(self, machines: list[Machine]) -> list[str]:
+        used = {machine.pool_key for machine in machines}
+        used |= {machine.node_class_key for machine in machines}
+        kinds = (NODE_POOLS, PROVISIONERS, EC2_NODE_CLASSES, AWS_NODE_TEMPLATES)
+        return [
+            f"{kind.kind}/{raw['metadata']['name']} is still being deleted"
+            for kind in kinds
+            for raw in self.picture.raw(kind)
+            if raw["metadata"].get("deletionTimestamp")
+            and f"{kind.kind}/{raw['metadata']['name']}" not in used
+        ]
+
+
+@dataclass
+class EmptyMachinesGo:
+    """DIS-30 to DIS-34, ACC-28: at the end no machine is left without pods whose pool says that such machines go."""
+
+    picture: Picture
+    name: str = "machines that nobody needs go"
+
+    def check(self, world: World) -> list[str]:
+        """Machines without pods that nothing keeps."""
+        self.picture.refresh(world)
+        pools = {pool.key: pool for pool in self.picture.pools()}
+        nodes = {node.provider_id: node for node in self.picture.nodes()}
+        pods = _by_node(self.picture.pods())
+        machines = [m for m in self.picture.machines() if m.has(INITIALIZED)]
+        totals = Counter(machine.pool_key for machine in machines)
+        found = []
+        for machine in machines:
+            pool, node = pools.get(machine.pool_key), nodes.get(machine.provider_id)
+            if pool is None or node is None or machine.terminating:
+                continue
+            allowed = least(pool.budgets, EMPTY, totals[pool.key], world.clock.now())
+            if allowed and _goes(pool, node, pods.get(node.name, [])):
+                found.append(f"{machine.key} is left without pods")
+        return found
+
+
+def _by_node(pods: list[Pod]) -> dict[str, list[Pod]]:
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        found.setdefault(pod.node_name, []).append(pod)
+    return found
+
+
+def _goes(pool: NodePool, node: Node, pods: list[Pod]) -> bool:
+    """Whether a machine of this pool with these pods is one that goes."""
+    kept: Any = node.annotations.get(labels.DO_NOT_DISRUPT) or node.annotations.get(
+        labels.DO_NOT_CONSOLIDATE
+    )
+    if kept or pool.disruption_off or pool.is_static or pool.consolidate_after_seconds is None:
+        return False
+    if any(pod.do_not_disrupt for pod in pods):
+        return False
+    return all(pod.is_terminal or pod.is_daemon or pod.is_mirror for pod in pods)

@@ -1,0 +1,142 @@
+"""Faults in planning, launching and the life of machines until they run pods."""
+
+from __future__ import annotations
+
+from simulation.mutants.mutant import Mutant
+
+LAUNCH = "services/launcher/launch"
+LIFECYCLE = "services/launcher/lifecycle"
+PROVISIONING = "services/scheduler/provisioning"
+
+LAUNCHING = (
+    Mutant(
+        "record-after-the-call",
+        f"{LAUNCH}/saga.py",
+        "        record, fresh = await self.records.write(_record(ready, epoch, self.clock.now()))",
+        "        record, fresh = _record(ready, epoch, self.clock.now()), True",
+        "CreateFleet is called without a LaunchRecord",
+        "crashes",
+    ),
+    Mutant(
+        "record-dropped-without-an-answer",
+        f"{LAUNCH}/saga.py",
+        '            await self._report(_waiting(record, machines), "LaunchFailed", error.message)\n'
+        "            return retry(record.uids, RETRY_SECONDS)",
+        '            await self._report(_waiting(record, machines), "LaunchFailed", error.message)\n'
+        "            return await self._next_attempt(record, _waiting(record, machines))",
+        "a call without an answer is repeated with another client token",
+        "aws",
+    ),
+    Mutant(
+        "one-empty-list-believed",
+        f"{LAUNCH}/saga.py",
+        "        if left and not certain and since_first_list < LISTS_APART_SECONDS:",
+        "        if False:",
+        "one list without instances proves that a call started none",
+        "aws",
+    ),
+    Mutant(
+        "dead-instance-adopted",
+        f"{LAUNCH}/saga.py",
+        "        alive = [instance for instance in found if instance.state in LIVE_STATES]",
+        "        alive = list(found)",
+        "a terminated instance is assigned to a machine",
+        "aws",
+    ),
+    Mutant(
+        "record-never-dropped",
+        f"{LAUNCH}/saga.py",
+        "        await self.records.drop(record.token)\n        self._listed.pop(record.token, None)",
+        "        self._listed.pop(record.token, None)",
+        "LaunchRecords of finished launches stay",
+    ),
+    Mutant(
+        "turn-not-taken",
+        f"{LAUNCH}/turns.py",
+        "        first = await self.records.is_first(record)",
+        "        first = True",
+        "two launchers send records of the same machine",
+        "two-replicas",
+    ),
+    Mutant(
+        "second-instance-replaces-the-first",
+        f"{LAUNCH}/results.py",
+        '            return stored.uid != machine.uid or stored.provider_id not in (\n                "",\n'
+        "                instance.provider_id,\n            )",
+        "            return False",
+        "a machine that has an instance gets another one",
+    ),
+    Mutant(
+        "launches-in-flight-not-counted",
+        f"{LAUNCH}/limits.py",
+        "            if uid not in known:\n                self._take(one)",
+        "            if False:\n                self._take(one)",
+        "a pool's limits do not count launches that are under way",
+    ),
+    Mutant(
+        "limits-not-checked",
+        f"{LAUNCH}/limits.py",
+        "            if all(_amount(choice.type.capacity, name) <= left for name, left in room.items())",
+        "            if all(left is not None for name, left in room.items())",
+        "the launcher buys beyond a pool's limits",
+    ),
+    Mutant(
+        "boot-taint-stays",
+        f"{LIFECYCLE}/stages.py",
+        "    kept = [t for t in node.taints if t.key != keys.UNREGISTERED_TAINT_KEY]",
+        "    kept = list(node.taints)",
+        "registered nodes keep the taint that keeps pods away",
+    ),
+    Mutant(
+        "node-without-finalizer",
+        f"{LIFECYCLE}/registration.py",
+        '                "finalizers": sorted({*fresh.finalizers, keys.FINALIZER}),',
+        '                "finalizers": sorted(fresh.finalizers),',
+        "a deleted node goes at once, before it is drained",
+    ),
+    Mutant(
+        "never-too-late",
+        f"{LIFECYCLE}/liveness.py",
+        "        if reason is None:\n            return False",
+        "        return False",
+        "machines whose node never joins stay for ever",
+        "aws",
+    ),
+    Mutant(
+        "stale-mirror-planned",
+        "services/scheduler/evidence/sync.py",
+        "    if age > max_age:",
+        "    if age > 1e9:",
+        "the scheduler plans with an old mirror",
+        "network",
+    ),
+    Mutant(
+        "created-machines-forgotten",
+        "services/scheduler/actions.py",
+        "        self.view.assume(stored)\n",
+        "",
+        "a machine counts only when the mirror shows it, so pods get two",
+    ),
+    Mutant(
+        "need-not-proven",
+        f"{PROVISIONING}/creation.py",
+        "            if not self.leadership.held or not await self._is_needed(planned, pods, waiting):",
+        "            if not self.leadership.held:",
+        "machines are bought for pods that are gone",
+    ),
+    Mutant(
+        "fence-not-checked",
+        f"{PROVISIONING}/creation.py",
+        "            if not self.leadership.held or not await self._is_needed(planned, pods, waiting):",
+        "            if not await self._is_needed(planned, pods, waiting):",
+        "a scheduler that lost its Lease while it planned writes its machines",
+        "two-replicas",
+    ),
+    Mutant(
+        "unplaced-pods-not-tried-again",
+        f"{PROVISIONING}/planner.py",
+        "        self.trigger_waiting()\n        for machine in",
+        "        for machine in",
+        "a pod that no plan placed is not planned for again",
+    ),
+)

@@ -1,0 +1,1 @@
+"""The simulated network: connections in memory, and what may happen to them."""

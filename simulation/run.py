@@ -1,0 +1,263 @@
+"""One run: the world starts, users act, faults happen, the faults end, and everything promised must come true."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from local.cluster.kubeconfig import write_kubeconfig
+from shared.kube.client import Kube
+from shared.log import configure
+from simulation import determinism
+from simulation.faults import Fault
+from simulation.invariants import Liveness, Safety, all_liveness, all_safety
+from simulation.loop import START_SECONDS, SimulatedLoop, Stuck, run
+from simulation.network.connections import Network
+from simulation.owner import CURRENT, Owner
+from simulation.plan import Plan
+from simulation.preparation import ENTRIES
+from simulation.processes import Kubelet, SimulatedProcess
+from simulation.servers.aws import AwsServer
+from simulation.servers.cluster import ClusterServer
+from simulation.servers.redis import RedisServer
+from simulation.settings import API, AWS, QUIET_SECONDS, REDIS, RunSettings
+from simulation.trace import Event, Trace
+from simulation.users import Action, perform
+from simulation.world import (
+    TrueClock,
+    World,
+    processes_of,
+    service_environment,
+    set_environment,
+)
+
+QUIET_POLL_SECONDS = 5.0
+ACTION_SECONDS = 60.0
+"""The longest time of one action or fault; an API server that is down may refuse it."""
+
+
+class Broken(Exception):
+    """An invariant does not hold. ``sentences`` say what is wrong."""
+
+    def __init__(self, invariant: str, sentences: Sequence[str]) -> None:
+        super().__init__(f"{invariant}: {'; '.join(sentences)}")
+        self.invariant, self.sentences = invariant, list(sentences)
+
+
+@dataclass
+class Outcome:
+    """The result of one run. ``broken``: the invariant and what is wrong, None for a sound run."""
+
+    seed: int
+    digest: str
+    broken: tuple[str, list[str]] | None
+    simulated_seconds: float
+    cpu_seconds: float
+    steps: int
+    events: int
+    faults: dict[str, int] = field(default_factory=dict)
+    last: list[str] = field(default_factory=list)
+    """The last events in words; only for a broken run."""
+
+
+class _Simulation:
+    """The parts of one run while it is under way."""
+
+    def __init__(
+        self, settings: RunSettings, plan: Plan, write: Callable[[bytes], object] | None
+    ) -> None:
+        self.settings, self.plan = settings, plan
+        self.network = Network(self._random("network"))
+        self.loop = SimulatedLoop(self._random("loop"), self.network)
+        self.trace = Trace(lambda: self.loop.time() - START_SECONDS, write)
+        self.faults: Counter[str] = Counter()
+        self.loop.set_exception_handler(self._unseen)
+        self.world: World | None = None
+        self.safety: list[Safety] = []
+        self._by_kind: dict[str, list[Safety]] = {}
+
+    def _random(self, name: str) -> Random:
+        return Random(f"{self.settings.seed} {name}")
+
+    async def main(self, directory: Path) -> None:
+        """The whole run. Raises Broken."""
+        world = self.world = await self._build(directory)
+        self._watch(world)
+        users = self._as(Owner("users"), self._act(world, self.plan.actions, self._perform))
+        faults = self._as(Owner("faults"), self._act(world, self.plan.faults, self._apply))
+        kubelet = Kubelet(self.loop, self._random("restarts"))
+        for process in world.processes.values():
+            process.start()
+        self._as(Owner("kubelet"), kubelet.run(list(world.processes.values())))
+        await asyncio.sleep(self.settings.seconds)
+        await asyncio.gather(users, faults)
+        await self._quiet(world, all_liveness())
+
+    def _as(self, owner: Owner, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        context = copy_context()
+        context.run(CURRENT.set, owner)
+        task = self.loop.create_task(work, context=context)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.loop.fail(error)
+
+    def _unseen(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error that no code looked at ends the run."""
+        error = context.get("exception")
+        text = f"{self.loop.owner().name}: {context.get('message')}: {error!r}"
+        self.loop.fail(Broken("no error stays unseen", [text]))
+
+    # The world
+
+    async def _build(self, directory: Path) -> World:
+        settings, loop = self.settings, self.loop
+        clock = TrueClock(loop)
+        redis = RedisServer(loop.time, on_command=self._on_command)
+        aws = AwsServer(
+            settings,
+            clock,
+            loop,
+            self._random("aws"),
+            on_call=self._on_call,
+            on_change=self._on_instance,
+        )
+        cluster = ClusterServer(
+            settings, clock, loop, self._random("cluster"), aws, on_change=self._on_object
+        )
+        await self._as(Owner("redis"), loop.create_server(redis.connection, *REDIS))
+        await self._as(Owner("aws"), loop.create_server(aws.connection, *AWS))
+        await self._as(Owner("api"), loop.create_server(cluster.connection, *API))
+        self._as(Owner("cluster"), cluster.run())
+        url = f"http://{API[0]}:{API[1]}"
+        cluster.write_kubeconfigs(directory, url)
+        write_kubeconfig(directory / "admin", url)
+        set_environment(service_environment(directory, settings))
+        processes = processes_of(ENTRIES, settings.replicas, loop, self.network, self._on_process)
+        kube = await Kube.connect(
+            str(directory / "admin"),
+            clock=clock,
+            random=self._random("users' client"),
+            user_agent="users",
+        )
+        return World(
+            settings, loop, clock, self.network, self.trace, redis, cluster, aws, processes, kube
+        )
+
+    def _on_command(self, command: str, arguments: list[bytes]) -> None:
+        stream = arguments[0].decode("utf-8", "replace").rpartition("}:")[2] if arguments else ""
+        self.trace.add("redis", command=command, stream=stream, by=self.loop.owner().name)
+
+    def _on_call(self, action: str, code: str | None, by: str) -> None:
+        self.trace.add("aws", action=action, code=code, by=by)
+
+    def _on_instance(self, instance_id: str, state: str) -> None:
+        self.trace.add("instance", id=instance_id, state=state)
+
+    def _on_object(
+        self, verb: str, resource: str, namespace: str | None, name: str, by: str
+    ) -> None:
+        self.trace.add("api", verb=verb, resource=resource, namespace=namespace, name=name, by=by)
+
+    def _on_process(self, name: str, what: str) -> None:
+        self.trace.add("process", name=name, what=what)
+
+    # Users and faults
+
+    async def _act(
+        self,
+        world: World,
+        entries: Sequence[Any],
+        act: Callable[[World, Any], Awaitable[None]],
+    ) -> None:
+        async with asyncio.TaskGroup() as group:
+            for entry in entries:
+                await asyncio.sleep(max(0.0, entry.at_seconds - world.elapsed))
+                group.create_task(act(world, entry))
+
+    async def _perform(self, world: World, action: Action) -> None:
+        self.trace.add("user", what=action.text)
+        try:
+            async with asyncio.timeout(ACTION_SECONDS):
+                outcome = await perform(action, world)
+        except TimeoutError:
+            outcome = "no answer"
+        self.trace.add("user", what=action.text, outcome=outcome)
+
+    async def _apply(self, world: World, fault: Fault) -> None:
+        self.faults[fault.kind] += 1
+        self.trace.add("fault", what=fault.text)
+        async with asyncio.timeout(ACTION_SECONDS):
+            await fault.apply(world)
+
+    # Invariants
+
+    def _watch(self, world: World) -> None:
+        self.safety = all_safety()
+        for invariant in self.safety:
+            for kind in invariant.kinds:
+                self._by_kind.setdefault(kind, []).append(invariant)
+        self.trace.observe(lambda event: self._check(world, event))
+
+    def _check(self, world: World, event: Event) -> None:
+        for invariant in self._by_kind.get(event.kind, ()):
+            if found := invariant.check(event, world):
+                self.loop.fail(Broken(invariant.name, found))
+
+    async def _quiet(self, world: World, promised: Sequence[Liveness]) -> None:
+        """Wait until everything promised holds. Raises Broken after QUIET_SECONDS."""
+        deadline = self.loop.time() + QUIET_SECONDS
+        while missing := [(one.name, found) for one in promised if (found := one.check(world))]:
+            if self.loop.time() > deadline:
+                raise Broken(*missing[0])
+            await asyncio.sleep(QUIET_POLL_SECONDS)
+
+    def processes(self) -> list[SimulatedProcess]:
+        """All processes, none before the world is built."""
+        return list(self.world.processes.values()) if self.world else []
+
+
+def simulate(
+    settings: RunSettings, plan: Plan, write: Callable[[bytes], object] | None = None
+) -> Outcome:
+    """One run in this process, which must not be used for anything else afterwards.
+
+    ``write`` gets every event as a line of JSON. A fault of the simulation itself is raised.
+    """
+    configure("critical")
+    logging.disable(logging.CRITICAL)
+    begun = time.process_time()
+    simulation = _Simulation(settings, plan, write)
+    loop = simulation.loop
+    determinism.install(loop, Random(f"{settings.seed} libraries"))
+    asyncio.set_event_loop(loop)
+    broken: tuple[str, list[str]] | None = None
+    with tempfile.TemporaryDirectory(prefix="dovetail-simulation-") as directory:
+        try:
+            run(loop, simulation.main(Path(directory)))
+        except Broken as error:
+            broken = error.invariant, error.sentences
+        except Stuck as error:
+            broken = "something can always run", [str(error)]
+    return Outcome(
+        seed=settings.seed,
+        digest=simulation.trace.digest,
+        broken=broken,
+        simulated_seconds=loop.time() - START_SECONDS,
+        cpu_seconds=time.process_time() - begun,
+        steps=loop.steps,
+        events=simulation.trace.number,
+        faults=dict(sorted(simulation.faults.items())),
+        last=[str(event) for event in list(simulation.trace.last)[-200:]] if broken else [],
+    )

@@ -1,0 +1,152 @@
+"""Work in forked child processes: a few at a time, each with a bound on its CPU time.
+
+A simulated run leaves behind tasks that never end and changed modules, so each run has a process of its own. Everything
+is imported before the fork, and a child starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import resource
+import selectors
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+READ_BYTES = 65_536
+POLL_SECONDS = 0.5
+WALL_FACTOR = 20
+"""A child that waits for something real never uses its CPU time; it is killed after this multiple of it."""
+
+
+@dataclass(frozen=True)
+class Died:
+    """A child that returned no result. ``reason`` is for people."""
+
+    reason: str
+
+
+@dataclass
+class _Child(Generic[Task]):
+    task: Task
+    pid: int
+    pipe: int
+    deadline: float
+    data: bytearray = field(default_factory=bytearray)
+    late: bool = False
+
+
+def run_all(
+    work: Callable[[Task], Result], tasks: Iterable[Task], jobs: int, cpu_seconds: float
+) -> Generator[tuple[Task, Result | Died], None, None]:
+    """Each task with its result, in the order in which they end. Results must be picklable.
+
+    Closing the generator kills the children that still run.
+    """
+    gc.collect()
+    gc.freeze()  # The children do not copy pages only to mark objects that live for ever.
+    waiting = iter(tasks)
+    running: list[_Child[Task]] = []
+    with selectors.DefaultSelector() as selector:
+        try:
+            while True:
+                _fill(running, selector, waiting, jobs, work, cpu_seconds)
+                if not running:
+                    return
+                for child in _ended(running, selector):
+                    yield child.task, _result(child, cpu_seconds)
+        finally:
+            for child in running:
+                os.kill(child.pid, signal.SIGKILL)
+                os.waitpid(child.pid, 0)
+                os.close(child.pipe)
+
+
+def _fill(
+    running: list[_Child[Task]],
+    selector: selectors.BaseSelector,
+    waiting: Iterator[Task],
+    jobs: int,
+    work: Callable[[Task], Result],
+    cpu_seconds: float,
+) -> None:
+    while len(running) < jobs:
+        for task in waiting:
+            child = _fork(work, task, cpu_seconds)
+            selector.register(child.pipe, selectors.EVENT_READ, child)
+            running.append(child)
+            break
+        else:
+            return
+
+
+def _fork(work: Callable[[Task], Result], task: Task, cpu_seconds: float) -> _Child[Task]:
+    ours, theirs = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(ours)
+        _live(work, task, theirs, cpu_seconds)
+    os.close(theirs)
+    return _Child(task, pid, ours, time.monotonic() + WALL_FACTOR * cpu_seconds)
+
+
+def _live(work: Callable[[Task], Result], task: Task, pipe: int, cpu_seconds: float) -> None:
+    """The whole life of a child; never returns. No handler and no buffer of the parent may run in it."""
+    try:
+        used = time.process_time()
+        limit = int(used + cpu_seconds) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+        answer: object = work(task)
+    except BaseException:  # noqa: BLE001  # the parent reports whatever ended the run
+        lines = traceback.format_exc().strip().splitlines()
+        answer = Died("\n".join([f"the simulation failed: {lines[-1]}", *lines[-13:-1]]))
+    try:
+        with os.fdopen(pipe, "wb") as stream:
+            stream.write(pickle.dumps(answer))
+    finally:
+        os._exit(0)
+
+
+def _ended(running: list[_Child[Task]], selector: selectors.BaseSelector) -> Iterator[_Child[Task]]:
+    """Read what arrived; every child that closed its pipe, which is no longer in ``running`` then."""
+    for key, _ in selector.select(POLL_SECONDS):
+        child: _Child[Task] = key.data
+        part = os.read(child.pipe, READ_BYTES)
+        if part:
+            child.data += part
+            continue
+        selector.unregister(child.pipe)
+        os.close(child.pipe)
+        running.remove(child)
+        yield child
+    for child in running:
+        if not child.late and time.monotonic() > child.deadline:
+            child.late = True
+            os.kill(child.pid, signal.SIGKILL)
+
+
+def _result(child: _Child[Task], cpu_seconds: float) -> Result | Died:
+    _, status = os.waitpid(child.pid, 0)
+    if child.late:
+        return Died("the run waited for something outside the simulation and was killed")
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number in (signal.SIGXCPU, signal.SIGKILL):
+            return Died(f"the run needed more than {cpu_seconds:g} s of CPU")
+        return Died(f"the run ended by {signal.Signals(number).name}")
+    try:
+        result: Result | Died = pickle.loads(bytes(child.data))
+    except (EOFError, pickle.UnpicklingError) as error:
+        return Died(f"the run ended without a result ({error})")
+    return result

@@ -1,0 +1,210 @@
+"""Deletions: nothing is destroyed without proof, and nothing healthy as garbage."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from simulation.invariants.deletions import ProvenDeletions, ProvenTerminations, ReplacedFirst
+from simulation.invariants.launches import Launches
+from simulation.invariants.picture import Picture
+from tests.simulation.invariants.builders import History
+
+HEALTHY = ("Launched", "Registered", "Initialized")
+
+
+@pytest.fixture
+def history() -> History:
+    return History(ProvenTerminations(Launches(Picture())))
+
+
+def launched(history: History, name: str = "a", instance_id: str = "i-1") -> None:
+    history.record("t1", history.machine(name))
+    history.start(instance_id, "t1")
+    history.status(name, instance_id, *HEALTHY)
+    history.drop_record("t1")
+    history.wait(300)
+
+
+def test_the_instance_of_a_deleted_machine_is_ended(history: History) -> None:
+    launched(history)
+    history.delete_machine("a")
+    history.end("i-1")
+    assert history.judge() == []
+
+
+def test_the_instance_of_a_machine_that_stays_is_never_ended(history: History) -> None:
+    """I3, TRM-01."""
+    launched(history)
+    history.end("i-1")
+    assert history.judge() == ["i-1 was ended although NodeClaim/a stays"]
+
+
+def test_an_instance_without_a_machine_is_ended_after_the_grace(history: History) -> None:
+    """R7."""
+    launched(history)
+    history.release_machine("a")
+    history.delete_machine("a")
+    history.wait(30)
+    history.end("i-1")
+    assert history.judge() == ["i-1 was ended 30.0 s after it lost its owner, at once"]
+
+
+def test_an_instance_that_was_without_a_machine_for_long_is_garbage(history: History) -> None:
+    launched(history)
+    history.release_machine("a")
+    history.delete_machine("a")
+    history.wait(61)
+    history.end("i-1")
+    assert history.judge() == []
+
+
+def test_an_instance_that_an_open_launch_will_adopt_is_not_ended(history: History) -> None:
+    """F1."""
+    history.record("t1", history.machine("a"))
+    history.start("i-1", "t1")
+    history.wait(300)
+    history.end("i-1")
+    assert history.judge() == ["i-1 was ended although NodeClaim/a waits for it"]
+
+
+def test_the_instances_of_a_launch_that_nobody_wants_end_at_once(history: History) -> None:
+    history.record("t1", history.machine("a"))
+    history.start("i-1", "t1")
+    history.delete_machine("a")
+    history.end("i-1")
+    assert history.judge() == []
+
+
+def test_the_instance_of_a_deleted_node_without_a_machine_is_ended(history: History) -> None:
+    """TRM-17."""
+    launched(history)
+    history.node("i-1")
+    history.release_machine("a")
+    history.delete_machine("a")
+    history.store.delete("nodes", "node-i-1")
+    history.end("i-1")
+    assert history.judge() == []
+
+
+def test_a_person_may_end_any_instance(history: History) -> None:
+    launched(history)
+    instance = history.emulator.inventory.get("i-1")
+    assert instance is not None
+    history.emulator.inventory.terminate(instance)
+    history.event("instance", id="i-1", state="shutting-down")
+    assert history.judge() == []
+
+
+def healthy() -> History:
+    history = History(ProvenDeletions(Launches(Picture())))
+    launched(history)
+    history.node("i-1")
+    history.wait(60)
+    return history
+
+
+def test_a_healthy_machine_is_no_garbage() -> None:
+    """F24, LCH-80."""
+    history = healthy()
+    history.delete_machine("a", by="launcher")
+    (sentence,) = history.judge()
+    assert "NodeClaim/a was deleted as garbage" in sentence
+
+
+@pytest.mark.parametrize("by", ["scheduler", "users", "interruption"])
+def test_others_decide_by_something_else(by: str) -> None:
+    history = healthy()
+    history.delete_machine("a", by=by)
+    assert history.judge() == []
+
+
+def test_a_machine_whose_instance_is_gone_is_garbage() -> None:
+    history = healthy()
+    history.end("i-1")
+    history.delete_machine("a", by="launcher")
+    assert history.judge() == []
+
+
+def test_a_machine_whose_node_is_not_ready_may_be_garbage() -> None:
+    history = healthy()
+    history.not_ready("node-i-1")
+    history.delete_machine("a", by="launcher")
+    assert history.judge() == []
+
+
+def test_the_terminator_deletes_a_machine_whose_node_was_deleted() -> None:
+    """TRM-02."""
+    history = healthy()
+    history.store.delete("nodes", "node-i-1")
+    history.delete_machine("a", by="terminator")
+    assert history.judge() == []
+
+
+def test_the_terminator_deletes_no_machine_whose_node_stays() -> None:
+    history = healthy()
+    history.delete_machine("a", by="terminator")
+    assert history.judge() == ["NodeClaim/a was deleted although its node node-i-1 stays"]
+
+
+def decided(**spec: str) -> History:
+    history = History(ReplacedFirst(Launches(Picture())))
+    history.processes = {"scheduler-0": SimpleNamespace(owner=SimpleNamespace(skew_seconds=0.0))}
+    history.machine("a", "i-1", conditions=HEALTHY, spec=spec)
+    return history
+
+
+def test_the_scheduler_deletes_a_machine_for_a_command() -> None:
+    history = decided()
+    history.command("a")
+    history.delete_machine("a", by="scheduler")
+    assert history.judge() == []
+
+
+def test_the_scheduler_deletes_no_machine_without_a_command() -> None:
+    """EXE-02: the record is written before anything else."""
+    history = decided()
+    history.delete_machine("a", by="scheduler")
+    assert history.judge() == ["NodeClaim/a was deleted without a command"]
+
+
+def test_a_machine_goes_after_its_replacement_is_ready() -> None:
+    """EXE-06; a replacement that was ready and is gone by now was ready all the same."""
+    history = decided()
+    history.machine("b", "i-2", conditions=HEALTHY)
+    history.command("a", replacements=("b",))
+    history.delete_machine("b")
+    history.release_machine("b")
+    history.delete_machine("a", by="scheduler")
+    assert history.judge() == []
+
+
+def test_a_machine_stays_until_its_replacement_is_ready() -> None:
+    """EXE-04."""
+    history = decided()
+    history.machine("b", "i-2", conditions=("Launched", "Registered"))
+    history.command("a", replacements=("b",))
+    history.delete_machine("a", by="scheduler")
+    assert history.judge() == ["NodeClaim/a was deleted before NodeClaim/b was ready"]
+
+
+def test_a_machine_that_was_never_ready_needs_no_command() -> None:
+    history = decided()
+    history.machine("b", "i-2", conditions=("Launched",))
+    history.delete_machine("b", by="scheduler")
+    assert history.judge() == []
+
+
+@pytest.mark.parametrize(
+    ("skew", "age", "sound"), [(0, 899, True), (0, 890, False), (3600, 10, True)]
+)
+def test_a_machine_whose_time_is_up_goes_without_a_command(
+    skew: float, age: float, sound: bool
+) -> None:
+    """DIS-60; by the scheduler's clock, which may be ahead."""
+    history = decided(expireAfter="15m")
+    history.processes["scheduler-0"].owner.skew_seconds = float(skew)
+    history.wait(age)
+    history.delete_machine("a", by="scheduler")
+    assert (history.judge() == []) is sound

@@ -1,0 +1,183 @@
+"""Budgets of pools and leader election: sound histories pass, each broken one is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.domain import labels
+from shared.domain.pools.nodepools import Budget
+from simulation.invariants.disruption import WithinBudgets, least
+from simulation.invariants.leases import OneWriterPerEpoch
+from simulation.invariants.picture import Picture
+from tests.simulation.invariants.builders import NOW, History
+
+HEALTHY = ("Launched", "Registered", "Initialized")
+
+
+def with_budget(count: int, *budgets: dict[str, Any]) -> History:
+    """Machines m1, m2, ... of the pool ``main``, all in service."""
+    history = History(WithinBudgets(Picture()))
+    history.pool(
+        disruption={
+            "consolidationPolicy": "WhenEmpty",
+            "consolidateAfter": "30s",
+            "budgets": [*budgets],
+        }
+    )
+    for number in range(1, count + 1):
+        history.machine(f"m{number}", f"i-{number}", conditions=HEALTHY)
+        history.node(f"i-{number}")
+    history.wait(300)
+    return history
+
+
+def test_commands_within_the_budget_are_sound() -> None:
+    history = with_budget(5, {"nodes": "2"})
+    history.command("m1", id_="c1")
+    history.command("m2", id_="c2")
+    assert history.judge() == []
+
+
+def test_a_command_beyond_the_budget_is_found() -> None:
+    """DIS-24, EXE-08: those in flight count."""
+    history = with_budget(5, {"nodes": "2"})
+    history.command("m1", "m2", id_="c1")
+    history.command("m3", id_="c2")
+    assert history.judge() == [
+        "NodePool/main may have 2 machines disrupted and has 3: NodeClaim/m1, NodeClaim/m2, NodeClaim/m3"
+    ]
+
+
+def test_one_command_with_too_many_machines_is_found() -> None:
+    """DIS-26."""
+    history = with_budget(5, {"nodes": "1"})
+    history.command("m1", "m2")
+    assert len(history.judge()) == 1
+
+
+def test_machines_that_are_being_deleted_still_count() -> None:
+    history = with_budget(5, {"nodes": "1"})
+    history.command("m1")
+    history.delete_machine("m1", by="scheduler")
+    history.command("m2", id_="c2")
+    assert len(history.judge()) == 1
+
+
+def test_a_command_that_was_rolled_back_counts_no_more() -> None:
+    history = with_budget(5, {"nodes": "1"})
+    history.command("m1")
+    history.annotate("m1", labels.COMMAND_ANNOTATION, None)
+    history.command("m2", id_="c2")
+    assert history.judge() == []
+
+
+def test_a_node_that_is_out_of_service_for_long_counts() -> None:
+    """DIS-24; one that broke a moment ago may not have been seen."""
+    history = with_budget(5, {"nodes": "1"})
+    history.not_ready("node-i-1")
+    history.wait(30)
+    history.command("m2")
+    assert history.judge() == []
+    history.wait(90)
+    history.command("m3", id_="c2")
+    assert len(history.judge()) == 1
+
+
+def test_a_budget_that_was_lowered_a_moment_ago_may_not_have_been_seen() -> None:
+    history = with_budget(5, {"nodes": "3"})
+    history.pool(disruption={"budgets": [{"nodes": "0"}]})
+    history.command("m1")
+    assert history.judge() == []
+    history.wait(120)
+    history.command("m2", id_="c2")
+    assert len(history.judge()) == 1
+
+
+def test_budgets_for_other_reasons_do_not_hold() -> None:
+    """DIS-22; the commands of these tests are for drift."""
+    history = with_budget(5, {"nodes": "0", "reasons": ["Empty"]}, {"nodes": "1"})
+    history.command("m1")
+    assert history.judge() == []
+
+
+def test_writing_a_record_again_is_no_new_command() -> None:
+    history = with_budget(2, {"nodes": "1"})
+    history.command("m1")
+    history.pool(disruption={"budgets": [{"nodes": "0"}]})
+    history.wait(200)
+    history.command("m1", replacements=("m9",))
+    assert history.judge() == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "total", "expected"),
+    [("10%", 1, 1), ("10%", 11, 2), ("50%", 4, 2), ("3", 100, 3), ("0", 5, 0)],
+)
+def test_a_percentage_rounds_up(nodes: str, total: int, expected: int) -> None:
+    """DIS-22."""
+    assert least([Budget(nodes)], "Drifted", total, NOW) == expected
+
+
+def test_without_a_budget_there_is_no_limit() -> None:
+    assert least([], "Drifted", 10, NOW) == float("inf")
+    assert least([Budget("0", schedule="nonsense", duration_seconds=60)], "Drifted", 10, NOW) == 0
+
+
+def elected() -> History:
+    history = History(OneWriterPerEpoch(Picture()))
+    history.lease("a", 0)
+    return history
+
+
+def test_a_holder_that_renews_is_sound() -> None:
+    history = elected()
+    history.wait(2)
+    history.lease("a", 0)
+    assert history.judge() == []
+
+
+def test_a_lease_that_is_given_back_is_free() -> None:
+    history = elected()
+    history.lease("", 0)
+    history.lease("b", 1)
+    assert history.judge() == []
+
+
+def test_a_lease_that_expired_is_taken() -> None:
+    history = elected()
+    history.wait(15)
+    history.lease("b", 1)
+    assert history.judge() == []
+
+
+def test_a_lease_that_is_taken_too_early_is_found() -> None:
+    history = elected()
+    history.wait(14)
+    history.lease("b", 1)
+    assert history.judge() == ["b took dovetail-scheduler 14.0 s after a renewed it"]
+
+
+def test_an_epoch_with_two_holders_is_found() -> None:
+    """I9, F14."""
+    history = elected()
+    history.wait(15)
+    history.lease("b", 0)
+    assert history.judge() == ["epoch 0 of dovetail-scheduler has two holders: a, b"]
+
+
+def test_an_epoch_that_goes_back_is_found() -> None:
+    history = elected()
+    history.lease("", 0)
+    history.lease("b", 5)
+    history.lease("", 5)
+    history.lease("c", 4)
+    assert history.judge() == ["the epoch of dovetail-scheduler went from 5 back to 4"]
+
+
+def test_other_leases_are_not_judged() -> None:
+    history = elected()
+    history.lease("x", 3, name="kube-controller-manager")
+    history.lease("y", 1, name="kube-controller-manager")
+    assert history.judge() == []

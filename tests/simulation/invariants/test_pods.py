@@ -1,0 +1,176 @@
+"""Pods that plainly fit must run; what is not plain is not judged."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared.domain import labels
+from shared.redis.bus import Bus
+from simulation.invariants.picture import Picture
+from simulation.invariants.pods import PodsRun, labels_of
+from tests.simulation.invariants.builders import CLUSTER, History, condition
+
+TYPES = {
+    "m5.large": SimpleNamespace(
+        name="m5.large", vcpus=2, memory_mib=8192, architecture="x86_64", supports_spot=True
+    ),
+    "m6g.xlarge": SimpleNamespace(
+        name="m6g.xlarge", vcpus=4, memory_mib=16384, architecture="arm64", supports_spot=True
+    ),
+}
+
+
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": [*values]}
+
+
+def small(history: History, requirements: list[dict[str, Any]], **spec: Any) -> None:
+    """A pool with a ready class, and a catalogue of two types."""
+    history.emulator.catalogue = SimpleNamespace(  # type: ignore[assignment]
+        types=TYPES, offered=lambda _: [(name, "us-west-2a") for name in sorted(TYPES)]
+    )
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "main"}
+    template = {"spec": {"nodeClassRef": reference, "requirements": requirements}}
+    history.pool(template=template, **spec)
+    body = {
+        "metadata": {"name": "main"},
+        "spec": {
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"id": "subnet-1234567"}],
+            "securityGroupSelectorTerms": [{"id": "sg-1234567"}],
+            "role": "nodes",
+        },
+    }
+    group = "karpenter.k8s.aws"
+    history.store.create("ec2nodeclasses", body, group=group)
+    ready = {"status": {"conditions": [condition("Ready", history.clock.now())]}}
+    history.store.patch("ec2nodeclasses", "main", ready, group=group, subresource="status")
+
+
+def check(history: History) -> list[str]:
+    history.wait(120)
+    world: Any = history
+    return PodsRun(Picture()).check(world)
+
+
+WAITS = ["pod default/web-1 waits although NodePool/main could run it"]
+FITS = [expression(labels.ARCH, "In", "amd64")]
+
+
+def test_a_pod_that_fits_and_waits_is_found(history: History) -> None:
+    """I5."""
+    small(history, FITS)
+    history.pod("web-1")
+    assert check(history) == WAITS
+
+
+def test_a_pod_that_runs_is_sound(history: History) -> None:
+    small(history, FITS)
+    history.node("i-1")
+    history.pod("web-1", "node-i-1")
+    assert check(history) == []
+
+
+@pytest.mark.parametrize(
+    ("requirements", "is_found"),
+    [
+        ([expression(labels.ARCH, "In", "arm64")], True),
+        ([expression(labels.ZONE, "In", "nowhere-1a")], False),
+        ([expression(f"{labels.AWS_PREFIX}instance-cpu", "Lt", "3")], False),
+        ([expression(f"{labels.AWS_PREFIX}instance-cpu", "Gt", "3")], True),
+        ([expression(f"{labels.AWS_PREFIX}instance-category", "NotIn", "m")], False),
+        ([expression("example.com/other", "In", "x")], False),
+    ],
+)
+def test_the_requirements_of_the_pool_count(
+    history: History, requirements: list[dict[str, Any]], is_found: bool
+) -> None:
+    """A pod of one CPU needs the larger type, when the smaller is not clearly large enough."""
+    small(history, requirements)
+    history.pod("web-1", spec={"nodeSelector": {labels.CAPACITY_TYPE: "spot"}, **cpu("1500m")})
+    assert check(history) == (WAITS if is_found else [])
+
+
+def cpu(amount: str) -> dict[str, Any]:
+    requests = {"cpu": amount, "memory": "1Gi"}
+    return {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": {"example.com/undefined": "true"}},
+        {"nodeSelector": {labels.ZONE: "us-west-2c"}},
+        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}]}}},
+        {"topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": labels.ZONE, "whenUnsatisfiable": "DoNotSchedule",
+             "labelSelector": {"matchLabels": {"app": "web"}}}]},
+        cpu("100"),
+    ],
+)  # fmt: skip
+def test_pods_that_fit_nowhere_or_are_not_judged_may_wait(
+    history: History, spec: dict[str, Any]
+) -> None:
+    small(history, FITS)
+    history.pod("web-1", spec=spec)
+    assert check(history) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_found"),
+    [
+        ({"cpu": "6"}, True),
+        ({"cpu": "5"}, False),
+        ({"nodes": "1"}, False),
+        ({"memory": "1Ti"}, False),
+    ],
+)
+def test_a_pool_without_room_need_not_run_it(
+    history: History, limits: dict[str, str], is_found: bool
+) -> None:
+    """One machine of 4 CPUs runs, and the pod needs one of 2."""
+    small(history, FITS, limits=limits)
+    history.start("i-1")
+    history.pod("web-1", spec=cpu("500m"))
+    assert check(history) == (WAITS if is_found else [])
+
+
+def test_a_class_that_is_not_ready_runs_nothing(history: History) -> None:
+    small(history, FITS)
+    group = "karpenter.k8s.aws"
+    status = {"status": {"conditions": [condition("Ready", history.clock.now(), "False")]}}
+    history.store.patch("ec2nodeclasses", "main", status, group=group, subresource="status")
+    history.pod("web-1")
+    assert check(history) == []
+
+
+async def test_a_pool_whose_machines_do_not_register_may_wait(history: History, bus: Bus) -> None:
+    """F25."""
+    small(history, FITS)
+    history.pod("web-1")
+    body = msgspec.json.encode({"until": history.clock.now() + 900})
+    key = f"dovetail:{{{CLUSTER}}}:launch-backoff:NodePool/main"
+    await bus.redis.set(key, body)
+    assert check(history) == []
+    history.wait(900)
+    assert check(history) == WAITS
+
+
+def test_a_young_pod_is_on_its_way(history: History) -> None:
+    small(history, FITS)
+    history.wait(120)
+    history.pod("web-1")
+    world: Any = history
+    assert PodsRun(Picture()).check(world) == []
+
+
+def test_the_labels_of_a_type() -> None:
+    known = labels_of(TYPES["m6g.xlarge"], "us-west-2a", "spot")
+    assert known[f"{labels.AWS_PREFIX}instance-category"] == "m"
+    assert known[f"{labels.AWS_PREFIX}instance-generation"] == "6"
+    assert (known[labels.ARCH], known[f"{labels.AWS_PREFIX}instance-cpu"]) == ("arm64", "4")

@@ -1,0 +1,164 @@
+"""What is true in the end: sound clusters pass, each fault in one is found."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from shared.concurrency.clock import rfc3339
+from shared.domain import labels
+from simulation.invariants.picture import Picture
+from simulation.invariants.quiet import (
+    DeletionsEnd,
+    EmptyMachinesGo,
+    NodesHaveMachines,
+    NothingLeaked,
+    RecordsEnd,
+)
+from tests.simulation.invariants.builders import History
+
+HEALTHY = ("Launched", "Registered", "Initialized")
+
+
+@pytest.fixture
+def history() -> History:
+    """One healthy machine with instance and node."""
+    made = History()
+    skew = SimpleNamespace(owner=SimpleNamespace(skew_seconds=0.0))
+    made.processes = {"terminator-0": skew}
+    made.pool(disruption={"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"})
+    made.start("i-1")
+    made.machine("a", "i-1", conditions=HEALTHY)
+    made.node("i-1")
+    made.pod("web-1", "node-i-1")
+    return made
+
+
+def check(kind: Any, history: History) -> list[str]:
+    """What one of these invariants finds now."""
+    found: list[str] = kind(Picture()).check(history)
+    return found
+
+
+@pytest.mark.parametrize(
+    "kind", [NothingLeaked, NodesHaveMachines, RecordsEnd, DeletionsEnd, EmptyMachinesGo]
+)
+def test_a_healthy_cluster_is_sound(history: History, kind: Any) -> None:
+    assert check(kind, history) == []
+
+
+def test_an_instance_without_a_machine_is_leaked(history: History) -> None:
+    """I2."""
+    history.start("i-2")
+    assert check(NothingLeaked, history) == ["i-2 runs without a machine"]
+
+
+def test_instances_of_others_are_not_ours(history: History) -> None:
+    """I11."""
+    foreign = history.start("i-2")
+    foreign.tags.clear()
+    assert check(NothingLeaked, history) == []
+
+
+def test_a_machine_without_its_instance_is_lost(history: History) -> None:
+    history.end("i-1")
+    assert check(NothingLeaked, history) == [
+        "NodeClaim/a names aws:///us-west-2a/i-1, which does not run"
+    ]
+
+
+def test_an_instance_with_two_machines_is_found(history: History) -> None:
+    """I1."""
+    history.machine("b", "i-1", conditions=HEALTHY)
+    assert check(NothingLeaked, history) == ["2 machines name i-1"]
+
+
+def test_a_node_without_its_machine_is_orphaned(history: History) -> None:
+    """F24."""
+    history.node("i-2")
+    assert check(NodesHaveMachines, history) == ["node node-i-2 has no machine"]
+
+
+def test_a_registered_machine_without_its_node_is_found(history: History) -> None:
+    history.machine("b", "i-2", conditions=HEALTHY)
+    history.machine("c", "i-3", conditions=("Launched",))
+    assert check(NodesHaveMachines, history) == ["NodeClaim/b is registered and has no node"]
+
+
+def test_a_record_of_a_launch_that_is_over_is_found(history: History) -> None:
+    """F1."""
+    history.record("t1", history.machine("b"))
+    history.record("t2", "uid-of-nobody")
+    assert check(RecordsEnd, history) == ["launch record t2 is left of a launch that is over"]
+
+
+def test_a_deletion_that_does_not_end_is_found(history: History) -> None:
+    history.store.delete("pods", "web-1", namespace="default", grace_seconds=0)
+    history.delete_machine("a")
+    history.store.delete("nodes", "node-i-1")
+    assert check(DeletionsEnd, history) == [
+        "NodeClaim/a is still being deleted",
+        "node node-i-1 is still being deleted",
+    ]
+
+
+def test_a_budget_that_lets_nobody_go_holds_a_deletion(history: History) -> None:
+    """F22."""
+    history.pod_budget(desired=1, allowed=0)
+    history.delete_machine("a")
+    assert check(DeletionsEnd, history) == []
+
+
+def test_an_annotated_pod_holds_a_deletion(history: History) -> None:
+    """TRM-09."""
+    history.pod("web-2", "node-i-1", annotations={labels.DO_NOT_DISRUPT: "true"})
+    history.delete_machine("a")
+    assert check(DeletionsEnd, history) == []
+
+
+def test_nothing_holds_a_machine_with_a_deadline(history: History) -> None:
+    """TRM-10."""
+    history.pod_budget(desired=1, allowed=0)
+    deadline = rfc3339(history.clock.now() + 60)
+    history.annotate("a", labels.TERMINATION_TIMESTAMP, deadline)
+    history.delete_machine("a")
+    assert check(DeletionsEnd, history) == ["NodeClaim/a is still being deleted"]
+
+
+def test_a_class_waits_for_its_machines(history: History) -> None:
+    """F26."""
+    for name in ("main", "unused"):
+        body = {
+            "metadata": {"name": name, "finalizers": [labels.CLASS_FINALIZER]},
+            "spec": {
+                "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": [{"id": "subnet-1234567"}],
+                "securityGroupSelectorTerms": [{"id": "sg-1234567"}],
+                "role": "nodes",
+            },
+        }
+        history.store.create("ec2nodeclasses", body, group="karpenter.k8s.aws")
+        history.store.delete("ec2nodeclasses", name, group="karpenter.k8s.aws")
+    assert check(DeletionsEnd, history) == ["EC2NodeClass/unused is still being deleted"]
+
+
+def test_an_empty_machine_goes(history: History) -> None:
+    """DIS-30."""
+    history.store.delete("pods", "web-1", namespace="default", grace_seconds=0)
+    assert check(EmptyMachinesGo, history) == ["NodeClaim/a is left without pods"]
+
+
+@pytest.mark.parametrize(
+    "disruption",
+    [
+        {"consolidateAfter": "Never"},
+        {"budgets": [{"nodes": "0"}]},
+        {"budgets": [{"nodes": "0", "reasons": ["Empty"]}]},
+    ],
+)
+def test_a_pool_may_keep_its_empty_machines(history: History, disruption: Any) -> None:
+    history.store.delete("pods", "web-1", namespace="default", grace_seconds=0)
+    history.pool(disruption=disruption)
+    assert check(EmptyMachinesGo, history) == []

@@ -1,0 +1,140 @@
+"""Mirror, messages and queues: judged by what Redis holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.redis.bus import Bus, Envelope
+from shared.redis.mirror import Change, MirrorWriter
+from shared.redis.streams import GROUPS
+from simulation.invariants.delivery import (
+    EveryMessageIsSettled,
+    QueuesAreBounded,
+    StreamsAreTrimmed,
+)
+from simulation.invariants.mirror import MirrorIsEqual, expected_entries
+from tests.simulation.invariants.builders import CLUSTER, History
+
+PREFIX = f"dovetail:{{{CLUSTER}}}:"
+LAUNCHES = f"{PREFIX}launches"
+
+
+async def write_mirror(bus: Bus, snapshot: Any, *changes: Change) -> None:
+    """As the watcher does."""
+    writer = MirrorWriter(bus.redis, bus.prefix, "writer", key="secret")
+    await writer.begin(snapshot)
+    await writer.apply(changes)
+
+
+def filled(history: History) -> Any:
+    """The world with one object of each of some kinds."""
+    history.pool()
+    history.machine("a", "i-1", conditions=("Launched",))
+    history.node("i-1")
+    history.pod("web-1", "node-i-1")
+    return history
+
+
+async def test_a_mirror_of_everything_is_equal(history: History, bus: Bus) -> None:
+    """I8."""
+    world = filled(history)
+    await write_mirror(bus, expected_entries(world))
+    assert MirrorIsEqual().check(world) == []
+
+
+async def test_what_is_missing_surplus_or_old_in_the_mirror_is_found(
+    history: History, bus: Bus
+) -> None:
+    world = filled(history)
+    snapshot = expected_entries(world)
+    body = snapshot["pods"]["default/web-1"]
+    await write_mirror(
+        bus,
+        snapshot,
+        Change("pods", "default/gone", body),
+        Change("nodes", "node-i-1", None),
+        Change("machines", "NodeClaim/a", body),
+    )
+    assert MirrorIsEqual().check(world) == [
+        "1 pods should be gone in the mirror: default/gone",
+        "1 nodes are missing in the mirror: node-i-1",
+        "1 machines are out of date in the mirror: NodeClaim/a",
+    ]
+
+
+def test_an_emptied_redis_is_no_mirror(history: History) -> None:
+    found = MirrorIsEqual().check(filled(history))
+    assert "1 machines are missing in the mirror: NodeClaim/a" in found
+
+
+@pytest.fixture
+async def world(history: History, bus: Bus) -> Any:
+    """Streams with the groups that the services create."""
+    for stream, groups in GROUPS.items():
+        for group in groups:
+            await bus.redis.xgroup_create(PREFIX + stream, group, "0", mkstream=True)
+    return history
+
+
+def test_without_messages_everything_is_settled(world: Any) -> None:
+    assert EveryMessageIsSettled().check(world) == []
+
+
+def test_a_stream_that_nobody_reads_is_found(history: History) -> None:
+    world: Any = history
+    assert "nobody reads launches as launcher" in EveryMessageIsSettled().check(world)
+
+
+async def test_a_message_is_settled_when_it_was_acknowledged(world: Any, bus: Bus) -> None:
+    """I7."""
+    settled = EveryMessageIsSettled()
+    await bus.publish(
+        "launches", Envelope(id="1", type="LaunchMachine", key="NodeClaim/a", body=b"{}", at=1.0)
+    )
+    assert settled.check(world) == ["launches for launcher: 0 pending, 1 unread"]
+    await bus.redis.xreadgroup("launcher", "c", {LAUNCHES: ">"})
+    (pending,) = world.redis.pending(LAUNCHES, "launcher")
+    assert settled.check(world) == ["launches for launcher: 1 pending, 0 unread"]
+    await bus.redis.xack(LAUNCHES, "launcher", pending.id)
+    assert settled.check(world) == []
+    await bus.redis.zadd(f"{PREFIX}delay:launches", {b"later": 1})
+    assert settled.check(world) == ["1 messages of launches are put off"]
+
+
+async def fill(bus: Bus, key: str, count: int) -> None:
+    async with bus.redis.pipeline(transaction=False) as pipeline:
+        for number in range(1, count + 1):
+            pipeline.execute_command("XADD", key, f"{number}-1", "a", "b")
+        await pipeline.execute()
+
+
+async def test_a_stream_that_is_never_trimmed_is_found(world: Any, bus: Bus) -> None:
+    """F11."""
+    await fill(bus, f"{PREFIX}pods", 1_001)
+    assert StreamsAreTrimmed().check(world) == [
+        "pods holds 1001 entries, at most 1000 without work"
+    ]
+
+
+async def test_dead_letters_are_bounded(world: Any, bus: Bus) -> None:
+    """I12; asked every few seconds, for it costs a little."""
+    world.invariants = (QueuesAreBounded(),)
+    world.event("redis", command="XADD")
+    await fill(bus, f"{LAUNCHES}:dead", 1_101)
+    world.event("redis", command="XADD")
+    assert world.judge() == []
+    world.wait(10)
+    world.event("redis", command="XADD")
+    assert world.judge() == ["launches:dead has 1101 entries, at most 1000"]
+
+
+async def test_keys_are_bounded(world: Any, bus: Bus) -> None:
+    world.invariants = (QueuesAreBounded(),)
+    async with bus.redis.pipeline(transaction=False) as pipeline:
+        for number in range(5_501):
+            pipeline.set(f"key-{number}", "1")
+        await pipeline.execute()
+    world.event("redis", command="XADD")
+    assert world.judge() == ["keys has 5506 entries, at most 5000"]

@@ -1,0 +1,53 @@
+"""Seeds that failed once, in a process of their own: the simulation changes moto, the clock and much else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulation.runner.corpus import CORPUS, read_corpus
+
+PROJECT = Path(__file__).resolve().parents[2]
+MOST_SECONDS = 90.0
+
+
+def simulate(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "simulation", *arguments]
+    environment = {**os.environ, **variables}
+    return subprocess.run(
+        command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_every_seed_of_the_corpus_holds() -> None:
+    ended = simulate("--corpus", "--jobs", "2")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_every_line_of_the_corpus_says_why_it_is_there() -> None:
+    lines = [line for line in CORPUS.read_text().splitlines() if not line.startswith("#")]
+    assert len(read_corpus()) == len(lines)
+    assert all(line.partition("#")[2].strip() for line in lines)
+
+
+@pytest.mark.parametrize("line", ["1 mixed", "one mixed 5", "1 sunny 5", "1 mixed 5 6"])
+def test_a_line_that_cannot_be_read_is_named(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_text(f"# seeds\n{line}\n")
+    with pytest.raises(ValueError, match=r"corpus\.txt, line 2"):
+        read_corpus(path)
+
+
+def test_a_seed_gives_the_same_run_in_every_process() -> None:
+    seed = ("--first-seed", "7", "--minutes", "2")
+    hashes = {
+        line
+        for hash_seed in ("1", "2")
+        for line in simulate(*seed, PYTHONHASHSEED=hash_seed).stdout.splitlines()
+        if line.startswith("trace hash ")
+    }
+    assert len(hashes) == 1, hashes
