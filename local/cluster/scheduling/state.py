@@ -7,9 +7,9 @@ iterate over all pods. Counters exist as long as a shape that uses them (weak re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from local.cluster.control_plane.informers import Key, Obj
@@ -23,9 +23,6 @@ from local.cluster.scheduling.shapes import (
     pod_info,
     shape_key,
 )
-
-if TYPE_CHECKING:
-    from local.cluster.volumes.scheduling import PodVolumes
 
 
 @dataclass(eq=False, slots=True)
@@ -71,10 +68,22 @@ class PodCounter:
         return verdict
 
 
+class Volumes(Protocol):
+    """Constraints by the claims of pods; used only for shapes with claims."""
+
+    def refusal(self, shape: PodShape) -> str:
+        """The reason why no node at all can run the shape; empty when one could."""
+        ...
+
+    def checks(self, shape: PodShape) -> list[Callable[[NodeState], str]]:
+        """One check per claim, which returns the reason why a node does not fit, or empty."""
+        ...
+
+
 class ClusterState:
     """All nodes, all placed pods, and the counters over them."""
 
-    def __init__(self, volumes: PodVolumes) -> None:
+    def __init__(self, volumes: Volumes) -> None:
         self.volumes = volumes
         self.nodes: dict[str, NodeState] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
