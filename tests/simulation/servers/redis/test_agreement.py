@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from shared.redis import rights
-from simulation.servers.redis.engine import COMMANDS
+from simulation.servers.redis.registry import COMMANDS
 from tests.simulation.servers.redis.conftest import fresh
 from tests.support.redis.agreement import Agreement, Command
 from tests.support.redis.commands import COMMANDS as ANY_COMMANDS
