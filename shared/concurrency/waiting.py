@@ -18,6 +18,18 @@ async def pause(stop: asyncio.Event, seconds: float) -> bool:
     return False
 
 
+async def pause_unless(woken: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:
+    """Wait ``seconds``, or until ``woken`` or ``stop`` is set. Clears ``woken``: read afterwards what it stands for."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (woken, stop)]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+    woken.clear()
+
+
 async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
     """Await ``work``, and cancel it when ``stop`` is set first. Raises what ``work`` raises."""
     working = asyncio.ensure_future(work)

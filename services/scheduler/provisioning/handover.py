@@ -37,7 +37,7 @@ from services.scheduler.provisioning.nominations import (
 from services.scheduler.state.view import View
 from shared.concurrency.clock import Clock
 from shared.concurrency.parallel import in_parallel
-from shared.concurrency.waiting import pause
+from shared.concurrency.waiting import pause, pause_unless
 from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
@@ -49,8 +49,8 @@ from shared.solver.plan import Plan
 
 log = get_logger(__name__)
 
-TICK_SECONDS = 0.05
-"""A node that joins is seen this soon: its pods are to be nominated before it is ready."""
+LEAST_PAUSE_SECONDS = 0.05
+"""Changes of this time share a step: a node's pods are to be nominated before it is ready, but it changes often."""
 STEP_SECONDS = 1.0
 WRITES_AT_ONCE = 32
 WRITES_PER_STEP = 100
@@ -90,7 +90,7 @@ class Handover:
     _honoured: bool = False
     _read_version_at: float = 0.0
     _quiet_until: float = 0.0
-    _stepped_at: float = float("-inf")
+    _hastened: asyncio.Event = field(default_factory=asyncio.Event)
     _promises: dict[str, Promise] = field(default_factory=dict)
     _nominations: dict[str, Nomination] = field(default_factory=dict)
     _written: dict[str, Written] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Handover:
 
     def hasten(self) -> None:
         """Nodes or machines changed: do not wait for the next step's time."""
-        self._stepped_at = float("-inf")
+        self._hastened.set()
 
     def settled(self, pods: Iterable[Pod]) -> list[Pod]:
         """``pods`` as the planner must count them, our last writes and promises included (POD-01)."""
@@ -160,11 +160,13 @@ class Handover:
     async def run(self, stop: asyncio.Event, not_synced: Callable[[], str]) -> None:
         """Step every second and when ``hasten`` was called, until ``stop``; never on a stale mirror (OPS-13)."""
         while not stop.is_set():
-            now = self.last_progress = self.clock.monotonic()
-            if now - self._stepped_at > STEP_SECONDS and not not_synced():
-                self._stepped_at = now
+            self.last_progress = self.clock.monotonic()
+            synced = not not_synced()
+            if synced:
                 await self.step()
-            await pause(stop, TICK_SECONDS)
+            await pause(stop, LEAST_PAUSE_SECONDS)
+            if synced:
+                await pause_unless(self._hastened, stop, STEP_SECONDS)
 
     async def step(self) -> None:
         """Nominate what can be nominated, take back what came to nothing."""

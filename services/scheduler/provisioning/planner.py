@@ -24,7 +24,7 @@ from services.scheduler.provisioning.solver import Solver
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move, waiting_pods
 from shared.concurrency.clock import Clock
-from shared.concurrency.waiting import pause
+from shared.concurrency.waiting import pause, pause_unless
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.errors import DovetailError
@@ -40,8 +40,8 @@ from shared.solver.reasons import OUT_OF_TIME
 
 log = get_logger(__name__)
 
-TICK_SECONDS = 0.02
-"""How often an open window is checked: a part of the 300 ms between its end and CreateFleet."""
+LONGEST_IDLE_SECONDS = 1.0
+"""How often settings, rechecks and the back-off are looked after while no window is open."""
 RECHECK_SECONDS = 10.0
 """Pods that still wait trigger a new round this often (BAT-01)."""
 LACKING_SECONDS = 1.0
@@ -77,6 +77,8 @@ class Planner:
     """Why no round is made now; empty for no reason."""
     _backoff_checked_at: float = float("-inf")
     _must_recheck: bool = False
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a window opens or a recheck is wanted: ``run`` sleeps until the next time it knows of."""
     _lacking: bool = False
     """Did the last round's catalogue lack anything?"""
     _nominated: PendingWrites[str, None] = field(default_factory=PendingWrites)
@@ -88,6 +90,8 @@ class Planner:
     def trigger(self, uid: str) -> None:
         """A pod, a node or a machine (by UID or name) needs a plan."""
         now = self.clock.monotonic()
+        if self.window.opened_at is None:
+            self._woken.set()
         self.window.add(uid, now)
         self.decision_latency.see(uid, now=now)
 
@@ -105,6 +109,7 @@ class Planner:
     def reconsider(self) -> None:
         """A pool or a node class changed: what no plan could place may have a place now."""
         self._must_recheck = True
+        self._woken.set()
 
     def is_batching(self) -> bool:
         """Is a window open?"""
@@ -138,7 +143,14 @@ class Planner:
             closes = self.window.closes_at()
             if closes is not None and now >= closes:
                 await self._round(stop)
-            await pause(stop, TICK_SECONDS)
+            await pause_unless(self._woken, stop, self._idle_seconds())
+
+    def _idle_seconds(self) -> float:
+        """Until the open window closes; a trigger may move that, so it is computed again then."""
+        closes = self.window.closes_at()
+        if closes is None:
+            return LONGEST_IDLE_SECONDS
+        return min(LONGEST_IDLE_SECONDS, max(0.0, closes - self.clock.monotonic()))
 
     async def _adopt(self, stop: asyncio.Event) -> None:
         """Count what the scheduler before us created right before its end: the mirror may not show it yet."""

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shared.concurrency.waiting import pause, run_until
+from shared.concurrency.waiting import pause, pause_unless, run_until
 
 
 async def test_a_pause_ends_with_the_order_to_stop() -> None:
@@ -36,3 +36,20 @@ async def test_an_error_of_the_work_is_raised() -> None:
 
     with pytest.raises(ValueError, match="no"):
         await run_until(asyncio.Event(), work())
+
+
+async def test_a_pause_ends_early_when_it_is_woken_and_the_wake_is_used_up() -> None:
+    woken, stop = asyncio.Event(), asyncio.Event()
+    woken.set()
+    await asyncio.wait_for(pause_unless(woken, stop, 60.0), 5.0)
+    assert not woken.is_set()
+
+
+async def test_a_pause_that_nobody_wakes_ends_on_stop() -> None:
+    woken, stop = asyncio.Event(), asyncio.Event()
+    stop.set()
+    await asyncio.wait_for(pause_unless(woken, stop, 60.0), 5.0)
+
+
+async def test_a_pause_that_nobody_wakes_ends_after_its_time() -> None:
+    await asyncio.wait_for(pause_unless(asyncio.Event(), asyncio.Event(), 0.01), 5.0)
