@@ -10,4 +10,7 @@ if __name__ == "__main__":
     options = parse(sys.argv[1:])  # Before the import below, which takes seconds.
     from simulation.runner.main import run
 
-    sys.exit(run(options))
+    try:
+        sys.exit(run(options))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -52,6 +52,7 @@ def run_all(
 
     Closing the generator kills the children that still run.
     """
+    signal.signal(signal.SIGTERM, _interrupt)  # SIGTERM alone would leave the children running.
     gc.collect()
     gc.freeze()  # The children do not copy pages only to mark objects that live for ever.
     waiting = iter(tasks)
@@ -69,6 +70,10 @@ def run_all(
                 os.kill(child.pid, signal.SIGKILL)
                 os.waitpid(child.pid, 0)
                 os.close(child.pipe)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _fill(
@@ -103,9 +108,12 @@ def _fork(work: Callable[[Task], Result], task: Task, cpu_seconds: float) -> _Ch
 
 def _live(work: Callable[[Task], Result], task: Task, pipe: int, cpu_seconds: float) -> None:
     """The whole life of a child; never returns. No handler and no buffer of the parent may run in it."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the parent too, which kills its children.
     try:
-        used = time.process_time()
-        limit = int(used + cpu_seconds) + 1
+        limit = int(cpu_seconds) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
         answer: object = work(task)
     except BaseException:  # noqa: BLE001  # the parent reports whatever ended the run

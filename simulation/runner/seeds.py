@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulation.faults import SCENARIOS
+from simulation.faults import SCENARIOS, Fault
 from simulation.plan import Plan, plan_of
 from simulation.run import Outcome, simulate
 from simulation.settings import RunSettings
+from simulation.users import Action
 
 CPU_SECONDS = 60.0
 CPU_SECONDS_PER_MINUTE = 30.0
@@ -68,4 +69,5 @@ def kept(plan: Plan, keep: Iterable[int] | None) -> Plan:
 
 def entries(plan: Plan) -> list[tuple[float, str]]:
     """(second, text) of every entry, by index."""
-    return [(one.at_seconds, str(one)) for one in (*plan.actions, *plan.faults)]
+    whole: Sequence[Action | Fault] = (*plan.actions, *plan.faults)
+    return [(one.at_seconds, str(one)) for one in whole]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import hiredis
 
 from simulation.servers.redis.commands.reading import Blocked, Read
+from simulation.servers.redis.engine import OUT_OF_MEMORY
 from simulation.servers.redis.resp import (
     NULL_ARRAY,
     OK,
@@ -15,16 +16,10 @@ from simulation.servers.redis.resp import (
     CommandError,
     Reply,
     encoded,
-    number,
 )
 
 if TYPE_CHECKING:
     from simulation.servers.redis.server import RedisServer
-
-_INFO = (
-    b"# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nprocess_id:1\r\n"
-    b"# Replication\r\nrole:master\r\n"
-)
 
 
 class Connection(asyncio.Protocol):
@@ -38,6 +33,8 @@ class Connection(asyncio.Protocol):
         """The commands of an open transaction."""
         self._broken = False
         """A command of the transaction was refused, so EXEC refuses all."""
+        self._cut = False
+        """By the server: the requests that are left are lost. Those of a client that has gone are executed."""
         self._timer: asyncio.TimerHandle | None = None
         self.waits: Read | None = None
         """What a blocked client waits for."""
@@ -62,6 +59,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Cut the connection."""
+        self._cut = True
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
@@ -69,7 +67,7 @@ class Connection(asyncio.Protocol):
     def work(self) -> None:
         """Execute the requests that have arrived, up to one that blocks."""
         replies: list[bytes] = []
-        while self.waits is None and self._transport is not None:
+        while self.waits is None and not self._cut:
             try:
                 words = self._reader.gets()
             except hiredis.ProtocolError as error:
@@ -110,10 +108,14 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(replies))
 
     def _close(self) -> None:
+        self._cut = True
         if self._transport is not None:
             self._transport.close()
 
     def _block(self, read: Read) -> None:
+        if self._transport is None:
+            self._cut = True
+            return
         self.waits = read
         self._server.waits(self)
         if read.block:
@@ -129,11 +131,11 @@ class Connection(asyncio.Protocol):
             self.reply(NULL_ARRAY)
 
     def _answer(self, words: list[bytes]) -> Reply:
-        name = words[0].upper()
+        own = _OWN.get(words[0].upper())
+        if own is not None:
+            return own(self, words)
         try:
-            if name in _OWN:
-                return _OWN[name](self, words)
-            self._server.engine.check(words)
+            self._server.engine.check(words, queues=self._queued is not None)
             if self._queued is not None:
                 self._queued.append(words)
                 return QUEUED
@@ -145,22 +147,29 @@ class Connection(asyncio.Protocol):
 
     def _multi(self, words: list[bytes]) -> Reply:
         if self._queued is not None:
-            raise CommandError("ERR MULTI calls can not be nested")
+            if self._server.engine.out_of_memory:
+                self._broken = True
+                return CommandError(OUT_OF_MEMORY)
+            return CommandError("ERR MULTI calls can not be nested")
         self._queued, self._broken = [], False
         return OK
 
     def _discard(self, words: list[bytes]) -> Reply:
         if self._queued is None:
-            raise CommandError("ERR DISCARD without MULTI")
+            return CommandError("ERR DISCARD without MULTI")
         self._queued = None
         return OK
 
     def _exec(self, words: list[bytes]) -> Reply:
         if self._queued is None:
-            raise CommandError("ERR EXEC without MULTI")
+            return CommandError("ERR EXEC without MULTI")
         queued, self._queued = self._queued, None
         if self._broken:
             return CommandError("EXECABORT Transaction discarded because of previous errors.")
+        try:
+            self._server.engine.check_transaction(queued)
+        except CommandError as error:
+            return error
         return [self._in_transaction(words) for words in queued]
 
     def _in_transaction(self, words: list[bytes]) -> Reply:
@@ -171,27 +180,9 @@ class Connection(asyncio.Protocol):
             return error
         return NULL_ARRAY if isinstance(reply, Blocked) else reply
 
-    def _select(self, words: list[bytes]) -> Reply:
-        """There is one database."""
-        if len(words) != 2:
-            raise CommandError("ERR wrong number of arguments for 'select' command")
-        if number(words[1]) != 0:
-            raise CommandError("ERR DB index is out of range")
-        return OK
-
-    def _accept(self, words: list[bytes]) -> Reply:
-        """AUTH: everybody may do everything."""
-        return OK
-
-    def _info(self, words: list[bytes]) -> Reply:
-        return _INFO
-
 
 _OWN = {
     b"MULTI": Connection._multi,
     b"EXEC": Connection._exec,
     b"DISCARD": Connection._discard,
-    b"SELECT": Connection._select,
-    b"AUTH": Connection._accept,
-    b"INFO": Connection._info,
 }

@@ -18,7 +18,6 @@ from simulation.servers.redis.commands.reading import Blocked
 from simulation.servers.redis.keyspace import Keyspace
 from simulation.servers.redis.registry import COMMANDS, Command
 from simulation.servers.redis.resp import (
-    NULL_ARRAY,
     OK,
     CommandError,
     Reply,
@@ -32,8 +31,8 @@ REPORTED = frozenset({"xadd", "xack", "xdel"})
 """Commands that ``on_command`` is called with: what adds, settles and removes messages."""
 OnCommand = Callable[[str, list[bytes]], None]
 
-_FULL = "OOM command not allowed when used memory > 'maxmemory'."
-_DISK_FULL = (
+OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'."
+DISK_FULL = (
     "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that "
     "may modify the data set are disabled, because this instance is configured to report errors during writes if RDB "
     "snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB "
@@ -49,7 +48,7 @@ class Engine:
         self.out_of_memory = False
         self.disk_full = False
         self._on_command = on_command
-        self.scripts = Scripts(self._call_from_script)
+        self.scripts = Scripts(self._call_from_script, is_redis_6=db.is_redis_6)
         self._script_has_written = False
         self._scripting: dict[str, Callable[[list[bytes]], Reply]] = {
             "eval": self._eval,
@@ -57,18 +56,29 @@ class Engine:
             "script": self._script,
         }
 
-    def check(self, words: list[bytes]) -> None:
-        """What is checked before a command runs or is queued. Raises CommandError."""
+    def check(self, words: list[bytes], *, queues: bool) -> None:
+        """What is checked before a command runs, or is queued in a transaction. Raises CommandError."""
         name = words[0].decode(errors="replace").lower()
         if name in self._scripting:
             if len(words) < (2 if name == "script" else 3):
                 raise _wrong_number(name)
-            return
-        found = _lookup(words, name)
-        if self.out_of_memory and found.needs_memory:
-            raise CommandError(_FULL)
-        if self.disk_full and (found.writes or name == "ping"):
-            raise CommandError(_DISK_FULL)
+            needs_memory = writes = False
+        else:
+            found = _lookup(words, name)
+            needs_memory, writes = self._needs_memory(found), found.writes
+        if self.out_of_memory and (needs_memory or queues):
+            raise CommandError(OUT_OF_MEMORY)
+        if self.disk_full and (writes or name == "ping"):
+            raise CommandError(DISK_FULL)
+
+    def check_transaction(self, queued: list[list[bytes]]) -> None:
+        """Whether EXEC may run what was queued before the server was full. Raises CommandError."""
+        for words in queued:
+            try:
+                self.check(words, queues=False)
+            except CommandError as error:
+                text = b"EXECABORT Transaction discarded because of: " + error.text
+                raise CommandError(text) from None
 
     def execute(self, words: list[bytes]) -> Reply:
         """One command that ``check`` has passed. Raises CommandError."""
@@ -77,6 +87,11 @@ class Engine:
         if script is not None:
             return script(words[1:])
         return self._run(_lookup(words, name), words)
+
+    def _needs_memory(self, command: Command) -> bool:
+        """Redis 6.2 has one answer for all subcommands of XGROUP."""
+        in_group = self.db.is_redis_6 and command.name.startswith("xgroup|")
+        return command.needs_memory or in_group
 
     def _run(self, command: Command, words: list[bytes]) -> Reply:
         arguments = words[command.skip :]
@@ -94,13 +109,16 @@ class Engine:
         except CommandError as error:
             raise _in_script(error) from None
         # A script that has changed something goes on to its end, or its changes would be half of what it does.
-        if self.out_of_memory and found.needs_memory and not self._script_has_written:
-            raise CommandError(_FULL)
+        if self.out_of_memory and self._needs_memory(found) and not self._script_has_written:
+            raise CommandError(OUT_OF_MEMORY)
         if self.disk_full and found.writes and not self._script_has_written:
-            raise CommandError(_DISK_FULL)
+            raise CommandError(DISK_FULL)
         reply = self._run(found, words)
         self._script_has_written |= found.writes
-        return NULL_ARRAY if isinstance(reply, Blocked) else reply
+        if isinstance(reply, Blocked):
+            text = b"ERR %b command is not allowed with BLOCK option from scripts" % words[0]
+            raise CommandError(text)
+        return reply
 
     def _eval(self, words: list[bytes]) -> Reply:
         keys, arguments = _split(words[1:])
@@ -131,6 +149,8 @@ class Engine:
 def _lookup(words: list[bytes], name: str) -> Command:
     """The command of these words. Raises CommandError for an unknown one or a wrong number of words."""
     found = COMMANDS.get(name)
+    if found is not None and found.fits(len(words)):
+        return found
     if found is None and len(words) > 1 and name in _CONTAINERS:
         name = f"{name}|{words[1].decode(errors='replace').lower()}"
         found = COMMANDS.get(name)

@@ -20,10 +20,12 @@ _T = TypeVar("_T")
 
 
 class Keyspace:
-    """One database. ``wall_time``: seconds since the epoch."""
+    """One database. ``wall_time``: seconds since the epoch. ``version``: that of the Redis whose replies are given."""
 
-    def __init__(self, wall_time: Callable[[], float]) -> None:
+    def __init__(self, wall_time: Callable[[], float], version: tuple[int, ...]) -> None:
         self._wall_time = wall_time
+        self.version = version
+        self.is_redis_6 = version < (7,)
         self._values: dict[bytes, Any] = {}
         self._expiry: dict[bytes, int] = {}
         self._due: list[tuple[int, bytes]] = []
@@ -116,7 +118,7 @@ class Keyspace:
             self._expiry[key] = at
             heapq.heappush(self._due, (at, key))
 
-    def keys(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[bytes]:
         """The keys that have not expired, in the order in which they were made."""
         now = int(self._wall_time() * 1000)
         for key in self._values:

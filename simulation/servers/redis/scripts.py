@@ -67,10 +67,14 @@ return compile, run
 
 
 class Scripts:
-    """The scripts that the server knows. ``call`` executes one command and raises CommandError."""
+    """The scripts that the server knows. ``call`` executes one command and raises CommandError.
 
-    def __init__(self, call: Callable[[list[bytes]], Reply]) -> None:
+    Redis 6.2 puts the error of a command behind one of its own, so that its code is always ERR.
+    """
+
+    def __init__(self, call: Callable[[list[bytes]], Reply], *, is_redis_6: bool) -> None:
         self._command = call
+        self._is_redis_6 = is_redis_6
         self._lua = lua51.LuaRuntime(
             encoding=None, unpack_returned_tuples=True, register_eval=False, register_builtins=False
         )
@@ -105,10 +109,14 @@ class Scripts:
         found = self._run(self._known[digest.lower()])
         problem, value = found if isinstance(found, tuple) else (found, None)
         if problem is not None:
-            text = problem[b"err"]
-            place = b" script: %b, on @user_script:%d." % (digest.lower(), problem[b"line"])
-            raise CommandError(text + place)
+            raise self._failed(digest.lower(), problem[b"err"], problem[b"line"])
         return self._reply(value)
+
+    def _failed(self, digest: bytes, text: bytes, line: int) -> CommandError:
+        if self._is_redis_6:
+            place = b"ERR Error running script (call to f_%b): @user_script:%d: " % (digest, line)
+            return CommandError(place + text)
+        return CommandError(text + b" script: %b, on @user_script:%d." % (digest, line))
 
     def _call(self, *words: Any) -> tuple[bytes | None, Any]:
         """``redis.call``: the error's text, or None and the reply."""
@@ -132,7 +140,7 @@ class Scripts:
         return False
 
     def _reply(self, value: Any) -> Reply:
-        """A value of Lua as a reply. Raises CommandError for a table with ``err``."""
+        """A value of Lua as a reply."""
         if type(value) is self._is_table:
             return self._array(value)
         if value is True:
@@ -143,7 +151,7 @@ class Scripts:
 
     def _array(self, table: Any) -> Reply:
         if (text := table[b"err"]) is not None:
-            raise CommandError(text)
+            return CommandError(text)
         if (text := table[b"ok"]) is not None:
             return Status(text)
         items: list[Reply] = []

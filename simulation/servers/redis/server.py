@@ -17,6 +17,8 @@ from simulation.servers.redis.values.stream import HIGHEST, LOWEST, Stream
 _NO_GROUP = "NOGROUP the consumer group this client was blocked on no longer exists"
 _NO_STREAM = "UNBLOCKED the stream key no longer exists"
 
+REDIS_6, REDIS_7 = (6, 2, 20), (7, 0, 15)
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -40,14 +42,18 @@ class RedisServer:
     """``connection`` is the protocol factory for ``loop.create_server``.
 
     ``loop_time`` is that of the loop. ``on_command`` gets each XADD, XACK and XDEL that changed a stream: the name in
-    lower case and the arguments, the stream's key first.
+    lower case and the arguments, the stream's key first. ``version`` is REDIS_7 or REDIS_6.
     """
 
     def __init__(
-        self, loop_time: Callable[[], float], *, on_command: OnCommand | None = None
+        self,
+        loop_time: Callable[[], float],
+        *,
+        on_command: OnCommand | None = None,
+        version: tuple[int, ...] = REDIS_7,
     ) -> None:
         self._loop_time = loop_time
-        self.db = Keyspace(lambda: WALL_START_SECONDS + loop_time())
+        self.db = Keyspace(lambda: WALL_START_SECONDS + loop_time(), version)
         self.engine = Engine(self.db, on_command)
         self._connections: dict[Connection, None] = {}
         self._waiting: dict[Connection, Read] = {}
@@ -117,7 +123,7 @@ class RedisServer:
 
     def keys(self, prefix: str = "") -> list[str]:
         """The names of the keys that begin with ``prefix``, sorted."""
-        names = (key.decode(errors="replace") for key in self.db.keys())
+        names = (key.decode(errors="replace") for key in self.db)
         return sorted(name for name in names if name.startswith(prefix))
 
     def get(self, key: str) -> bytes | None:
@@ -205,7 +211,6 @@ class RedisServer:
     def leave(self, connection: Connection) -> None:
         """A client has gone."""
         self._connections.pop(connection, None)
-        self._held.pop(connection, None)
 
     def arrived(self, connection: Connection) -> None:
         """Bytes have arrived from a client."""
@@ -253,7 +258,10 @@ class RedisServer:
                 continue
             self.db.begin()
             gone = self._what_is_gone(read)
-            reply = CommandError(gone) if gone else read.run(self.db)
+            try:
+                reply = CommandError(gone) if gone else read.run(self.db, woken=True)
+            except CommandError:
+                continue
             if reply is not NULL_ARRAY:
                 connection.reply(reply)
 
@@ -262,7 +270,8 @@ class RedisServer:
         for key, _ in read.after if read.group is not None else ():
             stream = self.db.any(key)
             if not isinstance(stream, Stream):
-                return _NO_STREAM
+                # Redis 6.2 lets its client wait for a stream of that name.
+                return "" if self.db.is_redis_6 else _NO_STREAM
             if read.group not in stream.groups:
                 return _NO_GROUP
         return ""

@@ -103,3 +103,19 @@ def test_children_end_with_the_run() -> None:
     os.close(writing)
     assert os.read(reading, 1) == b"", "a child still holds the pipe"
     os.close(reading)
+
+
+def test_children_end_when_the_parent_is_terminated() -> None:
+    reading, writing = os.pipe()
+    if (parent := os.fork()) == 0:
+        try:
+            for _ in run_all(lambda _: os.write(writing, b"x") and time.sleep(600), [1], 1, 60):
+                pass
+        finally:
+            os._exit(0)
+    os.close(writing)
+    assert os.read(reading, 1) == b"x"
+    os.kill(parent, signal.SIGTERM)
+    os.waitpid(parent, 0)
+    assert os.read(reading, 1) == b"", "the child outlives its parent"
+    os.close(reading)

@@ -2,8 +2,8 @@
 
 What a server takes from its clock cannot be equal: the ids of entries (``1790000000000-0``), idle times, the time. So
 replies are compared value by value: an id of one server stands for the id at the same place of the other server's
-reply, for as long as both live, and a later command that names it (``Reference``) names to each server its own. Times are
-compared where a command is known to reply with them: see ``CLOCK_NUMBERS``.
+reply, for as long as both live, and a later command that names it (``Reference``) names to each server its own.
+``clock_numbers`` says where a reply has times.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ CLOCK_ID = re.compile(rb"[1-9]\d{12}-\d+")
 """An id that a server made from its clock; ids that tests choose are short."""
 CLOCK_NUMBER = re.compile(rb"[1-9]\d{12}(\.\d+)?")
 """A time in milliseconds, as scripts make them."""
+
+LINE = re.compile(rb"(?<=user_script:)-?\d+")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,15 @@ class RealServer:
 
     def ask(self, *words: bytes) -> bytes:
         """One command and the bytes of its reply."""
+        self.send(*words)
+        return self.receive()
+
+    def send(self, *words: bytes) -> None:
+        """One command, whose reply ``receive`` returns."""
         self._socket.sendall(packed(words))
+
+    def receive(self) -> bytes:
+        """Wait for the bytes of one reply."""
         while True:
             try:
                 _, end = parsed(self._received, 0)
@@ -98,18 +108,36 @@ class Agreement:
 
     left: Server
     right: Server
-    ids: dict[bytes, bytes] = field(default_factory=dict)
-    """Ids that the left server made from its clock, and those of the right one."""
+    exact_errors: bool = True
+    """Otherwise errors are equal when their codes are."""
+    ids: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Ids that the left server made from its clock, each with that of the right one."""
+    queued: list[Sequence[bytes]] = field(default_factory=list)
+    """The commands of the open transaction, whose replies come with EXEC."""
 
     def check(self, command: Command) -> str:
         """Send the command to both. Empty, or the difference of the replies in words."""
-        ids = list(self.ids.items())
-        sent = [tuple(_word(one, ids, side) for one in command) for side in (0, 1)]
+        sent = [tuple(_word(one, self.ids, side) for one in command) for side in (0, 1)]
         raw = [self.left.ask(*sent[0]), self.right.ask(*sent[1])]
         replies = [parsed(one, 0)[0] for one in raw]
-        moving = clock_numbers(sent[0])
-        found = next(self._differences(replies[0], replies[1], (), moving), None)
+        found = next(self._all_differences(sent[0], *replies), None)
         return f"{sent[0]}: {found}\n  {raw[0]!r}\n  {raw[1]!r}" if found else ""
+
+    def _all_differences(self, sent: Sequence[bytes], left: Reply, right: Reply) -> Iterator[str]:
+        if left == (b"+", b"QUEUED"):
+            self.queued.append(sent)
+        queued = self.queued
+        if sent[0].upper() in (b"EXEC", b"DISCARD"):
+            self.queued = []
+        (_, one), (_, other) = left, right
+        if sent[0].upper() == b"EXEC" and isinstance(one, list) and isinstance(other, list):
+            for command, a, b in zip(queued, one, other, strict=True):
+                yield from self._all_differences(command, a, b)
+        elif sent[0].upper() == b"XADD" and _are(CLOCK_ID, one, other):
+            self.ids.append((one, other))
+        else:
+            one, other = _sorted(sent, left), _sorted(sent, right)
+            yield from self._differences(one, other, (), clock_numbers(sent))
 
     def _differences(
         self, left: Reply, right: Reply, path: tuple[int, ...], moving: Sequence[str]
@@ -118,6 +146,10 @@ class Agreement:
         if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
             for index, (a, b) in enumerate(zip(one, other, strict=True)):
                 yield from self._differences(a, b, (*path, index), self._named(moving, one, index))
+        elif kind == other_kind == b"-":
+            shown = _without_line if self.exact_errors else _code
+            if shown(one) != shown(other):
+                yield f"{one!r} is not {other!r}"
         elif kind != other_kind or not self._equal(one, other, path, moving):
             yield f"{kind.decode()}{one!r} is not {other_kind.decode()}{other!r} at {path}"
 
@@ -135,16 +167,50 @@ class Agreement:
     ) -> bool:
         if moving == ("*",) or "".join(f"[{i}]" for i in path[1:]) in moving:
             return type(one) is type(other)
+        if isinstance(one, int) and isinstance(other, int) and one > 1e12 and other > 1e12:
+            return abs(one - other) < 60_000
         if isinstance(one, bytes) and isinstance(other, bytes):
-            if CLOCK_ID.fullmatch(one) and CLOCK_ID.fullmatch(other):
-                return self.ids.setdefault(one, other) == other
-            if CLOCK_NUMBER.fullmatch(one) and CLOCK_NUMBER.fullmatch(other):
+            if _are(CLOCK_ID, one, other):
+                return self._paired(one, other)
+            if _are(CLOCK_NUMBER, one, other):
                 return abs(float(one) - float(other)) < 60_000
         return one == other
 
+    def _paired(self, one: bytes, other: bytes) -> bool:
+        """Whether the ids belong together. Two streams may have the same id on one server and not on the other."""
+        new = one not in (left for left, _ in self.ids) or other not in (
+            right for _, right in self.ids
+        )
+        if new:
+            self.ids.append((one, other))
+        return new or (one, other) in self.ids
+
+
+def _sorted(command: Sequence[bytes], reply: Reply) -> Reply:
+    """The members of a set and the fields of a hash have no order."""
+    kind, items = reply
+    width = {b"SMEMBERS": 1, b"HGETALL": 2}.get(command[0].upper(), 0)
+    if not width or not isinstance(items, list):
+        return reply
+    rows = sorted((items[at : at + width] for at in range(0, len(items), width)), key=repr)
+    return kind, [item for row in rows for item in row]
+
+
+def _code(error: object) -> bytes:
+    return error.split(b" ")[0] if isinstance(error, bytes) else b""
+
+
+def _without_line(error: object) -> bytes:
+    """Lua hides the line of a script that ends with ``return redis.call(…)`` from the server in memory."""
+    return LINE.sub(b"", error) if isinstance(error, bytes) else b""
+
+
+def _are(pattern: re.Pattern[bytes], one: object, other: object) -> bool:
+    return all(isinstance(value, bytes) and pattern.fullmatch(value) for value in (one, other))
+
 
 def clock_numbers(command: Sequence[bytes]) -> Sequence[str]:
-    """The places in the reply to ``command`` that depend on the clock: names of fields, ``[2]`` in each item, or ``*``."""
+    """The places in the reply to ``command`` that depend on the clock: fields, ``[2]`` of each item, or ``*``."""
     name = command[0].upper()
     if name in (b"TIME", b"TTL", b"PTTL"):
         return ("*",)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from tests.support.redis import scripts
 from tests.support.redis.agreement import Command, Reference, Word
 
 _STREAMS, _HASHES, _SETS = [b"x1", b"x2"], [b"h1", b"h2"], [b"e1", b"e2"]
@@ -34,7 +35,7 @@ _FIELD = _of(
     b"c",
     b"",
     b"\x00\xff",
-    b"a longer name, of more than sixty-four bytes, as object keys often are",
+    b"namespace/name-" * 5,
 )
 _VALUE = _of(b"1", b"2", b"x", b"", b"\r\n", b"v" * 300)
 _ID = st.one_of(
@@ -222,11 +223,13 @@ def _damaged(draw: st.DrawFn) -> list[Word]:
     ]
 
 
-COMMANDS: st.SearchStrategy[Command] = (
-    st.integers(0, 39)
-    .flatmap(lambda n: _TRANSACTION_WORDS if n == 0 else _damaged() if n < 3 else _PLAIN)
-    .map(tuple)
+WELL_FORMED: st.SearchStrategy[Command] = (
+    st.integers(0, 39).flatmap(lambda n: _PLAIN if n else _TRANSACTION_WORDS).map(tuple)
 )
+COMMANDS: st.SearchStrategy[Command] = (
+    st.integers(0, 19).flatmap(lambda n: WELL_FORMED if n else _damaged()).map(tuple)
+)
+"""Some of them with too many words, too few or wrong ones."""
 FINAL: list[Command] = [
     *((b"EXISTS", key) for key in _ANY),
     *((b"TYPE", key) for key in _ANY),
@@ -240,7 +243,32 @@ FINAL: list[Command] = [
         for group in (b"g1", b"g2")
     ),
     *((b"LRANGE", key, b"0", b"-1") for key in _LISTS),
-    *((b"ZRANGE", key, b"0", b"-1", b"WITHSCORES") for key in _ZSETS),
+    *((b"ZRANGE", key, b"0", b"-1", b"WITHSCORES") for key in (*_ZSETS, b"delayed")),
     *((b"MGET", key) for key in _STRINGS),
 ]
 """Read everything at the end."""
+
+
+_PUBLISHED = _all(
+    b"EVAL",
+    scripts.PUBLISH,
+    b"2",
+    _x,
+    _of(b"s1", b"s2", b"s3"),
+    _of(b"3", b"50"),
+    b"60000",
+    _FIELDS,
+)
+_SCRIPT_WORDS = st.one_of(
+    _PUBLISHED,
+    _PUBLISHED,
+    _all(b"EVAL", scripts.TRIM, b"1", _x),
+    _all(b"EVAL", scripts.PUT, b"1", b"delayed", b"4", _of(b"0", b"100000"), _FIELDS),
+    _all(b"EVAL", scripts.MOVE, b"2", b"delayed", _x, b"2"),
+    _all(b"EVAL", scripts.ADD_ONCE, b"2", _x, _z, _FIELD, b"3", b"2", b"100000", _FIELDS),
+    _all(b"EVAL", scripts.DELETE_CONSUMER, b"2", _x, _s, _GROUP, _CONSUMER, _of(b"0", b"900000")),
+)
+SCRIPTED: st.SearchStrategy[Command] = st.one_of(_SCRIPT_WORDS, _GROUP_WORDS, _STREAM_WORDS).map(
+    tuple
+)
+"""The scripts of the bus among commands on the same streams."""

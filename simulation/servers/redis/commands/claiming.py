@@ -1,9 +1,13 @@
-"""XCLAIM and XAUTOCLAIM, as Redis 7.0 has them: a deleted entry leaves the pending list and is not in the reply."""
+"""XCLAIM and XAUTOCLAIM.
+
+A pending entry that was deleted leaves the pending list and is not in the reply of Redis 7.0. Redis 6.2 claims it and
+replies with null.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from simulation.servers.redis.commands.groups import with_group
 from simulation.servers.redis.commands.reading import entry_of
@@ -25,19 +29,23 @@ class _Claim:
     deliveries: int | None = None
     force: bool = False
     only_ids: bool = False
+    taken: list[Reply] = field(default_factory=list)
 
-    def take(self, db: Keyspace, group: Group, entry_id: Id, fields: Fields) -> Reply | None:
-        """Give one entry to the consumer; None when it is not idle for long enough."""
+    def take(self, db: Keyspace, group: Group, entry_id: Id, fields: Fields | None) -> None:
+        """Give one entry to the consumer if it is idle for long enough."""
         old = group.pending.get(entry_id)
         if old is not None and self.minimum_idle and db.now - old.delivered < self.minimum_idle:
-            return None
+            return
         group.consumer(db, self.consumer)
         count = self.deliveries
         if count is None:
             before = old.deliveries if old else 1
             count = before if self.only_ids else before + 1
         group.put(db, entry_id, Pending(self.consumer, self.delivered, count))
-        return entry_id.text() if self.only_ids else [entry_id.text(), fields]
+        if self.only_ids:
+            self.taken.append(entry_id.text())
+        else:
+            self.taken.append(None if fields is None else [entry_id.text(), fields])
 
 
 @command("xclaim", -6, writes=True)
@@ -48,16 +56,13 @@ def xclaim(db: Keyspace, words: list[bytes]) -> Reply:
     claim = _Claim(words[2], max(0, number(words[3], error)), db.now)
     ids, options = _split(words[4:])
     _read_options(claim, db, options)
-    taken: list[Reply] = []
     for entry_id in ids:
         fields = entry_of(stream, entry_id)
-        if fields is None:
+        if fields is None and not db.is_redis_6:
             group.remove(db, entry_id)
-        elif entry_id in group.pending or claim.force:
-            reply = claim.take(db, group, entry_id, fields)
-            if reply is not None:
-                taken.append(reply)
-    return taken
+        elif entry_id in group.pending or (claim.force and fields is not None):
+            claim.take(db, group, entry_id, fields)
+    return claim.taken
 
 
 def _split(words: list[bytes]) -> tuple[list[Id], list[bytes]]:
@@ -108,21 +113,19 @@ def xautoclaim(db: Keyspace, words: list[bytes]) -> Reply:
     count, claim.only_ids = _autoclaim_options(words[5:])
     stream, group = with_group(db, *words[:2])
     # Redis looks at ten times as many entries as it may return.
-    attempts, taken, deleted, cursor = 10 * count, list[Reply](), list[Reply](), LOWEST
+    attempts, deleted, cursor = 10 * count, list[Reply](), LOWEST
     for entry_id in group.pending_from(start):
-        if not attempts or len(taken) + len(deleted) >= count:
+        if not attempts or len(claim.taken) + len(deleted) >= count:
             cursor = entry_id
             break
         attempts -= 1
         fields = entry_of(stream, entry_id)
-        if fields is None:
+        if fields is None and not db.is_redis_6:
             group.remove(db, entry_id)
             deleted.append(entry_id.text())
-            continue
-        reply = claim.take(db, group, entry_id, fields)
-        if reply is not None:
-            taken.append(reply)
-    return [cursor.text(), taken, deleted]
+        else:
+            claim.take(db, group, entry_id, fields)
+    return [cursor.text(), claim.taken, *([] if db.is_redis_6 else [deleted])]
 
 
 def _autoclaim_options(words: list[bytes]) -> tuple[int, bool]:

@@ -28,7 +28,9 @@ def xgroup_create(db: Keyspace, words: list[bytes]) -> Reply:
     key, name, start = words[:3]
     options = [word.upper() for word in words[3:]]
     if any(option != b"MKSTREAM" for option in options):
-        raise subcommand_error("xgroup", "create")
+        raise CommandError(
+            "ERR unknown subcommand or wrong number of arguments for 'CREATE'. Try XGROUP HELP."
+        )
     stream = db.find(key, Stream)
     if stream is None and not options:
         raise CommandError(_NO_KEY)
@@ -42,13 +44,6 @@ def xgroup_create(db: Keyspace, words: list[bytes]) -> Reply:
     db.undo(lambda: groups.pop(name, None))
     groups[name] = Group(stream.last if last is None else last)
     return OK
-
-
-def subcommand_error(name: str, subcommand: str) -> CommandError:
-    """What Redis says to words that fit no form of a subcommand."""
-    return CommandError(
-        f"ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {name.upper()} HELP."
-    )
 
 
 @command("xgroup|delconsumer", 5, writes=True)
@@ -91,20 +86,18 @@ def with_group(db: Keyspace, key: bytes, name: bytes) -> tuple[Stream, Group]:
 def xpending(db: Keyspace, words: list[bytes]) -> Reply:
     """XPENDING key group [[IDLE milliseconds] start end count [consumer]]."""
     rest, idle = words[2:], 0
-    if rest and rest[0].upper() == b"IDLE":
-        if len(rest) < 2:
-            raise CommandError(SYNTAX_ERROR)
-        idle, rest = number(rest[1]), rest[2:]
-        if not rest:
-            raise CommandError(SYNTAX_ERROR)
-    if rest and not 3 <= len(rest) <= 4:
+    if rest and not 3 <= len(rest) <= 6:
         raise CommandError(SYNTAX_ERROR)
+    if rest and rest[0].upper() == b"IDLE":
+        idle, rest = number(rest[1]), rest[2:]
+        if len(rest) < 3:
+            raise CommandError(SYNTAX_ERROR)
     if not rest:
         return _summary(with_group(db, *words[:2])[1])
     count = max(0, number(rest[2]))
     start, end = parse_start(rest[0]), parse_end(rest[1])
     group = with_group(db, *words[:2])[1]
-    ids = group.pending_of(rest[3], start) if len(rest) == 4 else group.pending_from(start)
+    ids = group.pending_of(rest[3], start) if len(rest) > 3 else group.pending_from(start)
     found: list[Reply] = []
     for entry_id in ids:
         if entry_id > end or len(found) >= count:
@@ -130,14 +123,14 @@ def _summary(group: Group) -> Reply:
 def xinfo_groups(db: Keyspace, words: list[bytes]) -> Reply:
     """XINFO GROUPS key."""
     stream = _existing(db, words[0])
-    return [_group_info(stream, *pair) for pair in sorted(stream.groups.items())]
+    return [_group_info(db, stream, *pair) for pair in sorted(stream.groups.items())]
 
 
-def _group_info(stream: Stream, name: bytes, group: Group) -> Reply:
+def _group_info(db: Keyspace, stream: Stream, name: bytes, group: Group) -> Reply:
     return [
         *(b"name", name, b"consumers", len(group.consumers), b"pending", len(group.pending)),
         *(b"last-delivered-id", group.last.text()),
-        *(b"entries-read", group.read, b"lag", _lag(stream, group)),
+        *(() if db.is_redis_6 else (b"entries-read", group.read, b"lag", _lag(stream, group))),
     ]
 
 
@@ -171,12 +164,18 @@ def xinfo_stream(db: Keyspace, words: list[bytes]) -> Reply:
     last = next(stream.reverse_range(HIGHEST, LOWEST), None)
     return [
         *(b"length", stream.length, b"radix-tree-keys", stream.nodes, b"radix-tree-nodes", 1),
-        *(b"last-generated-id", stream.last.text(), b"max-deleted-entry-id", stream.deleted.text()),
-        *(b"entries-added", stream.added, b"recorded-first-entry-id", stream.first.text()),
+        *(b"last-generated-id", stream.last.text()),
+        *(() if db.is_redis_6 else _history(stream)),
         *(b"groups", len(stream.groups)),
         *(b"first-entry", first and [first[0].text(), first[1]]),
         *(b"last-entry", last and [last[0].text(), last[1]]),
     ]
+
+
+def _history(stream: Stream) -> tuple[Reply, ...]:
+    deleted, first = stream.deleted.text(), stream.first.text()
+    added = (b"max-deleted-entry-id", deleted, b"entries-added", stream.added)
+    return (*added, b"recorded-first-entry-id", first)
 
 
 def _existing(db: Keyspace, key: bytes) -> Stream:

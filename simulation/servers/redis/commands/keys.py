@@ -39,6 +39,27 @@ def time(db: Keyspace, words: list[bytes]) -> Reply:
     return [b"%d" % part for part in db.microseconds()]
 
 
+@command("select", 2)
+def select(db: Keyspace, words: list[bytes]) -> Reply:
+    """SELECT number: there is one database."""
+    if number(words[0]) != 0:
+        raise CommandError("ERR DB index is out of range")
+    return OK
+
+
+@command("auth", -2)
+def auth(db: Keyspace, words: list[bytes]) -> Reply:
+    """AUTH [user] password: everybody may do everything."""
+    return OK
+
+
+@command("info", -1)
+def info(db: Keyspace, words: list[bytes]) -> Reply:
+    """INFO: what identifies the server."""
+    version = ".".join(map(str, db.version)).encode()
+    return b"# Server\r\nredis_version:%b\r\nredis_mode:standalone\r\nprocess_id:1\r\n" % version
+
+
 @command("dbsize", 1)
 def dbsize(db: Keyspace, words: list[bytes]) -> Reply:
     """DBSIZE."""
@@ -103,9 +124,9 @@ def pexpire(db: Keyspace, words: list[bytes]) -> Reply:
 
 
 def _expire(db: Keyspace, words: list[bytes], unit: int, name: str) -> Reply:
-    milliseconds = number(words[1]) * unit
     if len(words) > 2:
         raise CommandError(b"ERR Unsupported option " + words[2])
+    milliseconds = number(words[1]) * unit
     if abs(milliseconds) >= 2**63 - db.now:
         raise CommandError(f"ERR invalid expire time in '{name}' command")
     if words[0] not in db:

@@ -53,7 +53,7 @@ def xadd(db: Keyspace, words: list[bytes]) -> Reply:
             break
     if at >= len(words):
         raise CommandError("ERR wrong number of arguments for 'xadd' command")
-    wanted = _wanted_id(words[at])
+    wanted = _wanted_id(words[at], partial=not db.is_redis_6)
     fields = words[at + 1 :]
     if not fields or len(fields) % 2:
         raise CommandError("ERR wrong number of arguments for 'xadd' command")
@@ -88,11 +88,11 @@ def _parse_trim(words: list[bytes], at: int) -> tuple[_Trim, int]:
     return trim, at + 1
 
 
-def _wanted_id(word: bytes) -> tuple[int | None, int | None]:
-    """Milliseconds and sequence; None: the server chooses."""
+def _wanted_id(word: bytes, *, partial: bool) -> tuple[int | None, int | None]:
+    """Milliseconds and sequence; None: the server chooses. ``partial``: ``ms-*`` is allowed."""
     if word == b"*":
         return None, None
-    if word.endswith(b"-*") and len(word) > 2:
+    if partial and word.endswith(b"-*") and len(word) > 2:
         return parse_id(word[:-2]).milliseconds, None
     return parse_id(word)
 

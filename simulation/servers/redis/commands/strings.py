@@ -27,6 +27,8 @@ def set_value(db: Keyspace, words: list[bytes]) -> Reply:
     """SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | KEEPTTL]."""
     key, value = words[:2]
     flags, expiry = _options(words[2:])
+    if db.is_redis_6 and flags >= {b"NX", b"GET"}:
+        raise CommandError(SYNTAX_ERROR)
     lifetime = None if expiry is None else _lifetime(db, *expiry)
     old = db.find(key, bytes) if b"GET" in flags else None
     if (b"NX" in flags and key in db) or (b"XX" in flags and key not in db):

@@ -7,7 +7,6 @@ is left out here: it keeps fewer entries beyond the limit than this one does.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -56,11 +55,15 @@ class _Node:
         """With the deleted ones: a node is full after so many additions."""
 
 
+def _end(node: _Node) -> Id:
+    return node.ids[-1]
+
+
 class Stream:
     """Entries and consumer groups. ``first`` and ``deleted`` serve the estimate of ``lag`` (Redis 7.0)."""
 
     def __init__(self) -> None:
-        self._nodes: deque[_Node] = deque()
+        self._nodes: list[_Node] = []
         self.length = 0
         self.added = 0
         """Entries ever added."""
@@ -76,13 +79,16 @@ class Stream:
 
     def range(self, low: Id, high: Id) -> Iterator[tuple[Id, Fields]]:
         """The entries between these ids, both included. The stream may not change meanwhile."""
-        for node in self._nodes:
-            if node.ids[-1] < low:
-                continue
+        for index in range(self._place(low), len(self._nodes)):
+            node = self._nodes[index]
             if node.ids[0] > high:
                 return
             start, end = bisect_left(node.ids, low), bisect_right(node.ids, high)
             yield from zip(node.ids[start:end], node.entries[start:end], strict=True)
+
+    def _place(self, entry_id: Id) -> int:
+        """The index of the first node that does not end before this id."""
+        return bisect_left(self._nodes, entry_id, key=_end)
 
     def reverse_range(self, high: Id, low: Id) -> Iterator[tuple[Id, Fields]]:
         """The same from the end."""
@@ -130,31 +136,28 @@ class Stream:
 
     def remove(self, db: Keyspace, entry_id: Id) -> bool:
         """Delete one entry (XDEL). Whether it existed."""
-        for node in self._nodes:
-            if node.ids[-1] >= entry_id:
-                index = bisect_left(node.ids, entry_id)
-                if node.ids[index] != entry_id:
-                    return False
-                self._snapshot(db)
-                # The snapshot holds the old nodes: they are copied, not changed.
-                self._replace(node, index)
-                self.length -= 1
-                self.deleted = max(self.deleted, entry_id)
-                self.first = self._nodes[0].ids[0] if self._nodes else LOWEST
-                return True
-        return False
+        at = self._place(entry_id)
+        if at == len(self._nodes):
+            return False
+        node = self._nodes[at]
+        index = bisect_left(node.ids, entry_id)
+        if node.ids[index] != entry_id:
+            return False
+        self._snapshot(db)
+        # The snapshot holds the old nodes, so they are copied, not changed.
+        self._replace(at, index)
+        self.length -= 1
+        self.deleted = max(self.deleted, entry_id)
+        self.first = self._nodes[0].ids[0] if self._nodes else LOWEST
+        return True
 
-    def _replace(self, node: _Node, index: int) -> None:
-        """Put a copy without the entry at ``index`` in the place of ``node``."""
-        copy = _Node()
+    def _replace(self, at: int, index: int) -> None:
+        """Put a copy without the entry at ``index`` in the place of the node ``at``."""
+        node, copy = self._nodes[at], _Node()
         copy.ids = [*node.ids[:index], *node.ids[index + 1 :]]
         copy.entries = [*node.entries[:index], *node.entries[index + 1 :]]
         copy.total = node.total
-        at = self._nodes.index(node)
-        if copy.ids:
-            self._nodes[at] = copy
-        else:
-            del self._nodes[at]
+        self._nodes[at : at + 1] = [copy] if copy.ids else []
 
     def trim_to_length(self, db: Keyspace, length: int, *, approximately: bool) -> int:
         """Remove the oldest entries until ``length`` are left; approximately: only whole nodes. Returns how many."""
@@ -175,7 +178,7 @@ class Stream:
                 self._snapshot(db)
             self.length -= min(excess, len(node.ids))
             if excess >= len(node.ids):
-                self._nodes.popleft()
+                del self._nodes[0]
                 continue
             copy = _Node()
             copy.ids, copy.entries, copy.total = (
@@ -190,7 +193,7 @@ class Stream:
 
     def _snapshot(self, db: Keyspace) -> None:
         """Note the nodes as they are: thousands of entries are a few dozen nodes."""
-        nodes = deque(self._nodes)
+        nodes = [*self._nodes]
         rest = (self.length, self.first, self.deleted)
 
         def restore() -> None:
