@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 READ_BYTES = 65_536
 POLL_SECONDS = 0.5
-WALL_FACTOR = 20
+WALL_FACTOR = 40
 """A child that waits for something real never uses its CPU time; it is killed after this multiple of it."""
 
 
