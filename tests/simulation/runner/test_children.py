@@ -74,7 +74,7 @@ def test_a_child_without_a_result_is_reported(work: Callable[[int], object], rea
 
 
 def test_a_child_that_waits_for_the_real_world_is_killed() -> None:
-    ((_, found),) = run_all(lambda _: time.sleep(600), [1], 1, 0.05)
+    ((_, found),) = run_all(lambda _: time.sleep(600), [1], 1, 60, wall_seconds=0.5)
     assert found == Died("the run waited for something outside the simulation and was killed")
 
 
