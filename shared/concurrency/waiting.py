@@ -17,7 +17,7 @@ async def pause(stop: asyncio.Event, seconds: float) -> bool:
 
 
 async def pause_unless(woken: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:
-    """Wait ``seconds``, or until ``woken`` or ``stop`` is set. Clears ``woken``: look at what it stands for afterwards."""
+    """Wait ``seconds``, or until ``woken`` or ``stop`` is set. Clears ``woken``: read afterwards what it stands for."""
     waits = [asyncio.ensure_future(event.wait()) for event in (woken, stop)]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -49,6 +49,8 @@ class PodBudgets:
             return []
         if change.by != "terminator" or change.before is None or not _is_ready(change.before):
             return []
+        if event.fields.get("verb") == "evict":
+            return []  # The API server asked the budget, and charged it.
         if self._is_due(change, world):
             return []
         return [

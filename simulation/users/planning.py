@@ -17,6 +17,7 @@ from simulation.users.actions import Action, Json, What
 
 FIRST_SECONDS = 8.0
 """Classes, pools and the first workloads exist after this."""
+FIRST_WORKLOADS = 5
 LAST_SECONDS = 60.0
 """Nobody does anything in the last minute of a run."""
 LONGEST_PAUSE_SECONDS = 20.0
@@ -94,7 +95,7 @@ def plan_users(random: Random, minutes: float, settings: UserSettings) -> list[A
 
 
 def _begin(planner: Planner) -> None:
-    """A class and a pool of each generation, and two workloads."""
+    """A class and a pool of each generation, and the first workloads."""
     for api in planner.settings.generations:
         planner.at += 0.5
         name = f"main-{api}"
@@ -102,8 +103,8 @@ def _begin(planner: Planner) -> None:
         planner.add(What.APPLY, pools.CLASSES[api], name, document)
         planner.at += 0.5
         _apply_pool(planner, name, api)
-    for _ in range(2):
-        planner.at += 1.0
+    for _ in range(FIRST_WORKLOADS):
+        planner.at += 0.5
         _deploy(planner)
 
 

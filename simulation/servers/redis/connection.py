@@ -33,6 +33,8 @@ class Connection(asyncio.Protocol):
         """The commands of an open transaction."""
         self._broken = False
         """A command of the transaction was refused, so EXEC refuses all."""
+        self._cut = False
+        """By the server: the requests that are left are lost. Those of a client that has gone are executed."""
         self._timer: asyncio.TimerHandle | None = None
         self.waits: Read | None = None
         """What a blocked client waits for."""
@@ -57,6 +59,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Cut the connection."""
+        self._cut = True
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
@@ -64,7 +67,7 @@ class Connection(asyncio.Protocol):
     def work(self) -> None:
         """Execute the requests that have arrived, up to one that blocks."""
         replies: list[bytes] = []
-        while self.waits is None and self._transport is not None:
+        while self.waits is None and not self._cut:
             try:
                 words = self._reader.gets()
             except hiredis.ProtocolError as error:
@@ -105,10 +108,14 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(replies))
 
     def _close(self) -> None:
+        self._cut = True
         if self._transport is not None:
             self._transport.close()
 
     def _block(self, read: Read) -> None:
+        if self._transport is None:
+            self._cut = True
+            return
         self.waits = read
         self._server.waits(self)
         if read.block:

@@ -211,7 +211,6 @@ class RedisServer:
     def leave(self, connection: Connection) -> None:
         """A client has gone."""
         self._connections.pop(connection, None)
-        self._held.pop(connection, None)
 
     def arrived(self, connection: Connection) -> None:
         """Bytes have arrived from a client."""
@@ -260,7 +259,7 @@ class RedisServer:
             self.db.begin()
             gone = self._what_is_gone(read)
             try:
-                reply = CommandError(gone) if gone else read.run(self.db)
+                reply = CommandError(gone) if gone else read.run(self.db, woken=True)
             except CommandError:
                 continue
             if reply is not NULL_ARRAY:

@@ -51,7 +51,15 @@ class RealServer:
 
     def ask(self, *words: bytes) -> bytes:
         """One command and the bytes of its reply."""
+        self.send(*words)
+        return self.receive()
+
+    def send(self, *words: bytes) -> None:
+        """One command, whose reply ``receive`` returns."""
         self._socket.sendall(packed(words))
+
+    def receive(self) -> bytes:
+        """Wait for the bytes of one reply."""
         while True:
             try:
                 _, end = parsed(self._received, 0)

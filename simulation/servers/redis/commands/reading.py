@@ -36,31 +36,36 @@ class Read:
     after: list[tuple[bytes, Id]] = field(default_factory=list)
     """(key, last id that the client has) per stream."""
 
-    def run(self, db: Keyspace) -> Reply:
-        """The entries by stream; NULL_ARRAY for none. Raises CommandError when the group or the type is wrong."""
+    def run(self, db: Keyspace, *, woken: bool = False) -> Reply:
+        """The entries by stream; NULL_ARRAY for none. Raises CommandError when the group or the type is wrong.
+
+        ``woken``: a client that was blocked. Redis wakes it for an entry that was deleted at once, with an empty list.
+        """
         found: list[Reply] = []
         for key, last in self.after:
             stream = db.find(key, Stream)
             if self.group is not None:
-                entries = self._of_group(db, key, _group(db, key, self.group), last)
+                entries = self._of_group(db, key, _group(db, key, self.group), last, woken)
             else:
-                entries = self._of_stream(stream, last)
+                entries = self._of_stream(stream, last, woken)
             if entries is not None:
                 found.append([key, entries])
         return found or NULL_ARRAY
 
-    def _of_stream(self, stream: Stream | None, last: Id) -> Reply | None:
-        if stream is None or stream.newest() <= last:
+    def _of_stream(self, stream: Stream | None, last: Id, woken: bool) -> Reply | None:
+        if stream is None or _newest(stream, woken) <= last:
             return None
         return shown(islice(stream.range(last.after(), HIGHEST), self.count))
 
-    def _of_group(self, db: Keyspace, key: bytes, group: Group, last: Id) -> Reply | None:
+    def _of_group(
+        self, db: Keyspace, key: bytes, group: Group, last: Id, woken: bool
+    ) -> Reply | None:
         stream = db.find(key, Stream)
         if stream is None:
             return None
         if last != NEW:
             return list(islice(self._history(db, stream, group, last), self.count))
-        if stream.newest() <= group.last:
+        if _newest(stream, woken) <= group.last:
             return None
         group.consumer(db, self.consumer)
         entries = list(islice(stream.range(group.last.after(), HIGHEST), self.count))
@@ -86,6 +91,10 @@ class Blocked:
     """In the place of a reply: nothing to read yet."""
 
     read: Read
+
+
+def _newest(stream: Stream, woken: bool) -> Id:
+    return stream.last if woken else stream.newest()
 
 
 def _advance(db: Keyspace, stream: Stream, group: Group, entry_id: Id) -> None:
