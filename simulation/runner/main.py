@@ -17,6 +17,7 @@ from simulation.runner.options import Options, repeat_command
 from simulation.runner.report import Display, failed, invariant_of
 from simulation.runner.seeds import SeedTask, entries, run_seed
 from simulation.runner.shrink import Keep, shrink
+from simulation.world import World
 
 
 def run(options: Options) -> int:
@@ -64,14 +65,15 @@ def _note_failure(options: Options, task: SeedTask, outcome: Outcome | Died) -> 
 
 
 def _debug(task: SeedTask) -> int:
-    """Run in this process, with pdb where the invariant broke."""
-    outcome = run_seed(task)
+    """Run in this process, with pdb where the invariant breaks: ``world`` is the world, ``found`` what is wrong."""
     display = Display(Console(), 1)
-    display.show(task, outcome)
+    display.show(task, run_seed(task, _stop_at))
     display.close()
-    if outcome.broken is not None:
-        pdb.set_trace()
-    return int(outcome.broken is not None)
+    return int(display.totals.failed > 0)
+
+
+def _stop_at(world: World, name: str, found: Sequence[str]) -> None:
+    pdb.set_trace(header="\n".join([f"broken: {name}", *found]))
 
 
 def _print_shrunk(task: SeedTask, outcome: Outcome | Died, jobs: int, display: Display) -> None:

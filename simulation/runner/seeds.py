@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simulation.faults import SCENARIOS, Fault
 from simulation.plan import Plan, plan_of
-from simulation.run import Outcome, simulate
+from simulation.run import OnBroken, Outcome, simulate
 from simulation.settings import RunSettings
 from simulation.users import Action
 
@@ -44,13 +44,13 @@ class SeedTask:
         return kept(plan_of(self.settings), self.keep)
 
 
-def run_seed(task: SeedTask) -> Outcome:
+def run_seed(task: SeedTask, on_broken: OnBroken | None = None) -> Outcome:
     """One run in this process, which must not be used for another one."""
     with ExitStack() as stack:
         write: Callable[[bytes], object] | None = None
         if task.trace is not None:
             write = stack.enter_context(task.trace.open("wb")).write
-        return simulate(task.settings, task.plan(), write)
+        return simulate(task.settings, task.plan(), write, on_broken)
 
 
 def kept(plan: Plan, keep: Iterable[int] | None) -> Plan:
