@@ -29,7 +29,7 @@ from simulation.processes import Kubelet, SimulatedProcess
 from simulation.servers.aws import AwsServer
 from simulation.servers.cluster import ClusterServer
 from simulation.servers.redis import RedisServer
-from simulation.settings import API, AWS, QUIET_SECONDS, REDIS, RunSettings
+from simulation.settings import API, AWS, REDIS, RunSettings
 from simulation.trace import Event, Trace
 from simulation.users import Action, perform
 from simulation.world import (
@@ -230,8 +230,8 @@ class _Simulation:
         self.loop.fail(Broken(name, found))
 
     async def _quiet(self, world: World, promised: Sequence[Liveness]) -> None:
-        """Wait until everything promised holds. Raises Broken after QUIET_SECONDS."""
-        deadline = self.loop.time() + QUIET_SECONDS
+        """Wait until everything promised holds. Raises Broken after ``quiet_seconds``."""
+        deadline = self.loop.time() + self.settings.quiet_seconds
         while missing := [(one.name, found) for one in promised if (found := one.check(world))]:
             if self.loop.time() > deadline:
                 self._break(*missing[0])

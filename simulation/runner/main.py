@@ -5,6 +5,7 @@ from __future__ import annotations
 import pdb
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from math import inf
 
 import orjson
@@ -54,7 +55,14 @@ def _tasks(options: Options) -> list[SeedTask]:
 
 
 def _task(options: Options, seed: int) -> SeedTask:
-    return SeedTask(seed, options.scenario, options.minutes, options.keep, options.trace)
+    return SeedTask(
+        seed,
+        options.scenario,
+        options.minutes,
+        options.keep,
+        options.trace,
+        options.quiet_seconds,
+    )
 
 
 def _note_failure(options: Options, task: SeedTask, outcome: Outcome | Died) -> None:
@@ -97,7 +105,7 @@ def _print_shrunk(task: SeedTask, outcome: Outcome | Died, jobs: int, display: D
 
 def _first_failing(task: SeedTask, invariant: str, parts: Sequence[Keep], jobs: int) -> Keep | None:
     """The first part in order whose run breaks ``invariant``; runs that are no longer needed are ended."""
-    tasks = [SeedTask(task.seed, task.scenario, task.minutes, part) for part in parts]
+    tasks = [replace(task, keep=part, trace=None) for part in parts]
     failing: dict[Keep, bool] = {}
     for one, outcome in run_all(run_seed, tasks, jobs, task.cpu_seconds):
         assert one.keep is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from simulation.faults import SCENARIOS, Fault
 from simulation.plan import Plan, plan_of
 from simulation.run import OnBroken, Outcome, simulate
-from simulation.settings import RunSettings
+from simulation.settings import QUIET_SECONDS, RunSettings
 from simulation.users import Action
 
 CPU_SECONDS = 60.0
@@ -27,12 +27,19 @@ class SeedTask:
     minutes: float
     keep: tuple[int, ...] | None = None
     trace: Path | None = None
+    quiet_seconds: float = QUIET_SECONDS
 
     @property
     def settings(self) -> RunSettings:
         """The settings of the run."""
         replicas = SCENARIOS[self.scenario].replicas
-        return RunSettings(self.seed, self.minutes, self.scenario, replicas)
+        return RunSettings(
+            self.seed,
+            self.minutes,
+            self.scenario,
+            replicas,
+            quiet_seconds=self.quiet_seconds,
+        )
 
     @property
     def cpu_seconds(self) -> float:
