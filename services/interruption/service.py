@@ -14,10 +14,9 @@ from services.interruption.self_managed_nodes.hook_keeper import (
 )
 from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
 from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, LifecycleHooks
-from services.interruption.sources.dead_letters import keeping
 from services.interruption.sources.instance_status import InstanceStatusSource
 from services.interruption.sources.scheduled_events import PERIOD_SECONDS, ScheduledEventSource
-from services.interruption.sources.sqs import SqsSource
+from services.interruption.sources.sqs import SqsSource, keeping
 from shared.cloud.client.session import Cloud
 from shared.errors import NotFound, Unauthorized
 from shared.kube.machines import Machines

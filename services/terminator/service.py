@@ -8,12 +8,11 @@ from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.controller import DrainController
 from services.terminator.drain.eviction import Evictions
 from services.terminator.drain.lifecycle_hooks import LifecycleDrains
-from services.terminator.early_failures import EarlyFailures
 from services.terminator.instances import Instances
 from services.terminator.orphaned_instances import OrphanedInstances
 from services.terminator.queue import TerminationQueue
 from services.terminator.repair.controller import PERIOD_SECONDS, NodeRepair
-from services.terminator.termination import Termination
+from services.terminator.termination import EarlyFailures, Termination
 from services.terminator.writer import Writer
 from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import Clock

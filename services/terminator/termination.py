@@ -7,6 +7,10 @@ Each step reads the Machine, its node and its instance afresh and does the next 
     5. take our finalizer off the node, then off the Machine
 
 A crash between any two steps costs nothing: the next step goes on from what the objects say.
+
+A Machine whose instance ended by itself before its node joined is reported and counted against its pool (LCH-67). The
+launcher does the same for Machines that it finds lost; reported by both it is one event, one failure. What may go
+wrong: a kill right after the finalizer went loses the event. The pool's health is advice (F25).
 """
 
 from __future__ import annotations
@@ -15,23 +19,32 @@ from dataclasses import dataclass, field
 
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.controller import DrainController
-from services.terminator.early_failures import EarlyFailures
 from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, InstanceView
 from services.terminator.step import AGAIN, DONE, Step
 from services.terminator.terminating_node import TerminatingNode
 from services.terminator.writer import Writer
 from shared.api.core.nodes import parse_node
+from shared.api.core.references import to_machine
+from shared.cloud.ec2.ended_instances import (
+    TERMINATED_REASON,
+    ended_by_itself,
+    termination_message,
+    would_end_again,
+)
+from shared.cloud.ec2.records import Instance
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
-from shared.domain.machines.machine import Machine
+from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.kube.recorder import Recorder
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.pools.pool_health import PoolHealth
 
 log = get_logger(__name__)
 
@@ -244,3 +257,21 @@ class Termination:
             if progress.node is not None:
                 self.drains.forget(progress.node)
         return DONE
+
+
+@dataclass(frozen=True)
+class EarlyFailures:
+    """Reports why a Machine never became a node."""
+
+    recorder: Recorder
+    health: PoolHealth
+
+    async def report(self, machine: Machine, instance: Instance | None) -> bool:
+        """True when the instance ended by itself and that was reported."""
+        if machine.has(REGISTERED) or instance is None or not ended_by_itself(instance):
+            return False
+        text = termination_message(instance)
+        await self.recorder.publish(to_machine(machine), "Warning", TERMINATED_REASON, text)
+        if would_end_again(instance):
+            await self.health.failed(machine)
+        return True

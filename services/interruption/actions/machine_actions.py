@@ -9,20 +9,30 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from services.interruption.actions.action import NORMAL, WARNING, Action
 from services.interruption.actions.notifier import Notifier
-from services.interruption.actions.policy import Policy, Step, caused, policy_of, step_for
+from services.interruption.actions.policy import (
+    NORMAL,
+    WARNING,
+    Action,
+    Policy,
+    Step,
+    caused,
+    policy_of,
+    step_for,
+)
 from services.interruption.actions.recent_actions import RecentActions
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import InstanceLookup
-from services.interruption.notices.notice import ANNOUNCED, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import (
+from services.interruption.notices.notice import (
+    ANNOUNCED,
     Maintenance,
+    Notice,
+    NoticeKind,
     ends,
     held_by,
     maintenance_of,
+    taint_for,
 )
-from services.interruption.notices.taints import taint_for
 from shared.api.core.references import to_machine, to_node
 from shared.concurrency.clock import Clock, rfc3339
 from shared.domain import labels as keys

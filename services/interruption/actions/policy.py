@@ -1,4 +1,5 @@
-"""What a pool wants done about a notice, and so what is done now: pure (INT-40, INT-43).
+"""What each kind of notice asks for, what a pool wants done about it, and so what is done now: pure (INT-16, INT-40,
+INT-43).
 
 Without annotations and settings this is Karpenter's table: a recommendation is only reported, everything else deletes
 the machine at once.
@@ -10,11 +11,66 @@ from enum import StrEnum
 
 import msgspec
 
-from services.interruption.notices.notice import ANNOUNCED, ENDED, OVER, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import held_by
+from services.interruption.notices.notice import ANNOUNCED, ENDED, OVER, Notice, NoticeKind, held_by
+from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE, NodePool
 from shared.settings import InterruptionSettings
+
+NORMAL, WARNING = "Normal", "Warning"
+_UNHEALTHY = "Instance fails its status checks or is scheduled for maintenance"
+
+
+class Action(msgspec.Struct, frozen=True):
+    """``delete`` the Machine, or only publish an event of ``reason`` and ``text``."""
+
+    delete: bool
+    reason: str
+    text: str
+    event_type: str = WARNING
+    shortage: str = ""
+    """Capacity type of the offering that is unavailable from now on; empty: none is."""
+    at_once: bool = False
+    """No graceful drain: the termination timestamp is now."""
+
+
+_ACTIONS = {
+    NoticeKind.SPOT: Action(
+        True, "SpotInterrupted", "Spot interruption warning was triggered", shortage=keys.SPOT
+    ),
+    NoticeKind.REBALANCE: Action(
+        False,
+        "SpotRebalanceRecommendation",
+        "Spot rebalance recommendation was triggered",
+        event_type=NORMAL,
+    ),
+    NoticeKind.STOPPED: Action(True, "InstanceStopping", "Instance is stopping"),
+    NoticeKind.TERMINATED: Action(True, "InstanceTerminating", "Instance is terminating"),
+    NoticeKind.SCHEDULED: Action(True, "InstanceUnhealthy", _UNHEALTHY),
+    NoticeKind.EVENT_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY),
+    NoticeKind.INSTANCE_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
+    NoticeKind.SYSTEM_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
+    NoticeKind.SCHEDULED_OVER: Action(
+        False,
+        "ScheduledEventOver",
+        "Scheduled event was cancelled or is over",
+        event_type=NORMAL,
+    ),
+    NoticeKind.HEALED: Action(
+        False, "InstanceHealthy", "Instance passes its status checks again", event_type=NORMAL
+    ),
+    NoticeKind.CAPACITY_RESERVATION: Action(
+        True,
+        "CapacityReservationInstanceInterrupted",
+        "Capacity reservation takes the instance back",
+        shortage=keys.RESERVED,
+    ),
+}
+
+
+def action_for(kind: NoticeKind) -> Action | None:
+    """None: nothing to do but count."""
+    return _ACTIONS.get(kind)
 
 
 class Step(StrEnum):

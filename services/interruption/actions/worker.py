@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from services.interruption.actions.action import Action, action_for
 from services.interruption.actions.machine_actions import MachineActions
+from services.interruption.actions.policy import Action, action_for
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind

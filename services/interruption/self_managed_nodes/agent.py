@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from services.interruption.actions.webhook import Webhook
 from services.interruption.composition import NoticeHandling
-from services.interruption.self_managed_nodes.imds import Imds
-from services.interruption.self_managed_nodes.imds_source import ImdsSource
+from services.interruption.self_managed_nodes.imds_source import Imds, ImdsSource
 from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.errors import ConfigurationError

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from services.interruption.notices.taints import OURS
+from services.interruption.notices.notice import OUR_TAINT_VALUE
 from shared.api.core.nodes import parse_node, taint_objects
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
@@ -27,7 +27,7 @@ from shared.kube.client import Kube
 from shared.kube.resources import NODES
 
 TRIES = 3
-TAINT = Taint(keys.LIFECYCLE_TAINT_KEY, NO_SCHEDULE, OURS)
+TAINT = Taint(keys.LIFECYCLE_TAINT_KEY, NO_SCHEDULE, OUR_TAINT_VALUE)
 """Closes a node whose auto scaling group ends it (INT-42)."""
 
 

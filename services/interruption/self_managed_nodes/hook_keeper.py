@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from services.interruption.actions.action import NORMAL, WARNING
+from services.interruption.actions.policy import NORMAL, WARNING
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import Directory
 from services.interruption.notices.notice import NoticeKind

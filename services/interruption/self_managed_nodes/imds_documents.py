@@ -11,8 +11,7 @@ from typing import Any
 
 import orjson
 
-from services.interruption.notices.notice import IMDS, NOTICE_SECONDS, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import held_by
+from services.interruption.notices.notice import IMDS, NOTICE_SECONDS, Notice, NoticeKind, held_by
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain.machines.machine import Machine
 from shared.redis.bus import BadMessage

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from services.interruption.actions.action import NORMAL, WARNING
+from services.interruption.actions.policy import NORMAL, WARNING
 from services.interruption.actions.recent_actions import RecentActions
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import InstanceLookup

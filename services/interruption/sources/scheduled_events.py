@@ -13,8 +13,7 @@ from functools import partial
 from services.interruption.actions.policy import policy_of
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
-from services.interruption.notices.notice import Notice, NoticeKind, rank
-from services.interruption.notices.scheduled_events import Maintenance, held_by
+from services.interruption.notices.notice import Maintenance, Notice, NoticeKind, held_by, rank
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
 from shared.errors import DovetailError

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from cli.main import commands
 from local.redis_server import RedisServer
-from services.interruption.sources.dead_letters import keeping
+from services.interruption.sources.sqs import keeping
 from shared.concurrency.clock import SystemClock
 from shared.redis import streams
 from shared.redis.bus import AttemptLimits, BadMessage, Bus, ConsumerSettings, Envelope

@@ -20,8 +20,7 @@ from services.interruption.actions.webhook import Webhook
 from services.interruption.actions.worker import Worker
 from services.interruption.composition import NoticeHandling
 from services.interruption.directory import KINDS, Directory
-from services.interruption.sources.dead_letters import keeping
-from services.interruption.sources.sqs import SqsSource
+from services.interruption.sources.sqs import SqsSource, keeping
 from shared.api.core.nodes import parse_node
 from shared.api.v1.node_claims import parse_node_claim
 from shared.api.v1alpha5.machines import parse_machine

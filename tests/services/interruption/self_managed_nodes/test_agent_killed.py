@@ -18,8 +18,7 @@ import pytest
 
 from services.interruption.actions.webhook import Webhook
 from services.interruption.composition import NoticeHandling
-from services.interruption.self_managed_nodes.imds import Imds
-from services.interruption.self_managed_nodes.imds_source import ImdsSource
+from services.interruption.self_managed_nodes.imds_source import Imds, ImdsSource
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.api.core.nodes import parse_node
 from shared.concurrency.clock import SystemClock

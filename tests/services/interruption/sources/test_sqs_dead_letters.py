@@ -13,8 +13,7 @@ from bench.stacks.sqs_queue import Queue
 from services.interruption.directory import Directory
 from services.interruption.notices.backlog import Backlog
 from services.interruption.sources import sqs as module
-from services.interruption.sources.dead_letters import keeping
-from services.interruption.sources.sqs import DEAD_LETTER_BYTES, SqsSource
+from services.interruption.sources.sqs import DEAD_LETTER_BYTES, SqsSource, keeping
 from shared.cloud.sqs import QueueMessage, Sqs
 from shared.concurrency.clock import SystemClock
 from shared.kube.machines import Machines

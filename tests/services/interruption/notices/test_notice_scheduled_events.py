@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.interruption.notices.notice import IMDS, QUEUE, STATUS_CHECKS, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import (
+from services.interruption.notices.notice import (
+    IMDS,
+    QUEUE,
+    STATUS_CHECKS,
     Maintenance,
+    Notice,
+    NoticeKind,
     ends,
     maintenance_of,
     parse_maintenance,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.interruption.actions.action import NORMAL, WARNING, action_for
+from services.interruption.actions.policy import NORMAL, WARNING, action_for
 from services.interruption.notices.notice import NoticeKind
 
 TABLE = [
