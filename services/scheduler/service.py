@@ -11,24 +11,18 @@ from pathlib import Path
 from services.scheduler.actions import MachineActions
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.condition_writer import ConditionWriter
-from services.scheduler.disruption.controller import Disruption
-from services.scheduler.disruption.ports import Provisioning
+from services.scheduler.disruption.controller import Disruption, Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
-from services.scheduler.evidence.need import Need
-from services.scheduler.evidence.sync import PATIENCE_SECONDS
-from services.scheduler.handlers import Handlers
+from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigger
 from services.scheduler.provisioning import limit_waiters
-from services.scheduler.provisioning.creation import MachineCreation
-from services.scheduler.provisioning.decision_latency import DecisionLatency
+from services.scheduler.provisioning.creation import MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
 from services.scheduler.provisioning.planner import Planner
-from services.scheduler.provisioning.pod_latency import PodLatency
+from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.provisioning.solver import Solver
-from services.scheduler.provisioning.triggers import RECONSIDERED, TerminationTrigger
-from services.scheduler.state.catalogues import catalogue_source
-from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, catalogue_source
 from services.scheduler.state.view import View
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.status.access import offered

@@ -9,7 +9,7 @@ Nothing is decided on a mirror that is incomplete or old (OPS-13).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from services.scheduler.actions import MachineActions
@@ -26,7 +26,6 @@ from services.scheduler.disruption.methods import (
     inputs_of,
     methods_of,
 )
-from services.scheduler.disruption.ports import Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.static_capacity.controller import StaticCapacity
@@ -45,6 +44,7 @@ from shared.errors import TransientError
 from shared.log import get_logger
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.settings import SchedulerSettings
+from shared.solver.solve import SolverSettings
 
 log = get_logger(__name__)
 
@@ -52,6 +52,16 @@ UNCHANGED_SECONDS = 300.0
 """How long a pass that found nothing stands while the cluster does not change (DIS-27)."""
 MOST_POSTPONED_SECONDS = 30.0
 """Pods that wait come first, but not without end."""
+
+
+@dataclass(frozen=True)
+class Provisioning:
+    """``nominated``: names of nodes and machines that pods are to run on; ``is_batching``: do pods wait for a plan?
+    ``solver_settings``: as the operator chose."""
+
+    nominated: Callable[[], set[str]]
+    is_batching: Callable[[], bool]
+    solver_settings: Callable[[], SolverSettings]
 
 
 @dataclass

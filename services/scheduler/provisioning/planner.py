@@ -15,10 +15,9 @@ from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import CHECK_SECONDS, ProvisioningBackoff
 from services.scheduler.provisioning.batching import Window
 from services.scheduler.provisioning.creation import MachineCreation
-from services.scheduler.provisioning.decision_latency import DecisionLatency
 from services.scheduler.provisioning.handover import Handover
-from services.scheduler.provisioning.pod_latency import PodLatency, placed_by
-from services.scheduler.provisioning.preferences import PreferenceLog
+from services.scheduler.provisioning.logs import PreferenceLog
+from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.provisioning.solver import Solver
 from services.scheduler.state.cluster import ClusterState

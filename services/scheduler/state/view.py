@@ -3,7 +3,7 @@
 Without the latter a second plan, made before the watcher saw the first one's Machines, would buy twice (BAT-05). One is
 dropped when the mirror shows it, or when the mirror is at or past the version that the API server gave it and does not
 show it: then it is gone. Never by the clock: a mirror may stand still for as long as it likes. There are no more of
-them than were planned since it stood still, and the planner plans nothing once it notices that (``evidence.sync``).
+them than were planned since it stood still, and the planner plans nothing once it notices that (``cluster``).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.scheduler.evidence.need import MANY_MACHINES, Need, spread, still_needs
+from services.scheduler.provisioning.creation import MANY_MACHINES, Need, spread, still_needs
 from shared.kube.client import Kube
 from shared.kube.resources import PODS
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of

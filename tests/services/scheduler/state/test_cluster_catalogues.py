@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.scheduler.state.catalogues import catalogue_source
+from services.scheduler.state.cluster import catalogue_source
 from shared.api.v1.node_pools import parse_node_pool
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates

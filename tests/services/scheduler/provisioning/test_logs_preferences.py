@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from services.scheduler.provisioning.preferences import (
+from services.scheduler.provisioning.logs import (
     AGAIN_SECONDS,
     ANTI_AFFINITY,
     MOST_LOGGED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.scheduler.provisioning.decision_latency import MOST_SEEN, DecisionLatency
+from services.scheduler.provisioning.pod_latency import MOST_SEEN, DecisionLatency
 
 
 def test_the_time_from_first_sight_to_the_first_decision_is_recorded_once() -> None:

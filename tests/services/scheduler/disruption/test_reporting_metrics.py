@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.disruption.metrics import (
-    count_command,
-    count_eligible,
-    count_failed,
-    count_pass,
-    count_replaced,
-    count_weighed,
-)
+from services.scheduler.disruption.reporting import DisruptionReporter
 from shared.disruption.methods import drift, emptiness, expiration, multi_node, single_node
 from shared.disruption.records import BalancedScore, Candidate, Command
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Condition
 from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
 from shared.domain.pools.nodepools import WHEN_EMPTY, WHEN_UNDERUTILIZED, NodePool
+from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
 from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import make_machine, make_pool
 from tests.support.planning.disruption import make_running
+
+
+def reporting(metrics: Metrics) -> DisruptionReporter:
+    """No event is published here."""
+    return DisruptionReporter(cast(Recorder, None), metrics)
+
 
 DISRUPTION, OLD = "karpenter_voluntary_disruption", "karpenter_deprovisioning"
 
@@ -51,8 +53,8 @@ def test_a_pass_is_measured_by_its_reason_and_its_method(
 ) -> None:
     metrics = Metrics("test")
     for generation in (V1, V1ALPHA5):
-        count_pass(metrics, method, GENERATIONS[generation], seconds=2, late=True)
-    count_pass(metrics, method, GENERATIONS[V1], seconds=2, late=False)
+        reporting(metrics).pass_done(method, GENERATIONS[generation], seconds=2, late=True)
+    reporting(metrics).pass_done(method, GENERATIONS[V1], seconds=2, late=False)
     scraped = Scraped(metrics.text())
     of = {"consolidation_type": method}
     name = f"{DISRUPTION}_decision_evaluation_duration_seconds_sum"
@@ -71,7 +73,7 @@ def test_moves_of_balanced_pools_are_counted_with_their_scores() -> None:
         BalancedScore("p", 0.4, False),
         BalancedScore("p", 3.0, True),
     ]
-    count_weighed(metrics, moves)
+    reporting(metrics).balanced_scores(moves)
     scraped = Scraped(metrics.text())
     of = {"nodepool": "p", "policy": "Balanced"}
     for decision, number, total in (("rejected", 2, 0.6), ("approved", 1, 3.0)):
@@ -90,7 +92,7 @@ def test_a_command_is_counted_once_and_once_for_each_pool(
     metrics, of = Metrics("test"), pool(generation)
     other = replace(of, name="other")
     members = (candidate("a", of), candidate("b", of), candidate("c", other))
-    count_command(metrics, Command(multi_node.METHOD, "Underutilized", members))
+    reporting(metrics).disrupting(Command(multi_node.METHOD, "Underutilized", members), "id")
     scraped = Scraped(metrics.text())
     labels = {"decision": "delete", "reason": "underutilized"}
     name = f"{DISRUPTION}_decisions_total"
@@ -104,8 +106,7 @@ def test_a_command_is_counted_once_and_once_for_each_pool(
 def test_candidates_are_counted_by_what_may_be_done_with_them() -> None:
     """A Provisioner's by the methods of v0.31: it has no condition Consolidatable."""
     metrics, new, old = Metrics("test"), pool(V1), pool(V1ALPHA5)
-    count_eligible(
-        metrics,
+    reporting(metrics).eligible(
         [
             candidate("a", new, CONSOLIDATABLE),
             candidate("b", new, CONSOLIDATABLE, DRIFTED, empty=True),
@@ -134,7 +135,7 @@ def test_the_time_until_a_replacement_was_ready_is_measured() -> None:
         make_machine("claim", generation_api=V1, created_at=100.0, conditions=ready),
     ]
     machines = {machine.key: machine for machine in made}
-    count_replaced(metrics, record("Machine/new", "NodeClaim/claim", "Machine/gone"), machines)
+    reporting(metrics).replaced(record("Machine/new", "NodeClaim/claim", "Machine/gone"), machines)
     scraped = Scraped(metrics.text())
     name = f"{OLD}_replacement_machine_initialized_seconds"
     assert (scraped.value(f"{name}_count"), scraped.value(f"{name}_sum")) == (1, 90)
@@ -149,7 +150,7 @@ def test_replacements_that_never_were_ready_are_counted(
 ) -> None:
     """EXE-05: a command that failed before it made any is one failure all the same."""
     metrics = Metrics("test")
-    count_failed(metrics, record(key), unready)
+    reporting(metrics).failed(record(key), "", unready)
     scraped = Scraped(metrics.text())
     assert scraped.value(f"{DISRUPTION}_queue_failures_total") == failures
     name = f"{OLD}_replacement_machine_launch_failure_counter"
