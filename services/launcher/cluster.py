@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from shared.cloud.client.session import Cloud
+from services.launcher.ports import Ports
 from shared.cloud.eks import EksCluster
-from shared.concurrency.clock import Clock
 from shared.log import get_logger
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -21,17 +19,15 @@ DESCRIPTION_FRESH_SECONDS = 300.0
 class ClusterDescription:
     """Asks EKS, at most every five minutes."""
 
-    cloud: Cloud
-    clock: Clock
-    settings: LauncherSettings
+    ports: Ports
     _held: tuple[float, EksCluster] | None = None
 
     async def described(self) -> EksCluster:
         """The cluster as EKS described it in the last five minutes. Raises what EKS raises."""
-        now = self.clock.monotonic()
+        now = self.ports.clock.monotonic()
         if self._held is not None and now - self._held[0] < DESCRIPTION_FRESH_SECONDS:
             return self._held[1]
-        found = await self.cloud.eks.cluster(self.settings.cluster_name)
+        found = await self.ports.cloud.eks.cluster(self.ports.settings.cluster_name)
         if self._held is None or self._held[1].version != found.version:
             log.debug("discovered kubernetes version", **{"kubernetes-version": found.version})
         self._held = (now, found)
@@ -44,5 +40,5 @@ class ClusterDescription:
     def authority(self) -> str:
         """Digest of the certificate authority in new machines' boot data; empty before EKS was asked for one."""
         held = self._held[1].certificate_authority if self._held else ""
-        bundle = self.settings.cluster_ca_bundle or held
+        bundle = self.ports.settings.cluster_ca_bundle or held
         return hashlib.sha256(bundle.encode()).hexdigest()[:16] if bundle else ""

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.launcher.ports import Ports
 from shared.api.core.references import to_machine
-from shared.concurrency.clock import Clock, rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.domain.machines.machine import Condition, Machine
 from shared.kube.machines import Machines
-from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.redis import streams
-from shared.redis.bus import Bus
 from shared.redis.messages import EndInstance, Message, TerminateMachine, send
 
 log = get_logger(__name__)
@@ -28,10 +27,8 @@ EVENT_SECONDS = 120.0
 class MachineWriter:
     """Writes with the Machine's UID as a precondition: a new Machine of the same name is never touched."""
 
+    ports: Ports
     machines: Machines
-    bus: Bus
-    clock: Clock
-    recorder: Recorder
     _launches: dict[str, str] = field(default_factory=dict)
     """Provider id -> key of the machine that got this instance lately; incomplete."""
 
@@ -68,7 +65,7 @@ class MachineWriter:
 
         A sweep that finds one again orders it again, so a lost order costs the time until the next sweep.
         """
-        cause = rfc3339(self.clock.now())
+        cause = rfc3339(self.ports.clock.now())
         for instance in ids:
             await self.send(
                 streams.TERMINATIONS, EndInstance(instance=instance, reason=reason), cause
@@ -76,7 +73,7 @@ class MachineWriter:
 
     async def send(self, stream: str, message: Message, cause: str) -> None:
         """Publish a message. ``cause`` distinguishes a new message from a repeat of the same one."""
-        await send(self.bus, stream, message, cause=cause, clock=self.clock)
+        await send(self.ports.bus, stream, message, cause=cause, clock=self.ports.clock)
 
     async def event(
         self,
@@ -88,6 +85,6 @@ class MachineWriter:
         dedupe_seconds: float = EVENT_SECONDS,
     ) -> None:
         """A Kubernetes event on the Machine."""
-        await self.recorder.publish(
+        await self.ports.recorder.publish(
             to_machine(machine), kind, reason, text, dedupe_seconds=dedupe_seconds
         )

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from shared.concurrency.clock import Clock, rfc3339
+from services.launcher.ports import Ports
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.errors import DovetailError, NotFound, TransientError
 from shared.kube import pools
-from shared.kube.client import Kube
 from shared.log import get_logger
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff, template_of
 
@@ -79,8 +79,7 @@ def is_stale(machine: Machine, current: int, oldest: Mapping[int, float]) -> boo
 class Admission:
     """The questions that need the API server or Redis."""
 
-    kube: Kube
-    clock: Clock
+    ports: Ports
     backoff: LaunchBackoff
     current_epoch: CurrentEpoch = no_election
 
@@ -102,7 +101,7 @@ class Admission:
             return {}
         resource, parse = pools.KINDS[kind]
         try:
-            raw = await self.kube.get(resource, name)
+            raw = await self.ports.kube.get(resource, name)
         except NotFound:
             return {}
         return parse(raw).require(pool_key).limits
@@ -122,4 +121,4 @@ class Admission:
                 f"machines of {machine.pool_key} do not register: the next one is tried "
                 f"after {rfc3339(until)}; look at the last one's console output"
             )
-            raise NotNow("LaunchBackoff", text, max(1.0, until - self.clock.now()))
+            raise NotNow("LaunchBackoff", text, max(1.0, until - self.ports.clock.now()))

@@ -13,9 +13,8 @@ from services.launcher.launch.record import (
     revision_of,
     uids_in,
 )
-from shared.concurrency.clock import Clock
+from services.launcher.ports import Ports
 from shared.errors import AlreadyExists, NotFound
-from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 
@@ -26,14 +25,13 @@ log = get_logger(__name__)
 class LaunchRecords:
     """The open records on the API server."""
 
-    kube: Kube
-    clock: Clock
+    ports: Ports
 
     async def list_open(self) -> tuple[list[LaunchRecord], frozenset[str]]:
         """The readable records, and the uids of machines in unreadable ones, which must not be launched twice."""
         found: list[LaunchRecord] = []
         unreadable: set[str] = set()
-        for raw in (await self.kube.list(LAUNCH_RECORDS)).items:
+        for raw in (await self.ports.kube.list(LAUNCH_RECORDS)).items:
             try:
                 found.append(read_record(raw))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -48,9 +46,9 @@ class LaunchRecords:
         Raises TransientError: no record, no call.
         """
         try:
-            stored = await self.kube.create(LAUNCH_RECORDS, record_body(record))
+            stored = await self.ports.kube.create(LAUNCH_RECORDS, record_body(record))
         except AlreadyExists:
-            return read_record(await self.kube.get(LAUNCH_RECORDS, record.token)), False
+            return read_record(await self.ports.kube.get(LAUNCH_RECORDS, record.token)), False
         return replace(record, revision=revision_of(stored)), True
 
     async def is_first(self, record: LaunchRecord) -> bool:
@@ -69,10 +67,10 @@ class LaunchRecords:
     async def drop(self, token: str) -> None:
         """Delete it: the call is over, and its result is written to the machines."""
         try:
-            await self.kube.delete(LAUNCH_RECORDS, token)
+            await self.ports.kube.delete(LAUNCH_RECORDS, token)
         except NotFound:
             return
 
     def age(self, record: LaunchRecord) -> float:
         """Seconds since it was written. A clock that was set back makes it young, never negative."""
-        return max(0.0, self.clock.now() - record.created_at)
+        return max(0.0, self.ports.clock.now() - record.created_at)

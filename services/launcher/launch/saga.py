@@ -42,16 +42,15 @@ from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.turns import LaunchTurns
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from services.launcher.launch_template.controller import LaunchTemplates
+from services.launcher.ports import Ports
 from shared.cloud.client.errors import (
     IDEMPOTENT_INSTANCE_TERMINATED,
     SPOT_ROLE_MISSING,
     THROTTLING_CODES,
     is_not_found,
 )
-from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import TOKEN_TAG, cluster_tag
 from shared.cloud.ec2.records import FleetInstance, FleetResult
-from shared.concurrency.clock import Clock
 from shared.concurrency.parallel import in_parallel
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
@@ -88,9 +87,7 @@ _write_all = partial(in_parallel, most=WRITES_AT_ONCE)
 class LaunchSaga:
     """Carries out calls, one after the other."""
 
-    cloud: Cloud
-    cluster: str
-    clock: Clock
+    ports: Ports
     admission: Admission
     records: LaunchRecords
     turns: LaunchTurns
@@ -118,7 +115,7 @@ class LaunchSaga:
         if await self.admission.epoch() != epoch:
             return answers | retry(uids, RETRY_SECONDS)
         # The record before the call: a launcher that dies in between leaves a record, never an unknown instance.
-        record, fresh = await self.records.write(_record(ready, epoch, self.clock.now()))
+        record, fresh = await self.records.write(_record(ready, epoch, self.ports.clock.now()))
         return answers | await self.send(record, sent, fresh=fresh)
 
     async def resume(self, record: LaunchRecord) -> Answers:
@@ -146,7 +143,7 @@ class LaunchSaga:
         self.budget.spend(record.uids)
         await self.subnets.reserve(record)
         try:
-            result = await self.cloud.ec2.create_fleet(record.request)
+            result = await self.ports.cloud.ec2.create_fleet(record.request)
         except Throttled as error:
             return self._throttled(record, sent, error)
         except TransientError as error:
@@ -261,8 +258,8 @@ class LaunchSaga:
         """Assign the live instances with the record's token to its machines. ``certain``: EC2 said that there are no
         more than it lists.
         """
-        tags = {cluster_tag(self.cluster): "owned", TOKEN_TAG: record.token}
-        found = await self.cloud.ec2.instances(tags=tags)
+        tags = {cluster_tag(self.ports.settings.cluster_name): "owned", TOKEN_TAG: record.token}
+        found = await self.ports.cloud.ec2.instances(tags=tags)
         alive = [instance for instance in found if instance.state in LIVE_STATES]
         owned = [machine.provider_id for machine in machines.values()]
         pairs = assign_found(_waiting(record, machines), alive, owned)
@@ -280,7 +277,7 @@ class LaunchSaga:
         return answers
 
     def _seconds_since_first_list(self, token: str) -> float:
-        now = self.clock.monotonic()
+        now = self.ports.clock.monotonic()
         if len(self._listed) >= MOST_LISTED:
             self._listed.clear()
         return now - self._listed.setdefault(token, now)
@@ -320,7 +317,7 @@ class LaunchSaga:
             return {}
         try:
             async with asyncio.timeout(HOST_NAMES_SECONDS):
-                found = await self.cloud.ec2.instances(ids=ids)
+                found = await self.ports.cloud.ec2.instances(ids=ids)
         except (DovetailError, TimeoutError) as error:
             log.debug("cannot look up host names", error=str(error))
             return {}

@@ -16,16 +16,15 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from services.launcher.launch_template.content import NAME_PREFIX_V1, name_prefix
+from services.launcher.ports import Ports
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import cluster_tag
 from shared.cloud.ec2.records import LaunchTemplate
-from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 from shared.redis.mirror.template_use import UNUSED_SECONDS, TemplateUse
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -67,10 +66,7 @@ class _Known:
 class TemplateStore:
     """Knows templates by name."""
 
-    kube: Kube
-    cloud: Cloud
-    clock: Clock
-    settings: LauncherSettings
+    ports: Ports
     use: TemplateUse
     _known: dict[str, _Known] = field(default_factory=dict)
     _complete: bool = False
@@ -80,10 +76,10 @@ class TemplateStore:
     async def ensure(self, name: str, data: dict[str, Any], tags: dict[str, str]) -> LaunchTemplate:
         """The template of this name, made now if there is none. Raises what EC2 says against it."""
         async with self._lock(name):
-            known, now = self._known.get(name), self.clock.monotonic()
+            known, now = self._known.get(name), self.ports.clock.monotonic()
             await self.use.record(name)
             if known is None or now - known.used_at >= TEMPLATE_FRESH_SECONDS:
-                template, is_new = await self.cloud.launch_templates.ensure(name, data, tags)
+                template, is_new = await self.ports.cloud.launch_templates.ensure(name, data, tags)
                 if is_new:
                     _log_created(template)
                 known = _Known(template, now)
@@ -114,10 +110,10 @@ class TemplateStore:
 
     async def _find(self) -> None:
         """Not every template with the cluster's tag is ours: node groups have them too (LCH-22)."""
-        cluster = self.settings.cluster_name
-        found = await self.cloud.launch_templates.tagged({cluster_tag(cluster): "owned"})
+        cluster = self.ports.settings.cluster_name
+        found = await self.ports.cloud.launch_templates.tagged({cluster_tag(cluster): "owned"})
         ours = (NAME_PREFIX_V1, name_prefix(cluster))
-        now = self.clock.monotonic()
+        now = self.ports.clock.monotonic()
         self._complete = True
         for template in found:
             if not template.name.startswith(ours) or template.name in self._known:
@@ -129,25 +125,25 @@ class TemplateStore:
         log.debug("hydrated launch templates", count=len(self._known))
 
     def _unused(self) -> list[str]:
-        now = self.clock.monotonic()
+        now = self.ports.clock.monotonic()
         return [n for n, known in self._known.items() if now - known.used_at >= UNUSED_SECONDS]
 
     async def _end(self, name: str) -> None:
         async with self._lock(name):
-            known, now = self._known.get(name), self.clock.monotonic()
+            known, now = self._known.get(name), self.ports.clock.monotonic()
             if known is None or now - known.used_at < UNUSED_SECONDS:
                 return
             if await self._is_used(known.template):
                 # Checked again soon; until then nobody relies on it without asking EC2.
                 known.used_at = now - TEMPLATE_FRESH_SECONDS
                 return
-            await delete(self.cloud, known.template)
+            await delete(self.ports.cloud, known.template)
             self._known.pop(name, None)
 
     async def _is_used(self, template: LaunchTemplate) -> bool:
         if await self.use.is_recent(template.name):
             return True
-        return template.id in await used_by_launches(self.kube)
+        return template.id in await used_by_launches(self.ports.kube)
 
     def _remember(self, name: str, known: _Known) -> None:
         if name not in self._known and len(self._known) >= MOST_TEMPLATES_KNOWN:

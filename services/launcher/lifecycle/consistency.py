@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from services.launcher.lifecycle.nodes import cluster_nodes
 from services.launcher.lifecycle.stages import by_provider_id, node_of
 from services.launcher.machine_writer import MachineWriter
-from shared.concurrency.clock import Clock
+from services.launcher.ports import Ports
 from shared.domain.machines.machine import CONSISTENT, INITIALIZED, Condition, Machine
 from shared.domain.nodes import Node
 from shared.domain.resources import format_amount
 from shared.errors import DovetailError
-from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.log import get_logger
-from shared.metrics import Metrics
 
 log = get_logger(__name__)
 
@@ -46,15 +44,13 @@ def shortfalls(machine: Machine, node: Node) -> list[str]:
 class Consistency:
     """The timed check of all initialised machines."""
 
-    kube: Kube
+    ports: Ports
     machines: Machines
-    clock: Clock
-    metrics: Metrics
     writer: MachineWriter
 
     async def check_all(self) -> None:
         """One machine that cannot be written does not stop the others."""
-        nodes = by_provider_id((await cluster_nodes(self.kube)).readable)
+        nodes = by_provider_id((await cluster_nodes(self.ports.kube)).readable)
         for machine in await self.machines.list():
             node, _ = node_of(machine, nodes)
             if node is None or machine.terminating or not machine.has(INITIALIZED):
@@ -68,7 +64,7 @@ class Consistency:
         found = shortfalls(machine, node)
         for text in found:
             log.error("failed consistency check", machine=machine.name, node=node.name, error=text)
-            self.metrics.consistency_errors.labels("node_shape").inc()
+            self.ports.metrics.consistency_errors.labels("node_shape").inc()
             await self.writer.event(
                 machine, "Warning", "FailedConsistencyCheck", text, dedupe_seconds=EVENT_SECONDS
             )
@@ -76,6 +72,6 @@ class Consistency:
             return  # a v1alpha5 Machine has no such condition
         status, reason = ("False", "ConsistencyCheckFailed") if found else ("True", CONSISTENT)
         known = machine.conditions.get(CONSISTENT)
-        said = Condition(status, reason, "; ".join(found), self.clock.now())
+        said = Condition(status, reason, "; ".join(found), self.ports.clock.now())
         if known is None or (known.status, known.message) != (said.status, said.message):
             await self.writer.condition(machine, CONSISTENT, said)

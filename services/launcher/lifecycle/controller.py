@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from services.launcher.lifecycle.initialization import Initialization
-from services.launcher.lifecycle.liveness import Liveness
 from services.launcher.lifecycle.nodes import cluster_nodes
-from services.launcher.lifecycle.registration import Registration
 from services.launcher.lifecycle.stages import by_provider_id, is_settled, node_of
+from services.launcher.lifecycle.steps import LifecycleSteps
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
@@ -45,9 +43,7 @@ class LifecycleController:
     kube: Kube
     machines: Machines
     writer: MachineWriter
-    registration: Registration
-    initialization: Initialization
-    liveness: Liveness
+    steps: LifecycleSteps
     _known: Known = field(default_factory=Known)
 
     async def node_changed(self, name: str) -> None:
@@ -121,10 +117,10 @@ class LifecycleController:
         node, missing = node_of(machine, nodes)
         if node is not None and not node.terminating and await self._advance(machine, node):
             return True
-        if await self.liveness.expire(machine):
+        if await self.steps.expire(machine):
             return True
         if node is None and machine.provider_id and not machine.has(REGISTERED):
-            await self.registration.say_missing(machine, missing)
+            await self.steps.say_missing(machine, missing)
         return False
 
     async def _advance(self, machine: Machine, node: Node) -> bool:
@@ -132,6 +128,6 @@ class LifecycleController:
         if not machine.has(LAUNCHED):
             return False
         registered = machine.has(REGISTERED)
-        if not registered and not await self.registration.register(machine, node):
+        if not registered and not await self.steps.register(machine, node):
             return False
-        return await self.initialization.initialize(machine, node, registered_before=registered)
+        return await self.steps.initialize(machine, node, registered_before=registered)

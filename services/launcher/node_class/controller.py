@@ -24,23 +24,19 @@ from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
 from services.launcher.node_class.problems import Findings
 from services.launcher.node_class.status import found_status, invalid_status, message_of
+from services.launcher.ports import Ports
 from services.launcher.resolved_class import BootImages, Resolved
 from shared.api.core.references import to_object
 from shared.api.faults import Parsed
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.v1alpha5.node_templates import parse_node_template
-from shared.cloud.client.session import Cloud
-from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass
 from shared.errors import Conflict, DovetailError, InsufficientCapacity, InvalidObject, NotFound
-from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, Resource
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.reservations import ReservationStore
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -59,11 +55,7 @@ _KINDS: dict[str, tuple[Resource, Callable[[Json], Parsed[NodeClass]]]] = {
 class NodeClasses:
     """Resolves classes by key."""
 
-    kube: Kube
-    cloud: Cloud
-    clock: Clock
-    recorder: Recorder
-    settings: LauncherSettings
+    ports: Ports
     reservation_store: ReservationStore | None = None
     """Where the scheduler reads what classes select; None: nobody does."""
     _known: dict[str, tuple[float, Resolved]] = field(default_factory=dict)
@@ -71,21 +63,20 @@ class NodeClasses:
     """Keys of classes that are being deleted and carry our finalizer."""
 
     def __post_init__(self) -> None:
-        self.cluster = ClusterDescription(self.cloud, self.clock, self.settings)
-        self.profiles = InstanceProfiles(self.cloud, self.clock, self.settings)
-        self._groups = PlacementGroups(self.cloud, self.clock)
-        images = Images(self.cloud, self.clock)
-        gate = self.settings.feature_gates.reserved_capacity
+        cloud, clock = self.ports.cloud, self.ports.clock
+        self.cluster = ClusterDescription(self.ports)
+        self.profiles = InstanceProfiles(self.ports)
+        self._groups = PlacementGroups(cloud, clock)
+        images = Images(cloud, clock)
+        gate = self.ports.settings.feature_gates.reserved_capacity
         self.reservations = CapacityReservations(
-            self.cloud, self.clock, gate, self.reservation_store
+            self.ports.cloud, self.ports.clock, gate, self.reservation_store
         )
         self._discovery = Discovery(
-            self.cloud, images, self.profiles, self._groups, self.reservations
+            self.ports.cloud, images, self.profiles, self._groups, self.reservations
         )
-        self._authorization = Authorization(self.cloud, self.clock, self.settings)
-        self._finalizer = ClassFinalizer(
-            self.kube, self.cloud, self.profiles, self.recorder, self.settings
-        )
+        self._authorization = Authorization(self.ports)
+        self._finalizer = ClassFinalizer(self.ports, self.profiles)
 
     async def resolve(self, key: str) -> Resolved:
         """The class with its subnets, groups, images and profile.
@@ -97,7 +88,7 @@ class NodeClasses:
         if held is not None:
             return held
         resource, parse, name = _split(key)
-        raw = await self.kube.get(resource, name)
+        raw = await self.ports.kube.get(resource, name)
         if raw["metadata"].get("deletionTimestamp"):
             raise InsufficientCapacity(f"{key} is being deleted", node_class=key)
         node_class = parse(raw).require(key)
@@ -112,7 +103,7 @@ class NodeClasses:
         if held is not None:
             return held.node_class
         resource, parse, name = _split(key)
-        return parse(await self.kube.get(resource, name)).require(key)
+        return parse(await self.ports.kube.get(resource, name)).require(key)
 
     async def readable(self) -> dict[str, NodeClass]:
         """Every class that can be read, as it is written now, by key."""
@@ -143,7 +134,7 @@ class NodeClasses:
 
     def _held(self, key: str) -> Resolved | None:
         found = self._known.get(key)
-        if found is None or self.clock.monotonic() - found[0] >= DISCOVERY_FRESH_SECONDS:
+        if found is None or self.ports.clock.monotonic() - found[0] >= DISCOVERY_FRESH_SECONDS:
             return None
         return found[1]
 
@@ -169,7 +160,7 @@ class NodeClasses:
 
     async def _listed(self, resource: Resource) -> list[dict[str, Any]]:
         try:
-            return (await self.kube.list(resource)).items
+            return (await self.ports.kube.list(resource)).items
         except NotFound:
             return []  # a cluster may have one generation's kinds only
 
@@ -185,7 +176,7 @@ class NodeClasses:
         try:
             resource, _, name = _split(key)
             for _ in range(MOST_REFRESH_TRIES):
-                if await self.refresh(await self.kube.get(resource, name)):
+                if await self.refresh(await self.ports.kube.get(resource, name)):
                     return
         except NotFound:
             self._leaving.discard(key)
@@ -221,11 +212,11 @@ class NodeClasses:
             return raw
         meta = raw["metadata"]
         body = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": finalizers}}
-        return await self.kube.patch(EC2_NODE_CLASSES, meta["name"], body)
+        return await self.ports.kube.patch(EC2_NODE_CLASSES, meta["name"], body)
 
     async def _status(self, raw: Json, parsed: Parsed[NodeClass]) -> dict[str, Any] | None:
         """The status to write; None for an unreadable v1alpha1 class, of which the watcher tells all there is."""
-        now = self.clock.now()
+        now = self.ports.clock.now()
         if parsed.record is None:
             self._known.pop(_key(raw), None)
             if OF_KIND[raw["kind"]].detailed_status:
@@ -247,14 +238,14 @@ class NodeClasses:
         if denied:
             self._known.pop(node_class.key, None)
             return replace(findings, problems=tuple(denied))
-        self._known[node_class.key] = (self.clock.monotonic(), resolved)
+        self._known[node_class.key] = (self.ports.clock.monotonic(), resolved)
         return findings
 
     def _resolved(self, node_class: NodeClass, findings: Findings) -> Resolved:
         group = findings.group
         known = replace(
             node_class,
-            tags={**self.settings.aws_tags, **node_class.tags},
+            tags={**self.ports.settings.aws_tags, **node_class.tags},
             placement_group_id=group.id if group else "",
             partitions=group.partitions if group else 0,
         )
@@ -270,7 +261,7 @@ class NodeClasses:
 
     async def _publish(self, raw: Json, message: str) -> None:
         log.warning("node class is not ready", node_class=_key(raw), reason=message)
-        await self.recorder.publish(
+        await self.ports.recorder.publish(
             to_object(raw), "Warning", "NodeClassNotReady", message, dedupe_seconds=300
         )
 
@@ -280,7 +271,9 @@ class NodeClasses:
             return
         meta = raw["metadata"]
         body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": wanted}
-        await self.kube.patch(_KINDS[raw["kind"]][0], meta["name"], body, subresource="status")
+        await self.ports.kube.patch(
+            _KINDS[raw["kind"]][0], meta["name"], body, subresource="status"
+        )
 
 
 def _key(raw: Json) -> str:

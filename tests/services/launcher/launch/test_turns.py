@@ -91,13 +91,13 @@ async def test_a_younger_record_that_a_crash_left_is_not_sent(world: CrashWorld)
     died: list[Any] = []
 
     async def first_record_then_the_dying_one() -> None:
-        held = fast.saga.cloud.ec2.create_fleet
+        held = fast.saga.ports.cloud.ec2.create_fleet
 
         async def late(request: dict[str, Any]) -> Any:
             died.extend(await ask(slow, NAMES))
             return await held(request)
 
-        fast.saga.cloud.ec2.create_fleet = late  # type: ignore[method-assign]
+        fast.saga.ports.cloud.ec2.create_fleet = late  # type: ignore[method-assign]
         await ask(fast, ("a", "b"))
 
     slow_records = slow.records
@@ -142,7 +142,7 @@ async def test_instances_are_adopted_first_and_dealt_later(world: CrashWorld) ->
     """F1, F20: a refused replay adopts what EC2 shows yet, in any order; the next replay respects it."""
     await ask(world.incarnation(Life(dies_at=2, after=True)), NAMES)
     launch = world.incarnation(Life())
-    ec2 = launch.saga.cloud.ec2
+    ec2 = launch.saga.ports.cloud.ec2
     everything = ec2.instances
 
     async def only_the_last(**asked: Any) -> Any:

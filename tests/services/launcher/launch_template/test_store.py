@@ -14,13 +14,12 @@ from services.launcher.launch_template.store import (
     TemplateStore,
     templates_of,
 )
+from services.launcher.ports import Ports
 from shared.cloud.client.session import Cloud
 from shared.errors import Unauthorized
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS
-from shared.redis.bus import Bus
 from shared.redis.mirror.template_use import UNUSED_SECONDS, TemplateUse
-from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control
 from tests.support.clock.fake import FakeClock
 
@@ -31,11 +30,10 @@ Start = Callable[[], TemplateStore]
 
 
 @pytest.fixture
-def start_store(kube: Kube, cloud: Cloud, bus: Bus, clock: FakeClock) -> Start:
+def start_store(ports: Ports) -> Start:
     """``start_store()``: a new incarnation, or another launcher."""
-    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-    use = TemplateUse(bus.redis, bus.prefix, clock)
-    return lambda: TemplateStore(kube, cloud, clock, settings, use)
+    use = TemplateUse(ports.bus.redis, ports.bus.prefix, ports.clock)
+    return lambda: TemplateStore(ports, use)
 
 
 @pytest.fixture

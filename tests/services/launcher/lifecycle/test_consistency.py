@@ -42,7 +42,7 @@ async def test_a_shortfall_is_told_and_nothing_is_done(
     world: World, events: Any, generation_api: str
 ) -> None:
     """LCH-82: condition (v1), event, log and metric; when it is mended the condition says that too."""
-    checks = Consistency(world.kube, world.machines, world.clock, world.metrics, world.writer)
+    checks = Consistency(world.ports, world.machines, world.writer)
     machine = await world.launched(
         "default-a", generation_api, "aws:///us-west-2a/i-0123456789abcdef0"
     )

@@ -1,10 +1,13 @@
-"""Instances of ours that no Machine owns and no open launch will adopt: their end is ordered (LCH-81, LCH-83, F24).
+"""Instances and nodes of ours that no Machine owns (LCH-81, LCH-83, F24).
 
-The terminator ends them; the launcher's role in AWS could not.
+Instances that no open launch will adopt: their end is ordered. The terminator ends them; the launcher's role in AWS
+could not. An instance must be without owner in every sweep for a grace time (R7), which is longer than the 30 seconds
+of LCH-81. Then the Machine and the record that it names are read one by one: a list that left one of them out is a
+wrong list, and nothing is ended (F23).
 
-An instance must be without owner in every sweep for a grace time (R7), which is longer than the 30 seconds of LCH-81.
-Then the Machine and the record that it names are read one by one: a list that left one of them out is a wrong list,
-and nothing is ended (F23).
+Nodes whose instance EC2 calls terminated are deleted. A cloud controller deletes them where one runs; this serves
+clusters without one. Only the state that EC2 reports counts: a node whose instance is merely not listed stays. The
+deletion is an order, which the terminator carries out.
 """
 
 from __future__ import annotations
@@ -16,16 +19,14 @@ from services.launcher.garbage_collection.confirmation import Breaker, Confirmat
 from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.machine_writer import MachineWriter
+from services.launcher.ports import Ports
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, machine_of, pool_of
 from shared.cloud.ec2.records import Instance
-from shared.concurrency.clock import Clock
-from shared.domain.nodes import provider_instance_id
+from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import Conflict, InvalidObject, NotFound
-from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS, NODES
 from shared.log import get_logger
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -49,11 +50,9 @@ def orphaned_instances(inventory: Inventory) -> list[Instance]:
 class OrphanedInstances:
     """Orders the end of instances whose loss is confirmed."""
 
-    kube: Kube
+    ports: Ports
     store: Machines
     writer: MachineWriter
-    clock: Clock
-    settings: LauncherSettings
     breaker: Breaker
     deletions: HeldDeletions
     seen: Confirmation = field(default_factory=Confirmation)
@@ -63,8 +62,8 @@ class OrphanedInstances:
         if not inventory.readable:
             return  # an instance may belong to a Machine that cannot be read; the log names it
         lost = {one.id: one for one in orphaned_instances(inventory)}
-        now = self.clock.monotonic()
-        names = self.seen.confirmed(lost, now=now, grace=self.settings.garbage_grace)
+        now = self.ports.clock.monotonic()
+        names = self.seen.confirmed(lost, now=now, grace=self.ports.settings.garbage_grace)
         held = await self._sift([lost[name] for name in names], inventory) if names else set()
         self.deletions.release(DIRECTION, held)
 
@@ -91,7 +90,7 @@ class OrphanedInstances:
     def _admits(self, pool: str, found: list[Instance], inventory: Inventory) -> bool:
         total = sum(pool_of(one) == pool for one in inventory.instances.values())
         names = [one.id for one in found]
-        return self.breaker.admits(pool, names, total, now=self.clock.monotonic())
+        return self.breaker.admits(pool, names, total, now=self.ports.clock.monotonic())
 
     async def _wrong_list(self, found: list[Instance], inventory: Inventory) -> str:
         """Why the lists cannot be trusted; empty when every single read confirms them."""
@@ -119,7 +118,7 @@ class OrphanedInstances:
         if not token:
             return False
         try:
-            await self.kube.get(LAUNCH_RECORDS, token)
+            await self.ports.kube.get(LAUNCH_RECORDS, token)
         except NotFound:
             return False
         return True
@@ -130,8 +129,52 @@ class OrphanedInstances:
         for node in inventory.nodes.readable:
             if provider_instance_id(node.provider_id) in ids:
                 try:
-                    await self.kube.delete(NODES, node.name, uid=node.uid)
+                    await self.ports.kube.delete(NODES, node.name, uid=node.uid)
                 except (NotFound, Conflict):
                     continue
         log.warning("garbage collecting instances without a machine", instances=sorted(ids))
         await self.writer.end_instances(sorted(ids), "no machine owns it")
+
+
+def orphaned_nodes(inventory: Inventory) -> list[Node]:
+    """Nodes that are ours, not Ready, owned by nobody, and whose instance is not listed as alive."""
+    return [
+        node
+        for node in inventory.nodes.readable
+        if node.is_managed
+        and not node.ready
+        and not node.terminating
+        and (instance := provider_instance_id(node.provider_id))
+        and instance not in inventory.owned
+        and provider_zone(node.provider_id) not in inventory.shifted
+        and not inventory.alive(instance)
+    ]
+
+
+@dataclass
+class OrphanedNodes:
+    """Deletes nodes whose loss is confirmed."""
+
+    ports: Ports
+    seen: Confirmation = field(default_factory=Confirmation)
+
+    async def end(self, inventory: Inventory) -> None:
+        """Delete those that this sweep confirms."""
+        lost = {node.uid: node for node in orphaned_nodes(inventory)} if inventory.readable else {}
+        now, grace = self.ports.clock.monotonic(), self.ports.settings.garbage_grace
+        nodes = [lost[uid] for uid in self.seen.confirmed(lost, now=now, grace=grace)]
+        if not nodes:
+            return
+        ids = [provider_instance_id(node.provider_id) for node in nodes]
+        found = await self.ports.cloud.ec2.instances(ids=ids)
+        ended = {one.id for one in found if one.state in GONE_STATES}
+        for node in nodes:
+            if provider_instance_id(node.provider_id) in ended:
+                await self._delete(node)
+
+    async def _delete(self, node: Node) -> None:
+        try:
+            await self.ports.kube.delete(NODES, node.name, uid=node.uid)
+        except (NotFound, Conflict):
+            return
+        log.info("garbage collecting node without machine and instance", node=node.name)
