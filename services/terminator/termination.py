@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.controller import DrainController
 from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, InstanceView
+from services.terminator.ports import Ports
 from services.terminator.step import AGAIN, DONE, Step
 from services.terminator.terminating_node import TerminatingNode
 from services.terminator.writer import Writer
@@ -32,17 +33,14 @@ from shared.cloud.ec2.ended_instances import (
     would_end_again,
 )
 from shared.cloud.ec2.records import Instance
-from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import DovetailError, NotFound
-from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import NODES
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.redis.mirror.pools.pool_health import PoolHealth
 
@@ -71,10 +69,8 @@ class Progress:
 class Termination:
     """Takes away Machines, and nodes with our finalizer."""
 
-    kube: Kube
+    ports: Ports
     machines: Machines
-    clock: Clock
-    metrics: Metrics
     lists: BatchedLists
     instances: Instances
     shifted: ShiftedZones
@@ -104,7 +100,7 @@ class Termination:
     async def step_node(self, name: str) -> Step:
         """The next step for a deleted node without a Machine (TRM-17)."""
         try:
-            node = parse_node(await self.kube.get(NODES, name))
+            node = parse_node(await self.ports.kube.get(NODES, name))
         except NotFound:
             return self._forget(f"Node/{name}")
         if not node.terminating or keys.FINALIZER not in node.finalizers:
@@ -114,7 +110,7 @@ class Termination:
     async def machine_of(self, name: str) -> str:
         """Delete the Machine of a deleted node, too (TRM-02). Returns its key; empty: there is none."""
         try:
-            node = parse_node(await self.kube.get(NODES, name))
+            node = parse_node(await self.ports.kube.get(NODES, name))
         except NotFound:
             return ""
         if not node.terminating or keys.FINALIZER not in node.finalizers or not node.provider_id:
@@ -156,7 +152,7 @@ class Termination:
         if not name:
             return None
         try:
-            node = parse_node(await self.kube.get(NODES, name))
+            node = parse_node(await self.ports.kube.get(NODES, name))
         except NotFound:
             return None
         return node if node.provider_id == provider_id else None
@@ -240,14 +236,14 @@ class Termination:
             await self.writer.termination_failed(node, machine, error)
             raise
         if progress.ordered is None:
-            progress.ordered = self.clock.monotonic()
+            progress.ordered = self.ports.clock.monotonic()
         if machine is not None:
             await self.writer.instance_terminating(machine)
 
     def _measure(self, machine: Machine, progress: Progress) -> None:
         if progress.ordered is not None:
-            seconds = self.clock.monotonic() - progress.ordered
-            self.metrics.instance_termination_seconds.labels(machine.pool).observe(seconds)
+            seconds = self.ports.clock.monotonic() - progress.ordered
+            self.ports.metrics.instance_termination_seconds.labels(machine.pool).observe(seconds)
 
     def _forget(self, key: str) -> Step:
         """Forget the termination, which is done; also when somebody else removed the object."""

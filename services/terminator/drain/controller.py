@@ -14,17 +14,15 @@ from typing import Any
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.eviction import Evictions
 from services.terminator.drain.pods import next_step, stays
+from services.terminator.ports import Ports
 from services.terminator.terminating_node import TerminatingNode
 from services.terminator.writer import Writer
 from shared.api.core.pods import parse_pod
-from shared.concurrency.clock import Clock
 from shared.domain.nodes import Node
 from shared.domain.workloads.pods import Pod
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import PODS, PVCS
-from shared.metrics import Metrics
-from shared.settings import TerminatorSettings
 
 Json = Mapping[str, Any]
 
@@ -41,10 +39,7 @@ class DrainState:
 class DrainController:
     """Drains nodes and waits for their volumes."""
 
-    kube: Kube
-    clock: Clock
-    settings: TerminatorSettings
-    metrics: Metrics
+    ports: Ports
     writer: Writer
     evictions: Evictions
     lists: BatchedLists
@@ -56,12 +51,12 @@ class DrainController:
         # Closed first: the scheduler must not bind a pod to a node whose pods were counted.
         await self.writer.close(target.node, target.api)
         deadline = target.deadline
-        if deadline is not None and self.clock.now() >= deadline:
+        if deadline is not None and self.ports.clock.now() >= deadline:
             await self._end(target)
             return True
         drain = self._drains.get(target.node.uid)
         if drain is None:
-            drain = self._drains[target.node.uid] = DrainState(self.clock.monotonic())
+            drain = self._drains[target.node.uid] = DrainState(self.ports.clock.monotonic())
             await self.writer.draining(target)
         if not drain.ended:
             drain.ended = await self._are_pods_gone(target, drain)
@@ -81,9 +76,9 @@ class DrainController:
     async def _are_pods_gone(self, target: TerminatingNode, drain: DrainState) -> bool:
         """No pod is left, and load balancers had five seconds to take the node out (TRM-05)."""
         left = await self._take_pods(target)
-        seconds = self.clock.monotonic() - drain.began
-        if left or seconds < self.settings.drain_minimum:
-            self.metrics.drain_seconds.labels(target.node.name).set(seconds)
+        seconds = self.ports.clock.monotonic() - drain.began
+        if left or seconds < self.ports.settings.drain_minimum:
+            self.ports.metrics.drain_seconds.labels(target.node.name).set(seconds)
             return False
         self.evictions.forget(target.node)
         await self.writer.drained(target)
@@ -92,7 +87,7 @@ class DrainController:
     async def _take_pods(self, target: TerminatingNode) -> int:
         """One round of evictions and deletions; how many pods still have to leave."""
         pods = await self._pods(target.node)
-        step = next_step(pods, target.api, now=self.clock.now(), deadline=target.deadline)
+        step = next_step(pods, target.api, now=self.ports.clock.now(), deadline=target.deadline)
         await self.evictions.carry_out(target.node, step, target.why)
         return step.left
 
@@ -108,13 +103,13 @@ class DrainController:
 
     async def _staying(self, target: TerminatingNode) -> set[str]:
         """Volumes of the pods that a drain leaves alone: they stay attached to the end."""
-        now = self.clock.now()
+        now = self.ports.clock.now()
         pods = await self._pods(target.node)
         left_alone = [pod for pod in pods if stays(pod, target.api, now=now)]
-        return await volumes_of(self.kube, left_alone)
+        return await volumes_of(self.ports.kube, left_alone)
 
     async def _pods(self, node: Node) -> list[Pod]:
-        listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={node.name}")
+        listed = await self.ports.kube.list(PODS, field_selector=f"spec.nodeName={node.name}")
         return [parse_pod(raw) for raw in listed.items]
 
 
