@@ -40,10 +40,8 @@ class NoticeHandling:
         """For the instances that ``directory`` knows. ``take_lifecycle`` gets the notices of lifecycle hooks."""
         unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
         notifier = Notifier(env.settings, env.bus, unavailable, env.clock)
-        actions = MachineActions(
-            env.settings, Machines(env.kube), NodeTaints(env.kube), directory, notifier, webhook,
-            env.clock, env.metrics, env.recorder,
-        )  # fmt: skip
+        machines, nodes = Machines(env.kube), NodeTaints(env.kube)
+        actions = MachineActions(env, machines, nodes, directory, notifier, webhook)
         backlog = Backlog()
         worker = Worker(backlog, directory, actions, env.clock, env.metrics, take_lifecycle)
         return cls(backlog, worker, notifier, webhook)

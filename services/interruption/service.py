@@ -8,7 +8,6 @@ from functools import partial
 from services.interruption.actions.webhook import Webhook
 from services.interruption.composition import NoticeHandling
 from services.interruption.directory import KINDS, Directory, list_nodes
-from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations
 from services.interruption.self_managed_nodes.hook_keeper import (
     PERIOD_SECONDS as HOOK_PERIOD_SECONDS,
 )
@@ -35,12 +34,9 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
     directory, mirror = _directory(env)
     webhook = Webhook(env.settings, env.clock, env.random)
     calls = HookCalls(cloud.autoscaling, cloud.ec2)
-    hooks = LifecycleHooks.of(env, directory, webhook, calls)
+    hooks = LifecycleHooks(env, directory, webhook, calls)
     handling = NoticeHandling.of(env, directory, webhook, hooks.take)
-    keeper = HookKeeper(
-        env.settings, cloud.autoscaling, directory, HookAnnotations(env.kube), webhook,
-        env.clock, env.random, env.metrics, env.recorder,
-    )  # fmt: skip
+    keeper = HookKeeper(env, cloud.autoscaling, directory, webhook)
     keep = keeping(env.bus.dead_letters(streams.INTERRUPTIONS))
     queue = SqsSource(
         env.settings, cloud.sqs, handling.backlog, directory, keep,

@@ -25,7 +25,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         )
     own = OwnNode(env.kube, Machines(env.kube))
     webhook = Webhook(env.settings, env.clock, env.random)
-    hooks = LifecycleHooks.of(env, own, webhook)
+    hooks = LifecycleHooks(env, own, webhook)
     handling = NoticeHandling.of(env, own, webhook, hooks.take)
     imds = Imds(env.settings.imds_endpoint, env.clock)
     env.stack.push_async_callback(imds.close)

@@ -23,17 +23,13 @@ from services.interruption.self_managed_nodes.hook_timing import step_for_hook, 
 from shared.api.core.references import to_node
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, HookTimes, Token
 from shared.cloud.ec2.calls import Ec2
-from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import DRAIN, DRY_RUN, IGNORE
 from shared.errors import NotFound, Unauthorized
-from shared.kube.recorder import Recorder
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.redis import streams
-from shared.redis.bus import Bus
 from shared.redis.messages import DrainNode, send
 from shared.runtime.environment import Environment
 from shared.settings import InterruptionSettings
@@ -60,36 +56,18 @@ class HookCalls:
 class LifecycleHooks:
     """``take`` one notice of kind NoticeKind.LIFECYCLE."""
 
-    settings: InterruptionSettings
-    calls: HookCalls | None
+    env: Environment[InterruptionSettings]
     directory: InstanceLookup
-    annotations: HookAnnotations
-    bus: Bus
     webhook: Webhook
-    clock: Clock
-    metrics: Metrics
-    recorder: Recorder
+    calls: HookCalls | None = None
+    """None: AWS is asked nothing about a hook."""
     taken: int = 0
     """Notices that changed a node."""
     _recent: RecentActions = field(default_factory=RecentActions)
 
-    @classmethod
-    def of(
-        cls,
-        env: Environment[InterruptionSettings],
-        directory: InstanceLookup,
-        webhook: Webhook,
-        calls: HookCalls | None = None,
-    ) -> LifecycleHooks:
-        """With the ports of ``env``; without ``calls`` AWS is asked nothing about a hook."""
-        return cls(
-            env.settings, calls, directory, HookAnnotations(env.kube), env.bus, webhook,
-            env.clock, env.metrics, env.recorder,
-        )  # fmt: skip
-
     async def take(self, notice: Notice) -> None:
         """Write on the nodes what the notice asks for. Raises TransientError and Unauthorized: it comes again."""
-        step = step_for_hook(self.settings)
+        step = step_for_hook(self.env.settings)
         if step == IGNORE:
             return
         for instance in notice.instances:
@@ -102,21 +80,21 @@ class LifecycleHooks:
     async def _release(self, instance: str, notice: Notice) -> None:
         """Complete the hook of an instance of this cluster without a node: no pod runs there, so nothing need wait."""
         hook, calls = notice.hook, self.calls
-        if hook is None or calls is None or self.settings.interruption_mode == DRY_RUN:
+        if hook is None or calls is None or self.env.settings.interruption_mode == DRY_RUN:
             return
-        cluster = f"kubernetes.io/cluster/{self.settings.cluster_name}"
+        cluster = f"kubernetes.io/cluster/{self.env.settings.cluster_name}"
         if not any(cluster in one.tags for one in await calls.ec2.instances(ids=[instance])):
             return
         if not await self._is_managed(None, instance, notice):
             return
         token = Token(hook.group, hook.name, hook.token, instance)
         how = CONTINUE if await calls.autoscaling.complete(token) else OVER
-        self.metrics.lifecycle_actions.labels(how.lower()).inc()
+        self.env.metrics.lifecycle_actions.labels(how.lower()).inc()
         log.info("lifecycle hook of an instance without a node ended", instance=instance, how=how)
 
     async def _is_managed(self, node: Node | None, instance: str, notice: Notice) -> bool:
         """Is the managed tag on node, group or instance? Running an agent on a node chooses it already."""
-        key = self.settings.lifecycle_managed_tag
+        key = self.env.settings.lifecycle_managed_tag
         if not key or self.calls is None or (node is not None and key in node.labels):
             return True
         if notice.hook and await self.calls.autoscaling.is_tagged(notice.hook.group, key):
@@ -124,7 +102,7 @@ class LifecycleHooks:
         return any(key in one.tags for one in await self.calls.ec2.instances(ids=[instance]))
 
     async def _act(self, step: str, node: Node, instance: str, notice: Notice) -> None:
-        if self.settings.interruption_mode == DRY_RUN:
+        if self.env.settings.interruption_mode == DRY_RUN:
             text = f"{_text(notice)} (dry run: nothing is done, not {step})"
             await self._report(node, f"dry run, not {step}", text)
         else:
@@ -136,25 +114,25 @@ class LifecycleHooks:
         """
         action = replace(await self._action(instance, notice), evict=step == DRAIN)
         try:
-            changed = await self.annotations.begin(node, action)
+            changed = await HookAnnotations(self.env.kube).begin(node, action)
         except NotFound:
             return
         if changed:
             self.taken += 1
-            self.metrics.lifecycle_actions.labels("taken").inc()
+            self.env.metrics.lifecycle_actions.labels("taken").inc()
             log.info("closing a node for a lifecycle hook", node=node.name, then=step)
             how = "drained" if action.evict else "closed, its pods may stay"
             await self._report(node, step, f"{_text(notice)}: {how} until {until_text(action)}")
         await self._inform_terminator(node, notice)
 
     async def _action(self, instance: str, notice: Notice) -> LifecycleAction:
-        at = self.clock.now() if notice.at is None else notice.at
+        at = self.env.clock.now() if notice.at is None else notice.at
         times = await self._times(notice)
         until, every = timing(
             times,
             at=at,
-            heartbeat=self.settings.lifecycle_heartbeat,
-            limit=self.settings.lifecycle_drain_limit,
+            heartbeat=self.env.settings.lifecycle_heartbeat,
+            limit=self.env.settings.lifecycle_drain_limit,
         )
         hooks: tuple[Hook, ...] = ()
         if notice.hook and self.calls:
@@ -177,16 +155,22 @@ class LifecycleHooks:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SEND_SECONDS):
                 await send(
-                    self.bus, streams.TERMINATIONS, message, cause=notice.id, clock=self.clock
+                    self.env.bus,
+                    streams.TERMINATIONS,
+                    message,
+                    cause=notice.id,
+                    clock=self.env.clock,
                 )
 
     async def _report(self, node: Node, what: str, text: str) -> None:
         kind = NORMAL if what.startswith("dry run") else WARNING
         involved = to_node(node)
-        await self.recorder.publish(
+        await self.env.recorder.publish(
             involved, kind, REASON, text, dedupe_seconds=REPORT_DEDUPE_SECONDS
         )
-        if self._recent.begin(f"{what}/{node.uid}", self.clock.monotonic(), REPORT_DEDUPE_SECONDS):
+        if self._recent.begin(
+            f"{what}/{node.uid}", self.env.clock.monotonic(), REPORT_DEDUPE_SECONDS
+        ):
             self.webhook.report(Report(NoticeKind.LIFECYCLE, REASON, what, node, node.name))
 
 
