@@ -14,6 +14,7 @@ from services.launcher.catalogue import overlays, reservations, zonal_shift
 from services.launcher.catalogue.learned_memory import MemorySizes
 from services.launcher.catalogue.publish import Catalogues
 from services.launcher.catalogue.read import READ_SECONDS, CatalogueRequest
+from services.launcher.cluster import ClusterDns
 from services.launcher.drift.controller import CHECK_SECONDS, DriftController
 from services.launcher.garbage_collection import instance_profiles
 from services.launcher.garbage_collection.controller import GarbageCollection
@@ -26,9 +27,7 @@ from services.launcher.launch.request import LaunchRequests
 from services.launcher.launch.results import LaunchResults
 from services.launcher.launch.saga import LaunchSaga
 from services.launcher.launch.subnets import SubnetReservations
-from services.launcher.launch.turns import LaunchTurns
 from services.launcher.launch.unavailable_offerings import CapacityErrors
-from services.launcher.launch_template.cluster_dns import ClusterDns
 from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.launch_template.store import SWEEP_SECONDS, TemplateStore
 from services.launcher.lifecycle import consistency, tagging
@@ -137,7 +136,7 @@ class Launcher:
         """Machine -> instance."""
         ports, catalogues = self.ports, self.corrected
         admission = Admission(ports, self.backoff, self.current_epoch)
-        records = LaunchRecords(ports)
+        records = LaunchRecords(ports, self.machines)
         subnets = SubnetReservations(catalogues, ports.clock, self.node_classes.cluster.is_ipv6)
         errors = CapacityErrors(
             self.unavailable, catalogues, subnets, ports.settings, ports.metrics
@@ -152,7 +151,6 @@ class Launcher:
             ports=ports,
             admission=admission,
             records=records,
-            turns=LaunchTurns(records, self.machines),
             queue=CallQueue(pace, ports.clock, self.sleep),
             budget=CallBudget(ports.clock),
             subnets=subnets,

@@ -36,8 +36,9 @@ from shared.cloud.ec2.records import Instance
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
-from shared.errors import DovetailError, NotFound
+from shared.errors import DovetailError
 from shared.kube.machines import Machines
+from shared.kube.reading import or_none
 from shared.kube.recorder import Recorder
 from shared.kube.resources import NODES
 from shared.log import get_logger
@@ -82,9 +83,8 @@ class Termination:
 
     async def step_machine(self, key: str) -> Step:
         """The next step for a Machine, by its key."""
-        try:
-            machine = await self.machines.get(key)
-        except NotFound:
+        machine = await or_none(self.machines.get(key))
+        if machine is None:
             return self._forget(key)
         if not machine.terminating:
             return DONE
@@ -99,20 +99,20 @@ class Termination:
 
     async def step_node(self, name: str) -> Step:
         """The next step for a deleted node without a Machine (TRM-17)."""
-        try:
-            node = parse_node(await self.ports.kube.get(NODES, name))
-        except NotFound:
+        raw = await or_none(self.ports.kube.get(NODES, name))
+        if raw is None:
             return self._forget(f"Node/{name}")
+        node = parse_node(raw)
         if not node.terminating or keys.FINALIZER not in node.finalizers:
             return DONE
         return await self._end(f"Node/{name}", node.provider_id, node, None)
 
     async def machine_of(self, name: str) -> str:
         """Delete the Machine of a deleted node, too (TRM-02). Returns its key; empty: there is none."""
-        try:
-            node = parse_node(await self.ports.kube.get(NODES, name))
-        except NotFound:
+        raw = await or_none(self.ports.kube.get(NODES, name))
+        if raw is None:
             return ""
+        node = parse_node(raw)
         if not node.terminating or keys.FINALIZER not in node.finalizers or not node.provider_id:
             return ""
         for machine in await self.lists.machines():
@@ -129,13 +129,11 @@ class Termination:
             if any(subject.get("uid") == machine.uid for subject in subjects):
                 return AGAIN
         # Read after the records: a launch that ended well in between has written its provider id by now.
-        try:
-            machine = await self.machines.get(machine.key)
-        except NotFound:
-            return DONE
-        if machine.provider_id:
+        stored = await or_none(self.machines.get(machine.key))
+        if stored is not None and stored.provider_id:
             return AGAIN
-        await self.writer.release_machine(machine)
+        if stored is not None:
+            await self.writer.release_machine(stored)
         return DONE
 
     async def _node(self, machine: Machine) -> Node | None:
@@ -149,13 +147,9 @@ class Termination:
 
     async def _node_named(self, name: str, provider_id: str) -> Node | None:
         """None when no node has this name, or one of another instance has it."""
-        if not name:
-            return None
-        try:
-            node = parse_node(await self.ports.kube.get(NODES, name))
-        except NotFound:
-            return None
-        return node if node.provider_id == provider_id else None
+        raw = await or_none(self.ports.kube.get(NODES, name)) if name else None
+        node = parse_node(raw) if raw is not None else None
+        return node if node is not None and node.provider_id == provider_id else None
 
     async def _end(
         self, key: str, provider_id: str, node: Node | None, machine: Machine | None

@@ -24,6 +24,7 @@ from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.machines import Machines
 from shared.kube.node_taints import NodeTaints, is_cordoned
+from shared.kube.reading import or_none
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
 from shared.log import get_logger
 from shared.redis import streams
@@ -199,9 +200,8 @@ class Writer:
         """Compare-and-set on the finalizer list (TRM-15). Seconds since the deletion was ordered; None: nothing to
         release.
         """
-        try:
-            raw = await self.ports.kube.get(resource, name)
-        except NotFound:
+        raw = await or_none(self.ports.kube.get(resource, name))
+        if raw is None:
             return None
         meta = raw["metadata"]
         finalizers = meta.get("finalizers") or []

@@ -42,6 +42,7 @@ from shared.domain.nodes import Node
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.kube.machines import Machines
 from shared.kube.node_taints import NodeTaints
+from shared.kube.reading import or_none
 from shared.log import get_logger
 from shared.runtime.environment import Environment
 from shared.settings import InterruptionSettings
@@ -249,9 +250,8 @@ class MachineActions:
         The machine is read from the API server: the mirror may not show yet what the event's notice wrote, and a
         cancellation is announced only once.
         """
-        try:
-            machine = await self.machines.get(case.machine.key)
-        except NotFound:
+        machine = await or_none(self.machines.get(case.machine.key))
+        if machine is None:
             return
         held = held_by(machine)
         if machine.uid != case.machine.uid or machine.terminating:

@@ -20,6 +20,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
+from shared.kube.reading import or_none
 from shared.kube.resources import NODES
 from shared.log import get_logger
 
@@ -78,11 +79,8 @@ class Reservations:
     async def _relabel_node(self, machine: Machine) -> None:
         if not machine.node_name:
             return
-        try:
-            raw = await self.ports.kube.get(NODES, machine.node_name)
-        except NotFound:
-            return
-        if raw["spec"].get("providerID") == machine.provider_id:
+        raw = await or_none(self.ports.kube.get(NODES, machine.node_name))
+        if raw is not None and raw["spec"].get("providerID") == machine.provider_id:
             metadata = {"uid": raw["metadata"]["uid"], "labels": on_demand_labels()}
             await self.ports.kube.patch(NODES, machine.node_name, {"metadata": metadata})
 

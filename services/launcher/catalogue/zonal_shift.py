@@ -18,6 +18,7 @@ from services.launcher.ports import Ports
 from shared.api.core.references import to_object
 from shared.domain import labels as keys
 from shared.errors import NotFound, TransientError, Unauthorized
+from shared.kube.reading import list_if_served
 from shared.kube.resources import NODE_POOLS, PROVISIONERS
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
@@ -89,9 +90,5 @@ class ZonalShifts:
         """On every pool of either generation (EVT-02)."""
         log.warning("zonal shift", state=reason, why=text)
         for resource in (NODE_POOLS, PROVISIONERS):
-            try:
-                pools = (await self.ports.kube.list(resource)).items
-            except NotFound:
-                continue  # a cluster may have one generation's kinds only
-            for raw in pools:
+            for raw in await list_if_served(self.ports.kube, resource):
                 await self.ports.recorder.publish(to_object(raw), "Normal", reason, text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,10 +136,5 @@ class GarbageCollection:
             )
             await self.writer.end_instances(reachable, "nobody wants its launch")
         elif age > INSTANCE_VISIBLE_SECONDS and not stray:
-            await self._drop(token)
-
-    async def _drop(self, token: str) -> None:
-        try:
-            await self.ports.kube.delete(LAUNCH_RECORDS, token)
-        except NotFound:
-            return
+            with suppress(NotFound):
+                await self.ports.kube.delete(LAUNCH_RECORDS, token)

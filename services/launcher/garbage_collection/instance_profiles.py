@@ -20,8 +20,9 @@ from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.cloud.ec2.records import Instance
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
-from shared.errors import NotFound, Unauthorized
+from shared.errors import Unauthorized
 from shared.kube.machines import Machines
+from shared.kube.reading import list_if_served
 from shared.kube.resources import EC2_NODE_CLASSES
 from shared.log import get_logger
 
@@ -76,11 +77,7 @@ class UnusedInstanceProfiles:
         """Names that classes have now, and the UIDs of classes that cannot be read."""
         names: set[str] = set()
         unreadable: set[str] = set()
-        try:
-            listed = (await self.ports.kube.list(EC2_NODE_CLASSES)).items
-        except NotFound:
-            return names, unreadable
-        for raw in listed:
+        for raw in await list_if_served(self.ports.kube, EC2_NODE_CLASSES):
             node_class = parse_ec2_node_class(raw).record
             if node_class is None:
                 unreadable.add(str(raw["metadata"]["uid"]))

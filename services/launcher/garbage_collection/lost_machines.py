@@ -26,7 +26,8 @@ from shared.cloud.ec2.ownership import GONE_STATES
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone
-from shared.errors import InvalidObject, NotFound
+from shared.errors import InvalidObject
+from shared.kube.reading import or_none
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.redis.mirror.pools.pool_health import PoolHealth
@@ -148,15 +149,11 @@ class LostMachines:
 
     async def _has_node(self, machine: Machine) -> bool:
         name = _joined(machine)
-        if not name:
-            return False
+        raw = await or_none(self.ports.kube.get(NODES, name)) if name else None
         try:
-            node = parse_node(await self.ports.kube.get(NODES, name))
-        except NotFound:
-            return False
+            return raw is not None and parse_node(raw).provider_id == machine.provider_id
         except InvalidObject:
             return True
-        return node.provider_id == machine.provider_id
 
     async def _end_few(
         self, direction: str, lost: list[Machine], inventory: Inventory, said: tuple[str, str]

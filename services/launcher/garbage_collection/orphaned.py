@@ -13,6 +13,7 @@ deletion is an order, which the terminator carries out.
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from services.launcher.garbage_collection.confirmation import Breaker, Confirmation
@@ -25,6 +26,7 @@ from shared.cloud.ec2.records import Instance
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.machines import Machines
+from shared.kube.reading import or_none
 from shared.kube.resources import LAUNCH_RECORDS, NODES
 from shared.log import get_logger
 
@@ -106,32 +108,23 @@ class OrphanedInstances:
 
     async def _is_claimed(self, key: str, instance: Instance) -> bool:
         try:
-            machine = await self.store.get(key)
-        except NotFound:
-            return False
+            machine = await or_none(self.store.get(key))
         except InvalidObject:
             return True
-        return provider_instance_id(machine.provider_id) == instance.id
+        return machine is not None and provider_instance_id(machine.provider_id) == instance.id
 
     async def _is_adoptable(self, instance: Instance) -> bool:
         token = instance.tags.get(TOKEN_TAG)
-        if not token:
-            return False
-        try:
-            await self.ports.kube.get(LAUNCH_RECORDS, token)
-        except NotFound:
-            return False
-        return True
+        reading = self.ports.kube.get(LAUNCH_RECORDS, token) if token else None
+        return reading is not None and await or_none(reading) is not None
 
     async def _end(self, doomed: list[Instance], inventory: Inventory) -> None:
         # The node before the instance: after a crash in between the instance is still without owner, and found again.
         ids = {one.id for one in doomed}
         for node in inventory.nodes.readable:
             if provider_instance_id(node.provider_id) in ids:
-                try:
+                with suppress(NotFound, Conflict):
                     await self.ports.kube.delete(NODES, node.name, uid=node.uid)
-                except (NotFound, Conflict):
-                    continue
         log.warning("garbage collecting instances without a machine", instances=sorted(ids))
         await self.writer.end_instances(sorted(ids), "no machine owns it")
 

@@ -21,8 +21,9 @@ from services.launcher.ports import Ports
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.errors import DovetailError, NotFound, TransientError
+from shared.errors import DovetailError, TransientError
 from shared.kube import pools
+from shared.kube.reading import or_none
 from shared.log import get_logger
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff, template_of
 
@@ -85,10 +86,7 @@ class Admission:
 
     async def epoch(self) -> int:
         """The scheduler's epoch now, 0 before its first election. Raises TransientError: then nothing is launched."""
-        try:
-            return await self.current_epoch()
-        except NotFound:
-            return 0
+        return await or_none(self.current_epoch()) or 0
 
     async def limits(self, pool_key: str) -> Mapping[str, int]:
         """The pool's limits as they are now. None for a machine without a pool, and where the pool is gone: its
@@ -100,11 +98,8 @@ class Admission:
         if kind not in pools.KINDS:
             return {}
         resource, parse = pools.KINDS[kind]
-        try:
-            raw = await self.ports.kube.get(resource, name)
-        except NotFound:
-            return {}
-        return parse(raw).require(pool_key).limits
+        raw = await or_none(self.ports.kube.get(resource, name))
+        return parse(raw).require(pool_key).limits if raw is not None else {}
 
     async def check_backoff(self, machine: Machine) -> None:
         """Raises NotNow while the machine's pool waits. While Redis is away no pool does (R2) (F25)."""

@@ -23,12 +23,12 @@ from services.launcher.launch.offerings import Chosen, choose, falls_back_to_few
 from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors
+from services.launcher.launch_template.content import instance_tags
 from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.node_class.capacity_reservations import offered
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.ports import Ports
 from services.launcher.resolved_class import Resolved
-from services.launcher.tags import instance_tags
 from shared.domain import labels as keys
 from shared.domain.instance_types.reservations import with_reserved
 from shared.domain.instance_types.size_settings import SizeSettings

@@ -20,6 +20,7 @@ from shared.domain.machines.machine import LAUNCHED, Condition, Machine
 from shared.domain.resources import format_resources
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.machines import Machines
+from shared.kube.reading import or_none
 from shared.log import get_logger
 from shared.redis import streams
 from shared.redis.messages import LaunchFailed
@@ -82,10 +83,8 @@ class LaunchResults:
                 instance.provider_id,
             )
 
-        try:
-            if has_another(await self.machines.get(machine.key)):
-                return False
-        except NotFound:
+        stored = await or_none(self.machines.get(machine.key))
+        if stored is None or has_another(stored):
             return False
         await self._patch(machine, metadata_of(instance, kind))
         condition = Condition("True", LAUNCHED, "", self.ports.clock.now())

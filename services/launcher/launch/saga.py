@@ -3,7 +3,7 @@
     1. wait until a call may go (``pacing``)
     2. read the scheduler's epoch again: after a change of leader the machines are looked at anew
     3. write a LaunchRecord with the exact request and its client token: no record, no call
-    4. take the turn: read records and machines again, another launcher may have been faster (``turns``)
+    4. take the turn: read records and machines again, another launcher may have been faster (``record_store``)
     5. CreateFleet with that token: a repeat of the same call gives the same instances
     6. write the instances, or what went wrong, to the machines (``results``)
     7. delete the record
@@ -39,7 +39,6 @@ from services.launcher.launch.record_store import LaunchRecords
 from services.launcher.launch.request import LaunchRequest
 from services.launcher.launch.results import NO_CAPACITY, LaunchResults
 from services.launcher.launch.subnets import SubnetReservations
-from services.launcher.launch.turns import LaunchTurns
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.ports import Ports
@@ -90,7 +89,6 @@ class LaunchSaga:
     ports: Ports
     admission: Admission
     records: LaunchRecords
-    turns: LaunchTurns
     queue: CallQueue
     budget: CallBudget
     subnets: SubnetReservations
@@ -137,7 +135,7 @@ class LaunchSaga:
         """Take the turn, make the call, and write what EC2 says. ``sent``: when the queue let the call go, in monotonic
         seconds; ``fresh``: the record was never sent before.
         """
-        machines = await self.turns.take(record, fresh=fresh)
+        machines = await self.records.take_turn(record, fresh=fresh)
         if machines is None:
             return retry(record.uids, RETRY_SECONDS)
         self.budget.spend(record.uids)
@@ -247,7 +245,7 @@ class LaunchSaga:
 
     async def _find(self, record: LaunchRecord) -> Answers:
         """The record is too old to be sent: list what its call started."""
-        machines = await self.turns.take(record, fresh=False)
+        machines = await self.records.take_turn(record, fresh=False)
         if machines is None:
             return retry(record.uids, RETRY_SECONDS)
         return await self._adopt(record, machines)

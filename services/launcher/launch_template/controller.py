@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.launcher.cluster import ClusterDescription
-from services.launcher.launch_template.cluster_dns import ClusterDns
+from services.launcher.cluster import ClusterDescription, ClusterDns
 from services.launcher.launch_template.content import (
     template_data,
     template_name,

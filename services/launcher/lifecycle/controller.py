@@ -17,9 +17,10 @@ from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
-from shared.errors import DovetailError, InvalidObject, NotFound
+from shared.errors import DovetailError, InvalidObject
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.kube.reading import or_none
 from shared.kube.resources import NODES
 from shared.log import get_logger
 
@@ -48,14 +49,13 @@ class LifecycleController:
 
     async def node_changed(self, name: str) -> None:
         """A node came or changed: find its Machine and take the next step."""
+        raw = await or_none(self.kube.get(NODES, name))
         try:
-            node = parse_node(await self.kube.get(NODES, name))
-        except NotFound:
-            return
+            node = parse_node(raw) if raw is not None else None
         except InvalidObject as error:
             log.warning("unreadable node", node=name, error=error.message)
             return
-        if node.terminating or not provider_instance_id(node.provider_id):
+        if node is None or node.terminating or not provider_instance_id(node.provider_id):
             return
         machine = await self._machine_of(node.provider_id)
         if machine is None or machine.terminating or is_settled(machine):
@@ -82,10 +82,7 @@ class LifecycleController:
         key = self._known.machines.get(provider_id)
         if key is None:
             return None
-        try:
-            machine = await self.machines.get(key)
-        except NotFound:
-            machine = None
+        machine = await or_none(self.machines.get(key))
         if machine is None or machine.provider_id != provider_id:
             self._known.machines.pop(provider_id, None)
             return None

@@ -12,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from services.launcher.launch_template.content import template_data, template_name_v1, template_tags
+from services.launcher.launch_template.content import (
+    instance_tags,
+    template_data,
+    template_name_v1,
+    template_tags,
+)
 from services.launcher.launch_template.variants import Variant
-from services.launcher.node_class.problems import VALIDATION_SUCCEEDED, Problem
+from services.launcher.node_class.problems import Part, Problem
 from services.launcher.ports import Ports
 from services.launcher.resolved_class import Resolved
-from services.launcher.tags import instance_tags
 from shared.cloud.client.calls import Json
 from shared.cloud.ec2.records import tag_specification
 from shared.domain import labels as keys
@@ -134,13 +138,13 @@ class Authorization:
             try:
                 await call(request)
             except Unauthorized as error:
-                problems.append(Problem(VALIDATION_SUCCEEDED, reason, error.message))
+                problems.append(Problem(Part.VALIDATION, reason, error.message))
             except TransientError:
                 raise
             except DovetailError as error:
                 code = str(error.context.get("code"))
                 if code in CLASS_FAULTS:
-                    problems.append(Problem(VALIDATION_SUCCEEDED, code, error.message))
+                    problems.append(Problem(Part.VALIDATION, code, error.message))
                 log.warning(
                     "a dry run was not answered by yes or no",
                     node_class=resolved.node_class.key,

@@ -34,6 +34,7 @@ from shared.domain import labels as keys
 from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass
 from shared.errors import Conflict, DovetailError, InsufficientCapacity, InvalidObject, NotFound
+from shared.kube.reading import list_if_served
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, Resource
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.reservations import ReservationStore
@@ -109,7 +110,7 @@ class NodeClasses:
         """Every class that can be read, as it is written now, by key."""
         found: dict[str, NodeClass] = {}
         for resource, parse in _KINDS.values():
-            records = [parse(raw).record for raw in await self._listed(resource)]
+            records = [parse(raw).record for raw in await list_if_served(self.ports.kube, resource)]
             found |= {record.key: record for record in records if record is not None}
         return found
 
@@ -147,7 +148,7 @@ class NodeClasses:
         failed: DovetailError | None = None
         seen: set[str] = set()
         for resource, _ in _KINDS.values():
-            for raw in await self._listed(resource):
+            for raw in await list_if_served(self.ports.kube, resource):
                 seen.add(_key(raw))
                 try:
                     await self.refresh(raw)
@@ -157,12 +158,6 @@ class NodeClasses:
         self._known = {key: held for key, held in self._known.items() if key in seen}
         if failed is not None:
             raise failed
-
-    async def _listed(self, resource: Resource) -> list[dict[str, Any]]:
-        try:
-            return (await self.ports.kube.list(resource)).items
-        except NotFound:
-            return []  # a cluster may have one generation's kinds only
 
     async def release_leaving(self) -> None:
         """A machine is gone: classes that waited for it may go now (EC-20)."""

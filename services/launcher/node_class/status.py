@@ -10,17 +10,7 @@ from typing import Any
 
 import msgspec
 
-from services.launcher.node_class.problems import (
-    AMIS_READY,
-    CAPACITY_RESERVATIONS_READY,
-    INSTANCE_PROFILE_READY,
-    PLACEMENT_GROUP_READY,
-    SECURITY_GROUPS_READY,
-    SUBNETS_READY,
-    VALIDATION_SUCCEEDED,
-    Findings,
-    Problem,
-)
+from services.launcher.node_class.problems import Findings, Part, Problem
 from services.launcher.resolved_class import BootImage
 from shared.api.class_statuses import refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
@@ -33,15 +23,6 @@ from shared.domain.pools.generations import Generation
 LONGEST_MESSAGE = 1000
 NOT_READY = "NodeClassNotReady"
 WAITING = "DependenciesNotReady"
-PARTS = (
-    AMIS_READY,
-    CAPACITY_RESERVATIONS_READY,
-    INSTANCE_PROFILE_READY,
-    PLACEMENT_GROUP_READY,
-    SECURITY_GROUPS_READY,
-    SUBNETS_READY,
-    VALIDATION_SUCCEEDED,
-)
 Json = Mapping[str, Any]
 
 
@@ -55,7 +36,7 @@ def found_status(api: Generation, findings: Findings, raw: Json, now: float) -> 
     fresh = {READY: _ready(findings.problems, now)}
     if not api.detailed_status:
         return {**_v1alpha1_fields(findings), "conditions": _conditions(raw, fresh)}
-    fresh |= {part: _part(part, findings.problems, now) for part in PARTS}
+    fresh |= {part.value: _part(part, findings.problems, now) for part in Part}
     return {**_v1_fields(findings), "conditions": _conditions(raw, fresh)}
 
 
@@ -68,7 +49,8 @@ def invalid_status(faults: Iterable[Fault], raw: Json, now: float) -> dict[str, 
     message = "; ".join(texts)[:LONGEST_MESSAGE]
     waiting = Condition("Unknown", WAITING, "looked up when the spec is valid", now)
     refused = Condition("False", refusal_reason(texts), message, now)
-    fresh = dict.fromkeys(PARTS, waiting) | {VALIDATION_SUCCEEDED: refused, READY: refused}
+    fresh = {part.value: waiting for part in Part}
+    fresh |= {Part.VALIDATION.value: refused, READY: refused}
     return {"conditions": _conditions(raw, fresh)}
 
 
@@ -78,13 +60,13 @@ def _ready(problems: Sequence[Problem], now: float) -> Condition:
     return Condition("True", READY, "", now)
 
 
-def _part(part: str, problems: Sequence[Problem], now: float) -> Condition:
+def _part(part: Part, problems: Sequence[Problem], now: float) -> Condition:
     ours = [problem for problem in problems if problem.condition == part]
     if ours:
         return Condition("False", ours[0].reason, message_of(ours), now)
-    if problems and part == VALIDATION_SUCCEEDED:
+    if problems and part == Part.VALIDATION:
         return Condition("Unknown", WAITING, "tried out when the other parts are ready", now)
-    return Condition("True", part, "", now)
+    return Condition("True", part.value, "", now)
 
 
 def _conditions(raw: Json, fresh: Mapping[str, Condition]) -> list[dict[str, Any]]:

@@ -20,8 +20,8 @@ from services.terminator.writer import Writer
 from shared.api.core.pods import parse_pod
 from shared.domain.nodes import Node
 from shared.domain.workloads.pods import Pod
-from shared.errors import NotFound
 from shared.kube.client import Kube
+from shared.kube.reading import or_none
 from shared.kube.resources import PODS, PVCS
 
 Json = Mapping[str, Any]
@@ -127,13 +127,10 @@ def still_attached(here: Iterable[Json], staying: Set[str]) -> list[str]:
 
 async def volumes_of(kube: Kube, pods: Iterable[Pod]) -> set[str]:
     """Names of the persistent volumes that these pods use."""
-    found = set()
+    names = set()
     for pod in pods:
         for name in pod.volume_claims:
-            try:
-                raw = await kube.get(PVCS, name, pod.namespace)
-            except NotFound:
-                continue
+            raw = await or_none(kube.get(PVCS, name, pod.namespace)) or {}
             if volume := (raw.get("spec") or {}).get("volumeName"):
-                found.add(str(volume))
-    return found
+                names.add(str(volume))
+    return names

@@ -27,6 +27,7 @@ from shared.domain.machines.lifecycle_actions import LifecycleAction, parse_life
 from shared.domain.nodes import Node
 from shared.domain.pools.generations import GENERATIONS, V1ALPHA5
 from shared.errors import Conflict, NotFound
+from shared.kube.reading import or_none
 from shared.kube.resources import NODES, PODS
 from shared.log import get_logger
 
@@ -47,12 +48,10 @@ class LifecycleDrains:
 
     async def step(self, name: str) -> Step:
         """One round of evictions. DONE when the node is drained, or needs no drain."""
-        try:
-            node = parse_node(await self.ports.kube.get(NODES, name))
-        except NotFound:
-            return self._forget(name)
-        action = _open_action(node) if self.ports.settings.self_managed_nodes else None
-        if action is None:
+        raw = await or_none(self.ports.kube.get(NODES, name))
+        node = parse_node(raw) if raw is not None else None
+        action = _open_action(node) if node and self.ports.settings.self_managed_nodes else None
+        if node is None or action is None:
             return self._forget(name)
         self._nodes[name] = node
         step = await self._next(node, action)

@@ -16,6 +16,7 @@ from shared.api.v1alpha5.provisioners import inline_template, inline_template_na
 from shared.concurrency.clock import Clock
 from shared.errors import AlreadyExists, Conflict, InvalidObject, NotFound, Unauthorized
 from shared.kube.client import Kube
+from shared.kube.reading import or_none
 from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, PROVISIONERS
 from shared.log import get_logger
@@ -75,7 +76,8 @@ class InlineTemplates:
     async def _step(self, raw: Json) -> str:
         """One attempt from a new read. Raises AlreadyExists, Conflict and NotFound when it was overtaken."""
         name = inline_template_name(raw["metadata"]["name"])
-        wanted, current = inline_template(raw), await self._find(name)
+        wanted = inline_template(raw)
+        current = await or_none(self._kube.get(AWS_NODE_TEMPLATES, name))
         if wanted is None:
             await self._do_without(raw, current)
             return ""
@@ -93,12 +95,6 @@ class InlineTemplates:
             changed = _changed(current, wanted)
             await self._note(raw, await self._kube.replace(AWS_NODE_TEMPLATES, changed), wanted)
         return ""
-
-    async def _find(self, name: str) -> dict[str, Any] | None:
-        try:
-            return await self._kube.get(AWS_NODE_TEMPLATES, name)
-        except NotFound:
-            return None
 
     def _is_kept(self, wanted: Json, current: Json) -> bool:
         meta = current["metadata"]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.node_class.problems import Problem
-from services.launcher.node_class.volume_checks import snapshots_of, volume_problems
+from services.launcher.node_class.problems import Problem, snapshots_of, volume_problems
 from shared.cloud.ec2.records import Image
 from tests.support.planning.builders import make_node_class
 

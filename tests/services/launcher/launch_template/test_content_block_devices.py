@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.launch_template.block_devices import volumes
+from services.launcher.launch_template.content import volumes
 from shared.errors import InvalidObject
 from tests.support.planning.builders import make_node_class
 
