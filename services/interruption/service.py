@@ -6,7 +6,7 @@ import contextlib
 from functools import partial
 
 from services.interruption.actions.webhook import Webhook
-from services.interruption.composition import NoticeHandling
+from services.interruption.actions.worker import NoticeHandling
 from services.interruption.directory import KINDS, Directory, list_nodes
 from services.interruption.self_managed_nodes.hook_keeper import (
     PERIOD_SECONDS as HOOK_PERIOD_SECONDS,

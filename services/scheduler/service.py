@@ -6,6 +6,7 @@ Decisions are made from the mirror only, and none while the mirror is incomplete
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from services.scheduler.actions import MachineActions
@@ -30,7 +31,7 @@ from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetr
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
-from shared.domain.feature_gates import FeatureGates, without_effect
+from shared.domain.feature_gates import without_effect
 from shared.domain.records import MACHINES, NODES
 from shared.domain.workloads.pods import SpreadConstraint
 from shared.errors import ConfigurationError, InvalidObject
@@ -90,14 +91,17 @@ async def build(env: SchedulerEnvironment) -> Service:
         key=env.settings.mirror_key,
         on_rejected=env.metrics.mirror_rejected.inc,
     )
-    _warn_of(env.settings.feature_gates)
+    for gate in without_effect(env.settings.feature_gates):
+        log.warning("a feature gate has no effect", gate=gate)
     parts = compose(env, reader, leadership)
     env.metrics.add_page(parts.cluster_metrics.text)
+    timed = partial(periodic, clock=env.clock, jitter=env.random)
     acting = [*_consumers(env, parts.handlers), *_loops(env, parts)]
     loops = [
         Loop("mirror", reader.run, progress=lambda: reader.last_progress),
         *leadership.loops(),
-        _metrics_loop(env, parts.cluster_metrics),
+        # Also in a standby, which says whether it could lead.
+        timed("metrics", CHECK_SECONDS, parts.cluster_metrics.refresh),
         *map(leadership.led, acting),
     ]
     return Service(
@@ -239,11 +243,6 @@ def _status(parts: Parts) -> dict[str, object]:
     }
 
 
-def _warn_of(gates: FeatureGates) -> None:
-    for gate in without_effect(gates):
-        log.warning("a feature gate has no effect", gate=gate)
-
-
 def _consumers(env: SchedulerEnvironment, handlers: Handlers) -> list[Loop]:
     handled = {
         streams.PODS: handlers.pods,
@@ -256,8 +255,7 @@ def _consumers(env: SchedulerEnvironment, handlers: Handlers) -> list[Loop]:
 def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     """What only the leader does, beside reading its streams."""
     planner, handover, not_synced = parts.planner, parts.handover, parts.cluster.not_synced
-    limits, disruption = parts.limit_waiters.step, parts.disruption.step
-    every = limit_waiters.CHECK_SECONDS
+    timed = partial(periodic, clock=env.clock, jitter=env.random)
     return [
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
         Loop(
@@ -265,14 +263,9 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
             lambda stop: handover.run(stop, not_synced),
             progress=lambda: handover.last_progress,
         ),
-        periodic("limits", every, limits, clock=env.clock, jitter=env.random),
-        periodic("disruption", DISRUPTION_SECONDS, disruption, clock=env.clock, jitter=env.random),
+        timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
+        timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
     ]
-
-
-def _metrics_loop(env: SchedulerEnvironment, cluster: ClusterMetrics) -> Loop:
-    """Also in a standby, which says whether it could lead."""
-    return periodic("metrics", CHECK_SECONDS, cluster.refresh, clock=env.clock, jitter=env.random)
 
 
 def _default_spread(setting: str) -> tuple[SpreadConstraint, ...]:

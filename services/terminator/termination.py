@@ -118,7 +118,7 @@ class Termination:
         for machine in await self.lists.machines():
             if machine.provider_id == node.provider_id:
                 if not machine.terminating:
-                    await self.writer.delete_machine(machine)
+                    await self.machines.delete(machine)
                 return machine.key
         return ""
 

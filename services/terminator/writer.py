@@ -83,10 +83,6 @@ class Writer:
         except (NotFound, Conflict):
             log.info("node changed meanwhile", node=node.name)
 
-    async def delete_machine(self, machine: Machine) -> None:
-        """The node was deleted: so is its machine (TRM-02)."""
-        await self.machines.delete(machine)
-
     async def draining(self, target: TerminatingNode) -> None:
         """The drain has begun (TRM-05)."""
         await self._write_condition(target.machine, DRAINED, Condition("Unknown", "Draining"))

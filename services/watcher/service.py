@@ -13,10 +13,9 @@ from math import inf
 from services.watcher.conversion import Kind, kinds
 from services.watcher.metrics.conditions import Conditions
 from services.watcher.metrics.pods import PodGauges
-from services.watcher.mirror.comparison import Comparison, Watch
+from services.watcher.mirror.comparison import Comparison, Watch, positions, problem_of
 from services.watcher.mirror.intake import Intake
 from services.watcher.mirror.journal import Journal
-from services.watcher.mirror.soundness import positions, problem_of
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
@@ -100,7 +99,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         timed("trim", TRIM_SECONDS, lambda: _trim(env)),
     ]
     loops = [
-        *(_watch_loop(name, informer) for name, informer in informers.items()),
+        # No time limit here: ``problem_of`` says why a watch makes no progress.
+        *(Loop(f"watch {name}", i.run, late_seconds=inf) for name, i in informers.items()),
         comparison.loop(env.settings.watch_check_period),
         *leadership.loops(),
         *map(leadership.led, acting),
@@ -145,11 +145,6 @@ def _informer(kind: Kind, env: Environment[WatcherSettings], intake: Intake) -> 
         env.kube, kind.resource, on_event=on_event, clock=env.clock, random=env.random
     )
     return informer
-
-
-def _watch_loop(name: str, informer: Informer) -> Loop:
-    # No time limit here: ``problem_of`` says why a watch makes no progress.
-    return Loop(f"watch {name}", informer.run, late_seconds=inf)
 
 
 async def _trim(env: Environment[WatcherSettings]) -> None:

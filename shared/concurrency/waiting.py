@@ -16,7 +16,7 @@ async def pause(stop: asyncio.Event, seconds: float) -> bool:
     return False
 
 
-async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:
     """Await ``work``, and cancel it when ``stop`` is set first. Raises what ``work`` raises."""
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())

@@ -121,7 +121,8 @@ def step_for(notice: Notice, policy: Policy, *, now: float) -> Step:
         return Step.REOPEN
     if notice.kind == NoticeKind.REBALANCE:
         return _for_recommendation(policy)
-    if notice.kind in ANNOUNCED and not _is_due(notice, policy, now):
+    early = notice.deadline is not None and now < notice.deadline - policy.lead_seconds
+    if notice.kind in ANNOUNCED and early:
         return Step.WAIT
     # An instance that has ended needs its record and its node gone, whatever a pool thinks of draining.
     return Step.CORDON if policy.mode == CORDON and notice.kind not in ENDED else Step.DELETE
@@ -156,7 +157,3 @@ def _for_recommendation(policy: Policy) -> Step:
         return Step.REPORT
     drains = policy.rebalance == DRAIN and policy.mode != CORDON
     return Step.REPLACE if drains else Step.CORDON
-
-
-def _is_due(notice: Notice, policy: Policy, now: float) -> bool:
-    return notice.deadline is None or now >= notice.deadline - policy.lead_seconds

@@ -6,10 +6,9 @@ It reads the metadata of the instance that it runs on and handles that one machi
 from __future__ import annotations
 
 from services.interruption.actions.webhook import Webhook
-from services.interruption.composition import NoticeHandling
-from services.interruption.self_managed_nodes.imds_source import Imds, ImdsSource
+from services.interruption.actions.worker import NoticeHandling
+from services.interruption.self_managed_nodes.imds_source import Imds, ImdsSource, OwnNode
 from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
-from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.errors import ConfigurationError
 from shared.kube.machines import Machines
 from shared.runtime.environment import Entry, Environment

@@ -11,7 +11,6 @@ from typing import Any
 
 from services.interruption.notices.notice import OUR_TAINT_VALUE
 from shared.api.core.nodes import parse_node, taint_objects
-from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import NO_SCHEDULE, Taint
 from shared.domain.machines.lifecycle_actions import (
@@ -90,8 +89,3 @@ class HookAnnotations:
 def action_of(node: Node) -> LifecycleAction | None:
     """The lifecycle action that is written on the node; None: none is."""
     return parse_lifecycle_action(node.annotations.get(keys.LIFECYCLE_ANNOTATION, ""))
-
-
-def until_text(action: LifecycleAction) -> str:
-    """The end of the drain, for events."""
-    return rfc3339(action.until)

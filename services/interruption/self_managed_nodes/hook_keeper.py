@@ -107,7 +107,8 @@ class HookKeeper:
 
     async def _keep(self, key: Key, case: Case, lost: bool) -> None:
         node, action, hook = case
-        known = self._attempts.setdefault(key, Attempts(action.at, self._pauses()))
+        pauses = Backoff(self.env.random, first=1.0, cap=LONGEST_PAUSE_SECONDS)
+        known = self._attempts.setdefault(key, Attempts(action.at, pauses))
         drained = lost or keys.DRAINED_ANNOTATION in node.annotations
         now = self.env.clock.now()
         step = due(action, hook, drained=drained, last_beat=known.beat_at, now=now)
@@ -125,9 +126,6 @@ class HookKeeper:
         self.problem = ""
         if lost:
             del self._cases[key]
-
-    def _pauses(self) -> Backoff:
-        return Backoff(self.env.random, first=1.0, cap=LONGEST_PAUSE_SECONDS)
 
     async def _call(self, case: Case, known: Attempts, step: HookStep) -> None:
         node, action, hook = case

@@ -18,11 +18,12 @@ from services.interruption.actions.recent_actions import RecentActions
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.notice import Notice, NoticeKind
-from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, until_text
+from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations
 from services.interruption.self_managed_nodes.hook_timing import step_for_hook, timing
 from shared.api.core.references import to_node
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, HookTimes, Token
 from shared.cloud.ec2.calls import Ec2
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodes import Node
@@ -122,7 +123,7 @@ class LifecycleHooks:
             self.env.metrics.lifecycle_actions.labels("taken").inc()
             log.info("closing a node for a lifecycle hook", node=node.name, then=step)
             how = "drained" if action.evict else "closed, its pods may stay"
-            await self._report(node, step, f"{_text(notice)}: {how} until {until_text(action)}")
+            await self._report(node, step, f"{_text(notice)}: {how} until {rfc3339(action.until)}")
         await self._inform_terminator(node, notice)
 
     async def _action(self, instance: str, notice: Notice) -> LifecycleAction:

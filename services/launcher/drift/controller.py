@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from services.launcher.drift.reasons import Facts, drift_of
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
@@ -114,7 +116,7 @@ class DriftController:
         for machine in machines:
             instance = instances.get(provider_instance_id(machine.provider_id))
             if instance is not None:
-                known = facts[machine.uid].with_instance(instance)
+                known = replace(facts[machine.uid], instance=instance)
                 found[machine.uid] = drift_of(machine, known, now=now)
         return found
 

@@ -44,10 +44,6 @@ class Facts(msgspec.Struct, frozen=True):
     authority: str = ""
     """Digest of the cluster's certificate authority."""
 
-    def with_instance(self, instance: Instance) -> Facts:
-        """The same facts with the instance as EC2 lists it."""
-        return msgspec.structs.replace(self, instance=instance)
-
 
 _Check = Callable[[Machine, Facts, float], bool | None]
 

@@ -153,7 +153,9 @@ class LaunchSaga:
             await self.subnets.settle(record, ())
             return await self._refused(record, machines, error, fresh=fresh)
         if not result.instances and not result.errors:
-            return await self._unexplained(record, machines)
+            # EC2 says why it launches nothing. Without a reason the instances may exist all the same.
+            log.warning("CreateFleet names neither instances nor errors", machines=len(machines))
+            return await self._adopt(record, machines)
         self._learn(record, sent, {error.code for error in result.errors})
         return await self._answered(record, machines, result)
 
@@ -196,13 +198,9 @@ class LaunchSaga:
             await _write_all(self.results.give_up(one, NO_CAPACITY, reasons) for one in left)
             return {}
         if result.errors:
-            await self._report(left, _first_code(result), reasons)
+            codes = (error.code for error in result.errors if error.code)
+            await self._report(left, min(codes, default="LaunchFailed"), reasons)
         return await self._next_attempt(record, left)
-
-    async def _unexplained(self, record: LaunchRecord, machines: Mapping[str, Machine]) -> Answers:
-        """EC2 says why it launches nothing. Without a reason the instances may exist all the same: list them."""
-        log.warning("CreateFleet names neither instances nor errors", machines=len(machines))
-        return await self._adopt(record, machines)
 
     def _throttled(self, record: LaunchRecord, sent: float, error: Throttled) -> Answers:
         """Counted once per call, however many machines it is for (F17)."""
@@ -365,7 +363,3 @@ def _waiting(
         for uid in record.uids
         if uid in wanted and (machine := machines.get(uid)) is not None and is_waiting(machine)
     ]
-
-
-def _first_code(result: FleetResult) -> str:
-    return min((error.code for error in result.errors if error.code), default="LaunchFailed")

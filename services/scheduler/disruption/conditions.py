@@ -51,9 +51,10 @@ def due(
             busy = machine.node_name in occupied or bool(
                 {machine.node_name, machine.name} & nominated
             )
+            ttl, age = pool.expire_seconds, now - machine.created_at
             wanted = {
                 EMPTY: pool.empty_ttl_seconds is not None and machine.has(INITIALIZED) and not busy,
-                EXPIRED: _is_expired(machine, pool, now=now),
+                EXPIRED: ttl is not None and age >= ttl,
             }
         found += [
             ConditionChange(machine, c, want)
@@ -70,10 +71,6 @@ def is_consolidatable(machine: Machine, pool: NodePool, *, now: float) -> bool:
         return False
     quiet_since = max(machine.last_pod_event_at, machine.conditions[INITIALIZED].since)
     return now - quiet_since >= after
-
-
-def _is_expired(machine: Machine, pool: NodePool, *, now: float) -> bool:
-    return pool.expire_seconds is not None and now - machine.created_at >= pool.expire_seconds
 
 
 def _is_terminating(pod: Pod) -> bool:

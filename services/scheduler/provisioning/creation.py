@@ -9,7 +9,7 @@ the pods that were read are gone and others of the machine still wait; the next 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from services.scheduler.actions import MachineActions, key_of
@@ -64,16 +64,12 @@ class Need:
             return True
         for uid in spread(uids, MOST_READ):
             pod = pods.get(uid)
-            if pod is not None and await self._needs(pod):
-                return True
+            with suppress(NotFound, InvalidObject):
+                if pod is not None:
+                    raw = await self.kube.get(PODS, pod.name, pod.namespace)
+                    if still_needs(pod, parse_pod(raw)):
+                        return True
         return False
-
-    async def _needs(self, pod: Pod) -> bool:
-        try:
-            raw = await self.kube.get(PODS, pod.name, pod.namespace)
-            return still_needs(pod, parse_pod(raw))
-        except (NotFound, InvalidObject):
-            return False
 
 
 def still_needs(planned: Pod, stored: Pod) -> bool:

@@ -58,7 +58,8 @@ class Explainer:
             (c for c in self.findings.candidates if c.machine.uid == machine.uid), None
         )
         found = self.commands.record_of(machine.key)
-        proposal = next((c for c in self.proposed() if _takes(c, machine)), None)
+        takes = ((c, {one.machine.uid for one in c.candidates}) for c in self.proposed())
+        proposal = next((c for c, uids in takes if machine.uid in uids), None)
         rejections = list(self.findings.about(machine.key))
         if not rejections and candidate is None and found is None:
             rejections = [("", _rejection(machine, NOT_EVALUATED))]
@@ -110,10 +111,6 @@ class Explainer:
             reported = reported_reasons(pool)
             for reason in filter(reported.__contains__, self.findings.exhausted(pool.key)):
                 yield _rejection(machine, f"{NO_BUDGET} {reason} due to blocking budget")
-
-
-def _takes(command: Command, machine: Machine) -> bool:
-    return any(candidate.machine.uid == machine.uid for candidate in command.candidates)
 
 
 def _rejection(machine: Machine, text: str) -> Rejection:

@@ -93,7 +93,9 @@ class DrainController:
 
     async def _is_detached(self, target: TerminatingNode) -> bool:
         """No volume of a drained pod is still attached (TRM-13)."""
-        here = on_node(await self.lists.volume_attachments(), target.node.name)
+        specs = [raw.get("spec") or {} for raw in await self.lists.volume_attachments()]
+        # A volume on several nodes has an attachment for each.
+        here = [spec for spec in specs if spec.get("nodeName") == target.node.name]
         volumes = still_attached(here, await self._staying(target)) if here else []
         if volumes:
             await self.writer.awaiting_volumes(target, volumes)
@@ -113,14 +115,10 @@ class DrainController:
         return [parse_pod(raw) for raw in listed.items]
 
 
-def on_node(attachments: Iterable[Json], node: str) -> list[Json]:
-    """The attachments of one node: a volume on several nodes has one for each."""
-    return [raw for raw in attachments if (raw.get("spec") or {}).get("nodeName") == node]
-
-
 def still_attached(here: Iterable[Json], staying: Set[str]) -> list[str]:
-    """Names of the persistent volumes to wait for. ``staying``: those of pods that are not drained."""
-    sources = [(raw.get("spec") or {}).get("source") or {} for raw in here]
+    """Names of the persistent volumes to wait for. ``here``: specs of attachments to the node; ``staying``: volumes of
+    pods that are not drained."""
+    sources = [spec.get("source") or {} for spec in here]
     names = {str(source.get("persistentVolumeName") or "") for source in sources}
     return sorted(names - staying - {""})
 

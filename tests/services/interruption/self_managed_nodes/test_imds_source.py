@@ -13,8 +13,12 @@ import pytest
 from services.interruption.notices.backlog import Backlog
 from services.interruption.notices.notice import NoticeKind
 from services.interruption.self_managed_nodes.imds_documents import REBALANCE_AT, SCHEDULED_EVENTS
-from services.interruption.self_managed_nodes.imds_source import WAITING_SECONDS, Imds, ImdsSource
-from services.interruption.self_managed_nodes.own_node import OwnNode
+from services.interruption.self_managed_nodes.imds_source import (
+    WAITING_SECONDS,
+    Imds,
+    ImdsSource,
+    OwnNode,
+)
 from shared.concurrency.clock import SystemClock
 from shared.errors import DovetailError, Unauthorized, Unavailable, Unreachable
 from shared.kube.client import Kube

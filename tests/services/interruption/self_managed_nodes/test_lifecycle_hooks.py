@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from services.interruption.notices.notice import HookName
+from services.interruption.self_managed_nodes.imds_source import OwnNode
 from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
-from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.kube.machines import Machines

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from services.watcher.mirror import soundness
-from services.watcher.mirror.soundness import positions, problem_of
+from services.watcher.mirror import comparison
+from services.watcher.mirror.comparison import positions, problem_of
 from shared.concurrency.clock import SystemClock
 from shared.errors import Unavailable
 from shared.kube.client import Kube
@@ -30,7 +30,7 @@ def informer_of(kube: Kube, resource: Resource = PODS) -> Informer:
 
 
 def test_a_silent_watch_is_opened_again_before_it_is_told_and_after_a_bookmark_is_due() -> None:
-    assert BOOKMARK_SECONDS < Timeouts().watch_silence < soundness.SILENT_SECONDS
+    assert BOOKMARK_SECONDS < Timeouts().watch_silence < comparison.SILENT_SECONDS
 
 
 async def test_a_kind_that_was_never_listed_says_so_with_the_reason(kube: Kube) -> None:
@@ -52,11 +52,11 @@ async def test_an_open_watch_is_sound_until_it_is_closed_or_silent_for_long(
         told = positions({"pods": informer}, frozenset(), heard)["pods"]
         assert (told.version, told.sound) == (informer.position, True)
         assert not positions({"pods": informer}, {"pods"}, heard)["pods"].sound, "known to be wrong"
-        assert problem_of("pods", informer, heard + soundness.SILENT_SECONDS) == ""
-        silent = problem_of("pods", informer, heard + soundness.SILENT_SECONDS + 1)
+        assert problem_of("pods", informer, heard + comparison.SILENT_SECONDS) == ""
+        silent = problem_of("pods", informer, heard + comparison.SILENT_SECONDS + 1)
         assert silent == "the watch of pods has been silent for 81 s"
         stop.set()
     assert not informer.sound
     assert problem_of("pods", informer, CLOCK.monotonic()) == "", "not yet"
-    monkeypatch.setattr(soundness, "UNSOUND_SECONDS", -1.0)
+    monkeypatch.setattr(comparison, "UNSOUND_SECONDS", -1.0)
     assert "pods have not been watched for 0 s" in problem_of("pods", informer, CLOCK.monotonic())
