@@ -19,10 +19,9 @@ from services.scheduler.provisioning import limit_waiters
 from services.scheduler.provisioning.creation import MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
-from services.scheduler.provisioning.planner import Planner
+from services.scheduler.provisioning.planner import Planner, Solver
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
-from services.scheduler.provisioning.solver import Solver
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, catalogue_source
 from services.scheduler.state.view import View
 from services.scheduler.static_capacity.controller import StaticCapacity

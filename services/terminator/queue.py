@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from services.terminator.drain.lifecycle_hooks import LifecycleDrains, needs_drain
 from services.terminator.orphaned_instances import OrphanedInstances
 from services.terminator.ports import Ports
-from services.terminator.step import Step
+from services.terminator.terminating_node import Step
 from services.terminator.termination import Termination
 from shared.concurrency.backoff import doubled
 from shared.concurrency.waiting import pause

@@ -21,8 +21,7 @@ from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.controller import DrainController
 from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, InstanceView
 from services.terminator.ports import Ports
-from services.terminator.step import AGAIN, DONE, Step
-from services.terminator.terminating_node import TerminatingNode
+from services.terminator.terminating_node import AGAIN, DONE, Step, TerminatingNode
 from services.terminator.writer import Writer
 from shared.api.core.nodes import parse_node
 from shared.api.core.references import to_machine

@@ -19,7 +19,7 @@ from services.launcher.launch_template.content import (
     template_tags,
 )
 from services.launcher.launch_template.variants import Variant
-from services.launcher.node_class.problems import Part, Problem
+from services.launcher.node_class.status import Part, Problem
 from services.launcher.ports import Ports
 from services.launcher.resolved_class import Resolved
 from shared.cloud.client.calls import Json

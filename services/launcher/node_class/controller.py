@@ -22,8 +22,7 @@ from services.launcher.node_class.finalizer import ClassFinalizer, is_held, with
 from services.launcher.node_class.images import Images
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
-from services.launcher.node_class.problems import Findings
-from services.launcher.node_class.status import found_status, invalid_status, message_of
+from services.launcher.node_class.status import Findings, found_status, invalid_status, message_of
 from services.launcher.ports import Ports
 from services.launcher.resolved_class import BootImages, Resolved
 from shared.api.core.references import to_object

@@ -20,7 +20,7 @@ from services.launcher.node_class.capacity_reservations import CapacityReservati
 from services.launcher.node_class.images import Images, described
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
-from services.launcher.node_class.problems import (
+from services.launcher.node_class.status import (
     Findings,
     Part,
     Problem,

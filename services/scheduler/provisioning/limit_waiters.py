@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from services.scheduler.provisioning.solver import Solver
+from services.scheduler.provisioning.planner import Solver
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move
 from shared.concurrency.clock import Clock

@@ -1,7 +1,8 @@
 """Provisioning rounds: wait until the window closes, take a snapshot, compute a plan, create its Machines.
 
 Rounds never overlap (BAT-07). Machines are written to the API server before any message is sent: a crash after the
-first one loses nothing, because the launcher lists Machines without an instance, and the next plan counts them.
+first one loses nothing, because the launcher lists Machines without an instance, and the next plan counts them. Plans
+are computed in a thread, as the operator's settings say, within a bound of time.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.logs import PreferenceLog
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
-from services.scheduler.provisioning.solver import Solver
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move, waiting_pods
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
+from shared.domain.pools.usage import Counting
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.pods import Pod, is_provisionable
+from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import DovetailError
 from shared.kube.machines import Machines
 from shared.log import get_logger
@@ -36,9 +37,12 @@ from shared.settings import SchedulerSettings
 from shared.solver.placement.relaxation import IGNORE
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
+from shared.solver.solve import SolverSettings, solve
 
 log = get_logger(__name__)
 
+SOLVE_SECONDS = 60.0
+"""After this a plan holds what is placed by then (BAT-07)."""
 TICK_SECONDS = 0.02
 """How often an open window is checked: a part of the 300 ms between its end and CreateFleet."""
 RECHECK_SECONDS = 10.0
@@ -48,6 +52,41 @@ LACKING_SECONDS = 1.0
 NOT_SYNCED_PAUSE_SECONDS = 1.0
 VERIFY_SECONDS = 3.0
 """Longer than between two heartbeats of the watcher: by then a picture is verified or wrong."""
+
+
+@dataclass(frozen=True)
+class Solver:
+    """``default_spread`` is for pods without constraints of their own (SCH-85)."""
+
+    settings: SchedulerSettings
+    clock: Clock
+    default_spread: tuple[SpreadConstraint, ...] = ()
+
+    async def plan(self, snapshot: Snapshot, moving: frozenset[str]) -> Plan:
+        """Place the pods that wait and those of ``moving`` (UIDs of pods on terminating nodes)."""
+        started = self.clock.monotonic()
+        # In a thread: a large plan takes seconds, and the loop must answer probes and renew the Lease meanwhile.
+        return await asyncio.to_thread(
+            solve,
+            snapshot,
+            now=self.clock.now(),
+            settings=self.options(),
+            reschedule=moving,
+            time_is_up=lambda: self.clock.monotonic() - started >= SOLVE_SECONDS,
+        )
+
+    def options(self) -> SolverSettings:
+        """As the settings are now: they may change while the process runs (OPS-04)."""
+        return SolverSettings(
+            preference_policy=self.settings.preference_policy,
+            min_values_policy=self.settings.min_values_policy,
+            packing_policy=self.settings.packing_policy,
+            effort=self.settings.packing_effort,
+            most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
+            ignore_device_claims=self.settings.ignore_dra_requests,
+            default_spread=self.default_spread,
+            counting=Counting(self.settings.limits_count_terminating),
+        )
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import Any
 from services.terminator.drain.eviction import Evictions
 from services.terminator.drain.pods import DrainStep, next_step
 from services.terminator.ports import Ports
-from services.terminator.step import AGAIN, DONE, Step
+from services.terminator.terminating_node import AGAIN, DONE, Step
 from shared.api.core.nodes import parse_node
 from shared.api.core.pods import parse_pod
 from shared.api.core.references import to_node

@@ -17,8 +17,7 @@ from services.watcher.metrics.pods import PodGauges
 from services.watcher.mirror.journal import Journal
 from services.watcher.object_faults import ObjectFaults, ObjectVersion
 from services.watcher.status.controller import Statuses
-from services.watcher.status.joined_nodes import JoinedNodes
-from services.watcher.status.pod_events import PodEvents
+from services.watcher.status.machine_notes import JoinedNodes, PodEvents
 from shared.api.faults import Fault, Parsed
 from shared.domain.records import NODES
 from shared.domain.workloads.pods import Pod

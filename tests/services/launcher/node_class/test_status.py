@@ -8,10 +8,12 @@ import pytest
 
 from services.launcher.node_class.discovery import problems_of
 from services.launcher.node_class.images import boot_images
-from services.launcher.node_class.problems import Findings, Part, Problem
 from services.launcher.node_class.published_images import NVIDIA
 from services.launcher.node_class.status import (
     LONGEST_MESSAGE,
+    Findings,
+    Part,
+    Problem,
     found_status,
     invalid_status,
 )

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
-from services.watcher.status.joined_nodes import (
+from services.watcher.status.machine_notes import (
     REMEMBERED_SECONDS,
     UNREGISTERED_SECONDS,
     JoinedNodes,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.watcher.mirror.members import Member, machine_member
-from services.watcher.status.pod_events import PodEvents, due_writes
+from services.watcher.status.machine_notes import PodEvents, due_writes
 from shared.api.v1.node_claims import parse_node_claim
 from shared.domain.pools.generations import V1
 from shared.domain.workloads.pods import Owner

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.node_class.problems import Problem, snapshots_of, volume_problems
+from services.launcher.node_class.status import Problem, snapshots_of, volume_problems
 from shared.cloud.ec2.records import Image
 from tests.support.planning.builders import make_node_class
 
