@@ -124,10 +124,21 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     cluster, machines = _cluster(env, reader), Machines(kube)
     view = cluster.view
     solver = Solver(settings, clock, _default_spread(settings.scheduler_config))
-    actions = MachineActions(view, machines, env.bus, clock, env.metrics, leadership)
-    creation = MachineCreation(actions, Need(kube), leadership)
+    actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
-    planner = _planner(env, cluster, machines, solver, creation, handover)
+    planner = Planner(
+        settings=settings,
+        clock=clock,
+        cluster=cluster,
+        machines=machines,
+        solver=solver,
+        creation=MachineCreation(actions, Need(kube), leadership),
+        handover=handover,
+        reporter=PlanReporter(env.recorder, {}),
+        metrics=env.metrics,
+        pod_latency=PodLatency(env.metrics, clock),
+        decision_latency=DecisionLatency(),
+    )
     provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
     disruption = _disruption(env, cluster, machines, actions, provisioning)
     commands = disruption.commands
@@ -167,29 +178,6 @@ def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
     catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
     unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
     return ClusterState(env.settings, env.clock, view, catalogues, unavailable)
-
-
-def _planner(
-    env: SchedulerEnvironment,
-    cluster: ClusterState,
-    machines: Machines,
-    solver: Solver,
-    creation: MachineCreation,
-    handover: Handover,
-) -> Planner:
-    return Planner(
-        settings=env.settings,
-        clock=env.clock,
-        cluster=cluster,
-        machines=machines,
-        solver=solver,
-        creation=creation,
-        handover=handover,
-        reporter=PlanReporter(env.recorder, {}),
-        metrics=env.metrics,
-        pod_latency=PodLatency(env.metrics, env.clock),
-        decision_latency=DecisionLatency(),
-    )
 
 
 def _disruption(

@@ -20,6 +20,7 @@ from services.watcher.object_faults import ObjectFaults
 from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
 from services.watcher.status.machine_notes import JoinedNodes, PodEvents
+from shared.concurrency.waiting import run_until
 from shared.kube.informer import Event, Informer
 from shared.kube.machines import Machines
 from shared.redis.mirror import MirrorWriter
@@ -62,7 +63,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
 
     async def write(stop: asyncio.Event) -> None:
         for informer in informers.values():
-            await _first(stop, informer.synced)
+            await run_until(stop, informer.synced.wait())
         # A term may have been cut off in the middle of a batch: begin the mirror anew.
         journal.begun = False
         await journal.run(stop)
@@ -150,15 +151,6 @@ async def _trim(env: Environment[WatcherSettings]) -> None:
     """Drop what every group has read (F11)."""
     for stream in GROUPS:
         await env.bus.trim(stream)
-
-
-async def _first(stop: asyncio.Event, event: asyncio.Event) -> None:
-    """Wait for ``event`` or the order to stop, whichever comes first."""
-    while not stop.is_set() and not event.is_set():
-        try:
-            await asyncio.wait_for(event.wait(), 1.0)
-        except TimeoutError:
-            continue
 
 
 ENTRY = Entry("watcher", WatcherSettings, build)

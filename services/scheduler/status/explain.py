@@ -20,7 +20,7 @@ from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.workloads.pods import is_reschedulable
-from shared.runtime.services import Answer
+from shared.runtime.services import Answer, json_answer
 from shared.settings import SchedulerSettings
 
 PATH = "/explain"
@@ -43,11 +43,13 @@ class Explainer:
         """Body or query: ``node`` names a node or a machine."""
         name = query.get("node") or _named(body)
         if not name:
-            return _json(400, {"error": 'name a node: {"node": "ip-10-0-0-1"}'})
+            return json_answer(400, {"error": 'name a node: {"node": "ip-10-0-0-1"}'})
         machine = self._machine(name)
         if machine is None:
-            return _json(404, {"error": f"no machine of ours is or has the node {name[:253]!r}"})
-        return _json(200, self._explain(machine))
+            return json_answer(
+                404, {"error": f"no machine of ours is or has the node {name[:253]!r}"}
+            )
+        return json_answer(200, self._explain(machine))
 
     def _machine(self, name: str) -> Machine | None:
         machines = self.view.machines()
@@ -154,7 +156,3 @@ def _named(body: bytes) -> str:
         return ""
     named = document.get("node") if isinstance(document, dict) else None
     return named if isinstance(named, str) else ""
-
-
-def _json(status: int, document: Mapping[str, Any]) -> Answer:
-    return Answer(status, orjson.dumps(document))

@@ -24,7 +24,7 @@ from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 from shared.runtime.child import Bounds, ChildFailed, in_child
-from shared.runtime.services import Answer
+from shared.runtime.services import Answer, json_answer
 from shared.simulation.objects import flattened
 from shared.simulation.options import Options, read_options
 from shared.simulation.simulate import Simulation, simulate
@@ -73,13 +73,14 @@ class Simulator:
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
         """The answer to one request. ``query``: the options of ``dovetail simulate``, by the same names."""
         if self._busy:
-            return _refusal(429, "another simulation runs; try again when it is done")
+            return json_answer(429, {"error": "another simulation runs; try again when it is done"})
         self._busy = True
         try:
             request = Request(body, query, await self._held())
             return await in_child(answer_request, request, self.bounds)
         except ChildFailed as error:
-            return _refusal(503, f"{error.message}; send fewer objects, or use dovetail simulate")
+            text = f"{error.message}; send fewer objects, or use dovetail simulate"
+            return json_answer(503, {"error": text})
         finally:
             self._busy = False
 
@@ -97,9 +98,9 @@ def answer_request(request: Request) -> Answer:
     try:
         return _simulated(request)
     except Refused as refused:
-        return _refusal(refused.status, refused.message)
+        return json_answer(refused.status, {"error": refused.message})
     except ConfigurationError as error:
-        return _refusal(400, error.message)
+        return json_answer(400, {"error": error.message})
 
 
 def _simulated(request: Request) -> Answer:
@@ -124,10 +125,6 @@ def _answer(found: Simulation) -> Answer:
         text = f"the answer has {len(body)} bytes, at most {MOST_ANSWER_BYTES}"
         raise Refused(413, f"{text}; send fewer pods, or use dovetail simulate")
     return Answer(200 if found.usable else 422, body)
-
-
-def _refusal(status: int, message: str) -> Answer:
-    return Answer(status, orjson.dumps({"error": message}))
 
 
 def choose_catalogue(options: Options, held: Catalogue | None) -> Catalogue:
