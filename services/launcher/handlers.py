@@ -57,7 +57,7 @@ class Handlers:
             await self.node_classes.release_leaving()
 
     async def resync(self) -> None:
-        """List the launcher's work from the API server, which also finds what a lost message would have said (R2)."""
+        """List the launcher's work from the API server, which also finds the work of lost messages (R2)."""
         machines = list(await self.machine_store.list())
         nodes = (await cluster_nodes(self.ports.kube)).readable
         waiting = [m.key for m in machines if not m.provider_id and not m.terminating]

@@ -1,15 +1,14 @@
-"""What every part of the launcher writes about a Machine: conditions, events, its deletion, and messages."""
+"""What every part of the launcher writes about a Machine: events, its deletion, and messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from services.launcher.ports import Ports
 from shared.api.core.references import to_machine
 from shared.concurrency.clock import rfc3339
-from shared.domain.machines.machine import Condition, Machine
+from shared.domain.machines.machine import Machine
 from shared.kube.machines import Machines
 from shared.log import get_logger
 from shared.redis import streams
@@ -41,16 +40,6 @@ class MachineWriter:
     def take_launch(self, provider_id: str) -> str | None:
         """The key of the machine that got this instance lately, once; None when that is not known."""
         return self._launches.pop(provider_id, None)
-
-    async def condition(
-        self,
-        machine: Machine,
-        name: str,
-        condition: Condition,
-        status: dict[str, Any] | None = None,
-    ) -> None:
-        """Write one condition, and ``status`` fields with it."""
-        await self.machines.write_condition(machine, name, condition, status)
 
     async def delete(self, machine: Machine, reason: str) -> bool:
         """Order the termination of this Machine. False when it was gone already."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import View
 from shared.api.v1.node_claims import planned_object
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodePool

@@ -22,8 +22,7 @@ from services.scheduler.provisioning.limit_waiters import LimitWaiters
 from services.scheduler.provisioning.planner import Planner, Solver
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
-from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, catalogue_source
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics

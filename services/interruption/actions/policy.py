@@ -139,8 +139,10 @@ def caused(notice: Notice, machine: Machine, policy: Policy) -> bool:
         return False
     if notice.at is None:
         return _went_for_event(notice, machine, policy)
-    said = int(notice.at)
-    return machine.deleted_at > said if notice.kind in ENDED else machine.deleted_at >= said
+    announced = int(notice.at)
+    return (
+        machine.deleted_at > announced if notice.kind in ENDED else machine.deleted_at >= announced
+    )
 
 
 def _went_for_event(notice: Notice, machine: Machine, policy: Policy) -> bool:

@@ -150,7 +150,7 @@ def _health(detail: Json, _at: float | None) -> Reading:
 
 
 def _lifecycle(detail: Json, at: float | None) -> Reading:
-    """A termination hook waits, for how long is not said, so it is urgent (INT-41). Tests have no transition."""
+    """A termination hook waits, for how long is unknown, so it is urgent (INT-41). Tests have no transition."""
     if detail.get("LifecycleTransition") != TERMINATING:
         return _IGNORED
     return NoticeKind.LIFECYCLE, (_text(detail, "EC2InstanceId"),), _in_two_minutes(at)

@@ -141,8 +141,8 @@ def held_by(machine: Machine) -> Maintenance | None:
 
 def maintenance_of(notice: Notice) -> Maintenance:
     """The event that a notice announces; one without a start begins at its announcement."""
-    said = notice.received_at if notice.at is None else notice.at
-    start = said if notice.deadline is None else notice.deadline
+    announced = notice.received_at if notice.at is None else notice.at
+    start = announced if notice.deadline is None else notice.deadline
     return Maintenance(start, notice.source, notice.event)
 
 

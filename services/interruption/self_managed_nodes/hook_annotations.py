@@ -40,11 +40,11 @@ class HookAnnotations:
         """Close the node and ask for its drain. False: that was written before."""
 
         def change(found: Node, held: LifecycleAction | None) -> dict[str, Any] | None:
-            wanted = joined(held, new)
-            if wanted == held:
+            desired = joined(held, new)
+            if desired == held:
                 return None
-            notes: dict[str, str | None] = {keys.LIFECYCLE_ANNOTATION: wanted.text}
-            if wanted == new:
+            notes: dict[str, str | None] = {keys.LIFECYCLE_ANNOTATION: desired.text}
+            if desired == new:
                 notes[keys.DRAINED_ANNOTATION] = None  # of an earlier life of the instance
             others = tuple(taint for taint in found.taints if taint.key != TAINT.key)
             spec = {"unschedulable": True, "taints": taint_objects((*others, TAINT))}
@@ -56,10 +56,10 @@ class HookAnnotations:
         """Write that this hook waits no longer. False: that was written before."""
 
         def change(_: Node, held: LifecycleAction | None) -> dict[str, Any] | None:
-            wanted = held and ended(held, hook, how)
-            if wanted is None or wanted == held:
+            desired = held and ended(held, hook, how)
+            if desired is None or desired == held:
                 return None
-            return {"metadata": {"annotations": {keys.LIFECYCLE_ANNOTATION: wanted.text}}}
+            return {"metadata": {"annotations": {keys.LIFECYCLE_ANNOTATION: desired.text}}}
 
         return await self._write(node, change)
 

@@ -69,7 +69,7 @@ class HookKeeper:
     directory: Directory
     webhook: Webhook
     problem: str = ""
-    """What AWS said last, empty when it took the last call."""
+    """The last error of AWS; empty when it took the last call."""
     _attempts: dict[Key, Attempts] = field(default_factory=dict)
     _cases: dict[Key, Case] = field(default_factory=dict)
     """The hooks that waited at the last check."""

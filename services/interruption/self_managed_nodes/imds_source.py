@@ -98,8 +98,8 @@ class Imds:
     async def _headers(self) -> dict[str, str]:
         now = self.clock.monotonic()
         if not self._token or now >= self._until:
-            wanted = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
-            status, text = await self._ask("PUT", "api/token", wanted)
+            desired = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
+            status, text = await self._ask("PUT", "api/token", desired)
             if status != HTTPStatus.OK:
                 raise _fault("api/token", status)
             self._token, self._until = text, now + TOKEN_SECONDS - EARLY_SECONDS

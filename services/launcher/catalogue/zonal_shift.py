@@ -45,7 +45,7 @@ class ZonalShifts:
     _names: dict[str, str] = field(default_factory=dict)
     """Zone id -> name."""
     _shifted: frozenset[str] = frozenset()
-    """Names of the zones as AWS said last."""
+    """Names of the zones in the last answer of AWS."""
 
     async def check(self) -> None:
         """Ask AWS, publish the shifted zones, and mark what is sold there."""

@@ -172,13 +172,13 @@ class DriftController:
     async def _write(self, machine: Machine, reason: str) -> None:
         """Each change once. One machine that cannot be written does not stop the others."""
         held = machine.conditions.get(DRIFTED)
-        said = held.reason if held and held.status == "True" else ""
-        if said == reason and (reason or held is None):
+        held_reason = held.reason if held and held.status == "True" else ""
+        if held_reason == reason and (reason or held is None):
             return
         try:
             if reason:
                 condition = Condition("True", reason, reason, self.ports.clock.now())
-                await self.writer.condition(machine, DRIFTED, condition)
+                await self.machines.write_condition(machine, DRIFTED, condition)
             else:
                 await self.machines.drop_condition(machine, DRIFTED)
         except DovetailError as error:

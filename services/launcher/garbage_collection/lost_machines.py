@@ -144,8 +144,8 @@ class LostMachines:
         if why:
             await self.deletions.hold(WITHOUT_NODE, ANY_POOL, names, why)
             return {ANY_POOL}
-        said = (REMOVED, "its node was taken off the cluster while the instance ran")
-        return await self._end_few(WITHOUT_NODE, lost, inventory, said)
+        cause = (REMOVED, "its node was taken off the cluster while the instance ran")
+        return await self._end_few(WITHOUT_NODE, lost, inventory, cause)
 
     async def _has_node(self, machine: Machine) -> bool:
         name = _joined(machine)
@@ -156,7 +156,7 @@ class LostMachines:
             return True
 
     async def _end_few(
-        self, direction: str, lost: list[Machine], inventory: Inventory, said: tuple[str, str]
+        self, direction: str, lost: list[Machine], inventory: Inventory, cause: tuple[str, str]
     ) -> set[str]:
         """Delete what the breaker lets through, pool by pool. Returns the pools that are held back."""
         pools: dict[str, list[Machine]] = defaultdict(list)
@@ -171,7 +171,7 @@ class LostMachines:
                 held.add(pool)
                 continue
             for machine in found:
-                await self._delete(machine, *said)
+                await self._delete(machine, *cause)
         return held
 
     def _age(self, machine: Machine) -> float:

@@ -4,7 +4,7 @@ Read from the API server, not from any cache: the pool's limits, the safety limi
 that never registered, and the scheduler's fencing epoch.
 
 About the epoch (F14): each machine carries the epoch of the scheduler that made it. After a change of leader the
-machines of the old one are still wanted: the new leader finds them on the API server and plans with them, so refusing
+machines of the old one are still desired: the new leader finds them on the API server and plans with them, so refusing
 them all would delete good plans at every restart. What must not cost money is the plan of a scheduler that was paused,
 lost its lease and woke up: it made machines for pods that the new leader had made others for. So a machine of an older
 epoch is launched while it is older than every machine of a newer epoch, by the API server's own stamps, which nobody's

@@ -115,13 +115,13 @@ class LaunchRecords:
         return None
 
     async def _read(self, record: LaunchRecord) -> dict[str, Machine]:
-        wanted = set(record.uids)
-        if len(wanted) > MOST_READ_SINGLY:
+        desired = set(record.uids)
+        if len(desired) > MOST_READ_SINGLY:
             listed = await self.machines.list()
-            return {machine.uid: machine for machine in listed if machine.uid in wanted}
+            return {machine.uid: machine for machine in listed if machine.uid in desired}
         gets = (or_none(self.machines.get(subject.key)) for subject in record.subjects)
         read = await asyncio.gather(*gets)
-        return {machine.uid: machine for machine in read if machine and machine.uid in wanted}
+        return {machine.uid: machine for machine in read if machine and machine.uid in desired}
 
 
 def is_served_by_another(machine: Machine | None, token: str) -> bool:

@@ -153,7 +153,7 @@ class LaunchResults:
     async def wait(self, machine: Machine, reason: str, message: str) -> None:
         """Write what it waits for in its condition Launched."""
         condition = Condition("Unknown", reason, message[:LONGEST_MESSAGE], self.ports.clock.now())
-        await self.writer.condition(machine, LAUNCHED, condition)
+        await self.machines.write_condition(machine, LAUNCHED, condition)
 
 
 def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings) -> InstanceType:

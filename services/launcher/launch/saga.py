@@ -251,8 +251,8 @@ class LaunchSaga:
     async def _adopt(
         self, record: LaunchRecord, machines: Mapping[str, Machine], *, certain: bool = False
     ) -> Answers:
-        """Assign the live instances with the record's token to its machines. ``certain``: EC2 said that there are no
-        more than it lists.
+        """Assign the live instances with the record's token to its machines. ``certain``: EC2 reported that
+        there are no more than it lists.
         """
         tags = {cluster_tag(self.ports.settings.cluster_name): "owned", TOKEN_TAG: record.token}
         found = await self.ports.cloud.ec2.instances(tags=tags)
@@ -357,9 +357,9 @@ def _waiting(
     record: LaunchRecord, machines: Mapping[str, Machine], uids: Iterable[str] | None = None
 ) -> list[Machine]:
     """The record's machines that exist and have no instance."""
-    wanted = set(record.uids if uids is None else uids)
+    desired = set(record.uids if uids is None else uids)
     return [
         machine
         for uid in record.uids
-        if uid in wanted and (machine := machines.get(uid)) is not None and is_waiting(machine)
+        if uid in desired and (machine := machines.get(uid)) is not None and is_waiting(machine)
     ]

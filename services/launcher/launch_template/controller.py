@@ -53,10 +53,10 @@ class LaunchTemplates:
         self, machine: Machine, resolved: Resolved, choices: Iterable[Choice]
     ) -> list[Template]:
         """Templates that together start every chosen type for which there is an image. Raises InvalidObject."""
-        wanted = variants(machine, resolved, choices)
+        desired = variants(machine, resolved, choices)
         if resolved.launch_template is not None:
-            return [_users_own(resolved.launch_template, wanted)]
-        made = (self._one(machine, resolved, *one) for one in wanted.items())
+            return [_users_own(resolved.launch_template, desired)]
+        made = (self._one(machine, resolved, *one) for one in desired.items())
         return list(await asyncio.gather(*made))
 
     def forget(self) -> None:
@@ -101,7 +101,7 @@ class LaunchTemplates:
         return render(node_class.ami_family, bootstrap)
 
 
-def _users_own(template: LaunchTemplate, wanted: dict[Variant, frozenset[str]]) -> Template:
+def _users_own(template: LaunchTemplate, desired: dict[Variant, frozenset[str]]) -> Template:
     """The template that the user keeps, for every type that its image suits (T-07)."""
-    (image,) = {variant.image for variant in wanted}
-    return Template(template.id, template.version, image, frozenset().union(*wanted.values()))
+    (image,) = {variant.image for variant in desired}
+    return Template(template.id, template.version, image, frozenset().union(*desired.values()))

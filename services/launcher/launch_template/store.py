@@ -162,7 +162,7 @@ async def delete(cloud: Cloud, template: LaunchTemplate) -> None:
 
 def _log_created(template: LaunchTemplate) -> None:
     """LCH-26, in each generation's words."""
-    said = "id" if template.name.startswith(NAME_PREFIX_V1) else "launch-template-id"
+    id_key = "id" if template.name.startswith(NAME_PREFIX_V1) else "launch-template-id"
     log.debug(
-        "created launch template", **{"launch-template-name": template.name, said: template.id}
+        "created launch template", **{"launch-template-name": template.name, id_key: template.id}
     )

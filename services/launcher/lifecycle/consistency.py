@@ -72,6 +72,6 @@ class Consistency:
             return  # a v1alpha5 Machine has no such condition
         status, reason = ("False", "ConsistencyCheckFailed") if found else ("True", CONSISTENT)
         known = machine.conditions.get(CONSISTENT)
-        said = Condition(status, reason, "; ".join(found), self.ports.clock.now())
-        if known is None or (known.status, known.message) != (said.status, said.message):
-            await self.writer.condition(machine, CONSISTENT, said)
+        condition = Condition(status, reason, "; ".join(found), self.ports.clock.now())
+        if known is None or (known.status, known.message) != (condition.status, condition.message):
+            await self.machines.write_condition(machine, CONSISTENT, condition)

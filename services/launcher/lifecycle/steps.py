@@ -65,7 +65,7 @@ class LifecycleSteps:
             return False
         # nodeName goes with the condition: the scheduler finds the node of a Machine by it.
         condition = Condition("True", REGISTERED, "", self.ports.clock.now())
-        await self.writer.condition(machine, REGISTERED, condition, {"nodeName": node.name})
+        await self.machines.write_condition(machine, REGISTERED, condition, {"nodeName": node.name})
         log.info(machine.api.worded("registered nodeclaim"), machine=machine.name, node=node.name)
         self.ports.metrics.count_registered(machine)
         self.ports.metrics.count_event(machine, "registered")
@@ -96,7 +96,7 @@ class LifecycleSteps:
         known = machine.conditions.get(REGISTERED)
         if known is None or (known.status, known.reason) != ("Unknown", reason):
             condition = Condition("Unknown", reason, "waiting for the node", self.ports.clock.now())
-            await self.writer.condition(machine, REGISTERED, condition)
+            await self.machines.write_condition(machine, REGISTERED, condition)
 
     async def initialize(self, machine: Machine, node: Node, *, registered_before: bool) -> bool:
         """True when something was written. A Machine that was registered just now waits without a condition."""
@@ -106,7 +106,7 @@ class LifecycleSteps:
             return True
         if registered_before:
             condition = Condition("Unknown", reason, message, self.ports.clock.now())
-            await self.writer.condition(machine, INITIALIZED, condition)
+            await self.machines.write_condition(machine, INITIALIZED, condition)
         return not registered_before
 
     async def _initialize(self, key: str, node: Node) -> None:
@@ -117,7 +117,7 @@ class LifecycleSteps:
             machine = await self.machines.get(key)
         except (NotFound, Conflict):
             return
-        await self.writer.condition(
+        await self.machines.write_condition(
             machine, INITIALIZED, Condition("True", INITIALIZED, "", self.ports.clock.now())
         )
         self.ports.metrics.count_event(machine, "initialized")

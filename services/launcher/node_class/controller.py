@@ -259,12 +259,12 @@ class NodeClasses:
             to_object(raw), "Warning", "NodeClassNotReady", message, dedupe_seconds=300
         )
 
-    async def _write(self, raw: Json, wanted: dict[str, Any]) -> None:
+    async def _write(self, raw: Json, desired: dict[str, Any]) -> None:
         old = raw.get("status") or {}
-        if all(old.get(name) == value for name, value in wanted.items()):
+        if all(old.get(name) == value for name, value in desired.items()):
             return
         meta = raw["metadata"]
-        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": wanted}
+        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": desired}
         await self.ports.kube.patch(
             _KINDS[raw["kind"]][0], meta["name"], body, subresource="status"
         )

@@ -1,7 +1,7 @@
 """Looks up everything that a node class selects in AWS, all parts at once, and says which parts fail (EC-15..17).
 
-A part that finds nothing, or may not look, becomes a ``Problem`` and the others are looked up all the same: a user
-mends a class once. What may go wrong beyond that (EC2 throttles, no network) is raised: nothing is known then.
+A part that finds nothing, or that we may not read, becomes a ``Problem`` and the others are looked up all the same: a
+user mends a class once. What may go wrong beyond that (EC2 throttles, no network) is raised: nothing is known then.
 """
 
 from __future__ import annotations
@@ -121,11 +121,11 @@ class Discovery:
 
     async def _snapshots(self, node_class: NodeClass) -> dict[str, int] | None:
         """Sizes in GiB of those that the class's volumes start from; None when we may not ask."""
-        wanted = snapshots_of(node_class)
-        if not wanted:
+        desired = snapshots_of(node_class)
+        if not desired:
             return {}
         try:
-            return await self.cloud.ec2.snapshot_sizes(wanted)
+            return await self.cloud.ec2.snapshot_sizes(desired)
         except Unauthorized as error:
             log.warning(
                 "cannot check the snapshots", node_class=node_class.key, error=error.message

@@ -66,14 +66,14 @@ def boot_images(
             continue
         rule = Requirement(keys.ARCH, False, frozenset({arch}))
         for kind in kinds.get(image.id, _ANY):
-            wanted = kind.add(rule)
-            found.setdefault(wanted, BootImage(image, wanted))
+            desired = kind.add(rule)
+            found.setdefault(desired, BootImage(image, desired))
     return tuple(found.values())
 
 
 @dataclass
 class Images:
-    """Finds images and remembers what SSM said."""
+    """Finds images and remembers the answers of SSM."""
 
     cloud: Cloud
     clock: Clock
@@ -198,28 +198,28 @@ async def find_user_template(
             field=TEMPLATE_FIELD,
             reason=TEMPLATE_NOT_FOUND,
         ) from error
-    said = str(written.get("ImageId") or "")
-    if not said:
+    named = str(written.get("ImageId") or "")
+    if not named:
         raise InvalidObject(
             f"launch template {name} names no image; give it one", field=TEMPLATE_FIELD
         )
-    images = await cloud.ec2.images([SelectorTerm(id=await _image_id(cloud, name, said))])
+    images = await cloud.ec2.images([SelectorTerm(id=await _image_id(cloud, name, named))])
     found = boot_images(images, {})
     if not found:
         raise InvalidObject(
-            f"the image {said} of launch template {name} does not exist; give it another",
+            f"the image {named} of launch template {name} does not exist; give it another",
             field=TEMPLATE_FIELD,
         )
     return template, found
 
 
-async def _image_id(cloud: Cloud, name: str, said: str) -> str:
-    if not said.startswith(SSM_PREFIX):
-        return said
+async def _image_id(cloud: Cloud, name: str, named: str) -> str:
+    if not named.startswith(SSM_PREFIX):
+        return named
     try:
-        return await cloud.ssm.parameter(said.removeprefix(SSM_PREFIX))
+        return await cloud.ssm.parameter(named.removeprefix(SSM_PREFIX))
     except NotFound as error:
         raise InvalidObject(
-            f"launch template {name} takes its image from {said}, which SSM does not have",
+            f"launch template {name} takes its image from {named}, which SSM does not have",
             field=TEMPLATE_FIELD,
         ) from error

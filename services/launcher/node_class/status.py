@@ -97,7 +97,7 @@ def snapshots_of(node_class: NodeClass) -> frozenset[str]:
 def volume_problems(
     node_class: NodeClass, images: Iterable[Image], snapshot_gib: Mapping[str, int] | None
 ) -> list[Problem]:
-    """Each volume that is too small, or has no snapshot. ``snapshot_gib``: id -> size; None when we may not look."""
+    """Each volume that is too small, or has no snapshot. ``snapshot_gib``: id -> size; None: we may not read them."""
     images = list(images)
     found: list[Problem] = []
     for index, mapping in enumerate(volumes(node_class)):

@@ -18,7 +18,7 @@ from services.scheduler.actions import MachineActions, key_of
 from services.scheduler.disruption.command_record import Step, Written, is_shown, running, step
 from services.scheduler.disruption.conditions import occupied_nodes
 from services.scheduler.disruption.reporting import DisruptionReporter
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import View
 from shared.api.core.pods import parse_pod
 from shared.concurrency.clock import Clock
 from shared.disruption.methods import emptiness

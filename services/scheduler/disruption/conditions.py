@@ -46,19 +46,19 @@ def due(
         if pool is None or machine.terminating:
             continue
         if pool.api.waits_until_consolidatable:
-            wanted = {CONSOLIDATABLE: is_consolidatable(machine, pool, now=now)}
+            desired = {CONSOLIDATABLE: is_consolidatable(machine, pool, now=now)}
         else:
             busy = machine.node_name in occupied or bool(
                 {machine.node_name, machine.name} & nominated
             )
             ttl, age = pool.expire_seconds, now - machine.created_at
-            wanted = {
+            desired = {
                 EMPTY: pool.empty_ttl_seconds is not None and machine.has(INITIALIZED) and not busy,
                 EXPIRED: ttl is not None and age >= ttl,
             }
         found += [
             ConditionChange(machine, c, want)
-            for c, want in wanted.items()
+            for c, want in desired.items()
             if want != machine.has(c)
         ]
     return found

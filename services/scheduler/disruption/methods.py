@@ -72,11 +72,13 @@ def _consolidations(consolidation: str, unseen: frozenset[str], churn: Churn) ->
     ]
 
 
-def of_consolidator(world: World, wanted: str, default: str) -> World:
+def of_consolidator(world: World, desired: str, default: str) -> World:
     """The same world with the candidates whose pools are consolidated this way."""
     return replace(
         world,
-        candidates=tuple(c for c in world.candidates if (c.pool.consolidator or default) == wanted),
+        candidates=tuple(
+            c for c in world.candidates if (c.pool.consolidator or default) == desired
+        ),
     )
 
 

@@ -94,11 +94,11 @@ class MachineCreation:
     leadership: Leadership
 
     async def create(
-        self, wanted: list[PlannedMachine], plan: Plan, snapshot: Snapshot
+        self, desired: list[PlannedMachine], plan: Plan, snapshot: Snapshot
     ) -> list[PlannedMachine]:
-        """Those of ``wanted``, which belong to ``plan``, that exist now. One that fails does not stop the others."""
+        """Those of ``desired``, which belong to ``plan``, that exist now. One that fails does not stop the others."""
         pods = {pod.uid: pod for pod in snapshot.pods}
-        waiting = await self._listed(len(wanted))
+        waiting = await self._listed(len(desired))
 
         async def create(planned: PlannedMachine) -> bool:
             # Asked for every machine: another scheduler may have begun to plan while we waited (F14).
@@ -106,8 +106,8 @@ class MachineCreation:
                 return False
             return await self._create_one(planned, plan, snapshot)
 
-        done = await in_parallel(map(create, wanted), most=CREATIONS_AT_ONCE)
-        return [planned for planned, ok in zip(wanted, done, strict=True) if ok]
+        done = await in_parallel(map(create, desired), most=CREATIONS_AT_ONCE)
+        return [planned for planned, ok in zip(desired, done, strict=True) if ok]
 
     async def _listed(self, machines: int) -> frozenset[str]:
         try:

@@ -48,11 +48,11 @@ def considering(waiting: Sequence[Pod], moving: frozenset[str]) -> None:
 
 
 def decided(
-    plan: Plan, wanted: Sequence[PlannedMachine], snapshot: Snapshot, *, seconds: float
+    plan: Plan, desired: Sequence[PlannedMachine], snapshot: Snapshot, *, seconds: float
 ) -> None:
     """What a plan wants, before any of it is written. ``seconds``: how long it took."""
     pods = {pod.uid: pod for pod in snapshot.pods}
-    if wanted:
+    if desired:
         found = [pods[uid].key for uid in _placed(plan) if _is_waiting(pods.get(uid))]
         log.info("found provisionable pod(s)", Pods=some(found), duration=f"{seconds * 1000:.3f}ms")
     late = sum(text == OUT_OF_TIME for text in plan.unschedulable.values())
@@ -63,8 +63,8 @@ def decided(
         log.debug(
             "relaxing soft constraints for pod since it previously failed to schedule", **named
         )
-    _computed([one for one in wanted if not one.api.older_names])
-    _computed_older([one for one in wanted if one.api.older_names])
+    _computed([one for one in desired if not one.api.older_names])
+    _computed_older([one for one in desired if one.api.older_names])
     _absorbed(plan, snapshot)
 
 
@@ -98,18 +98,18 @@ def created(machines: Iterable[PlannedMachine]) -> None:
             log.info("created nodeclaim", **named, **details)
 
 
-def _computed(wanted: Sequence[PlannedMachine]) -> None:
-    if wanted:
-        pods = sum(len(machine.pods) for machine in wanted)
-        log.info("computed new nodeclaim(s) to fit pod(s)", nodeclaims=len(wanted), pods=pods)
+def _computed(desired: Sequence[PlannedMachine]) -> None:
+    if desired:
+        pods = sum(len(machine.pods) for machine in desired)
+        log.info("computed new nodeclaim(s) to fit pod(s)", nodeclaims=len(desired), pods=pods)
 
 
-def _computed_older(wanted: Sequence[PlannedMachine]) -> None:
-    for machine in wanted:
+def _computed_older(desired: Sequence[PlannedMachine]) -> None:
+    for machine in desired:
         log.info(_launching(machine), provisioner=machine.pool)
-    if wanted:
-        pods = sum(len(machine.pods) for machine in wanted)
-        log.info("computed new node(s) to fit pod(s)", nodes=len(wanted), pods=pods)
+    if desired:
+        pods = sum(len(machine.pods) for machine in desired)
+        log.info("computed new node(s) to fit pod(s)", nodes=len(desired), pods=pods)
 
 
 def _launching(machine: PlannedMachine) -> str:

@@ -20,8 +20,7 @@ from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.logs import PreferenceLog
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
-from services.scheduler.state.cluster import ClusterState
-from services.scheduler.state.view import pods_to_move, waiting_pods
+from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
 from shared.domain.pools.usage import Counting
@@ -219,8 +218,8 @@ class Planner:
             self.preferences.note(waiting, now=self.clock.monotonic())
         plan, seconds = await self._plan(snapshot, moving)
         self._measure_latency(plan, waiting)
-        wanted = await self._held_back(plan, snapshot, seconds)
-        created = await self.creation.create(wanted, plan, snapshot)
+        desired = await self._held_back(plan, snapshot, seconds)
+        created = await self.creation.create(desired, plan, snapshot)
         self._nominate(plan, created)
         self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
         self.rounds += 1
@@ -257,12 +256,12 @@ class Planner:
     ) -> list[PlannedMachine]:
         """The plan's machines without those that the back-off holds back. ``seconds``: how long planning took."""
         machines = {machine.name: machine for machine in snapshot.machines}
-        wanted, holds = self.backoff.judge(
+        desired, holds = self.backoff.judge(
             plan, snapshot.pods, machines, now=self.clock.monotonic()
         )
-        logs.decided(plan, wanted, snapshot, seconds=seconds)
+        logs.decided(plan, desired, snapshot, seconds=seconds)
         await self.reporter.held_back(holds, snapshot)
-        return wanted
+        return desired
 
     async def _plan(self, snapshot: Snapshot, moving: frozenset[str]) -> tuple[Plan, float]:
         """The plan, and how long it took in seconds."""

@@ -13,7 +13,7 @@ import orjson
 
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.findings import Findings
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import View
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
 from shared.disruption.budgets import reported_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection

@@ -104,8 +104,8 @@ def answer_request(request: Request) -> Answer:
 
 
 def _simulated(request: Request) -> Answer:
-    documents, said = read_body(request.body)
-    options = read_options({**said, **request.query})
+    documents, fields = read_body(request.body)
+    options = read_options({**fields, **request.query})
     if options.settings.effort > MOST_EFFORT:
         raise Refused(400, f"effort must be at most {MOST_EFFORT} here")
     held = decode_catalogue(request.catalogue) if request.catalogue else None
@@ -146,13 +146,13 @@ def read_body(body: bytes) -> tuple[list[object], dict[str, str]]:
     except orjson.JSONDecodeError as error:
         fix = "send what kubectl get -o json prints, or a list of objects"
         raise Refused(400, f"the body is no JSON: {error}; {fix}") from error
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     if isinstance(document, dict) and not document.get("kind"):
-        document, said = _unwrapped(document)
+        document, fields = _unwrapped(document)
     documents = list(flattened(document if isinstance(document, list) else [document]))
     if len(documents) > MOST_OBJECTS:
         raise Refused(413, f"more than {MOST_OBJECTS} objects")
-    return documents, said
+    return documents, fields
 
 
 def _unwrapped(envelope: Mapping[str, Any]) -> tuple[list[object], dict[str, str]]:
@@ -161,5 +161,5 @@ def _unwrapped(envelope: Mapping[str, Any]) -> tuple[list[object], dict[str, str
     if not isinstance(objects, list):
         raise Refused(400, "the body needs a list of Kubernetes objects in 'objects'")
     others: Iterable[tuple[str, Any]] = envelope.items()
-    said = {name: str(value) for name, value in others if name not in (*names, "apiVersion")}
-    return objects, said
+    fields = {name: str(value) for name, value in others if name not in (*names, "apiVersion")}
+    return objects, fields

@@ -50,8 +50,8 @@ class Evictions:
         A call that fails for the moment (F28: somebody's webhook is away) holds up that one pod.
         """
         fresh_until = self.ports.clock.monotonic() + FRESH_SECONDS
-        wanted = [*(deletion.pod for deletion in step.delete), *step.evict]
-        self._keep(node, wanted)
+        desired = [*(deletion.pod for deletion in step.delete), *step.evict]
+        self._keep(node, desired)
         for deletion in step.delete:
             if self._may_try(node, deletion.pod):
                 await self._delete(node, deletion, why)

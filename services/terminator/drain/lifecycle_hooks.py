@@ -1,7 +1,7 @@
 """Drains nodes that no pool owns, whose auto scaling group ends them and waits for the drain (INT-41).
 
 The interruption service's annotation on the node says until when; that the node is drained is written beside it. Where
-only a cordon is wanted, nothing is evicted: the node is drained when its pods have ended by themselves. The node, its
+only a cordon is desired, nothing is evicted: the node is drained when its pods have ended by themselves. The node, its
 instance and its volumes are taken away by others. Daemon pods stay, as for ``kubectl drain``.
 
 What may go wrong: a budget refuses until the end. Then the pods are deleted so early that their grace fits, as for a

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.handlers import TerminationTrigger
-from services.scheduler.state.view import pods_to_move
+from services.scheduler.state.cluster import pods_to_move
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import View
 from shared.api.v1alpha5.machines import parse_machine
 from shared.kube.client import Kube
 from shared.kube.machines import Stored

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.state.view import View, waiting_pods
+from services.scheduler.state.cluster import View, waiting_pods
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.records import CLAIMS, CSI_NODES, NAMESPACES, STORAGE_CLASSES, VOLUMES
