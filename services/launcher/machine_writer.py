@@ -73,7 +73,6 @@ class MachineWriter:
         *,
         dedupe_seconds: float = EVENT_SECONDS,
     ) -> None:
-        """A Kubernetes event on the Machine."""
         await self.ports.recorder.publish(
             to_machine(machine), kind, reason, text, dedupe_seconds=dedupe_seconds
         )

@@ -30,7 +30,7 @@ from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors
 from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.launch_template.store import SWEEP_SECONDS, TemplateStore
-from services.launcher.lifecycle import consistency, tagging
+from services.launcher.lifecycle import nodes, tagging
 from services.launcher.lifecycle.controller import LifecycleController
 from services.launcher.lifecycle.steps import LifecycleSteps
 from services.launcher.machine_writer import MachineWriter
@@ -121,12 +121,10 @@ class Launcher:
 
     @cached_property
     def template_store(self) -> TemplateStore:
-        """Launch templates that exist in EC2."""
         return TemplateStore(self.ports, TemplateUse(*self._redis, self.ports.clock))
 
     @cached_property
     def templates(self) -> LaunchTemplates:
-        """Launch templates that a launch needs."""
         dns = ClusterDns(self.ports.kube, self.ports.clock)
         cluster = self.node_classes.cluster
         return LaunchTemplates(cluster, dns, self.ports.settings, self.template_store)
@@ -170,7 +168,6 @@ class Launcher:
 
     @cached_property
     def drift(self) -> DriftController:
-        """The condition Drifted."""
         return DriftController(
             self.ports, self.machines, self.node_classes, self.store, self.writer
         )
@@ -257,7 +254,7 @@ def _timed(env: Environment[LauncherSettings], launcher: Launcher) -> list[Loop]
     corrections = overlays.Overlays(
         ports.kube, launcher.store, ports.clock, ports.settings.feature_gates.node_overlay
     )
-    checks = consistency.Consistency(ports, machines, writer)
+    checks = nodes.Consistency(ports, machines, writer)
     tags = tagging.Tagging(machines, ports.cloud, ports.clock, launcher.shifted)
     unused = instance_profiles.UnusedInstanceProfiles(ports, machines, node_classes.profiles)
     shifts = zonal_shift.ZonalShifts(
@@ -270,7 +267,7 @@ def _timed(env: Environment[LauncherSettings], launcher: Launcher) -> list[Loop]
         timed("node classes", NODE_CLASS_SECONDS, node_classes.refresh_all),
         timed("drift", CHECK_SECONDS, launcher.drift.check),
         timed("launch templates", SWEEP_SECONDS, launcher.template_store.sweep),
-        timed("consistency", consistency.PERIOD_SECONDS, checks.check_all),
+        timed("consistency", nodes.PERIOD_SECONDS, checks.check_all),
         timed("overlays", overlays.PERIOD_SECONDS, corrections.check_all),
         timed("tags", tagging.PERIOD_SECONDS, tags.tag_some),
         timed("instance profiles", instance_profiles.PERIOD_SECONDS, unused.sweep),

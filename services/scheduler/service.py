@@ -68,7 +68,6 @@ class Parts:
     explainer: Explainer
 
     def note(self, change: Change) -> None:
-        """The mirror changed."""
         if change.kind in RECONSIDERED:
             self.planner.reconsider()
         self.planner.pod_latency.note(change)

@@ -47,7 +47,6 @@ class BatchedLists:
         self._records = _shared(partial(_items, kube, LAUNCH_RECORDS))
 
     async def machines(self) -> Sequence[Machine]:
-        """All readable machines."""
         return (await self.all_machines())[0]
 
     async def all_machines(self) -> tuple[Sequence[Machine], Sequence[Mapping[str, Any]]]:
@@ -55,7 +54,6 @@ class BatchedLists:
         return await self._machines.submit(None)
 
     async def nodes(self) -> Sequence[NodePlace]:
-        """All nodes."""
         return await self._nodes.submit(None)
 
     async def volume_attachments(self) -> Sequence[Json]:

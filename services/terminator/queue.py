@@ -66,7 +66,6 @@ class TerminationQueue:
 
     @property
     def open(self) -> list[str]:
-        """For the status page."""
         return sorted(f"{kind}/{name}" for kind, name in self._open)
 
     async def handle(self, envelope: Envelope) -> None:

@@ -28,7 +28,6 @@ from shared.settings import TerminatorSettings
 
 
 async def build(env: Environment[TerminatorSettings]) -> Service:
-    """Wire the terminator."""
     cloud = await open_cloud(env)
     queue = build_queue(
         Ports(env.kube, cloud, env.bus, env.clock, env.metrics, env.recorder, env.settings)

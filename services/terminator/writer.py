@@ -95,7 +95,6 @@ class Writer:
         await self._write_condition(target.machine, DRAINED, Condition("True", DRAINED))
 
     def forget_drain(self, node: Node) -> None:
-        """Remove the gauge of this drain."""
         try:
             self.ports.metrics.drain_seconds.remove(node.name)
         except KeyError:

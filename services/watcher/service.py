@@ -39,7 +39,6 @@ TRIM_SECONDS = 30.0
 
 
 async def build(env: Environment[WatcherSettings]) -> Service:
-    """Wire the watcher."""
     leadership = env.leadership("watcher")
     writer = MirrorWriter(
         env.bus.redis, env.bus.prefix, epoch=env.instance, key=env.settings.mirror_key

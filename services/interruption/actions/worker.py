@@ -149,7 +149,6 @@ class NoticeHandling:
         return cls(backlog, worker, notifier, webhook)
 
     def loops(self) -> list[Loop]:
-        """The loops that run them."""
         clock = self.notifier.clock
         return [
             Loop("notices", self.worker.run, progress=lambda: self.worker.last_progress),
@@ -166,7 +165,6 @@ class NoticeHandling:
         ]
 
     def status(self) -> dict[str, object]:
-        """Their part of the status page."""
         return {
             "waiting": len(self.backlog),
             "expired": self.backlog.expired,

@@ -76,7 +76,6 @@ class HookKeeper:
 
     @property
     def waiting(self) -> int:
-        """LifecycleHooks that wait for us."""
         return len(self._cases)
 
     async def check(self) -> None:

@@ -70,8 +70,6 @@ Run = Callable[[], Awaitable[Answers]]
 
 
 class Decision(NamedTuple):
-    """What one round decides."""
-
     uids: dict[str, str]
     """Key -> uid of the machines that want an instance."""
     answers: Answers

@@ -185,7 +185,6 @@ def addressed(request: Json, machines: Sequence[Machine], token: str) -> Json:
 
 
 def overrides_of(request: Mapping[str, Any]) -> list[Json]:
-    """All overrides of a stored request."""
     found = (config.get("Overrides") or () for config in request.get("LaunchTemplateConfigs") or ())
     return [override for overrides in found for override in overrides]
 

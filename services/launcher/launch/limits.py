@@ -159,7 +159,6 @@ def _less(used: Mapping[str, int], off: Mapping[str, int]) -> dict[str, int]:
 
 
 def largest(capacities: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The largest amount of each resource."""
     found: dict[str, int] = {}
     for capacity in capacities:
         for name, amount in capacity.items():

@@ -84,7 +84,6 @@ class CallQueue:
 
     @property
     def rate_per_second(self) -> float:
-        """Calls a second now."""
         return self.pace.rate_per_second
 
     async def wait(self) -> float | None:

@@ -96,7 +96,6 @@ def revision_of(raw: Mapping[str, Any]) -> int:
 
 
 def record_body(record: LaunchRecord) -> Json:
-    """The object to store."""
     reserved = {"reservations": record.reservations} if record.reservations else {}
     return {
         "metadata": {"name": record.token},

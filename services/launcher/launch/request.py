@@ -85,8 +85,6 @@ class LaunchRound:
 
 @dataclass
 class LaunchRequests:
-    """Works out requests."""
-
     ports: Ports
     admission: Admission
     node_classes: NodeClasses

@@ -64,8 +64,6 @@ class _Known:
 
 @dataclass
 class TemplateStore:
-    """Knows templates by name."""
-
     ports: Ports
     use: TemplateUse
     _known: dict[str, _Known] = field(default_factory=dict)

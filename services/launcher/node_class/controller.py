@@ -53,8 +53,6 @@ _KINDS: dict[str, tuple[Resource, Callable[[Json], Parsed[NodeClass]]]] = {
 
 @dataclass
 class NodeClasses:
-    """Resolves classes by key."""
-
     ports: Ports
     reservation_store: ReservationStore | None = None
     """Where the scheduler reads what classes select; None: nobody does."""

@@ -51,8 +51,6 @@ UNKNOWN_CLUSTER = EksCluster("", "", "", "")
 
 @dataclass
 class Discovery:
-    """Asks EC2, SSM and IAM."""
-
     cloud: Cloud
     images: Images
     profiles: InstanceProfiles
@@ -94,7 +92,6 @@ class Discovery:
     async def _capacity(
         self, node_class: NodeClass, problems: list[Problem]
     ) -> tuple[tuple[CapacityReservation, ...], PlacementGroup | None]:
-        """Its reservations and its placement group."""
         found, group = await asyncio.gather(
             part(
                 self.reservations.find(node_class),

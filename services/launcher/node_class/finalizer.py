@@ -56,8 +56,6 @@ def uses(claim: Json, node_class: str) -> bool:
 
 @dataclass
 class ClassFinalizer:
-    """Lets deleted classes go."""
-
     ports: Ports
     profiles: InstanceProfiles
 

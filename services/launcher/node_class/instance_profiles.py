@@ -41,8 +41,6 @@ def profile_path(cluster: str, region: str, uid: str) -> str:
 
 @dataclass
 class InstanceProfiles:
-    """Makes, checks and deletes profiles."""
-
     ports: Ports
     _seen: dict[str, float] = field(default_factory=dict)
 

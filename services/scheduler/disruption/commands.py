@@ -71,7 +71,6 @@ class Commands:
 
     @property
     def taints(self) -> NodeTaints:
-        """Closes and opens nodes."""
         return NodeTaints(self.kube)
 
     def records(self) -> list[CommandRecord]:

@@ -15,8 +15,6 @@ from shared.domain.workloads.pods import Pod, is_reschedulable
 
 
 class ConditionChange(msgspec.Struct, frozen=True):
-    """One condition to write."""
-
     machine: Machine
     condition: str
     is_true: bool

@@ -16,9 +16,9 @@ from services.scheduler.actions import MachineActions
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.conditions import ConditionChange
-from services.scheduler.disruption.findings import Findings
 from services.scheduler.disruption.methods import (
     CONSOLIDATIONS,
+    Findings,
     Inputs,
     Method,
     allowed_in,
@@ -87,8 +87,6 @@ class Schedule:
 
 @dataclass
 class Disruption:
-    """The voluntary removal of machines."""
-
     settings: SchedulerSettings
     clock: Clock
     cluster: ClusterState

@@ -201,7 +201,6 @@ class DisruptionReporter:
         self.metrics.allowed_disruptions.replace(most)
 
     def eligible(self, candidates: Collection[Candidate]) -> None:
-        """Of the last survey, both generations."""
         full = [one for one in candidates if not one.empty]
         eligible = self.metrics.disruption_eligible
         eligible.labels("empty").set(len(candidates) - len(full))

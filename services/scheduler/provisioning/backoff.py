@@ -75,7 +75,6 @@ class ProvisioningBackoff:
 
     @property
     def has_attempts(self) -> bool:
-        """Is there an attempt to check?"""
         return bool(self._attempts)
 
     def check(self, machines: Mapping[str, Machine], pods: Iterable[Pod], *, now: float) -> None:

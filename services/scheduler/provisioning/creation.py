@@ -38,8 +38,6 @@ CREATIONS_AT_ONCE = 16
 
 @dataclass
 class Need:
-    """Reads pods."""
-
     kube: Kube
 
     async def listed(self, machines: int) -> frozenset[str]:

@@ -199,7 +199,6 @@ class Handover:
         return msgspec.structs.replace(pod, nominated_node=node)
 
     def _note(self, pod: Pod, node: str, tries: int = 1) -> None:
-        """The API server has it."""
         self._written[pod.uid] = Written(node, tries)
         now = self.clock.monotonic()
         self._pending.note(pod.uid, node, now=now, most_seconds=MIRROR_LAG_SECONDS)

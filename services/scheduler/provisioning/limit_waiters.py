@@ -39,8 +39,6 @@ LIMITS_EXCEEDED = "LimitsExceeded"
 
 @dataclass
 class LimitWaiters:
-    """Checks them now and then."""
-
     clock: Clock
     cluster: ClusterState
     solver: Solver

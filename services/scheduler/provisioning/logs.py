@@ -40,7 +40,6 @@ def some(names: Iterable[str]) -> str:
 
 
 def considering(waiting: Sequence[Pod], moving: frozenset[str]) -> None:
-    """Before a plan is computed."""
     log.debug(
         "computing scheduling decision for provisionable pod(s)",
         **{"pending-pods": len(waiting), "deleting-pods": len(moving)},

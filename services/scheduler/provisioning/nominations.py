@@ -45,7 +45,6 @@ class Promise(msgspec.Struct, frozen=True):
 
     @property
     def since(self) -> float:
-        """When it was made."""
         return self.until - PROMISE_SECONDS
 
 

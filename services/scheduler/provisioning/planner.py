@@ -144,7 +144,6 @@ class Planner:
         self._must_recheck = True
 
     def is_batching(self) -> bool:
-        """Is a window open?"""
         return self.window.opened_at is not None
 
     def nominated(self) -> set[str]:

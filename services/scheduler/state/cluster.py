@@ -110,7 +110,6 @@ class View:
         return [pod for pod in self.records(PODS).values() if not pod.is_terminal]
 
     def nodes(self) -> dict[str, Node]:
-        """Nodes by name."""
         return self.records(NODES)
 
     def pools(self) -> dict[str, NodePool]:
@@ -167,8 +166,6 @@ def pods_to_move(snapshot: Snapshot, *, now: float) -> frozenset[str]:
 
 @dataclass
 class ClusterState:
-    """What every decision reads."""
-
     settings: SchedulerSettings
     clock: Clock
     view: View

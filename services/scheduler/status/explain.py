@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from services.scheduler.disruption.commands import Commands
-from services.scheduler.disruption.findings import Findings
+from services.scheduler.disruption.methods import Findings
 from services.scheduler.state.cluster import View
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
 from shared.disruption.budgets import reported_reasons

@@ -67,7 +67,6 @@ class Evictions:
                 await self._evict(node, pod, why, place / len(step.evict))
 
     def forget(self, node: Node) -> None:
-        """The node is drained, or gone."""
         self._retries.pop(node.uid, None)
 
     def _keep(self, node: Node, pods: Iterable[Pod]) -> None:

@@ -73,7 +73,6 @@ class Conditions:
             self._count_end(kind, known.deleted_at)
 
     def text(self) -> str:
-        """For a scrape."""
         if not self._leads():
             return ""
         objects = {kind: list(seen.values()) for kind, seen in self._seen.items()}

@@ -43,7 +43,6 @@ class PodSeries(NamedTuple):
 
 
 def series_of(raw: Json) -> PodSeries:
-    """A pod as it is now."""
     meta, spec, status = raw["metadata"], _mapping(raw, "spec"), _mapping(raw, "status")
     since = dict(_true_since(status))
     namespace = str(meta.get("namespace") or "")

@@ -66,8 +66,6 @@ Differences = dict[Key, Difference]
 
 
 class Watch(NamedTuple):
-    """One kind and its informer."""
-
     kind: Kind
     informer: Informer
 

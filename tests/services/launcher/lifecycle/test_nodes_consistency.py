@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.lifecycle.consistency import Consistency, shortfalls
+from services.launcher.lifecycle.nodes import Consistency, shortfalls
 from shared.domain.machines.machine import CONSISTENT, INITIALIZED, Condition
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.resources import NODES
