@@ -28,8 +28,11 @@ from services.launcher.launch.results import LaunchResults
 from services.launcher.launch.saga import LaunchSaga
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors
-from services.launcher.launch_template.controller import LaunchTemplates
-from services.launcher.launch_template.store import SWEEP_SECONDS, TemplateStore
+from services.launcher.launch_template.controller import (
+    SWEEP_SECONDS,
+    LaunchTemplates,
+    TemplateStore,
+)
 from services.launcher.lifecycle import nodes, tagging
 from services.launcher.lifecycle.controller import LifecycleController
 from services.launcher.lifecycle.steps import LifecycleSteps

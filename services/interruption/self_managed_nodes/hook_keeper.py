@@ -16,9 +16,13 @@ from services.interruption.actions.policy import NORMAL, WARNING
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import Directory
 from services.interruption.notices.notice import NoticeKind
-from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, action_of
 from services.interruption.self_managed_nodes.hook_timing import HookStep, due
-from services.interruption.self_managed_nodes.lifecycle_hooks import OVER, REASON
+from services.interruption.self_managed_nodes.lifecycle_hooks import (
+    OVER,
+    REASON,
+    HookAnnotations,
+    action_of,
+)
 from shared.api.core.references import to_node
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, Token
 from shared.concurrency.backoff import Backoff

@@ -3,13 +3,18 @@
 The node is closed, and an annotation on it says until when it is drained; the terminator drains it, ``HookKeeper``
 keeps the hook waiting and completes it. Off unless LIFECYCLE_HOOKS is set, and then only for nodes with the managed
 tag: several controllers may read the events of one account, and instances of other clusters are among them.
+
+The annotation is written by compare-and-set: several hooks, services and people write there. One patch closes the node
+and says why, so that no crash leaves a closed node that nobody opens or drains.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,18 +22,27 @@ from services.interruption.actions.policy import NORMAL, WARNING
 from services.interruption.actions.recent_actions import RecentActions
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import InstanceLookup
-from services.interruption.notices.notice import Notice, NoticeKind
-from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations
+from services.interruption.notices.notice import OUR_TAINT_VALUE, Notice, NoticeKind
 from services.interruption.self_managed_nodes.hook_timing import step_for_hook, timing
+from shared.api.core.nodes import parse_node, taint_objects
 from shared.api.core.references import to_node
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, HookTimes, Token
 from shared.cloud.ec2.calls import Ec2
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
-from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
+from shared.domain.expressions import NO_SCHEDULE, Taint
+from shared.domain.machines.lifecycle_actions import (
+    Hook,
+    LifecycleAction,
+    ended,
+    joined,
+    parse_lifecycle_action,
+)
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import DRAIN, DRY_RUN, IGNORE
-from shared.errors import NotFound, Unauthorized
+from shared.errors import Conflict, NotFound, Unauthorized
+from shared.kube.client import Kube
+from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.redis import streams
 from shared.redis.messages import DrainNode, send
@@ -37,12 +51,76 @@ from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
 
+TRIES = 3
+TAINT = Taint(keys.LIFECYCLE_TAINT_KEY, NO_SCHEDULE, OUR_TAINT_VALUE)
+"""Closes a node whose auto scaling group ends it (INT-42)."""
 REASON = "ASGLifecycle"
 """Of events and webhook posts; the Node Termination Handler calls it so."""
 OVER = "over"
 """How a hook ended that somebody else completed, or whose time ran out."""
 REPORT_DEDUPE_SECONDS = 3600.0
 SEND_SECONDS = 2.0
+
+
+@dataclass
+class HookAnnotations:
+    """Reads the node afresh before each write. Methods raise NotFound, also when another node has the name by now."""
+
+    kube: Kube
+
+    async def begin(self, node: Node, new: LifecycleAction) -> bool:
+        """Close the node and ask for its drain. False: that was written before."""
+
+        def change(found: Node, held: LifecycleAction | None) -> dict[str, Any] | None:
+            desired = joined(held, new)
+            if desired == held:
+                return None
+            notes: dict[str, str | None] = {keys.LIFECYCLE_ANNOTATION: desired.text}
+            if desired == new:
+                notes[keys.DRAINED_ANNOTATION] = None  # of an earlier life of the instance
+            others = tuple(taint for taint in found.taints if taint.key != TAINT.key)
+            spec = {"unschedulable": True, "taints": taint_objects((*others, TAINT))}
+            return {"metadata": {"annotations": notes}, "spec": spec}
+
+        return await self._write(node, change)
+
+    async def end(self, node: Node, hook: Hook, how: str) -> bool:
+        """Write that this hook waits no longer. False: that was written before."""
+
+        def change(_: Node, held: LifecycleAction | None) -> dict[str, Any] | None:
+            desired = held and ended(held, hook, how)
+            if desired is None or desired == held:
+                return None
+            return {"metadata": {"annotations": {keys.LIFECYCLE_ANNOTATION: desired.text}}}
+
+        return await self._write(node, change)
+
+    async def _write(
+        self,
+        node: Node,
+        change: Callable[[Node, LifecycleAction | None], dict[str, Any] | None],
+    ) -> bool:
+        for attempt in range(TRIES):
+            raw = await self.kube.get(NODES, node.name)
+            if raw["metadata"]["uid"] != node.uid:
+                raise NotFound(f"node {node.name} has been replaced by another of its name")
+            found = parse_node(raw)
+            body = change(found, action_of(found))
+            if body is None:
+                return False
+            body["metadata"]["resourceVersion"] = raw["metadata"]["resourceVersion"]
+            try:
+                await self.kube.patch(NODES, node.name, body)
+                return True
+            except Conflict:
+                if attempt == TRIES - 1:
+                    raise
+        return False
+
+
+def action_of(node: Node) -> LifecycleAction | None:
+    """The lifecycle action that is written on the node; None: none is."""
+    return parse_lifecycle_action(node.annotations.get(keys.LIFECYCLE_ANNOTATION, ""))
 
 
 @dataclass(frozen=True)

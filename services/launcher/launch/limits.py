@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from services.launcher.launch.fleet import overrides_of
-from services.launcher.launch.record import LaunchRecord
+from services.launcher.launch.fleet import LaunchRecord, overrides_of
 from services.launcher.launch_template.variants import Choice
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.commands import holder

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from services.launcher.launch.record import (
+from services.launcher.launch.fleet import (
     LaunchRecord,
     read_record,
     record_body,

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from services.launcher.launch.admission import Admission, NotNow, StaleEpoch, first_made, is_stale
-from services.launcher.launch.fleet import Json, digest, fleet_request
+from services.launcher.launch.fleet import Json, LaunchRecord, digest, fleet_request
 from services.launcher.launch.limits import (
     PoolLimits,
     ReservedRoom,
@@ -20,7 +20,6 @@ from services.launcher.launch.limits import (
     room_of_records,
 )
 from services.launcher.launch.offerings import Chosen, choose, falls_back_to_few
-from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors
 from services.launcher.launch_template.content import instance_tags

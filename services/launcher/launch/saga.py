@@ -32,9 +32,15 @@ from functools import partial
 
 from services.launcher.launch.admission import Admission
 from services.launcher.launch.assignment import assign, assign_found, from_answer, from_listing
-from services.launcher.launch.fleet import addressed, launch_token
+from services.launcher.launch.fleet import (
+    LaunchRecord,
+    Subject,
+    addressed,
+    attempt_of,
+    launch_token,
+    subjects_of,
+)
 from services.launcher.launch.pacing import QUEUE_FULL_SECONDS, CallBudget, CallQueue
-from services.launcher.launch.record import LaunchRecord, Subject, attempt_of, subjects_of
 from services.launcher.launch.record_store import LaunchRecords
 from services.launcher.launch.request import LaunchRequest
 from services.launcher.launch.results import NO_CAPACITY, LaunchResults
@@ -177,6 +183,7 @@ class LaunchSaga:
             self.results.launched(machine, from_answer(record, one, names.get(one.id, "")))
             for machine, one in present
         )
+        # Before machines are given up: their pods are planned anew at once, and without what was refused now.
         await self.capacity_errors.record_fleet(record, result)
         answers: Answers = dict.fromkeys(record.uids)
         if without:

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.launcher.launch.fleet import overrides_of
-from services.launcher.launch.record import LaunchRecord
+from services.launcher.launch.fleet import LaunchRecord, overrides_of
 from shared.cloud.ec2.records import FleetInstance, Subnet
 from shared.concurrency.clock import Clock
 from shared.domain.resources import PODS

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.launcher.launch_template.store import delete, used_by_launches
+from services.launcher.launch_template.controller import delete, used_by_launches
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.ports import Ports
 from shared.api.core.references import to_object

@@ -117,6 +117,7 @@ class Commands:
         command = _with_names_of_its_own(command, id_)
         record = self._record(command, id_)
         self.reporter.disrupting(command, id_)
+        # Noted before the first write: until the mirror shows the record, ``clean`` must not open the nodes again.
         self._note(record)
         self._targets[record.id] = command.targets
         try:

@@ -19,9 +19,12 @@ from services.interruption.actions.webhook import Webhook
 from services.interruption.directory import KINDS, Directory, list_nodes
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import Notice, NoticeKind
-from services.interruption.self_managed_nodes.hook_annotations import action_of
 from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
-from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, LifecycleHooks
+from services.interruption.self_managed_nodes.lifecycle_hooks import (
+    HookCalls,
+    LifecycleHooks,
+    action_of,
+)
 from shared.api.core.nodes import parse_node
 from shared.concurrency.clock import SystemClock
 from shared.domain.machines.lifecycle_actions import LifecycleAction

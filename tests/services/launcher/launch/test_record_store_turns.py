@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from services.launcher.launch.controller import LaunchController
-from services.launcher.launch.record import LaunchRecord
+from services.launcher.launch.fleet import LaunchRecord
 from shared.kube.resources import MACHINES
 from shared.redis.bus import RetryLater
 from tests.services.conftest import create_machine

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from services.launcher.launch.fleet import LaunchRecord, Subject, read_record, record_body
 from services.launcher.launch.limits import room_of_records
-from services.launcher.launch.record import LaunchRecord, Subject, read_record, record_body
-from services.launcher.launch_template.store import templates_of
+from services.launcher.launch_template.controller import templates_of
 from tests.support.planning.builders import make_catalogue
 
 OVERRIDE = {"InstanceType": "m5.large", "AvailabilityZone": "us-west-2a", "SubnetId": "subnet-1"}

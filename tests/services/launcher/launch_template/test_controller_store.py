@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from services.launcher.launch_template.store import (
+from services.launcher.launch_template.controller import (
     TEMPLATE_FRESH_SECONDS,
     TemplateStore,
     templates_of,
