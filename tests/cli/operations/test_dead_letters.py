@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import commands
-from services.interruption.sources.dead_letters import keeping
+from services.interruption.sources.sqs import keeping
 from shared.concurrency.clock import SystemClock
 from shared.redis import streams
 from shared.redis.bus import AttemptLimits, BadMessage, Bus, ConsumerSettings, Envelope

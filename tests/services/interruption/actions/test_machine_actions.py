@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.interruption.notices.notice import Notice, NoticeKind
-from services.interruption.notices.scheduled_events import parse_maintenance
+from services.interruption.notices.notice import Notice, NoticeKind, parse_maintenance
 from services.interruption.sources.scheduled_events import ScheduledEventSource
 from shared.api.core.nodes import parse_node
 from shared.api.v1.node_claims import parse_node_claim

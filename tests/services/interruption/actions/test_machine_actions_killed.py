@@ -10,8 +10,13 @@ from msgspec.structs import replace
 from services.interruption.actions.machine_actions import NODE_WAIT_SECONDS
 from services.interruption.actions.policy import Policy, caused
 from services.interruption.notices.backlog import Entry
-from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import Maintenance
+from services.interruption.notices.notice import (
+    QUEUE,
+    STATUS_CHECKS,
+    Maintenance,
+    Notice,
+    NoticeKind,
+)
 from services.interruption.sources.scheduled_events import ScheduledEventSource
 from shared.api.core.nodes import parse_node
 from shared.api.v1alpha5.machines import parse_machine

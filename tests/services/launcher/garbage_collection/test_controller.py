@@ -10,7 +10,7 @@ import pytest
 from services.launcher.garbage_collection.controller import FIRST_ROUNDS
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
-from services.watcher.status.joined_nodes import JoinedNodes
+from services.watcher.status.machine_notes import JoinedNodes
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED

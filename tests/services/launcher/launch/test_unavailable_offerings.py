@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.launch.record import LaunchRecord
+from services.launcher.launch.fleet import LaunchRecord
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from shared.cloud.client.errors import CAPACITY_CODES, SPOT_ROLE_MISSING
