@@ -16,7 +16,6 @@ from shared.metrics.conditions import CONDITIONS, ConditionMetrics
 from shared.metrics.declaring import Declarations, Declared
 from shared.metrics.disruption import DisruptionMetrics
 from shared.metrics.machines import MachineMetrics
-from shared.metrics.mirror import MirrorMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.pods import OF_PODS, PodMetrics
 from shared.metrics.requests import RequestMetrics
@@ -34,7 +33,6 @@ class Metrics(
     CloudMetrics,
     ConditionMetrics,
     WatchMetrics,
-    MirrorMetrics,
     WorkMetrics,
     RequestMetrics,
 ):
@@ -44,16 +42,15 @@ class Metrics(
         self.registry = CollectorRegistry(auto_describe=True)
         self._declarations = declare = Declarations(self.registry)
         self._pages: list[Callable[[], str]] = []
-        self._declare_service(declare, service, commit)
+        self._declare_service(declare.by(EVERY_SERVICE), service, commit)
         MachineMetrics.__init__(self, declare)
         NodeMetrics.__init__(self, declare)
         PodMetrics.__init__(self, declare)
-        DisruptionMetrics.__init__(self, declare)
-        SchedulingMetrics.__init__(self, declare)
+        DisruptionMetrics.__init__(self, declare.by("scheduler"))
+        SchedulingMetrics.__init__(self, declare.by("scheduler"))
         CloudMetrics.__init__(self, declare, service)
-        ConditionMetrics.__init__(self, declare)
-        WatchMetrics.__init__(self, declare)
-        MirrorMetrics.__init__(self, declare)
+        ConditionMetrics.__init__(self, declare.by("watcher"))
+        WatchMetrics.__init__(self, declare.by("watcher"))
         WorkMetrics.__init__(self, declare)
         RequestMetrics.__init__(self, declare)
         declare.served(CLUSTER)
@@ -81,18 +78,15 @@ class Metrics(
             "karpenter_build_info",
             "Constant 1; commit: seven characters, where it is known.",
             "service", "version", "commit",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         build.labels(service, VERSION, commit).set(1)
         self.loop_failures = declare.counter(
             "dovetail_loop_failures_total",
             "Times a supervised loop ended with an error.",
             "loop",
-            by=EVERY_SERVICE,
         )
-        self.resync_found_work = declare.counter(
+        self.resync_found_work = declare.by("launcher, terminator").counter(
             "dovetail_resync_found_work_total",
             "Work that only the timed listing found: what the streams lost. About zero in health.",
             "loop",
-            by="launcher, terminator",
         )

@@ -12,9 +12,9 @@ class CloudMetrics:
 
     def __init__(self, declare: Declarations, service: str) -> None:
         self._service = service
-        self._declare_calls(declare)
+        self._declare_calls(declare.by(_CALLERS))
         self._declare_ec2(declare)
-        self._declare_queue(declare)
+        self._declare_queue(declare.by("interruption"))
 
     def _declare_calls(self, declare: Declarations) -> None:
         labels = ("controller", "method", "provider")
@@ -22,61 +22,51 @@ class CloudMetrics:
             "karpenter_cloudprovider_duration_seconds",
             "Time of one AWS call, by service and by AWS's name of the operation.",
             *labels,
-            by=_CALLERS,
         )
         self.call_errors = declare.counter(
             "karpenter_cloudprovider_errors_total",
             "AWS calls that failed, each attempt, by AWS's code.",
             *labels, "error",
-            by=_CALLERS,
         )  # fmt: skip
 
     def _declare_ec2(self, declare: Declarations) -> None:
-        self.launch_failures = declare.counter(
+        self.launch_failures = declare.by("launcher").counter(
             "karpenter_cloudprovider_instance_launch_failures_total",
             "Failed launches by zone, capacity type and EC2 code.",
             "zone", "capacity_type", "reason",
-            by="launcher",
         )  # fmt: skip
-        self.termination_failures = declare.counter(
+        self.termination_failures = declare.by("terminator").counter(
             "karpenter_cloudprovider_instance_termination_failures_total",
             "Orders to terminate an instance that EC2 did not take; each is given again.",
             "zone", "zone_id",
-            by="terminator",
         )  # fmt: skip
-        self.instances_unhealthy = declare.counter(
+        self.instances_unhealthy = declare.by("interruption").counter(
             "karpenter_interruption_instance_status_unhealthy_total",
             "Instances of ours that fail a status check or have an event scheduled.",
             "category",
-            by="interruption",
         )
-        self.lifecycle_actions = declare.counter(
+        self.lifecycle_actions = declare.by("interruption").counter(
             "dovetail_lifecycle_actions_total",
             "Termination lifecycle hooks by what was done: taken, heartbeat, continue, over, failed.",
             "result",
-            by="interruption",
         )
 
     def _declare_queue(self, declare: Declarations) -> None:
         received = "karpenter_interruption_received_messages_total"
         deleted = "karpenter_interruption_deleted_messages_total"
         late = "karpenter_interruption_message_queue_duration_seconds"
-        self.interruptions_received = declare.counter(
-            received, "Notices by kind.", "message_type", by="interruption"
-        )
+        self.interruptions_received = declare.counter(received, "Notices by kind.", "message_type")
         self.interruptions_deleted = declare.counter(
-            deleted, "SQS messages deleted after handling.", by="interruption"
+            deleted, "SQS messages deleted after handling."
         )
         self.interruption_seconds = declare.histogram(
             late,
             "From what EC2 wrote into a notice as its time to the end of its handling.",
-            by="interruption",
         )
         self._actions = declare.old_counter(
             "karpenter_interruption_actions_performed",
             "Notices by what they came to: CordonAndDrain where the machine goes, else NoAction.",
             "action",
-            by="interruption",
         )
         prefix = "karpenter_interruption"
         declare.also_as(f"{prefix}_received_messages", self.interruptions_received, received)

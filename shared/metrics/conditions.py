@@ -78,7 +78,6 @@ class ConditionMetrics:
                 f"operator_{kind}_status_condition_transitions_total",
                 "Changes of a condition to this status.",
                 *_LABELS,
-                by="watcher",
             )
             for kind in OBSERVED
         }
@@ -87,7 +86,6 @@ class ConditionMetrics:
                 f"operator_{kind}_status_condition_transition_seconds",
                 "How long a condition had this status when it changed; before it is said it is Unknown.",
                 "type", "status",
-                by="watcher",
                 buckets=_MINUTES,
             )
             for kind in OBSERVED
@@ -96,7 +94,6 @@ class ConditionMetrics:
             kind: declare.histogram(
                 f"operator_{kind}_termination_duration_seconds",
                 "From the order to delete an object to its end.",
-                by="watcher",
                 buckets=_MINUTES,
             )
             for kind in OBSERVED
@@ -107,19 +104,16 @@ class ConditionMetrics:
             "operator_status_condition_transitions_total",
             "Changes of a condition to this status, by the kind of the object.",
             *_KIND, *_LABELS,
-            by="watcher",
         )  # fmt: skip
         self.all_condition_seconds = declare.histogram(
             "operator_status_condition_transition_seconds",
             "How long a condition had this status when it changed, by the kind of the object.",
             *_KIND, "type", "status",
-            by="watcher",
             buckets=_MINUTES,
         )  # fmt: skip
         self.all_deletion_seconds = declare.histogram(
             "operator_termination_duration_seconds",
             "From the order to delete an object to its end, by its kind.",
             *_KIND,
-            by="watcher",
             buckets=_MINUTES,
         )

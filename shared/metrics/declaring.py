@@ -7,6 +7,7 @@ exempt: ``karpenter_nodes_created`` lives beside ``karpenter_nodes_created_total
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
@@ -36,40 +37,47 @@ class Declared(NamedTuple):
 
 
 class Declarations:
-    """Makes metrics in one registry and remembers what they are. ``now``: monotonic seconds."""
+    """Makes metrics in one registry and records them. ``now``: monotonic seconds."""
 
     def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = MONOTONIC) -> None:
         self.registry = registry
         self._now = now
+        self._by: tuple[str, ...] = ()
         self.declared: list[Declared] = []
 
-    def counter(self, name: str, text: str, *labels: str, by: str) -> Counter:
-        """A number that only grows; ``name`` ends in ``_total``. ``by``: services, with commas."""
-        self._note(name, COUNTER, text, labels, by)
+    def by(self, services: str) -> Declarations:
+        """The same declarations; metrics declared here are written by these services, with commas, sorted."""
+        found = copy(self)
+        found._by = tuple(services.split(", "))
+        return found
+
+    def counter(self, name: str, text: str, *labels: str) -> Counter:
+        """A number that only grows; ``name`` ends in ``_total``."""
+        self._note(name, COUNTER, text, labels)
         return Counter(name, text, labels, registry=self.registry)
 
-    def gauge(self, name: str, text: str, *labels: str, by: str) -> Gauge:
-        """A number that comes and goes."""
-        self._note(name, GAUGE, text, labels, by)
+    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        """A number that grows and falls."""
+        self._note(name, GAUGE, text, labels)
         return Gauge(name, text, labels, registry=self.registry)
 
     def histogram(
-        self, name: str, text: str, *labels: str, by: str, buckets: Iterable[float] = SECONDS
+        self, name: str, text: str, *labels: str, buckets: Iterable[float] = SECONDS
     ) -> Histogram:
         """Observations; ``buckets`` are their upper bounds."""
-        self._note(name, HISTOGRAM, text, labels, by)
+        self._note(name, HISTOGRAM, text, labels)
         return Histogram(name, text, labels, buckets=tuple(buckets), registry=self.registry)
 
-    def summary(self, name: str, text: str, *labels: str, by: str) -> Summary:
+    def summary(self, name: str, text: str, *labels: str) -> Summary:
         """Observations with quantiles of the last ten minutes."""
-        self._note(name, SUMMARY, text, labels, by)
+        self._note(name, SUMMARY, text, labels)
         summary = Summary(name, text, labels, self._now)
         self.registry.register(summary)
         return summary
 
-    def old_counter(self, name: str, text: str, *labels: str, by: str) -> Gauge:
+    def old_counter(self, name: str, text: str, *labels: str) -> Gauge:
         """A counter of v0.31 (MET-12): call nothing but ``inc``."""
-        self._note(name, GROWING, text, labels, by)
+        self._note(name, GROWING, text, labels)
         gauge = Gauge(name, text, labels, registry=None)
         self.registry.register(_Unchecked(gauge))
         return gauge
@@ -86,8 +94,8 @@ class Declarations:
         """Gauges that a service makes when it is scraped (``Metrics.add_page``)."""
         self.declared.extend(declared)
 
-    def _note(self, name: str, kind: str, text: str, labels: tuple[str, ...], by: str) -> None:
-        self.declared.append(Declared(name, kind, text, labels, tuple(by.split(", "))))
+    def _note(self, name: str, kind: str, text: str, labels: tuple[str, ...]) -> None:
+        self.declared.append(Declared(name, kind, text, labels, self._by))
 
 
 class _Unchecked(Collector):

@@ -26,24 +26,20 @@ class DisruptionMetrics:
             "karpenter_voluntary_disruption_decisions_total",
             "Disruption commands.",
             "decision", "reason", "consolidation_type",
-            by="scheduler",
         )  # fmt: skip
         self.decisions_by_nodepool = declare.counter(
             "karpenter_voluntary_disruption_decisions_by_nodepool_total",
             "Disruption commands by the pools whose machines they take.",
             "decision", "reason", "nodepool",
-            by="scheduler",
         )  # fmt: skip
         self.disruption_failures = declare.counter(
             "karpenter_voluntary_disruption_queue_failures_total",
             "Replacements that never were ready: their commands were rolled back.",
-            by="scheduler",
         )
         self.failed_validations = declare.counter(
             "karpenter_voluntary_disruption_failed_validations_total",
             "Commands that no longer made sense after their delay.",
             "consolidation_type",
-            by="scheduler",
         )
 
     def _declare_passes(self, declare: Declarations) -> None:
@@ -51,19 +47,16 @@ class DisruptionMetrics:
             "karpenter_voluntary_disruption_eligible_nodes",
             "Candidates of the last pass that are empty, have drifted or may be consolidated.",
             "reason",
-            by="scheduler",
         )
         self.disruption_seconds = declare.histogram(
             "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
             "Time of one pass of one method.",
             "reason", "consolidation_type",
-            by="scheduler",
         )  # fmt: skip
         self.consolidation_timeouts = declare.counter(
             "karpenter_voluntary_disruption_consolidation_timeouts_total",
             "Passes that did not reach every candidate; the next one begins with the others.",
             "consolidation_type",
-            by="scheduler",
         )
 
     def _declare_consolidation(self, declare: Declarations) -> None:
@@ -73,14 +66,12 @@ class DisruptionMetrics:
             "Share of a Balanced pool's cost that a move saves, over the share of its disruption that it takes; 10 at "
             "most, 0 for a move that saves nothing; approved from 0.5 on.",
             *labels,
-            by="scheduler",
             buckets=_SCORES,
         )
         self.consolidation_moves = declare.counter(
             "karpenter_consolidation_moves_total",
             "Moves of Balanced pools' machines that were weighed: approved or rejected.",
             *labels,
-            by="scheduler",
         )
 
     def _declare_budgets(self, declare: Declarations) -> None:
@@ -89,7 +80,6 @@ class DisruptionMetrics:
                 "karpenter_nodepools_allowed_disruptions",
                 "How many machines the budgets allow to be disrupted at once.",
                 "nodepool", "reason",
-                by="scheduler",
             )
         )  # fmt: skip
         self.consuming_budgets = Series(
@@ -97,7 +87,6 @@ class DisruptionMetrics:
                 "karpenter_nodepools_nodes_consuming_budgets",
                 "Machines that count against the budgets: down, or on their way out.",
                 "nodepool", "reason",
-                by="scheduler",
             )
         )  # fmt: skip
 
@@ -106,36 +95,30 @@ class DisruptionMetrics:
             "karpenter_deprovisioning_actions_performed",
             "Disruption commands about machines of Provisioners.",
             "action", "deprovisioner",
-            by="scheduler",
         )  # fmt: skip
         self.deprovisioning_seconds = declare.histogram(
             "karpenter_deprovisioning_evaluation_duration_seconds",
             "Time of one pass of one method over machines of Provisioners.",
             "deprovisioner",
-            by="scheduler",
         )
         self.deprovisioning_eligible = declare.gauge(
             "karpenter_deprovisioning_eligible_machines",
             "Candidates of the last pass that are machines of Provisioners.",
             "deprovisioner",
-            by="scheduler",
         )
         self.replacement_seconds = declare.histogram(
             "karpenter_deprovisioning_replacement_machine_initialized_seconds",
             "From the creation of a replacement, a machine of a Provisioner, until it was initialised.",
-            by="scheduler",
         )
         self.replacement_failures = declare.old_counter(
             "karpenter_deprovisioning_replacement_machine_launch_failure_counter",
             "Replacements of Provisioners' machines that never were ready.",
             "deprovisioner",
-            by="scheduler",
         )
         self.deprovisioning_timeouts = declare.old_counter(
             "karpenter_deprovisioning_consolidation_timeouts",
             "Passes over machines of Provisioners that did not reach every candidate.",
             "consolidation_type",
-            by="scheduler",
         )
 
     def forget_disruption(self) -> None:

@@ -42,58 +42,51 @@ class MachineMetrics:
 
     def __init__(self, declare: Declarations) -> None:
         self._declare_machines(declare)
-        self._declare_ends(declare)
+        self._declare_ends(declare.by("terminator"))
         self._of_machines = {
-            event: declare.old_counter(
+            event: declare.by(_WRITERS.get(event, "launcher")).old_counter(
                 f"karpenter_machines_{event}",
                 f"Machines of Provisioners {event}.",
                 *(["reason", "provisioner"] if event in _WITH_REASON else ["provisioner"]),
-                by=_WRITERS.get(event, "launcher"),
             )
             for event in MACHINE_EVENTS
         }
 
     def _declare_machines(self, declare: Declarations) -> None:
-        self.machines_created = declare.counter(
+        self.machines_created = declare.by("scheduler").counter(
             "karpenter_nodeclaims_created_total",
             "Machines created.",
             "reason", "nodepool", "min_values_relaxed",
-            by="scheduler",
         )  # fmt: skip
-        self.machines_terminated = declare.counter(
+        self.machines_terminated = declare.by("terminator").counter(
             "karpenter_nodeclaims_terminated_total",
             "Machines that are gone.",
             "nodepool", "capacity_type", "zone",
-            by="terminator",
         )  # fmt: skip
-        self.machines_disrupted = declare.counter(
+        self.machines_disrupted = declare.by("interruption, launcher, scheduler, terminator").counter(
             "karpenter_nodeclaims_disrupted_total",
             "Machines that were ordered away.",
             "reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode",
-            by="interruption, launcher, scheduler, terminator",
         )  # fmt: skip
-        self.machines_drifted = declare.counter(
+        self.machines_drifted = declare.by("launcher").counter(
             "karpenter_machines_drifted_total",
             "Machines that were found to be outdated, by reason.",
             "reason", "nodepool",
-            by="launcher",
         )  # fmt: skip
-        self.consistency_errors = declare.counter(
+        self.consistency_errors = declare.by("launcher").counter(
             "karpenter_consistency_errors_total",
             "Nodes with less of a resource than their machine says, seen again at each check.",
             "check",
-            by="launcher",
         )
         declare.also_as(
             "karpenter_consistency_errors",
             self.consistency_errors,
             "karpenter_consistency_errors_total",
         )
-        self.deletions_held = declare.gauge(
+        self.deletions_held = declare.by("launcher").gauge(
             "dovetail_deletions_held",
             "Deletions that the breaker holds back because a list looks wrong; above 0: look.",
             "direction", "nodepool",
-            by="launcher",
         )  # fmt: skip
 
     def _declare_ends(self, declare: Declarations) -> None:
@@ -101,19 +94,16 @@ class MachineMetrics:
             "karpenter_nodeclaims_termination_duration_seconds",
             "From the order to delete a machine to its end.",
             "nodepool",
-            by="terminator",
         )
         self.instance_termination_seconds = declare.histogram(
             "karpenter_nodeclaims_instance_termination_duration_seconds",
             "From the order to terminate an instance until EC2 says that it is gone.",
             "nodepool",
-            by="terminator",
         )
         self.unhealthy_disrupted = declare.counter(
             "karpenter_nodeclaims_unhealthy_disrupted_total",
             "Machines that node repair ended.",
             "condition", "nodepool", "capacity_type", "image_id",
-            by="terminator",
         )  # fmt: skip
 
     def count_created(

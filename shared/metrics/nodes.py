@@ -14,67 +14,58 @@ class NodeMetrics:
     """Events of nodes; what nodes are made of at a moment is in ``shared.metrics.cluster``."""
 
     def __init__(self, declare: Declarations) -> None:
-        self._declare_nodes(declare)
-        self._declare_old_names(declare)
-        self._declare_pods(declare)
+        self._declare_nodes(declare.by("terminator"))
+        self._declare_old_names(declare.by("terminator"))
+        self._declare_pods(declare.by("terminator"))
 
     def _declare_nodes(self, declare: Declarations) -> None:
-        self.nodes_created = declare.counter(
+        self.nodes_created = declare.by("launcher").counter(
             "karpenter_nodes_created_total",
             "Nodes that were registered.",
             "nodepool", "zone",
-            by="launcher",
         )  # fmt: skip
         self.nodes_terminated = declare.counter(
             "karpenter_nodes_terminated_total",
             "Nodes that are gone.",
             "nodepool", "zone",
-            by="terminator",
         )  # fmt: skip
         self.nodes_drained = declare.counter(
             "karpenter_nodes_drained_total",
             "Nodes that were drained.",
             "nodepool",
-            by="terminator",
         )
         self.node_termination_seconds = declare.summary(
             "karpenter_nodes_termination_duration_seconds",
             "From the order to delete a node to its end.",
             "nodepool",
-            by="terminator",
         )
         self.node_lifetime_seconds = declare.histogram(
             "karpenter_nodes_lifetime_duration_seconds",
             "Age of nodes at their end.",
             "nodepool",
-            by="terminator",
             buckets=_LIFETIMES,
         )
         self.drain_seconds = declare.gauge(
             "dovetail_drain_seconds",
             "How long a node has been drained already; one that grows for long is blocked.",
             "node",
-            by="terminator",
         )
 
     def _declare_old_names(self, declare: Declarations) -> None:
-        self._old_created = declare.old_counter(
+        self._old_created = declare.by("launcher").old_counter(
             "karpenter_nodes_created",
             "Nodes of Provisioners that were registered.",
             "provisioner",
-            by="launcher",
         )
         self._old_terminated = declare.old_counter(
             "karpenter_nodes_terminated",
             "Nodes of Provisioners that are gone.",
             "provisioner",
-            by="terminator",
         )
         self._old_termination_seconds = declare.summary(
             "karpenter_nodes_termination_time_seconds",
             "From the order to delete a Provisioner's node to its end.",
             "provisioner",
-            by="terminator",
         )
 
     def _declare_pods(self, declare: Declarations) -> None:
@@ -82,19 +73,16 @@ class NodeMetrics:
             "karpenter_pods_eviction_requests_total",
             "Eviction calls by answer code.",
             "code",
-            by="terminator",
         )
         self.pods_drained = declare.counter(
             "karpenter_pods_drained_total",
             "Pods that a drain evicted or deleted, by why their node goes.",
             "reason",
-            by="terminator",
         )
-        self.pods_disrupted = declare.counter(
+        self.pods_disrupted = declare.by("scheduler").counter(
             "karpenter_pods_disruption_initiated_total",
             "Pods that have to move because a command deletes their machine.",
             "reason",
-            by="scheduler",
         )
 
     def count_registered(self, machine: Machine) -> None:

@@ -47,22 +47,19 @@ class PodMetrics:
 
     def __init__(self, declare: Declarations) -> None:
         startup = "karpenter_pods_startup_duration_seconds"
-        self.pod_startup_seconds = declare.summary(
-            startup, "From a pod's creation until it was ready.", by="watcher"
+        self.pod_startup_seconds = declare.by("watcher").summary(
+            startup, "From a pod's creation until it was ready."
         )
         declare.also_as("karpenter_pods_startup_time_seconds", self.pod_startup_seconds, startup)
-        self.pod_bound_seconds = declare.histogram(
+        self.pod_bound_seconds = declare.by("watcher").histogram(
             "karpenter_pods_bound_duration_seconds",
             "From a pod's creation until it was bound.",
-            by="watcher",
         )
-        self.planned_bound_seconds = declare.histogram(
+        self.planned_bound_seconds = declare.by("scheduler").histogram(
             "karpenter_pods_provisioning_bound_duration_seconds",
             "From the first plan that placed a pod until it was bound.",
-            by="scheduler",
         )
-        self.planned_startup_seconds = declare.histogram(
+        self.planned_startup_seconds = declare.by("scheduler").histogram(
             "karpenter_pods_provisioning_startup_duration_seconds",
             "From the first plan that placed a pod until it ran.",
-            by="scheduler",
         )

@@ -17,56 +17,49 @@ class RequestMetrics:
     """Written by the two clients, whoever uses them."""
 
     def __init__(self, declare: Declarations) -> None:
-        self._declare_server(declare)
-        self._declare_aws(declare)
+        self._declare_server(declare.by(EVERY_SERVICE))
+        self._declare_aws(declare.by(_CALLERS))
 
     def _declare_server(self, declare: Declarations) -> None:
         self._server_requests = declare.counter(
             "client_go_request_total",
             "Requests to the API server by HTTP status and method.",
             "code", "method",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         self._server_seconds = declare.histogram(
             "client_go_request_duration_seconds",
             "Time until the API server answers, of a watch until it is open.",
             "verb", "group", "version", "kind", "subresource",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         self._rest_requests = declare.counter(
             "rest_client_requests_total",
             "The same as client_go_request_total, by the API server's host too.",
             "code", "method", "host",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         self._rest_seconds = declare.histogram(
             "rest_client_request_duration_seconds",
             "The same as client_go_request_duration_seconds, by HTTP method and host.",
             "verb", "host",
-            by=EVERY_SERVICE,
         )  # fmt: skip
 
     def _declare_aws(self, declare: Declarations) -> None:
         labels = ("service", "action", "code")
         self._aws_requests = declare.counter(
-            "aws_sdk_go_request_total", "Requests to AWS.", *labels, by=_CALLERS
+            "aws_sdk_go_request_total", "Requests to AWS.", *labels
         )
         self._aws_seconds = declare.histogram(
             "aws_sdk_go_request_duration_seconds",
             "Time of a request to AWS, repetitions and the pauses between them included.",
             *labels,
-            by=_CALLERS,
         )
         self._aws_attempts = declare.counter(
             "aws_sdk_go_request_attempt_total",
             "Attempts at requests to AWS.", *labels,
-            by=_CALLERS,
         )  # fmt: skip
         self._aws_attempt_seconds = declare.histogram(
             "aws_sdk_go_request_attempt_duration_seconds",
             "Time of one attempt at a request to AWS.",
             *labels,
-            by=_CALLERS,
         )
 
     def count_server_request(

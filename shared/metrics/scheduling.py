@@ -16,7 +16,6 @@ class SchedulingMetrics:
             "karpenter_scheduler_scheduling_duration_seconds",
             "Time of one solve.",
             "controller",
-            by="scheduler",
         )
         declare.also_as(
             "karpenter_provisioner_scheduling_duration_seconds",
@@ -26,18 +25,15 @@ class SchedulingMetrics:
         self.decision_seconds = declare.histogram(
             "karpenter_pods_scheduling_decision_duration_seconds",
             "From the first sight of a waiting pod to the first decision about it.",
-            by="scheduler",
         )
         self.unschedulable_pods = declare.gauge(
             "karpenter_scheduler_unschedulable_pods_count",
             "Pods that the last plan could not place.",
             "controller",
-            by="scheduler",
         )
         self.ignored_pods = declare.gauge(
             "karpenter_scheduler_ignored_pods_count",
             "Pods whose own text is faulty.",
-            by="scheduler",
         )
 
     def forget_plans(self) -> None:

@@ -28,69 +28,60 @@ class WorkMetrics:
         """Controller -> when each message that is worked on was begun."""
         self._deep: frozenset[str] | set[str] = frozenset()
         """Consumers whose depth is told."""
-        self._declare_turns(declare)
-        self._declare_messages(declare)
-        self._declare_running(declare)
+        self._declare_turns(declare.by(EVERY_SERVICE))
+        self._declare_messages(declare.by(_CONSUMERS))
+        self._declare_running(declare.by(_CONSUMERS))
 
     def _declare_turns(self, declare: Declarations) -> None:
         self._turns = declare.counter(
             "controller_runtime_reconcile_total",
             "Turns of a loop and messages of a consumer: success, error, or requeue_after for one that comes again.",
             "controller", "result",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         self._errors = declare.counter(
             "controller_runtime_reconcile_errors_total",
             "Turns and messages that ended with an error.",
             "controller",
-            by=EVERY_SERVICE,
         )
-        self._leads = declare.gauge(
+        self._leads = declare.by("scheduler, watcher").gauge(
             "leader_election_master_status",
             "1: this process holds the Lease and acts, 0: it stands by.",
             "name",
-            by="scheduler, watcher",
         )
         self._panics = declare.counter(
             "controller_runtime_reconcile_panics_total",
             "Turns of a loop that ended with an error that nobody foresaw.",
             "controller",
-            by=EVERY_SERVICE,
         )
         self._turn_seconds = declare.histogram(
             "controller_runtime_reconcile_time_seconds",
             "Time of one turn or one message.",
             "controller",
-            by=EVERY_SERVICE,
         )
 
     def _declare_messages(self, declare: Declarations) -> None:
         self._adds = declare.counter(
-            "workqueue_adds_total", "Messages that were taken up.", "name", "controller", by=_CONSUMERS
+            "workqueue_adds_total", "Messages that were taken up.", "name", "controller"
         )  # fmt: skip
         self._retries = declare.counter(
             "workqueue_retries_total",
             "Messages that failed or asked for later: they come again.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
         self._queue_seconds = declare.histogram(
             "workqueue_queue_duration_seconds",
             "From the writing of a message until it was taken up.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
         self._work_seconds = declare.histogram(
             "workqueue_work_duration_seconds",
             "Time of the work on one message.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
         self._depth = declare.gauge(
             "workqueue_depth",
             "Messages that are not done with, those that are worked on included.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
 
     def _declare_running(self, declare: Declarations) -> None:
@@ -98,25 +89,21 @@ class WorkMetrics:
             "controller_runtime_active_workers",
             "Messages that are worked on.",
             "controller",
-            by=_CONSUMERS,
         )
         self._most_workers = declare.gauge(
             "controller_runtime_max_concurrent_reconciles",
             "Messages that a consumer works on at once, at most.",
             "controller",
-            by=_CONSUMERS,
         )
         self._unfinished = declare.gauge(
             "workqueue_unfinished_work_seconds",
             "How long all messages that are worked on have been worked on, together.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
         self._longest = declare.gauge(
             "workqueue_longest_running_processor_seconds",
             "How long the message that has been worked on longest has been worked on.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
 
     def tell_leadership(self, lease: str, held: Callable[[], bool]) -> None:
