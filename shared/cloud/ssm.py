@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from shared.cloud.client.calls import ServiceCalls
+from shared.cloud.client.calls import AwsService
 
 
-class Ssm:
+class Ssm(AwsService):
     """The one SSM call that Dovetail makes."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def parameter(self, path: str) -> str:
         """The value of the parameter ``path``. Raises NotFound when there is none."""

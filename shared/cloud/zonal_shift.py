@@ -5,16 +5,13 @@ What may go wrong: a cluster that is not registered for zonal shifts is ``NotFou
 
 from __future__ import annotations
 
-from shared.cloud.client.calls import Json, ServiceCalls
+from shared.cloud.client.calls import AwsService, Json
 
 APPLIED = "APPLIED"
 
 
-class ZonalShift:
+class ZonalShift(AwsService):
     """The one ARC call that Dovetail makes."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def shifted_zones(self, arn: str) -> frozenset[str]:
         """Ids of the zones that the resource is shifted away from, manually or by AWS's autoshift. Raises NotFound."""

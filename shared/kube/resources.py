@@ -65,7 +65,6 @@ PVCS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", Tru
 PVS = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
 
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", True)
-REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", True)
 PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False)

@@ -35,7 +35,8 @@ class LineSplitter:
 
     def __init__(self, limit: int = LONGEST_LINE_BYTES) -> None:
         self._pieces: list[bytes] = []
-        self._length = 0
+        self.pending = 0
+        """Bytes of the line that has not ended."""
         self._limit = limit
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -43,18 +44,13 @@ class LineSplitter:
         *whole, rest = chunk.split(b"\n")
         if whole:
             whole[0] = b"".join((*self._pieces, whole[0]))
-            self._pieces, self._length = [], 0
+            self._pieces, self.pending = [], 0
         if rest:
             self._pieces.append(rest)
-            self._length += len(rest)
-        if self._length > self._limit:
+            self.pending += len(rest)
+        if self.pending > self._limit:
             raise Unavailable(f"a line of the watch is longer than {self._limit} bytes")
         return [line for line in whole if line]
-
-    @property
-    def pending(self) -> int:
-        """Bytes of the line that has not ended."""
-        return self._length
 
 
 async def read_lines(

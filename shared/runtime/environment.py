@@ -218,7 +218,7 @@ async def open_environment(
         burst=early.kube_client_burst,
     )
     stack.push_async_callback(kube.close)
-    recorder = Recorder(kube, component="dovetail", clock=clock, random=chance)
+    recorder = Recorder(kube, clock, chance)
     live = LiveSettings(kind, kube, recorder, namespace=early.system_namespace, own=own)
 
     async def ask_server() -> None:
@@ -232,7 +232,7 @@ async def open_environment(
     place = f"Redis at {shown(settings.redis_url)}"
     await reach(place, "REDIS_URL", bus.start, clock, patience)
     stack.push_async_callback(bus.close)
-    recorder.share(SharedSeenEvents(bus.redis, bus.prefix))
+    recorder.seen = SharedSeenEvents(bus.redis, bus.prefix)
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
     metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
     kube.observe(metrics.count_server_request)

@@ -6,18 +6,15 @@ missing permission, with the context ``code`` ``UnauthorizedOperation``.
 
 from __future__ import annotations
 
-from shared.cloud.client.calls import Json, ServiceCalls
+from shared.cloud.client.calls import AwsService, Json
 from shared.errors import DovetailError
 
 ALLOWED = "DryRunOperation"
 DENIED = "UnauthorizedOperation"
 
 
-class DryRuns:
+class DryRuns(AwsService):
     """The three calls of a launch, each with ``DryRun``."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def create_launch_template(self, request: Json) -> None:
         """Raises the error with which EC2 would refuse CreateLaunchTemplate with ``request``."""

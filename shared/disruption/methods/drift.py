@@ -7,30 +7,22 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from shared.disruption.methods.replacing import replace_one
-from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
+from shared.disruption.methods.replacing import replace_first
+from shared.disruption.records import Candidate, Proposal, World
 from shared.domain.machines.machine import DRIFTED as CONDITION
 from shared.domain.pools.nodepools import DRIFTED
 
 METHOD = "drift"
-MOST_SIMULATIONS = 20
 
 
 def propose(world: World) -> Proposal:
     """One command for the first drifted machine whose pods fit elsewhere. Static pools: see ``static_drift``."""
-    rejections: list[Rejection] = []
-    simulations = 0
-    for candidate in drifted(world, static=False):
-        if world.left(candidate.machine.pool_key, DRIFTED) <= 0:
-            continue
-        if simulations == MOST_SIMULATIONS:
-            break
-        simulations += 1
-        answer = replace_one(world, unblocked_by_grace_period(candidate), METHOD, DRIFTED)
-        if isinstance(answer, Command):
-            return Proposal((answer,), tuple(rejections))
-        rejections.append(answer)
-    return Proposal((), tuple(rejections))
+    found = [
+        unblocked_by_grace_period(candidate)
+        for candidate in drifted(world, static=False)
+        if world.left(candidate.machine.pool_key, DRIFTED) > 0
+    ]
+    return replace_first(world, found, METHOD, DRIFTED)
 
 
 def drifted(world: World, *, static: bool) -> list[Candidate]:

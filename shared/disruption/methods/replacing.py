@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from shared.disruption.records import BLOCKED, Candidate, Command, Rejection, World, effect
+from collections.abc import Iterable
+from itertools import islice
+
+from shared.disruption.records import (
+    BLOCKED,
+    Candidate,
+    Command,
+    Proposal,
+    Rejection,
+    World,
+    effect,
+)
 from shared.disruption.simulation import simulate
 
+MOST_SIMULATIONS = 20
+"""Bound of one pass; the remaining machines follow in the next."""
 
-def replace_one(
+
+def replace_first(
+    world: World, candidates: Iterable[Candidate], method: str, reason: str
+) -> Proposal:
+    """One command for the first of these machines whose pods fit elsewhere; rejections of those before it."""
+    rejections: list[Rejection] = []
+    for candidate in islice(candidates, MOST_SIMULATIONS):
+        answer = _replace_one(world, candidate, method, reason)
+        if isinstance(answer, Command):
+            return Proposal((answer,), tuple(rejections))
+        rejections.append(answer)
+    return Proposal((), tuple(rejections))
+
+
+def _replace_one(
     world: World, candidate: Candidate, method: str, reason: str
 ) -> Command | Rejection:
     """The command that removes this machine and creates what its pods need (DRF-06), or why there is none."""

@@ -44,9 +44,6 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
     duration_seconds: float | None = None
 
 
-DEFAULT_BUDGETS = (Budget(),)
-
-
 class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which machines may be launched, and when they are removed."""
 

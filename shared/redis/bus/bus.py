@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from redis.asyncio import Redis
-
 from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.redis.bus.attempt import Attempts
@@ -61,24 +59,20 @@ class Bus:
         self._url = redis_url
         self._clock = clock
         self._random = random
-        self._redis = connect(redis_url)
+        self.redis = connect(redis_url)
+        """The command connection, also for the keys beside the streams (mirror, catalogue)."""
         self.prefix = key_prefix(cluster)
-        self._publisher = Publisher(self._redis, self.prefix, stream_limit=stream_limit)
+        self._publisher = Publisher(self.redis, self.prefix, stream_limit=stream_limit)
         self.metrics: defaultdict[str, BusMetrics] = defaultdict(BusMetrics)
         """Counters by stream."""
 
-    @property
-    def redis(self) -> Redis:
-        """The command connection, for the keys beside the streams (mirror, catalogue)."""
-        return self._redis
-
     async def start(self) -> None:
         """Check that Redis answers. A caller may ignore the error: all loops retry by themselves."""
-        await ask(self._redis, "ping", "PING")
+        await ask(self.redis, "ping", "PING")
 
     async def close(self) -> None:
         """Close the connections. Consumers must have returned."""
-        await self._redis.aclose()
+        await self.redis.aclose()
 
     async def publish(self, stream: str, envelope: Envelope) -> bool:
         """True for a new entry, False for an id that was published within the last minute.
@@ -113,9 +107,9 @@ class Bus:
         chosen = replace(chosen, limit=limit, attempts=limits)
         stream_key, metrics = f"{self.prefix}{stream}", self.metrics[stream]
         reader = connect(self._url, connections=1)
-        delay = DelaySet(self._redis, stream_key, f"{self.prefix}delay:{stream}")
+        delay = DelaySet(self.redis, stream_key, f"{self.prefix}delay:{stream}")
         consumer_group = ConsumerGroup(
-            commands=self._redis,
+            commands=self.redis,
             reader=reader,
             stream_key=stream_key,
             group=group,
@@ -141,25 +135,25 @@ class Bus:
             clock=self._clock,
             random=self._random,
             move_due=delay.move_due,
-            trim=lambda: safe_trim(self._redis, stream_key),
+            trim=lambda: safe_trim(self.redis, stream_key),
             close=reader.aclose,
         )
 
     async def trim(self, stream: str) -> int:
         """Remove entries that every group has read and acknowledged; returns how many."""
-        return await safe_trim(self._redis, f"{self.prefix}{stream}")
+        return await safe_trim(self.redis, f"{self.prefix}{stream}")
 
     def dead_letters(self, stream: str) -> DeadLetters:
         """The dead letters of a stream."""
-        return DeadLetters(self._redis, self.prefix, stream)
+        return DeadLetters(self.redis, self.prefix, stream)
 
     async def depth(self, stream: str) -> StreamDepth:
         """Entries, groups and dead letters of a stream. A stream that does not exist is empty."""
         stream_key = f"{self.prefix}{stream}"
-        length = int(await ask(self._redis, "read the length", "XLEN", stream_key))
-        exists = await ask(self._redis, "find the stream", "EXISTS", stream_key)
+        length = int(await ask(self.redis, "read the length", "XLEN", stream_key))
+        exists = await ask(self.redis, "find the stream", "EXISTS", stream_key)
         infos = (
-            await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
+            await ask(self.redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
         )
         groups = dict(_group_depth(pairs(info)) for info in infos)
         return StreamDepth(length, groups, await self.dead_letters(stream).count())
@@ -167,9 +161,9 @@ class Bus:
     async def waiting(self, stream: str, group: str) -> int:
         """Entries that ``group`` has not acknowledged; unread ones count only where Redis knows ``GroupDepth.lag``."""
         stream_key = f"{self.prefix}{stream}"
-        if not await ask(self._redis, "find the stream", "EXISTS", stream_key):
+        if not await ask(self.redis, "find the stream", "EXISTS", stream_key):
             return 0
-        infos = await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key)
+        infos = await ask(self.redis, "list groups", "XINFO", "GROUPS", stream_key)
         depth = dict(_group_depth(pairs(info)) for info in infos).get(group, GroupDepth(0, 0))
         return depth.pending + (depth.lag or 0)
 

@@ -355,13 +355,8 @@ class Placement:
         if isinstance(known, Refusal):
             verdict = self._verdict(template, known.text)
             return verdict if pods.has_topology else self._cache_verdict(template, pods, verdict)
-        machine = OpenMachine(
-            template=template,
-            hostname=f"hostname-placeholder-{len(self.machines) + 1:04d}",
-            requirements=template.requirements,
-            types=types,
-            used=np.zeros(len(pods.requests), dtype=np.int64),
-        )
+        number = len(self.machines) + 1
+        machine = OpenMachine.empty(template, number, template.requirements, types)
         at_once = count if template.remaining is None else 1
         inside = self.held.open(machine, lambda one: self._admitter.admit(one, pods, at_once))
         if inside is not None:
