@@ -209,7 +209,7 @@ async def connect_cloud(url: str) -> Cloud:
         "user_agent": "dovetail-tests",
     }
     if url not in _sessions:  # the first connection stays open: it owns the thread that parses
-        _sessions[url] = (await Cloud.connect(**words))._session
+        _sessions[url] = (await Cloud.connect(**words)).session
     return Cloud(_sessions[url], executor=ThreadPoolExecutor(max_workers=1), **words)
 
 

@@ -13,7 +13,6 @@ from shared.redis.bus.envelope import (
     Handler,
     RetryLater,
 )
-from shared.redis.bus.metrics import BusMetrics
 
 __all__ = [
     "BODY_LIMIT_BYTES",
@@ -21,7 +20,6 @@ __all__ = [
     "AttemptLimits",
     "BadMessage",
     "Bus",
-    "BusMetrics",
     "Consumer",
     "ConsumerSettings",
     "DeadLetter",

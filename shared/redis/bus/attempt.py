@@ -16,7 +16,6 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 
-from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.log import get_logger, log_context
 from shared.redis.bus.connection import REDIS_FAILURES
@@ -25,7 +24,6 @@ from shared.redis.bus.delay import DelaySet, delay_seconds
 from shared.redis.bus.envelope import SUPPORTED_VERSION, BadMessage, Envelope, Handler, RetryLater
 from shared.redis.bus.group import Delivery
 from shared.redis.bus.locks import KeyedLocks
-from shared.redis.bus.metrics import BusMetrics
 
 log = get_logger(__name__)
 
@@ -59,8 +57,6 @@ class Attempts:
     limits: AttemptLimits
     delay: DelaySet
     dead_letters: DeadLetters
-    metrics: BusMetrics
-    clock: Clock
     random: random.Random
     _locks: KeyedLocks = field(default_factory=KeyedLocks, init=False)
 
@@ -82,7 +78,6 @@ class Attempts:
             return await self._handle(delivery, envelope)
 
     async def _handle(self, delivery: Delivery, envelope: Envelope) -> bool:
-        started = self.clock.monotonic()
         try:
             with log_context(message_id=envelope.id):
                 async with asyncio.timeout(self.limits.handler_timeout_seconds):
@@ -93,13 +88,9 @@ class Attempts:
             return await self._store_dead_letter(delivery, error)
         except Exception as error:  # noqa: BLE001  supervised: a handler's error never ends the loop
             return await self._fail(delivery, envelope, error)
-        finally:
-            self.metrics.handler_seconds += self.clock.monotonic() - started
-        self.metrics.handled += 1
         return True
 
     async def _fail(self, delivery: Delivery, envelope: Envelope, error: Exception) -> bool:
-        self.metrics.failed += 1
         log.warning(
             "message handler failed",
             group=self.group,
@@ -123,7 +114,6 @@ class Attempts:
         except REDIS_FAILURES as error:
             log.warning("retry could not be stored, message stays pending", error=str(error))
             return False
-        self.metrics.retried += 1
         return True
 
     async def _store_dead_letter(self, delivery: Delivery, error: Exception) -> bool:
@@ -140,7 +130,6 @@ class Attempts:
                 "dead letter could not be stored, message stays pending", error=str(failure)
             )
             return False
-        self.metrics.dead += 1
         log.error(
             "message parked as dead letter",
             group=self.group,

@@ -7,7 +7,6 @@ read. A bus can be built while Redis is down: its loops connect when Redis answe
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +20,6 @@ from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.bus.delay import DelaySet
 from shared.redis.bus.envelope import Envelope, Handler
 from shared.redis.bus.group import ConsumerGroup
-from shared.redis.bus.metrics import BusMetrics
 from shared.redis.bus.publisher import STREAM_LIMIT, Publisher
 from shared.redis.bus.trim import safe_trim
 
@@ -63,8 +61,6 @@ class Bus:
         """The command connection, also for the keys beside the streams (mirror, catalogue)."""
         self.prefix = key_prefix(cluster)
         self._publisher = Publisher(self.redis, self.prefix, stream_limit=stream_limit)
-        self.metrics: defaultdict[str, BusMetrics] = defaultdict(BusMetrics)
-        """Counters by stream."""
 
     async def start(self) -> None:
         """Check that Redis answers. A caller may ignore the error: all loops retry by themselves."""
@@ -80,7 +76,7 @@ class Bus:
         Raises Unreachable (unknown outcome) or Unavailable (stream or Redis full): the caller goes
         on, and its receivers' resync finds the work.
         """
-        return await self._publisher.publish(stream, envelope, self.metrics[stream])
+        return await self._publisher.publish(stream, envelope)
 
     async def publish_all(self, messages: Sequence[tuple[str, Envelope]]) -> list[DovetailError]:
         """Publish ``(stream, envelope)`` pairs in order, a hundred per round trip; returns the errors of refused ones.
@@ -88,7 +84,7 @@ class Bus:
         Raises Unreachable or Unavailable when any of them may have been added: publish all of them again, because
         repeats within a minute are dropped.
         """
-        return await self._publisher.publish_all(messages, self.metrics)
+        return await self._publisher.publish_all(messages)
 
     def consumer(
         self,
@@ -105,7 +101,7 @@ class Bus:
         chosen = settings or ConsumerSettings()
         limits = replace(chosen.attempts, handler_timeout_seconds=handler_timeout_seconds)
         chosen = replace(chosen, limit=limit, attempts=limits)
-        stream_key, metrics = f"{self.prefix}{stream}", self.metrics[stream]
+        stream_key = f"{self.prefix}{stream}"
         reader = connect(self._url, connections=1)
         delay = DelaySet(self.redis, stream_key, f"{self.prefix}delay:{stream}")
         consumer_group = ConsumerGroup(
@@ -115,7 +111,6 @@ class Bus:
             group=group,
             name=name,
             heartbeat_prefix=f"{self.prefix}heartbeat:{stream}:{group}:",
-            metrics=metrics,
         )
         attempts = Attempts(
             group=group,
@@ -123,15 +118,12 @@ class Bus:
             limits=limits,
             delay=delay,
             dead_letters=self.dead_letters(stream),
-            metrics=metrics,
-            clock=self._clock,
             random=self._random,
         )
         return Consumer(
             group=consumer_group,
             attempts=attempts,
             settings=chosen,
-            metrics=metrics,
             clock=self._clock,
             random=self._random,
             move_due=delay.move_due,

@@ -32,7 +32,6 @@ from shared.redis.bus.connection import (
     reconnect_pauses,
 )
 from shared.redis.bus.group import ConsumerGroup, Delivery
-from shared.redis.bus.metrics import BusMetrics
 from shared.redis.bus.reaper import Reaper
 from shared.redis.bus.slots import Slots
 
@@ -76,7 +75,7 @@ class _PeriodicTask:
 
     name: str
     period: float
-    action: Callable[[], Awaitable[None]]
+    action: Callable[[], Awaitable[object]]
     due: float
 
 
@@ -87,7 +86,6 @@ class Consumer:
     group: ConsumerGroup
     attempts: Attempts
     settings: ConsumerSettings
-    metrics: BusMetrics
     clock: Clock
     random: random.Random
     move_due: Callable[[], Awaitable[int]]
@@ -156,7 +154,6 @@ class Consumer:
         """Create the group if needed, then take the entries that are pending for us and not held."""
         created = await self.group.create()
         if created and self._group_seen:
-            self.metrics.resets += 1
             self._log.warning("consumer group was gone and is created again")
         self._group_seen = True
         await self._take(await self.group.pending_of(self.group.name), tasks)
@@ -171,11 +168,9 @@ class Consumer:
         not_held = [entry_id for entry_id in ids if entry_id not in self._slots]
         # Entries that do not fit now stay pending for us; the reaper finds them when they are idle.
         deliveries = await self.group.take(not_held[: self._slots.free])
-        self.metrics.reclaimed += len(deliveries)
         self._begin(deliveries, tasks)
 
     def _begin(self, deliveries: list[Delivery], tasks: asyncio.TaskGroup) -> None:
-        self.metrics.delivered += len(deliveries)
         for delivery in deliveries:
             self._slots.hold(delivery.entry_id)
             task = tasks.create_task(self._attempt(delivery))
@@ -199,7 +194,6 @@ class Consumer:
             try:
                 await self._acknowledge(ids)
             except (*REDIS_FAILURES, GroupMissing):
-                self.metrics.redis_errors += 1
                 await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()
@@ -207,7 +201,6 @@ class Consumer:
     async def _acknowledge(self, ids: list[str]) -> None:
         await self.group.acknowledge(ids)
         self._slots.acknowledged(ids)
-        self.metrics.acked += len(ids)
 
     async def _run_periodic_tasks(self) -> None:
         periodic = self._periodic_tasks()
@@ -225,15 +218,14 @@ class Consumer:
         return [
             _PeriodicTask("heartbeat", settings.heartbeat_seconds, self._beat, now),
             _PeriodicTask("renew", settings.heartbeat_seconds, self._renew, now),
-            _PeriodicTask("move due retries", settings.move_seconds, self._move, now),
-            _PeriodicTask("trim", settings.trim_seconds, self._trim_stream, first_trim),
+            _PeriodicTask("move due retries", settings.move_seconds, self.move_due, now),
+            _PeriodicTask("trim", settings.trim_seconds, self.trim, first_trim),
         ]
 
     async def _run_task(self, task: _PeriodicTask) -> None:
         try:
             await task.action()
         except (*REDIS_FAILURES, GroupMissing) as error:
-            self.metrics.redis_errors += 1
             self._log.debug("periodic task failed", task=task.name, error=str(error))
         task.due = self.clock.monotonic() + task.period
 
@@ -245,12 +237,6 @@ class Consumer:
 
     async def _renew(self) -> None:
         await self.group.claim_now(self._slots.held())
-
-    async def _move(self) -> None:
-        self.metrics.moved += await self.move_due()
-
-    async def _trim_stream(self) -> None:
-        self.metrics.trimmed += await self.trim()
 
     async def _finish(self) -> None:
         """Wait at most ``finish_seconds`` for running handlers; cancel those that still run."""
@@ -272,7 +258,6 @@ class Consumer:
             await self.close()
 
     def _note_disconnected(self, error: DovetailError) -> None:
-        self.metrics.redis_errors += 1
         if self.connected or not self._group_seen:
             self._log.warning("Redis is unreachable, retrying", error=error.message)
         self.connected = False

@@ -3,7 +3,7 @@
 
 New entries are read on a connection of its own, because a blocked read would delay all other
 commands. All other commands share the pool. An entry that was deleted while pending comes back as nil
-from 6.2 and not at all from 7; both are recognised here, acknowledged and counted, so that a
+from 6.2 and not at all from 7; both are recognised here, acknowledged, so that a
 dangling id never holds up the trimming.
 """
 
@@ -16,7 +16,6 @@ from redis.asyncio import Redis
 
 from shared.errors import Unavailable
 from shared.redis.bus.connection import COMMAND_TIMEOUT_SECONDS, ask, pairs, redis_errors
-from shared.redis.bus.metrics import BusMetrics
 
 HAND_OVER_IDLE_MILLISECONDS = 3_600_000
 """Idle time that a handed-over entry is given: longer than any consumer's minimum, so it can be claimed at once."""
@@ -67,7 +66,6 @@ class ConsumerGroup:
     group: str
     name: str
     heartbeat_prefix: str
-    metrics: BusMetrics
 
     def __post_init__(self) -> None:
         self._delete_consumer = self.commands.register_script(_DELETE_CONSUMER)
@@ -106,8 +104,7 @@ class ConsumerGroup:
         options = (min_idle_milliseconds, cursor, "COUNT", count, "JUSTID")
         command = ("XAUTOCLAIM", self.stream_key, self.group, self.name, *options)
         reply = await ask(self.commands, "claim idle entries", *command)
-        # Redis 7 removes deleted entries from the pending list and returns their ids as a third element.
-        self.metrics.vanished += len(reply[2]) if len(reply) > 2 else 0
+        # Redis 7 removes deleted entries from the pending list and returns their ids as a third element: not needed.
         return reply[0].decode(), [entry_id.decode() for entry_id in reply[1]]
 
     async def claim_now(self, ids: Sequence[str]) -> None:
@@ -119,7 +116,7 @@ class ConsumerGroup:
     async def take(self, ids: Sequence[str]) -> list[Delivery]:
         """The still pending entries of ``ids``, with their fields. Counts as one more delivery.
 
-        Entries that were deleted while pending are acknowledged and counted as vanished.
+        Entries that were deleted while pending are acknowledged.
         """
         if not ids:
             return []
@@ -138,7 +135,6 @@ class ConsumerGroup:
         ]
         present = {delivery.entry_id for delivery in deliveries}
         vanished = [key.decode() for key in counts if key.decode() not in present]
-        self.metrics.vanished += len(vanished)
         await self.acknowledge(vanished)
         return deliveries
 

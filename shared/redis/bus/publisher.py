@@ -11,7 +11,7 @@ without any group has no reader that could miss an entry: its older half is trim
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
@@ -19,7 +19,6 @@ from redis.asyncio import Redis
 from shared.errors import DovetailError, InvalidObject, Unavailable
 from shared.redis.bus.connection import redis_errors
 from shared.redis.bus.envelope import Envelope
-from shared.redis.bus.metrics import BusMetrics
 from shared.redis.bus.trim import SAFE_TRIM_FUNCTION
 
 STREAM_LIMIT = 50_000
@@ -55,24 +54,18 @@ class Publisher:
         self._stream_limit = stream_limit
         self._script = redis.register_script(_PUBLISH)
 
-    async def publish(self, stream: str, envelope: Envelope, metrics: BusMetrics) -> bool:
+    async def publish(self, stream: str, envelope: Envelope) -> bool:
         """True for a new entry, False for an id that was published within the last minute.
 
         Raises InvalidObject (too large), Unavailable (stream or Redis full) or Unreachable
         (outcome unknown).
         """
-        try:
-            call = self._call(stream, envelope)
-            with redis_errors("publish"):
-                answer = int(await self._script(keys=call.keys, args=call.args))
-            return self._outcome(stream, answer, metrics)
-        except DovetailError:
-            metrics.publish_errors += 1
-            raise
+        call = self._call(stream, envelope)
+        with redis_errors("publish"):
+            answer = int(await self._script(keys=call.keys, args=call.args))
+        return self._is_new(stream, answer)
 
-    async def publish_all(
-        self, messages: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
-    ) -> list[DovetailError]:
+    async def publish_all(self, messages: Sequence[tuple[str, Envelope]]) -> list[DovetailError]:
         """Publish in order, a hundred per round trip; continues after a refused message, and returns the refusals.
 
         Raises Unreachable, Unavailable or Unauthorized when Redis fails: any message may have been added.
@@ -80,17 +73,14 @@ class Publisher:
         refused: list[DovetailError] = []
         for start in range(0, len(messages), PIPELINED):
             part = messages[start : start + PIPELINED]
-            for (stream, _), answer in zip(part, await self._send(part, metrics), strict=True):
+            for (stream, _), answer in zip(part, await self._send(part), strict=True):
                 try:
-                    self._outcome(stream, _number(answer), metrics[stream])
+                    self._is_new(stream, _number(answer))
                 except DovetailError as error:
-                    metrics[stream].publish_errors += 1
                     refused.append(error)
         return refused
 
-    async def _send(
-        self, messages: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
-    ) -> list[object]:
+    async def _send(self, messages: Sequence[tuple[str, Envelope]]) -> list[object]:
         """One reply per message: the script's answer, or the error in its place."""
         answers: dict[int, object] = {}
         sent: list[int] = []
@@ -104,13 +94,8 @@ class Publisher:
                     continue
                 sent.append(index)
                 await self._script(keys=call.keys, args=call.args, client=pipeline)
-            try:
-                with redis_errors("publish"):
-                    found = await pipeline.execute(raise_on_error=False)
-            except DovetailError:
-                for stream, _ in messages:
-                    metrics[stream].publish_errors += 1
-                raise
+            with redis_errors("publish"):
+                found = await pipeline.execute(raise_on_error=False)
         answers |= zip(sent, found, strict=True)
         return [answers[index] for index in range(len(messages))]
 
@@ -120,15 +105,13 @@ class Publisher:
         keys = [f"{self._prefix}{stream}", f"{self._prefix}dedupe:{stream}:{envelope.id}"]
         return _Call(keys, [self._stream_limit, DEDUPE_MILLISECONDS, *flat])
 
-    def _outcome(self, stream: str, answer: int, metrics: BusMetrics) -> bool:
-        """Whether the entry is new. Raises Unavailable for a full stream."""
+    def _is_new(self, stream: str, answer: int) -> bool:
+        """Whether the script added an entry. Raises Unavailable for a full stream."""
         if answer < 0:
             raise Unavailable(
                 f"stream {stream} holds {self._stream_limit} entries that a group has not read",
                 stream=stream,
             )
-        metrics.published += answer
-        metrics.duplicates += 1 - answer
         return answer == 1
 
 

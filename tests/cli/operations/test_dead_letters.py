@@ -70,13 +70,18 @@ async def consume(bus: Bus, names: tuple[str, ...], done: list[str], *, refuse: 
     consumer = bus.consumer(
         stream=streams.LAUNCHES, group="launcher", name="a", handler=handle, settings=QUICK
     )
+    parked = bus.dead_letters(streams.LAUNCHES)
+    expected = await parked.count() + len(names)
+
+    async def all_dead() -> bool:
+        return await parked.count() == expected
+
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(consumer.run(stop))
         await wait_until(lambda: set(names) <= set(done), "the messages are handled")
         if refuse:
-            dead = bus.metrics[streams.LAUNCHES]
-            await wait_until(lambda: dead.dead == len(names), "the messages are buried")
+            await wait_until(all_dead, "the messages are dead letters")
         stop.set()
 
 
