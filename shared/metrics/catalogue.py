@@ -1,6 +1,6 @@
 """Every metric of the product in one registry per service; docs/operating/metrics.md lists them.
 
-Each service serves all names, but only those that it writes get numbers.
+Each service serves all names; only the metrics that it writes have values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Metrics(
     WorkMetrics,
     RequestMetrics,
 ):
-    """One service's metrics in a registry of its own: five services may share a process."""
+    """The metrics of one service, in a separate registry because five services may share a process."""
 
     def __init__(self, service: str, *, commit: str = "") -> None:
         self.registry = CollectorRegistry(auto_describe=True)
@@ -59,16 +59,16 @@ class Metrics(
 
     @property
     def declared(self) -> tuple[Declared, ...]:
-        """Every metric there is."""
+        """All metrics."""
         return tuple(self._declarations.declared)
 
     def add_page(self, page: Callable[[], str]) -> None:
-        """Serve also what ``page`` answers: Prometheus text. It is asked in another thread, at each scrape."""
+        """Serves also the Prometheus text that ``page`` returns. It is called in another thread, at each scrape."""
         self._pages.append(page)
 
     def text(self) -> bytes:
-        """The whole answer to a scrape. Slow in a large cluster: call it beside the event loop."""
-        # Bytes, unlike text, are joined while other threads go on.
+        """The whole answer to a scrape. Slow in a large cluster: call it in a thread."""
+        # Joining bytes, unlike joining text, releases the interpreter lock.
         return b"".join(
             (generate_latest(self.registry), *(page().encode() for page in self._pages))
         )
@@ -76,7 +76,7 @@ class Metrics(
     def _declare_service(self, declare: Declarations, service: str, commit: str) -> None:
         build = declare.gauge(
             "karpenter_build_info",
-            "Constant 1; commit: seven characters, where it is known.",
+            "Constant 1; commit: seven characters, if known.",
             "service", "version", "commit",
         )  # fmt: skip
         build.labels(service, VERSION, commit).set(1)
@@ -87,6 +87,6 @@ class Metrics(
         )
         self.resync_found_work = declare.by("launcher, terminator").counter(
             "dovetail_resync_found_work_total",
-            "Work that only the timed listing found: what the streams lost. About zero in health.",
+            "Work found only by the periodic resync, because its message was lost; normally about zero.",
             "loop",
         )

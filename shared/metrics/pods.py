@@ -1,7 +1,6 @@
-"""What pods are in and how long they wait, as Karpenter tells it (MET-04).
+"""States and waiting times of pods, as in Karpenter (MET-04).
 
-Gauges of single pods are made whole when somebody scrapes: a pod that is gone has no series. Times of waiting pods
-are seconds.
+Gauges of single pods are rendered anew at each scrape, so a deleted pod has no series. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from shared.metrics.declaring import GAUGE, Declarations, Declared
 PLACE = (
     "nodepool", "provisioner", "zone", "arch", "capacity_type", "instance_type", "managed",
 )  # fmt: skip
-"""What a pod has from its node; a pod without a node, or on one of nobody's, is of the pool ``N/A``."""
+"""Labels with values from the pod's node; without a node of a pool, ``nodepool`` is ``N/A``."""
 _POD = ("name", "namespace")
 
 
@@ -21,7 +20,7 @@ def _gauge(by: str, name: str, text: str, *labels: str) -> Declared:
 
 STATE = _gauge(
     "watcher", "state",
-    "Constant 1 for each pod that there is", *_POD, "owner", "node", "phase", "scheduled", "ready", *PLACE,
+    "Constant 1 for each pod", *_POD, "owner", "node", "phase", "scheduled", "ready", *PLACE,
 )  # fmt: skip
 UNSTARTED = _gauge(
     "watcher", "unstarted_time_seconds", "Age of a pod that has never been ready", *_POD
@@ -43,7 +42,7 @@ OF_PODS = (STATE, UNSTARTED, UNBOUND, UNDECIDED, PLANNED_UNBOUND, PLANNED_UNSTAR
 
 
 class PodMetrics:
-    """How long pods took: the watcher knows those of all pods, the scheduler those that it placed."""
+    """Durations until pods are bound and ready: the watcher measures all pods, the scheduler those that it placed."""
 
     def __init__(self, declare: Declarations) -> None:
         startup = "karpenter_pods_startup_duration_seconds"

@@ -11,15 +11,15 @@ class WatchMetrics:
     def __init__(self, declare: Declarations) -> None:
         self.watch_failures = declare.counter(
             "dovetail_watch_object_failures_total",
-            "Times that an object could not be read or noted because of a fault of ours; it counts as unusable.",
+            "Objects that could not be processed because of a defect in Dovetail; each counts as unusable.",
             "kind",
         )
         self.watch_differences = declare.counter(
             "dovetail_watch_differences_total",
-            "Objects in which the watcher's picture differed from a fresh list; they are read again.",
+            "Objects whose copy in the watcher differed from a new list; they are read again.",
             "kind", "direction",
         )  # fmt: skip
         self.mirror_rejected = declare.by("interruption, scheduler").counter(
             "dovetail_mirror_rejected_total",
-            "Entries and heartbeats in the mirror that the watcher did not write; they are left out.",
+            "Entries and heartbeats in the mirror that the watcher did not write; they are ignored.",
         )

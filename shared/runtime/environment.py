@@ -142,7 +142,7 @@ class Environment(Generic[Config]):
             clock=self.clock,
             random=self.random,
         )
-        self.metrics.tell_leadership(lease_name, lambda: lease.held)
+        self.metrics.report_leadership(lease_name, lambda: lease.held)
         return Leadership(lease, self.clock)
 
     async def epoch_of(self, name: str) -> int:

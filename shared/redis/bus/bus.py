@@ -14,7 +14,7 @@ from typing import Any
 from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.redis.bus.attempt import Attempts
-from shared.redis.bus.connection import ask, connect, key_prefix, pairs
+from shared.redis.bus.connection import call, connect, key_prefix, pairs
 from shared.redis.bus.consumer import Consumer, ConsumerSettings
 from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.bus.delay import DelaySet
@@ -64,7 +64,7 @@ class Bus:
 
     async def start(self) -> None:
         """Check that Redis answers. A caller may ignore the error: all loops retry by themselves."""
-        await ask(self.redis, "ping", "PING")
+        await call(self.redis, "ping", "PING")
 
     async def close(self) -> None:
         """Close the connections. Consumers must have returned."""
@@ -142,10 +142,10 @@ class Bus:
     async def depth(self, stream: str) -> StreamDepth:
         """Entries, groups and dead letters of a stream. A stream that does not exist is empty."""
         stream_key = f"{self.prefix}{stream}"
-        length = int(await ask(self.redis, "read the length", "XLEN", stream_key))
-        exists = await ask(self.redis, "find the stream", "EXISTS", stream_key)
+        length = int(await call(self.redis, "read the length", "XLEN", stream_key))
+        exists = await call(self.redis, "find the stream", "EXISTS", stream_key)
         infos = (
-            await ask(self.redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
+            await call(self.redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
         )
         groups = dict(_group_depth(pairs(info)) for info in infos)
         return StreamDepth(length, groups, await self.dead_letters(stream).count())
@@ -153,9 +153,9 @@ class Bus:
     async def waiting(self, stream: str, group: str) -> int:
         """Entries that ``group`` has not acknowledged; unread ones count only where Redis knows ``GroupDepth.lag``."""
         stream_key = f"{self.prefix}{stream}"
-        if not await ask(self.redis, "find the stream", "EXISTS", stream_key):
+        if not await call(self.redis, "find the stream", "EXISTS", stream_key):
             return 0
-        infos = await ask(self.redis, "list groups", "XINFO", "GROUPS", stream_key)
+        infos = await call(self.redis, "list groups", "XINFO", "GROUPS", stream_key)
         depth = dict(_group_depth(pairs(info)) for info in infos).get(group, GroupDepth(0, 0))
         return depth.pending + (depth.lag or 0)
 

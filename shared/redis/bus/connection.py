@@ -108,7 +108,7 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
     return client
 
 
-async def ask(redis: Redis, operation: str, *command: str | bytes | float) -> Any:
+async def call(redis: Redis, operation: str, *command: str | bytes | float) -> Any:
     """One command and its raw reply: bytes, int, None or lists of these.
 
     ``operation`` names the command in error texts. Raises as ``redis_errors``.

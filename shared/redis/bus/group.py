@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from shared.errors import Unavailable
-from shared.redis.bus.connection import COMMAND_TIMEOUT_SECONDS, ask, pairs, redis_errors
+from shared.redis.bus.connection import COMMAND_TIMEOUT_SECONDS, call, pairs, redis_errors
 
 HAND_OVER_IDLE_MILLISECONDS = 3_600_000
 """Idle time that a handed-over entry is given: longer than any consumer's minimum, so it can be claimed at once."""
@@ -74,7 +74,7 @@ class ConsumerGroup:
         """Create the group (and the stream) at entry 0. False when it exists already."""
         try:
             command = ("XGROUP", "CREATE", self.stream_key, self.group, "0", "MKSTREAM")
-            await ask(self.commands, "create a group", *command)
+            await call(self.commands, "create a group", *command)
         except Unavailable as error:
             if "BUSYGROUP" in error.message:
                 return False
@@ -85,7 +85,7 @@ class ConsumerGroup:
         """Up to ``count`` entries that no consumer of the group has received; waits for the first one."""
         block = min(block_milliseconds, round(COMMAND_TIMEOUT_SECONDS * 500))
         options = ("GROUP", self.group, self.name, "COUNT", count, "BLOCK", block, "STREAMS")
-        reply = await ask(
+        reply = await call(
             self.reader, "read the stream", "XREADGROUP", *options, self.stream_key, ">"
         )
         entries = reply[0][1] if reply else []
@@ -94,7 +94,7 @@ class ConsumerGroup:
     async def pending_of(self, consumer: str) -> list[str]:
         """Ids that ``consumer`` received and did not acknowledge, at most a page, oldest first."""
         command = ("XPENDING", self.stream_key, self.group, "-", "+", PENDING_PAGE, consumer)
-        reply = await ask(self.commands, "list pending entries", *command)
+        reply = await call(self.commands, "list pending entries", *command)
         return [item[0].decode() for item in reply]
 
     async def claim_idle(
@@ -103,7 +103,7 @@ class ConsumerGroup:
         """One XAUTOCLAIM step: the next cursor, and the ids claimed. JUSTID leaves the delivery counts unchanged."""
         options = (min_idle_milliseconds, cursor, "COUNT", count, "JUSTID")
         command = ("XAUTOCLAIM", self.stream_key, self.group, self.name, *options)
-        reply = await ask(self.commands, "claim idle entries", *command)
+        reply = await call(self.commands, "claim idle entries", *command)
         # Redis 7 removes deleted entries from the pending list and returns their ids as a third element: not needed.
         return reply[0].decode(), [entry_id.decode() for entry_id in reply[1]]
 
@@ -111,7 +111,7 @@ class ConsumerGroup:
         """Claim ``ids`` whatever their idle time; resets the idle time of entries already held (F5)."""
         if ids:
             claim = ("XCLAIM", self.stream_key, self.group, self.name, 0)
-            await ask(self.commands, "claim entries", *claim, *ids, "JUSTID")
+            await call(self.commands, "claim entries", *claim, *ids, "JUSTID")
 
     async def take(self, ids: Sequence[str]) -> list[Delivery]:
         """The still pending entries of ``ids``, with their fields. Counts as one more delivery.
@@ -141,23 +141,23 @@ class ConsumerGroup:
     async def acknowledge(self, ids: Sequence[str]) -> None:
         """XACK in one plain command: a transaction is refused when Redis is full (F10)."""
         if ids:
-            await ask(self.commands, "acknowledge", "XACK", self.stream_key, self.group, *ids)
+            await call(self.commands, "acknowledge", "XACK", self.stream_key, self.group, *ids)
 
     async def beat(self, count: int, lifetime_seconds: float) -> None:
         """Write this consumer's heartbeat. ``count`` must differ from the previous one."""
         command = ("SET", self._heartbeat_key(self.name), count, "PX")
-        await ask(self.commands, "write the heartbeat", *command, round(lifetime_seconds * 1000))
+        await call(self.commands, "write the heartbeat", *command, round(lifetime_seconds * 1000))
 
     async def peers(self) -> tuple[list[Peer], dict[str, bytes | None]]:
         """The other consumer names, and the last heartbeat of each."""
         command = ("XINFO", "CONSUMERS", self.stream_key, self.group)
-        infos = [pairs(flat) for flat in await ask(self.commands, "list consumers", *command)]
+        infos = [pairs(flat) for flat in await call(self.commands, "list consumers", *command)]
         peers = [Peer(info[b"name"].decode(), int(info[b"pending"])) for info in infos]
         others = [peer for peer in peers if peer.name != self.name]
         if not others:
             return [], {}
         keys = [self._heartbeat_key(peer.name) for peer in others]
-        beats = await ask(self.commands, "read heartbeats", "MGET", *keys)
+        beats = await call(self.commands, "read heartbeats", "MGET", *keys)
         return others, {peer.name: beat for peer, beat in zip(others, beats, strict=True)}
 
     async def forget(self, consumer: str, idle_seconds: float) -> bool:
@@ -175,8 +175,8 @@ class ConsumerGroup:
         if ids:
             idle = ("IDLE", HAND_OVER_IDLE_MILLISECONDS, "JUSTID")
             claim = ("XCLAIM", self.stream_key, self.group, self.name, 0)
-            await ask(self.commands, "hand over", *claim, *ids, *idle)
-        await ask(self.commands, "end the heartbeat", "DEL", self._heartbeat_key(self.name))
+            await call(self.commands, "hand over", *claim, *ids, *idle)
+        await call(self.commands, "end the heartbeat", "DEL", self._heartbeat_key(self.name))
         if not ids:
             await self.forget(self.name, 0)
         return len(ids)

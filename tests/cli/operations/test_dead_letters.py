@@ -18,7 +18,7 @@ from services.interruption.sources.dead_letters import keeping
 from shared.concurrency.clock import SystemClock
 from shared.redis import streams
 from shared.redis.bus import AttemptLimits, BadMessage, Bus, ConsumerSettings, Envelope
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from shared.redis.messages import LaunchMachine, encode
 from tests.support.redis.fixture import redis_server
 from tests.support.waiting import wait_until
@@ -38,7 +38,7 @@ def url(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("REDIS_URL", redis_server.url)
     monkeypatch.setenv("CLUSTER_NAME", CLUSTER)
     monkeypatch.setenv("DOVETAIL_DIRECTORY", str(tmp_path))
-    play(redis_server.url, lambda bus: ask(bus.redis, "empty", "FLUSHALL"))
+    play(redis_server.url, lambda bus: call(bus.redis, "empty", "FLUSHALL"))
     return redis_server.url
 
 
@@ -216,7 +216,9 @@ def test_an_entry_of_another_form_does_not_hide_the_others(url: str) -> None:
     bury(url, "NodeClaim/a")
     play(
         url,
-        lambda bus: ask(bus.redis, "forge", "XADD", f"{bus.prefix}launches:dead", "*", "junk", "1"),
+        lambda bus: call(
+            bus.redis, "forge", "XADD", f"{bus.prefix}launches:dead", "*", "junk", "1"
+        ),
     )
     assert len(ids(dovetail("list").output)) == 2
 

@@ -19,7 +19,7 @@ from shared.domain.instance_types.reservations import Reservation, merged, with_
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.pools.nodepools import NodeClass
 from shared.log import get_logger
-from shared.redis.bus.connection import ask, redis_errors
+from shared.redis.bus.connection import call, redis_errors
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)
@@ -47,7 +47,7 @@ class ReservationStore:
         listed = list(classes)
         if not listed:
             return {}
-        bodies: list[bytes | None] = await ask(
+        bodies: list[bytes | None] = await call(
             self._redis, "read the capacity reservations", "MGET", *map(self._key, listed)
         )
         pairs = zip(listed, bodies, strict=True)
