@@ -34,11 +34,12 @@ class ConfigurationError(DovetailError):
 
 
 class InvalidObject(DovetailError):
-    """An object failed validation. ``field`` is a path such as ``spec.requirements[0].operator``."""
+    """An object failed validation. ``field`` is a path such as ``spec.requirements[0].operator``; ``fault`` is the
+    message without it."""
 
     def __init__(self, message: str, *, field: str, **context: object) -> None:
         super().__init__(f"{field}: {message}", **context)
-        self.field = field
+        self.field, self.fault = field, message
 
 
 class TransientError(DovetailError):

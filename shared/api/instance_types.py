@@ -138,7 +138,7 @@ class _Reader:
         try:
             return read()
         except InvalidObject as error:
-            self.refuse(path, error.message.removeprefix(f"{error.field}: "))
+            self.refuse(path, error.fault)
         return None
 
     def mapping(self, raw: object, path: Path) -> Json:

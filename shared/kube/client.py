@@ -18,15 +18,9 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
+from shared import errors
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
-from shared.errors import (
-    Conflict,
-    InvalidObject,
-    NotFound,
-    Throttled,
-    TransientError,
-)
 from shared.kube.listing import KubeList, read_pages
 from shared.kube.resources import PODS, Resource
 from shared.kube.transport.connection import JSON, Connection, Observer, Timeouts
@@ -192,9 +186,9 @@ class Kube:
         call = Call("patch", resource, name, namespace, subresource)
         try:
             data = await self._write(call, "PATCH", body, MERGE_PATCH)
-        except InvalidObject as error:
+        except errors.InvalidObject as error:
             if error.field == "metadata.uid":  # the API server reports it as an immutable field
-                raise Conflict(f"another object has this name: {error.message}") from error
+                raise errors.Conflict(f"another object has this name: {error.message}") from error
             raise
         return decode_object(call, data)
 
@@ -211,10 +205,10 @@ class Kube:
         call = Call("patch", resource, name, namespace, subresource)
         try:
             data = await self._write(call, "PATCH", [*operations], JSON_PATCH)
-        except InvalidObject as error:
+        except errors.InvalidObject as error:
             # The API server answers a failed test with 422 and no field; for an invalid object it names the field.
             if error.field == "object" and any(op.get("op") == "test" for op in operations):
-                raise Conflict(f"a test of the patch failed: {error.message}") from error
+                raise errors.Conflict(f"a test of the patch failed: {error.message}") from error
             raise
         return decode_object(call, data)
 
@@ -274,7 +268,7 @@ class Kube:
         call = Call("discover", resource)
         try:
             found = await self._ask(call, f"/apis/{resource.api_version}")
-        except NotFound:
+        except errors.NotFound:
             return False
         return any(row.get("name") == resource.plural for row in found.get("resources") or [])
 
@@ -315,13 +309,13 @@ class Kube:
         path = call.resource.path(call.namespace, call.name, call.subresource)
         return await self._again(
             lambda: self._connection.unary(call, "GET", path, query, accept=accept),
-            TransientError,
+            errors.TransientError,
             READ_TRIES,
         )
 
     async def _ask(self, call: Call, path: str) -> Object:
         data = await self._again(
-            lambda: self._connection.unary(call, "GET", path, {}), TransientError, READ_TRIES
+            lambda: self._connection.unary(call, "GET", path, {}), errors.TransientError, READ_TRIES
         )
         return decode_object(call, data)
 
@@ -331,12 +325,12 @@ class Kube:
         path = call.resource.path(call.namespace, call.name, call.subresource)
         return await self._again(
             lambda: self._connection.unary(call, method, path, {}, body, content_type),
-            Throttled,
+            errors.Throttled,
             WRITE_TRIES,
         )
 
     async def _again(
-        self, send: Callable[[], Awaitable[T]], repeatable: type[TransientError], tries: int
+        self, send: Callable[[], Awaitable[T]], repeatable: type[errors.TransientError], tries: int
     ) -> T:
         """Send up to ``tries`` times while the error is ``repeatable``, with jittered delays."""
         backoff = Backoff(self._random, first=self._first_backoff)

@@ -88,3 +88,14 @@ NODE_POOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", False)
 NODE_OVERLAYS = Resource("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", False)
 NODE_CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
 EC2_NODE_CLASSES = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", False)
+
+OUR_KINDS = (
+    MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    EC2_NODE_CLASSES,
+    PROVISIONERS,
+    AWS_NODE_TEMPLATES,
+    LAUNCH_RECORDS,
+)
+"""The kinds without which no service works; deploy/crds defines them."""

@@ -19,29 +19,14 @@ from typing import Any, Generic, TypeVar
 
 import uvloop
 
+from shared import errors
 from shared import log as logs
 from shared.concurrency.clock import Clock, SystemClock
 from shared.distribution.version import VERSION
-from shared.errors import (
-    ConfigurationError,
-    DovetailError,
-    TransientError,
-    Unauthorized,
-    Unavailable,
-)
 from shared.kube.client import Kube
 from shared.kube.lease import Lease
 from shared.kube.recorder import Recorder
-from shared.kube.resources import (
-    AWS_NODE_TEMPLATES,
-    EC2_NODE_CLASSES,
-    LAUNCH_RECORDS,
-    MACHINES,
-    NODE_CLAIMS,
-    NODE_POOLS,
-    PROVISIONERS,
-    Resource,
-)
+from shared.kube.resources import OUR_KINDS, Resource
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.redis.bus import Bus, ConsumerSettings, Envelope, Handler, RetryLater, shown
@@ -61,15 +46,6 @@ log = get_logger(__name__)
 CONNECT_PAUSE_SECONDS = 2.0
 QUEUE_DEPTH_SECONDS = 10.0
 """How often the number of waiting messages of each consumer is measured."""
-NEEDED_KINDS = (
-    MACHINES,
-    NODE_CLAIMS,
-    NODE_POOLS,
-    EC2_NODE_CLASSES,
-    PROVISIONERS,
-    AWS_NODE_TEMPLATES,
-    LAUNCH_RECORDS,
-)
 Config = TypeVar("Config", bound=ServiceSettings)
 
 
@@ -178,7 +154,7 @@ class Environment(Generic[Config]):
         for name, (stream, group) in list(self.consuming.items()):
             try:
                 found = await self.bus.waiting(stream, group)
-            except DovetailError as error:
+            except errors.DovetailError as error:
                 log.debug("a stream cannot be measured", stream=stream, error=error.message)
                 continue
             if name in self.consuming:
@@ -243,9 +219,11 @@ async def open_environment(
 
 async def check_kinds(kube: Kube) -> None:
     """Raises Unavailable that names every kind the API server does not serve (OPS-10)."""
-    missing = [_plural(kind) for kind in NEEDED_KINDS if not await kube.serves(kind)]
+    missing = [_plural(kind) for kind in OUR_KINDS if not await kube.serves(kind)]
     if missing:
-        raise Unavailable(f"it does not know {', '.join(missing)}: kubectl apply -f deploy/crds")
+        raise errors.Unavailable(
+            f"it does not know {', '.join(missing)}: kubectl apply -f deploy/crds"
+        )
 
 
 def _plural(resource: Resource) -> str:
@@ -264,14 +242,14 @@ async def reach(
     while True:
         try:
             await connect()
-        except TransientError as error:
+        except errors.TransientError as error:
             text = f"cannot reach {what}: {error.message}. Is it running? Check {variable}"
             if clock.monotonic() > deadline:
-                raise ConfigurationError(text) from error
+                raise errors.ConfigurationError(text) from error
             log.warning("waiting for a connection", problem=text)
-        except Unauthorized as error:
+        except errors.Unauthorized as error:
             text = f"{what} lets nobody in by this name: {error.message}. Check {variable}"
-            raise ConfigurationError(text) from error
+            raise errors.ConfigurationError(text) from error
         else:
             return
         await asyncio.sleep(min(CONNECT_PAUSE_SECONDS, timeout_seconds))
@@ -331,7 +309,7 @@ def main(*entries: Entry[Any], options: argparse.ArgumentParser | None = None) -
     parser.parse_args()
     try:
         uvloop.run(_run(entries))
-    except* DovetailError as group:
+    except* errors.DovetailError as group:
         for error in _leaves(group):
             sys.stderr.write(f"dovetail {names}: {error}\n")
         raise SystemExit(1) from None

@@ -59,3 +59,5 @@ CountTerminating = Annotated[
     ),
 ]
 """Scheduler and launcher must count in the same way."""
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""Requests per second, on average."""
