@@ -63,10 +63,10 @@ def read_log(call: Call) -> Response:
     wanted = call.query.text("container")
     if wanted and wanted not in names:
         raise bad_request(f"container {wanted} is not valid for pod {target.name}")
-    told = (
+    text = (
         f"{target.name}/{wanted or names[0]}: pods of this cluster are simulated and write no log."
     )
-    return PlainTextResponse(f"{told}\n")
+    return PlainTextResponse(f"{text}\n")
 
 
 def list_objects(call: Call) -> Response:
@@ -104,8 +104,8 @@ def create(call: Call, body: Body) -> Response:
     target = call.target
     if target.group in (ACCESS_GROUP, IDENTITY_GROUP):
         asked = body.object()
-        told = review(call.access, call.user, target.plural, target.namespace, asked)
-        return answer(orjson.dumps(told), 201)
+        outcome = review(call.access, call.user, target.plural, target.namespace, asked)
+        return answer(orjson.dumps(outcome), 201)
     call.check_subresource()
     if target.subresource == "eviction":
         return evict(call, body.object())

@@ -16,9 +16,9 @@ from shared.domain.durations import go_duration_seconds
 from shared.domain.pools.nodepools import (
     CONSOLIDATORS,
     INTERRUPTION_MODES,
-    PACKING_POLICIES,
     REBALANCE_ACTIONS,
     NodePool,
+    PackingPolicy,
 )
 
 ON, OFF = "on", "off"
@@ -71,7 +71,7 @@ def _lead(written: str) -> float | None:
 
 
 POOL_CHOICES = (
-    _one_of(keys.PACKING_ANNOTATION, "packing", PACKING_POLICIES),
+    _one_of(keys.PACKING_ANNOTATION, "packing", tuple(PackingPolicy)),
     _one_of(keys.CONSOLIDATION_ANNOTATION, "consolidator", CONSOLIDATORS),
     _switch(keys.DISRUPTION_ANNOTATION, "disruption_off"),
     Choice(

@@ -14,6 +14,7 @@ from shared.disruption.records import (
     BalancedScore,
     Candidate,
     Command,
+    EventReason,
     Rejection,
     World,
     effect,
@@ -133,7 +134,7 @@ def _has_settled(candidate: Candidate) -> bool:
     )
 
 
-def _why_not(candidate: Candidate, types: set[str]) -> tuple[str, str]:
+def _why_not(candidate: Candidate, types: set[str]) -> tuple[EventReason, str]:
     """(event, reason) of a rejection; an empty reason means eligible."""
     pool, labels = candidate.pool, candidate.node.labels
     if pool.is_static:
@@ -141,12 +142,10 @@ def _why_not(candidate: Candidate, types: set[str]) -> tuple[str, str]:
     if pool.consolidate_after_seconds is None:
         return UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" has consolidation disabled'
     if pool.consolidation_policy == WHEN_EMPTY:
-        if candidate.empty:
-            return "", ""
-        return (
-            UNCONSOLIDATABLE,
-            f'{pool.kind} "{pool.name}" has consolidation policy WhenEmpty, but node is not empty',
+        text = (
+            f'{pool.kind} "{pool.name}" has consolidation policy WhenEmpty, but node is not empty'
         )
+        return UNCONSOLIDATABLE, "" if candidate.empty else text
     if candidate.node.annotations.get(keys.DO_NOT_CONSOLIDATE) == "true":
         return BLOCKED, DO_NOT_CONSOLIDATE
     for key in NEEDED_LABELS:
@@ -154,4 +153,4 @@ def _why_not(candidate: Candidate, types: set[str]) -> tuple[str, str]:
             return UNCONSOLIDATABLE, f'Node does not have label "{key}"'
     if labels[keys.INSTANCE_TYPE] not in types:
         return UNCONSOLIDATABLE, f'Instance Type "{labels[keys.INSTANCE_TYPE]}" not found'
-    return (BLOCKED, candidate.blocker) if candidate.blocker else ("", "")
+    return BLOCKED, candidate.blocker

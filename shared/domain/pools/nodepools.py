@@ -6,6 +6,8 @@ differently (MAP-02), ``api`` says which rules hold.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 from shared.domain.expressions import Expression, Taint
@@ -19,7 +21,6 @@ BALANCED = "Balanced"
 UNDERUTILIZED, EMPTY, DRIFTED = "Underutilized", "Empty", "Drifted"
 """Disruption reasons of budgets (NP-10)."""
 
-PACKING_POLICIES = ("FewestNodes", "LowestCost")
 KARPENTER, GLOBAL = "Karpenter", "Global"
 CONSOLIDATORS = (KARPENTER, GLOBAL)
 """Algorithms of consolidation."""
@@ -30,6 +31,16 @@ INTERRUPTION_MODES = (DELETE, CORDON, DRY_RUN)
 IGNORE, DRAIN = "off", "drain"
 REBALANCE_ACTIONS = (IGNORE, CORDON, DRAIN)
 """Actions on a machine with a rebalance recommendation (INT-40, INT-43)."""
+
+
+class PackingPolicy(StrEnum):
+    """How the machines of a pool are chosen."""
+
+    FEWEST_NODES = "FewestNodes"
+    LOWEST_COST = "LowestCost"
+
+
+FEWEST_NODES, LOWEST_COST = PackingPolicy
 
 
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
@@ -42,15 +43,22 @@ from shared.solver.ports import first_conflict
 from shared.solver.reservations.held import LOSES_RESERVATION, HeldPlaces
 from shared.solver.topology.counting import Refusal, Topology
 
-STRICT, BEST_EFFORT = "Strict", "BestEffort"
-"""Policies of minValues: BestEffort accepts fewer distinct values when the pool's number cannot be met (SCH-12)."""
-
 _MAX_DROPPED_PREFERENCES = 100
 _TAINTS = "/taints"
 """A key of ``_codes`` beside label keys; no label key begins with a slash."""
 
 Run = tuple[PodClass, list[str]]
 """A class and the UIDs of some of its pods, in queue order."""
+
+
+class MinValuesPolicy(StrEnum):
+    """BestEffort accepts fewer distinct values when the pool's number cannot be met (SCH-12)."""
+
+    STRICT = "Strict"
+    BEST_EFFORT = "BestEffort"
+
+
+STRICT, BEST_EFFORT = MinValuesPolicy
 
 
 def no_deadline() -> bool:

@@ -105,9 +105,7 @@ async def test_a_call_that_gave_nothing_marks_all_it_asked_for(world: World) -> 
 
 async def test_other_errors_mark_nothing(world: World) -> None:
     """A wrong request is no lack of capacity."""
-    await world.errors.record_fleet(
-        record(), FleetResult((), (error("InvalidParameterValue"),))
-    )
+    await world.errors.record_fleet(record(), FleetResult((), (error("InvalidParameterValue"),)))
     assert await world.elsewhere.current() == frozenset()
 
 
