@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -64,6 +65,10 @@ class Candidate(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         return self.machine.name
+
+    def blocked(self, reason: str) -> Rejection:
+        """A rejection because of the pod that blocks."""
+        return self.refused(self.blocker, event=BLOCKED, reason=reason, pod=self.blocking_pod)
 
     def refused(
         self, text: str, *, event: EventReason, reason: str = "", pod: str = ""
@@ -174,3 +179,22 @@ def within_budgets(
             left[key] = remaining - 1
             kept.append(candidate)
     return tuple(kept)
+
+
+class Cause(StrEnum):
+    """Causes of a ConsolidationRejected event."""
+
+    BUDGET = "budget"
+    SCHEDULING = "scheduling"
+    CHURN = "churn"
+
+
+BUDGET, SCHEDULING, CHURN = Cause
+
+
+class Verdict(NamedTuple):
+    """The valid part of the command; None: it is rejected, with cause and text."""
+
+    command: Command | None
+    cause: Cause | None = None
+    text: str = ""

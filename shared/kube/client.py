@@ -1,9 +1,8 @@
 """The Kubernetes API client: plain dicts in and out, with limits on every call.
 
-Reads are quorum reads (no ``resourceVersion=0``) and are tried up to four times on transient
-errors. Writes are retried only on 429, which the server answers before it changes anything; any
-other failed write may have happened, and only the caller can find out (R6). Every call first takes
-a token from a bucket of ``qps``.
+Reads are quorum reads (no ``resourceVersion=0``) and are tried up to four times on transient errors. Writes are retried
+only on 429, which the server answers before it changes anything; any other failed write may have happened, and only the
+caller can find out (R6). Every call first takes a token from a bucket of ``qps``.
 
 Any call may raise Unreachable, Unavailable, Throttled (all transient) and Unauthorized (its text
 names the missing RBAC rule); each method lists its further errors (``shared.errors``).
@@ -247,9 +246,8 @@ class Kube:
     async def evict(self, name: str, namespace: str, *, uid: str) -> None:
         """Evict a pod through the eviction API, which respects disruption budgets.
 
-        Raises EvictionBlocked when a budget forbids it now (``context["multiple"]``: several
-        budgets select the pod, so it can never be evicted), Conflict when another pod has this
-        name, NotFound.
+        Raises EvictionBlocked when a budget forbids it now (``context["multiple"]``: several budgets select the pod, so
+        it can never be evicted), Conflict when another pod has this name, NotFound.
         """
         call = Call("create", PODS, name, namespace, "eviction")
         body = {

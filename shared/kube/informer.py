@@ -302,9 +302,8 @@ def pause_after(error: DovetailError, backoff: Backoff) -> float:
 def compare_versions(left: str, right: str) -> int:
     """-1, 0 or 1 as ``left`` is older than, the same as or newer than ``right``.
 
-    Resource versions of one kind are ordered decimal numbers (Kubernetes API concepts, "Resource
-    versions"); on a server that uses anything else, different means newer, and duplicates reach the
-    caller.
+    Resource versions of one kind are ordered decimal numbers (Kubernetes API concepts, "Resource versions"); on a
+    server that uses anything else, different means newer, and duplicates reach the caller.
     """
     if left == right:
         return 0

@@ -1,19 +1,17 @@
 """Leader election by a coordination.k8s.io Lease, with a fencing epoch (F14).
 
-How it works, after client-go: the holder renews every 2 s; another candidate may take over when it
-saw the Lease unchanged for 15 s *on its own monotonic clock* (no wall clocks are compared, so clock
-jumps do no harm, F13). The lease ends for its holder 10 s after the *start* of the last successful
-renewal, without any task having to run: a process that was suspended and resumed sees ``held`` False
-at once. 5 s are left between the two.
+How it works, after client-go: the holder renews every 2 s; another candidate may take over when it saw the Lease
+unchanged for 15 s *on its own monotonic clock* (no wall clocks are compared, so clock jumps do no harm, F13). The lease
+ends for its holder 10 s after the *start* of the last successful renewal, without any task having to run: a process
+that was suspended and resumed sees ``held`` False at once. 5 s are left between the two.
 
 A lease alone does not fence: a request that is already sent cannot be revoked. ``epoch``
 (leaseTransitions) grows with every change of holder. Write it into the objects that you create; the
 service that spends money compares it with ``current_epoch`` right before it does (I9).
 
-What may go wrong: the API server is unreachable (not held after 10 s; retries continue); the outcome
-of a write is unknown (the next read shows it); two candidates write at once (compare-and-set, one
-wins); the Lease is deleted (the epoch continues from the highest one this process saw; when every
-process that saw one is gone, it starts at 0 again).
+What may go wrong: the API server is unreachable (not held after 10 s; retries continue); the outcome of a write is
+unknown (the next read shows it); two candidates write at once (compare-and-set, one wins); the Lease is deleted (the
+epoch continues from the highest one this process saw; when every process that saw one is gone, it starts at 0 again).
 """
 
 from __future__ import annotations

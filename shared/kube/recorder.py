@@ -1,10 +1,9 @@
 """Kubernetes events, as ``kubectl describe`` shows them (EVT-01 to EVT-03).
 
-``publish`` only adds to a bounded queue; ``run`` writes at a limited rate. The same (reason, object,
-message) is written once in ``dedupe_seconds``: a bounded cache covers this process, and a shared
-``seen`` port (Redis SET NX EX) all services. A later repetition increments the count of the event
-that exists already. An event with ``once`` has a name that follows from its content, so a process
-that repeats it after a crash finds the existing event.
+``publish`` only adds to a bounded queue; ``run`` writes at a limited rate. The same (reason, object, message) is
+written once in ``dedupe_seconds``: a bounded cache covers this process, and a shared ``seen`` port (Redis SET NX EX)
+all services. A later repetition increments the count of the event that exists already. An event with ``once`` has a
+name that follows from its content, so a process that repeats it after a crash finds the existing event.
 
 Faults never reach the caller: a full queue drops the event and counts it, a failed write or a failed
 ``seen`` is logged and counted.

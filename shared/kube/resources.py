@@ -1,9 +1,8 @@
 """The Kubernetes resources that Dovetail uses, and their REST paths.
 
-A ``Resource`` is a constant without discovery at run time, so a missing CRD is a ``NotFound`` at the
-first call (``Kube.serves`` checks for it). What may go wrong: the path of a namespaced resource
-without a namespace is the cluster-wide collection, which is right for list and watch and wrong for
-one object, so ``path`` refuses the latter.
+A ``Resource`` is a constant without discovery at run time, so a missing CRD is a ``NotFound`` at the first call
+(``Kube.serves`` checks for it). What may go wrong: the path of a namespaced resource without a namespace is the
+cluster-wide collection, which is right for list and watch and wrong for one object, so ``path`` refuses the latter.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ class Resource:
     ) -> str:
         """URL path of a collection (no name), an object, or a subresource of an object.
 
-        Raises ValueError for one namespaced object without its namespace, and for a cluster-scoped
-        object with one.
+        Raises ValueError for one namespaced object without its namespace, and for a cluster-scoped object with one.
         """
         if namespace and not self.namespaced:
             raise ValueError(f"{self.qualified} is cluster-scoped: leave the namespace out")

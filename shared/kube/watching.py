@@ -1,9 +1,8 @@
 """The watch wire format: one JSON object per line, on an answer that stays open.
 
-Source: Kubernetes API concepts, "Efficient detection of changes". What may go wrong: the stream
-ends inside a line (``Unreachable``: resume from the last whole event), the server reports that the
-position is too old (``Gone``) or another failure (an ERROR event), a line never ends
-(``Unavailable`` beyond 16 MiB).
+Source: Kubernetes API concepts, "Efficient detection of changes". What may go wrong: the stream ends inside a line
+(``Unreachable``: resume from the last whole event), the server reports that the position is too old (``Gone``) or
+another failure (an ERROR event), a line never ends (``Unavailable`` beyond 16 MiB).
 """
 
 from __future__ import annotations

@@ -14,26 +14,27 @@ _MINUTES = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 6 * 3600, 86_400)
 _LABELS = ("type", "status", "reason")
 
 
-def _watcher(kind: str, name: str, text: str, *labels: str) -> Declared:
-    return Declared(f"operator_{kind}_{name}", GAUGE, f"{text}.", labels, ("watcher",))
+def _gauge(name: str, text: str, *labels: str) -> Declared:
+    return Declared(f"operator_{name}", GAUGE, f"{text}.", labels, ("watcher",))
 
 
 COUNT = {
-    kind: _watcher(
-        kind, "status_condition_count", "Objects with this condition, status and reason", *_LABELS
+    kind: _gauge(
+        f"{kind}_status_condition_count",
+        "Objects with this condition, status and reason", *_LABELS,
     )
     for kind in OBSERVED
-}
+}  # fmt: skip
 CURRENT_SECONDS = {
-    kind: _watcher(
-        kind, "status_condition_current_status_seconds",
+    kind: _gauge(
+        f"{kind}_status_condition_current_status_seconds",
         "Longest time for which a current condition has had this status", *_LABELS,
     )
     for kind in OBSERVED
 }  # fmt: skip
 TERMINATING_SECONDS = {
-    kind: _watcher(
-        kind, "termination_current_time_seconds",
+    kind: _gauge(
+        f"{kind}_termination_current_time_seconds",
         "Longest time since the request to delete an object that still exists; 0: none",
     )
     for kind in OBSERVED
@@ -41,21 +42,15 @@ TERMINATING_SECONDS = {
 _KIND = ("group", "kind")
 OBJECT = ("namespace", "name", *_KIND)
 """Labels that name an object; the namespace is empty, because all these kinds are cluster-scoped."""
-
-
-def _of_object(name: str, text: str, *labels: str) -> Declared:
-    return Declared(f"operator_{name}", GAUGE, f"{text}.", labels, ("watcher",))
-
-
-OBJECT_COUNT = _of_object(
+OBJECT_COUNT = _gauge(
     "status_condition_count",
     "Constant 1 for each current condition of each object", *OBJECT, *_LABELS,
 )  # fmt: skip
-OBJECT_SECONDS = _of_object(
+OBJECT_SECONDS = _gauge(
     "status_condition_current_status_seconds",
     "How long a condition of an object has had its status", *OBJECT, *_LABELS,
 )  # fmt: skip
-OBJECT_TERMINATING = _of_object(
+OBJECT_TERMINATING = _gauge(
     "termination_current_time_seconds",
     "Time since the request to delete an object that still exists", *OBJECT,
 )  # fmt: skip
@@ -71,10 +66,6 @@ class ConditionMetrics:
     """Counted by the watcher when an object changes."""
 
     def __init__(self, declare: Declarations) -> None:
-        self._declare_kinds(declare)
-        self._declare_all(declare)
-
-    def _declare_kinds(self, declare: Declarations) -> None:
         self.condition_transitions = {
             kind: declare.counter(
                 f"operator_{kind}_status_condition_transitions_total",
@@ -100,8 +91,6 @@ class ConditionMetrics:
             )
             for kind in OBSERVED
         }
-
-    def _declare_all(self, declare: Declarations) -> None:
         self.all_condition_transitions = declare.counter(
             "operator_status_condition_transitions_total",
             "Transitions of a condition to this status, by kind of the object.",

@@ -38,8 +38,8 @@ from shared.runtime.live_settings import REFRESH_SECONDS, LiveSettings
 from shared.runtime.ram import settle
 from shared.runtime.status import PROBE_LIMITS, Listener
 from shared.settings import ServiceSettings, describe, read_early
-from shared.settings.foreign import without_meaning
 from shared.settings.own import AccessKey, own_access_key, own_values
+from shared.settings.reading import without_meaning
 
 log = get_logger(__name__)
 

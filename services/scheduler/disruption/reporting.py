@@ -18,14 +18,15 @@ from shared.disruption.pod_blocks import annotation_event
 from shared.disruption.records import (
     APPROVED,
     BLOCKED,
+    CHURN,
     PROPOSED,
     REJECTED,
     BalancedScore,
     Candidate,
     Command,
     Rejection,
+    Verdict,
 )
-from shared.disruption.verdict import CHURN, Verdict
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import EMPTY, INITIALIZED, Machine
 from shared.domain.nodes import Node

@@ -6,13 +6,11 @@
     finally:
         await cloud.close()
 
-A process that only reads SQS never loads the EC2 model. Service models are read in a thread
-(``warm_up_loader_caches``) and large answers are parsed in a thread (``shared.cloud.client.answers``),
-so they do not block the event loop.
+A process that only reads SQS never loads the EC2 model. Service models are read in a thread (``warm_up_loader_caches``)
+and large answers are parsed in a thread (``shared.cloud.client.answers``), so they do not block the event loop.
 
-What may go wrong: ``connect`` raises ``ConfigurationError`` without a region or credentials;
-credentials that expire later cause ``Unauthorized`` on a call. ``close`` must run on the event loop
-that created the clients.
+What may go wrong: ``connect`` raises ``ConfigurationError`` without a region or credentials; credentials that expire
+later cause ``Unauthorized`` on a call. ``close`` must run on the event loop that created the clients.
 """
 
 from __future__ import annotations
@@ -48,9 +46,8 @@ from shared.cloud.ec2.launch_templates import LaunchTemplates
 from shared.cloud.eks import Eks
 from shared.cloud.events import Events
 from shared.cloud.iam import Iam
+from shared.cloud.lookups import Ssm, ZonalShift
 from shared.cloud.sqs import Sqs
-from shared.cloud.ssm import Ssm
-from shared.cloud.zonal_shift import ZonalShift
 from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 
@@ -92,11 +89,8 @@ def _assume_role(
         role.arn,
         extra_args={"DurationSeconds": role.session_seconds, "RoleSessionName": role.session_name},
     )
-    session._credentials = (
-        AioDeferredRefreshableCredentials(  # the client library has no setter for these
-            fetcher.fetch_credentials, "assume-role"
-        )
-    )
+    assumed = AioDeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+    session._credentials = assumed  # the client library has no setter for these
 
 
 @dataclass(eq=False)

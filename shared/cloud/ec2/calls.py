@@ -1,8 +1,7 @@
 """EC2 calls: the reads, and the three writes (fleets, tags, terminations).
 
-Reads are paged, retried, and parsed off the event loop when large. Writes are sent once; the caller
-of ``create_fleet`` passes the whole request with its ClientToken, and repeats it unchanged after a
-``TransientError`` (F1).
+Reads are paged, retried, and parsed off the event loop when large. Writes are sent once; the caller of ``create_fleet``
+passes the whole request with its ClientToken, and repeats it unchanged after a ``TransientError`` (F1).
 
 What may go wrong: EC2 is eventually consistent, so a new instance may be missing from ``instances``
 for a minute, and a NotFound from ``terminate`` is not proof of termination (F20).

@@ -6,6 +6,8 @@ missing permission, with the context ``code`` ``UnauthorizedOperation``.
 
 from __future__ import annotations
 
+from functools import partialmethod
+
 from shared.cloud.client.calls import AwsService, Json
 from shared.errors import DovetailError
 
@@ -14,19 +16,7 @@ DENIED = "UnauthorizedOperation"
 
 
 class DryRuns(AwsService):
-    """The three calls of a launch, each with ``DryRun``."""
-
-    async def create_launch_template(self, request: Json) -> None:
-        """Raises the error with which EC2 would refuse CreateLaunchTemplate with ``request``."""
-        await self._attempt("create_launch_template", request)
-
-    async def run_instances(self, request: Json) -> None:
-        """Raises the error with which EC2 would refuse RunInstances with ``request``."""
-        await self._attempt("run_instances", request)
-
-    async def create_fleet(self, request: Json) -> None:
-        """Raises the error with which EC2 would refuse CreateFleet with ``request``."""
-        await self._attempt("create_fleet", request)
+    """The three calls of a launch, each with ``DryRun``; each takes the request and raises EC2's error for it."""
 
     async def _attempt(self, operation: str, request: Json) -> None:
         try:
@@ -34,3 +24,7 @@ class DryRuns(AwsService):
         except DovetailError as error:
             if error.context.get("code") != ALLOWED:
                 raise
+
+    create_launch_template = partialmethod(_attempt, "create_launch_template")
+    run_instances = partialmethod(_attempt, "run_instances")
+    create_fleet = partialmethod(_attempt, "create_fleet")

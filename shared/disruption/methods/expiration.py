@@ -24,7 +24,6 @@ def propose(world: World) -> Proposal:
         c
         for c in world.candidates
         if c.pool.api.replaces_expired
-        and world.left(c.pool.key, EXPIRED) > 0
         and _expires_at(c.machine, c.pool.expire_seconds) <= world.now
     ]
     due.sort(key=lambda c: (_expires_at(c.machine, c.pool.expire_seconds), c.name))

@@ -7,8 +7,7 @@ at once by the interruption service.
 
 from __future__ import annotations
 
-from shared.disruption.methods.drift import unblocked_by_grace_period
-from shared.disruption.methods.replacing import replace_first
+from shared.disruption.methods.replacing import replace_first, unblocked_by_grace_period
 from shared.disruption.records import REBALANCE, Candidate, Proposal, World
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import DRAIN
@@ -18,11 +17,7 @@ METHOD = "rebalance"
 
 def propose(world: World) -> Proposal:
     """One command for the machine with the oldest recommendation among those whose pods fit elsewhere."""
-    found = [
-        unblocked_by_grace_period(candidate)
-        for candidate in recommended(world)
-        if world.left(candidate.machine.pool_key, REBALANCE) > 0
-    ]
+    found = map(unblocked_by_grace_period, recommended(world))
     return replace_first(world, found, METHOD, REBALANCE)
 
 

@@ -5,15 +5,16 @@
     BadMessage, unreadable, over the limit  dead letter, then settle
     any other error, time limit             stays pending; delivered again after the idle time
 
-The delayed retry or the dead letter is written before the acknowledgement, so a crash between the
-two duplicates a message and never loses one (F4). When Redis refuses the write (full or
-unreachable) the entry stays pending.
+The delayed retry or the dead letter is written before the acknowledgement, so a crash between the two duplicates a
+message and never loses one (F4). When Redis refuses the write (full or unreachable) the entry stays pending.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from shared.errors import DovetailError
@@ -23,7 +24,36 @@ from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.bus.delay import DelaySet, delay_seconds
 from shared.redis.bus.envelope import SUPPORTED_VERSION, BadMessage, Envelope, Handler, RetryLater
 from shared.redis.bus.group import Delivery
-from shared.redis.bus.locks import KeyedLocks
+
+
+@dataclass(slots=True)
+class _Entry:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+class KeyedLocks:
+    """Serialises work per key inside one process, first come first served."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+
+    @asynccontextmanager
+    async def hold(self, key: str) -> AsyncIterator[None]:
+        """Wait for the key, and hold it during the block."""
+        entry = self._entries.setdefault(key, _Entry())
+        entry.users += 1
+        try:
+            async with entry.lock:
+                yield
+        finally:
+            entry.users -= 1
+            if entry.users == 0:
+                del self._entries[key]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
 
 log = get_logger(__name__)
 

@@ -7,18 +7,16 @@ read. A bus can be built while Redis is down: its loops connect when Redis answe
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.concurrency.clock import Clock
-from shared.errors import DovetailError
 from shared.redis.bus.attempt import Attempts
 from shared.redis.bus.connection import call, connect, key_prefix, pairs
 from shared.redis.bus.consumer import Consumer, ConsumerSettings
 from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.bus.delay import DelaySet
-from shared.redis.bus.envelope import Envelope, Handler
+from shared.redis.bus.envelope import Handler
 from shared.redis.bus.group import ConsumerGroup
 from shared.redis.bus.publisher import STREAM_LIMIT, Publisher
 from shared.redis.bus.trim import safe_trim
@@ -41,7 +39,7 @@ class StreamDepth:
     dead: int
 
 
-class Bus:
+class Bus(Publisher):
     """All methods raise Unreachable, Unavailable or Unauthorized when Redis does not serve the command."""
 
     def __init__(
@@ -57,10 +55,7 @@ class Bus:
         self._url = redis_url
         self._clock = clock
         self._random = random
-        self.redis = connect(redis_url)
-        """The command connection, also for the keys beside the streams (mirror, catalogue)."""
-        self.prefix = key_prefix(cluster)
-        self._publisher = Publisher(self.redis, self.prefix, stream_limit=stream_limit)
+        super().__init__(connect(redis_url), key_prefix(cluster), stream_limit=stream_limit)
 
     async def start(self) -> None:
         """Check that Redis answers. A caller may ignore the error: all loops retry by themselves."""
@@ -69,22 +64,6 @@ class Bus:
     async def close(self) -> None:
         """Close the connections. Consumers must have returned."""
         await self.redis.aclose()
-
-    async def publish(self, stream: str, envelope: Envelope) -> bool:
-        """True for a new entry, False for an id that was published within the last minute.
-
-        Raises Unreachable (unknown outcome) or Unavailable (stream or Redis full): the caller goes
-        on, and its receivers' resync finds the work.
-        """
-        return await self._publisher.publish(stream, envelope)
-
-    async def publish_all(self, messages: Sequence[tuple[str, Envelope]]) -> list[DovetailError]:
-        """Publish ``(stream, envelope)`` pairs in order, a hundred per round trip; returns the errors of refused ones.
-
-        Raises Unreachable or Unavailable when any of them may have been added: publish all of them again, because
-        repeats within a minute are dropped.
-        """
-        return await self._publisher.publish_all(messages)
 
     def consumer(
         self,

@@ -1,10 +1,9 @@
 """Connections to Redis: client settings that are safe for a queue, and Redis errors as Dovetail errors.
 
-redis-py's defaults are wrong for a queue (measured): ten hidden retries turned 1,000 publishes into
-1,094 entries when 10 % of the replies were lost, and a BLOCK longer than the 5 s socket timeout
-failed after 58 s of hidden retries. So the client does not retry (each caller decides whether a
-repeat is safe), RESP2 is pinned because stream replies differ by protocol, replies are bytes, and
-the pool waits instead of failing when it is full.
+redis-py's defaults are wrong for a queue (measured): ten hidden retries turned 1,000 publishes into 1,094 entries when
+10 % of the replies were lost, and a BLOCK longer than the 5 s socket timeout failed after 58 s of hidden retries. So
+the client does not retry (each caller decides whether a repeat is safe), RESP2 is pinned because stream replies differ
+by protocol, replies are bytes, and the pool waits instead of failing when it is full.
 """
 
 from __future__ import annotations
@@ -119,10 +118,9 @@ def pairs(flat: Sequence[Any]) -> dict[bytes, Any]:
 def redis_errors(operation: str) -> Iterator[None]:
     """Turn redis-py's errors into the family of shared.errors.
 
-    Raises Unreachable (the outcome is unknown), Unavailable, Unauthorized or GroupMissing; and
-    CancelledError when the task was cancelled meanwhile. redis-py 8.1 sometimes swallows a
-    cancellation and returns a reply (seen within a few dozen cancelled consumers), which would
-    leave a cancelled loop running.
+    Raises Unreachable (the outcome is unknown), Unavailable, Unauthorized or GroupMissing; and CancelledError when the
+    task was cancelled meanwhile. redis-py 8.1 sometimes swallows a cancellation and returns a reply (seen within a few
+    dozen cancelled consumers), which would leave a cancelled loop running.
     """
     before = _cancellations()
     try:

@@ -4,13 +4,12 @@
     -> loop: every 5 s take over idle entries -> read as many new ones as slots are free
     -> per-key lock -> handler with a time limit -> batched XACK
 
-Delivery is at least once. Two loops run beside the reading loop: one acknowledges, one does the
-periodic work (heartbeat, renewing the idle time of held entries, moving due retries, trimming).
-No failure of Redis ends a loop: back-off 0.1-5 s, one log line per change of state. When Redis was
-emptied, the group is created again at 0 (F9); the watcher publishes the lost messages again when it
-writes the mirror anew, and the periodic resync of each service finds the rest.
-After ``stop`` the consumer reads no more, held entries get 20 s, and the rest is handed over so that
-other consumers can claim it at once (F29). A cancelled ``run`` hands over as well (F7).
+Delivery is at least once. Two loops run beside the reading loop: one acknowledges, one does the periodic work
+(heartbeat, renewing the idle time of held entries, moving due retries, trimming). No failure of Redis ends a loop:
+back-off 0.1-5 s, one log line per change of state. When Redis was emptied, the group is created again at 0 (F9); the
+watcher publishes the lost messages again when it writes the mirror anew, and the periodic resync of each service finds
+the rest. After ``stop`` the consumer reads no more, held entries get 20 s, and the rest is handed over so that other
+consumers can claim it at once (F29). A cancelled ``run`` hands over as well (F7).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """One consumer of one consumer group: the stream commands, with one reply shape for Redis 6.2 and
 7.
 
-New entries are read on a connection of its own, because a blocked read would delay all other
-commands. All other commands share the pool. An entry that was deleted while pending comes back as nil
-from 6.2 and not at all from 7; both are recognised here, acknowledged, so that a
-dangling id never holds up the trimming.
+New entries are read on a connection of its own, because a blocked read would delay all other commands. All other
+commands share the pool. An entry that was deleted while pending comes back as nil from 6.2 and not at all from 7; both
+are recognised here, acknowledged, so that a dangling id never holds up the trimming.
 """
 
 from __future__ import annotations

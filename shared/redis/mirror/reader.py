@@ -5,9 +5,8 @@ reader follows the stream, where every entry must carry the next generation. Aft
 gap, a trimmed stream, another epoch, missing keys) it loads again. A load reports only the
 differences to ``on_change``, so a listener's state stays correct across it.
 
-``complete`` is False until the first load and while the mirror is known to be lost; ``age`` grows
-while the writer or the connection is silent. A reader that finds no mirror keeps its last objects
-for display and retries.
+``complete`` is False until the first load and while the mirror is known to be lost; ``age`` grows while the writer or
+the connection is silent. A reader that finds no mirror keeps its last objects for display and retries.
 
 Every client of Redis may be able to write there. Entries that the writer did not make never get
 into ``kinds``, and ``doubt`` gives the reason why ``kinds`` may not be acted on now (``integrity``).

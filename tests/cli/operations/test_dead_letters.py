@@ -17,7 +17,8 @@ from local.redis_server import RedisServer
 from services.interruption.sources.dead_letters import keeping
 from shared.concurrency.clock import SystemClock
 from shared.redis import streams
-from shared.redis.bus import AttemptLimits, BadMessage, Bus, ConsumerSettings, Envelope
+from shared.redis.bus import BadMessage, Bus, ConsumerSettings, Envelope
+from shared.redis.bus.attempt import AttemptLimits
 from shared.redis.bus.connection import call
 from shared.redis.messages import LaunchMachine, encode
 from tests.support.redis.fixture import redis_server

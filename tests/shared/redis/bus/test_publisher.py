@@ -8,7 +8,8 @@ import pytest
 
 from shared.concurrency.clock import SystemClock
 from shared.errors import InvalidObject, Unavailable, Unreachable
-from shared.redis.bus import BODY_LIMIT_BYTES, Bus, Envelope, connect
+from shared.redis.bus import Bus, Envelope, connect
+from shared.redis.bus.envelope import BODY_LIMIT_BYTES
 from tests.support.network.fault_proxy import FaultProxy
 from tests.support.redis.work import settled
 

@@ -1,7 +1,4 @@
-"""ARC zonal shift: the zones that a cluster's traffic is shifted away from (GAT-03).
-
-What may go wrong: a cluster that is not registered for zonal shifts is ``NotFound``.
-"""
+"""Two services of which Dovetail makes one call each: SSM Parameter Store and ARC zonal shift."""
 
 from __future__ import annotations
 
@@ -22,3 +19,12 @@ class ZonalShift(AwsService):
 
 def _is_applied(shift: Json) -> bool:
     return shift.get("appliedStatus") == APPLIED and bool(shift.get("awayFrom"))
+
+
+class Ssm(AwsService):
+    """The one SSM call that Dovetail makes."""
+
+    async def parameter(self, path: str) -> str:
+        """The value of the parameter ``path``. Raises NotFound when there is none."""
+        answer = await self._calls.read("get_parameter", Name=path)
+        return str(answer["Parameter"]["Value"])
