@@ -135,9 +135,10 @@ class Observed:
                 for raw in listed.items:
                     self.note(raw)
                 version = listed.resource_version
-                async with aclosing(kube.watch(resource, version, namespace=namespace)) as events:
+                async with aclosing(kube.watch(resource, version)) as events:
                     async for event in events:
-                        if event.type in CHANGES:
+                        found = event.object["metadata"].get("namespace")
+                        if event.type in CHANGES and found == namespace:
                             self.note(event.object)
 
     def note(self, raw: Object) -> None:

@@ -151,7 +151,7 @@ class TemplateStore:
             if known is None or now - known.used_at < UNUSED_SECONDS:
                 return
             if await self._is_used(known.template):
-                # Checked again soon; until then nobody relies on it without asking EC2.
+                # Checked again soon; until then nobody relies on it before EC2 confirms it.
                 known.used_at = now - TEMPLATE_FRESH_SECONDS
                 return
             await delete(self.ports.cloud, known.template)

@@ -19,6 +19,7 @@ from shared.disruption.pod_blocks import annotation_event
 from shared.disruption.records import (
     APPROVED,
     BLOCKED,
+    CHURN,
     PROPOSED,
     REBALANCE,
     REJECTED,
@@ -26,9 +27,9 @@ from shared.disruption.records import (
     Candidate,
     Command,
     Rejection,
+    Verdict,
 )
 from shared.disruption.records import EXPIRED as EXPIRED_REASON
-from shared.disruption.verdict import CHURN, Verdict
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import (
     CONSOLIDATABLE,

@@ -8,7 +8,7 @@ import pytest
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
 from shared.redis.bus import Bus
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from shared.redis.mirror.change import MirrorKeys
 from tests.services.scheduler.conftest import Scheduler, pool_of
 from tests.support.cluster.real_pods import store_pods
@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 async def hashed(bus: Bus, kind: str, key: str) -> bytes | None:
     """The stored value, with its tag."""
     name = MirrorKeys(bus.prefix).objects(kind)
-    found: bytes | None = await ask(bus.redis, "read the mirror", "HGET", name, key)
+    found: bytes | None = await call(bus.redis, "read the mirror", "HGET", name, key)
     return found
 
 
@@ -27,12 +27,12 @@ async def write(bus: Bus, kind: str, key: str, value: bytes | None) -> None:
     """Past the watcher; None deletes."""
     name = MirrorKeys(bus.prefix).objects(kind)
     words = ("HDEL", name, key) if value is None else ("HSET", name, key, value)
-    await ask(bus.redis, "forge an entry", *words)
+    await call(bus.redis, "forge an entry", *words)
 
 
 async def reset(bus: Bus) -> None:
     """Make readers load what is in the hashes."""
-    await ask(bus.redis, "forge a reset", "XADD", f"{bus.prefix}cluster", "*", "op", "reset")
+    await call(bus.redis, "forge a reset", "XADD", f"{bus.prefix}cluster", "*", "op", "reset")
 
 
 async def bought(kube: Kube) -> int:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from shared.concurrency.clock import SystemClock
-from shared.redis.bus import AttemptLimits, Bus, Consumer, ConsumerSettings, Envelope
+from shared.redis.bus import Bus, Consumer, ConsumerSettings, Envelope
+from shared.redis.bus.attempt import AttemptLimits
 from tests.support.redis.fixture import cluster, redis_server, redis_url
 from tests.support.waiting import wait_until
 

@@ -6,6 +6,7 @@ import asyncio
 
 from shared.redis.bus import ConsumerSettings, Envelope, connect
 from shared.redis.bus.reaper import PeerWatch
+from tests.support.redis.work import settled
 
 
 def test_a_peer_is_silent_after_an_unchanged_heartbeat_for_the_limit():
@@ -67,7 +68,10 @@ async def test_names_go_on_a_clean_stop_but_never_with_pending_entries(
     settings = ConsumerSettings(block_milliseconds=50, finish_seconds=0.05)
     hung = asyncio.Event()
 
+    handled: list[str] = []
+
     async def handle(envelope: Envelope) -> None:
+        handled.append(envelope.key)
         if envelope.key == "hang":
             hung.set()
             await asyncio.Event().wait()
@@ -80,7 +84,7 @@ async def test_names_go_on_a_clean_stop_but_never_with_pending_entries(
     await bus.publish("launches", message("quick"))
     clean = bus.consumer(stream="launches", group="g", name="a", handler=handle, settings=settings)
     async with running(clean):
-        await until(lambda: bus.metrics["launches"].acked == 1)
+        await until(lambda: settled(bus, "launches", "g", handled, 1))
     assert await names() == set()
     await bus.publish("launches", message("hang"))
     stuck = bus.consumer(stream="launches", group="g", name="b", handler=handle, settings=settings)

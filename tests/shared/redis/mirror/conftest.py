@@ -11,7 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from shared.concurrency.clock import SystemClock
-from shared.redis.bus import connect, key_prefix
+from shared.redis.bus import connect
+from shared.redis.bus.connection import key_prefix
 from shared.redis.mirror import Change, MirrorReader, MirrorWriter
 from tests.support.redis.fixture import cluster, redis_server, redis_url
 from tests.support.waiting import wait_until

@@ -1,20 +1,14 @@
-"""ARC zonal shift: the zones that a cluster's traffic is shifted away from (GAT-03).
-
-What may go wrong: a cluster that is not registered for zonal shifts is ``NotFound``.
-"""
+"""Two services of which Dovetail makes one call each: SSM Parameter Store and ARC zonal shift."""
 
 from __future__ import annotations
 
-from shared.cloud.client.calls import Json, ServiceCalls
+from shared.cloud.client.calls import AwsService, Json
 
 APPLIED = "APPLIED"
 
 
-class ZonalShift:
+class ZonalShift(AwsService):
     """The one ARC call that Dovetail makes."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def shifted_zones(self, arn: str) -> frozenset[str]:
         """Ids of the zones that the resource is shifted away from, manually or by AWS's autoshift. Raises NotFound."""
@@ -25,3 +19,12 @@ class ZonalShift:
 
 def _is_applied(shift: Json) -> bool:
     return shift.get("appliedStatus") == APPLIED and bool(shift.get("awayFrom"))
+
+
+class Ssm(AwsService):
+    """The one SSM call that Dovetail makes."""
+
+    async def parameter(self, path: str) -> str:
+        """The value of the parameter ``path``. Raises NotFound when there is none."""
+        answer = await self._calls.read("get_parameter", Name=path)
+        return str(answer["Parameter"]["Value"])
