@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from rich.console import Console
-
 from cli.stack.running_stack import variables_of
 from local.probe import exchange_json
 from shared.errors import ConfigurationError, DovetailError, Unavailable, Unreachable
@@ -74,11 +72,6 @@ def _refusal(url: str, refused: urllib.error.HTTPError) -> DovetailError:
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values without those that are None: options that were not given."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def said(text: str) -> None:
-    """Print one line on stdout, without markup."""
-    Console().print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def cloud_control(directory: Path, variables: Mapping[str, str] = os.environ) -> CloudControl:

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.cloud.control import cloud_control, said
+from cli.cloud.control import cloud_control
 from cli.demo.display import short_name
+from cli.printing import print_line, print_table
 from cli.stack.running_stack import StackOption
-from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
 
@@ -100,7 +100,7 @@ def reset(
       dovetail cloud reset --everything
     """
     cloud_control(directory).post("reset" if everything else "clear", {})
-    said(
+    print_line(
         "the AWS emulator is empty" if everything else "faults, shortages, quotas and lag are gone"
     )
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from cli.demo import cluster_autoscaler
 from cli.demo.snapshot import Snapshot
 from cli.demo.timeline import Entry, Phase, Timeline
+from cli.text import counted
 
 if TYPE_CHECKING:
     from cli.demo.report import Report
@@ -110,7 +111,7 @@ def print_report(console: Console, report: Report) -> None:
     on_existing = running - sum(node.pods for node in report.nodes)
     held = f" ({on_existing} of them on existing nodes)" if on_existing > 0 else ""
     ours = (
-        f"Dovetail: {_count(len(report.nodes), 'node')} for {running} of {total} pods{held}, "
+        f"Dovetail: {counted(len(report.nodes), 'node')} for {running} of {total} pods{held}, "
         f"${report.hourly_cost:.4f}/h; {report.terminated} of {report.launched} instances ended"
     )
     theirs = cluster_autoscaler.describe(report.comparison.estimate, report.comparison.group)
@@ -135,10 +136,6 @@ def _nodes_table(report: Report) -> Table:
             str(node.pods),
         )
     return table
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def short_name(node: str) -> str:

@@ -11,19 +11,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from random import Random
 from typing import Annotated, Any
 
 import typer
 
-from cli.cloud.control import CloudControl, given, said
+from cli.cloud.control import CloudControl, given
 from cli.drill.cluster_state import ClusterState, Plan, Target, chosen, plan_here, rehearse
 from cli.drill.watch import watch
 from cli.operations.scheduler_status import VARIABLE, ask, scheduler_url
+from cli.options import Output, OutputOption, SeedOption
+from cli.printing import print_line, print_table
 from cli.stack.running_stack import StackOption, variables_of
-from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
 from shared.cloud.catalogue.bundled import BUNDLED_REGION
 from shared.concurrency.clock import SystemClock
@@ -35,13 +35,6 @@ LINE_LIMIT = 20
 """Printed lines of each kind. The JSON output has all of them."""
 
 
-class Output(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 def drill(
     zone: Annotated[str, typer.Option(help="Nodes of this zone (* and ?).")] = "*",
     instance_type: Annotated[
@@ -50,9 +43,7 @@ def drill(
     percent: Annotated[
         float, typer.Option(min=0.1, max=100, help="Only this percentage of them, at least one.")
     ] = 100.0,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the random choice; the same seed gives the same choice.")
-    ] = 0,
+    seed: SeedOption = 0,
     on_demand: Annotated[
         bool,
         typer.Option("--on-demand", help="Include on-demand nodes, as if they were spot nodes."),
@@ -60,9 +51,7 @@ def drill(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Only call the planner, also on the local stack.")
     ] = False,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="table for people, json for programs.")
-    ] = Output.TABLE,
+    output: OutputOption = "table",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Rehearse a spot interruption: which pods move, what blocks them, how much of the two minutes is left.
@@ -174,7 +163,7 @@ def _emulator(variables: Mapping[str, str]) -> CloudControl | None:
 
 
 def _print(report: dict[str, Any], output: Output) -> None:
-    if output is Output.JSON:
+    if output == "json":
         typer.echo(json.dumps(report, indent=2))
         return
     rows = [
@@ -190,7 +179,7 @@ def _print(report: dict[str, Any], output: Output) -> None:
         title="simulated: nothing was changed" if report["simulated"] else "interrupted",
     )
     for line in lines_of(report):
-        said(line)
+        print_line(line)
 
 
 def _seconds(value: float | None) -> str:

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from cli.manifests.converted import refusals
 from cli.manifests.reading import read_manifests
-from cli.manifests.validate import FAULTY, FilesOption, Report, examine, print_report, shown
+from cli.manifests.validate import FAULTY, FilesOption, Report, examine, print_report
 from cli.manifests.yaml_writing import yaml_text
+from cli.text import escaped
 from shared.api.conversion import convert as generations
 from shared.api.conversion.written import Written
 from shared.api.faults import Fault, field_text
-from shared.domain.pools.generations import V1, V1ALPHA5
-
-
-class Generation(StrEnum):
-    """API generations to convert to."""
-
-    V1 = V1
-    V1ALPHA5 = V1ALPHA5
 
 
 def convert(
     filename: FilesOption,
-    to: Annotated[Generation, typer.Option("--to", help="The API generation to convert to.")],
+    to: Annotated[
+        Literal["v1", "v1alpha5"], typer.Option("--to", help="The API generation to convert to.")
+    ],
     role: Annotated[
         str, typer.Option(help="With --to v1: IAM role of the nodes, for classes that name none.")
     ] = "",
@@ -87,4 +81,4 @@ def _document_text(written: Written) -> str:
 
 def _comment(note: Fault) -> str:
     """The note on one line: a line break in a value would end the comment."""
-    return shown(str(note) if field_text(note.path) else note.message)
+    return escaped(str(note) if field_text(note.path) else note.message)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from cli.manifests.reading import ManifestFile, read_manifests
 from cli.manifests.simulate_table import table_lines
-from cli.manifests.validate import FilesOption, shown
+from cli.manifests.validate import FilesOption
+from cli.options import Output, OutputOption
+from cli.text import escaped
 from shared.api.faults import field_text
 from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue
 from shared.concurrency.clock import SystemClock
@@ -26,68 +27,44 @@ UNUSABLE = 1
 UNREADABLE = 2
 
 
-class Output(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-class Policy(StrEnum):
-    """Packing policies of pools that do not choose one."""
-
-    FEWEST_NODES = "FewestNodes"
-    LOWEST_COST = "LowestCost"
-
-
-class PreferencePolicy(StrEnum):
-    """How the planner treats preferences of pods."""
-
-    RESPECT = "Respect"
-    IGNORE = "Ignore"
-
-
-class MinValuesPolicy(StrEnum):
-    """How the planner treats minValues that cannot be met."""
-
-    STRICT = "Strict"
-    BEST_EFFORT = "BestEffort"
+RegionOption = Annotated[
+    str | None,
+    typer.Option(
+        help="AWS region of the catalogue, if the inputs have no InstanceTypes. Default: the region of the "
+        f"zones in the inputs, otherwise {BUNDLED_REGION}.",
+        show_default=False,
+    ),
+]
+PolicyOption = Annotated[
+    Literal["FewestNodes", "LowestCost"],
+    typer.Option(help="Packing policy of pools that do not set one."),
+]
+EffortOption = Annotated[
+    int | None, typer.Option(help="Effort of LowestCost, in steps of about a millisecond (200).")
+]
+PreferenceOption = Annotated[
+    Literal["Respect", "Ignore"],
+    typer.Option(help="Ignore: plan as if pods had no preferences, only requirements."),
+]
+MinValuesOption = Annotated[
+    Literal["Strict", "BestEffort"],
+    typer.Option(help="BestEffort: fewer types than minValues where there are no more."),
+]
+NodeCpuOption = Annotated[
+    str | None,
+    typer.Option(help="LowestCost plans no larger machines, such as 32, unless a pod needs one."),
+]
 
 
 def simulate(
     filename: FilesOption,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="table for people, json for programs.")
-    ] = Output.TABLE,
-    region: Annotated[
-        str | None,
-        typer.Option(
-            help="AWS region of the catalogue, if the inputs have no InstanceTypes. Default: the region of the "
-            f"zones in the inputs, otherwise {BUNDLED_REGION}.",
-            show_default=False,
-        ),
-    ] = None,
-    policy: Annotated[
-        Policy, typer.Option(help="Packing policy of pools that do not set one.")
-    ] = Policy.FEWEST_NODES,
-    effort: Annotated[
-        int | None,
-        typer.Option(help="Effort of LowestCost, in steps of about a millisecond (200)."),
-    ] = None,
-    preference_policy: Annotated[
-        PreferencePolicy,
-        typer.Option(help="Ignore: plan as if pods had no preferences, only requirements."),
-    ] = PreferencePolicy.RESPECT,
-    min_values_policy: Annotated[
-        MinValuesPolicy,
-        typer.Option(help="BestEffort: fewer types than minValues where there are no more."),
-    ] = MinValuesPolicy.STRICT,
-    max_node_cpu: Annotated[
-        str | None,
-        typer.Option(
-            help="LowestCost plans no larger machines, such as 32, unless a pod needs one."
-        ),
-    ] = None,
+    output: OutputOption = "table",
+    region: RegionOption = None,
+    policy: PolicyOption = "FewestNodes",
+    effort: EffortOption = None,
+    preference_policy: PreferenceOption = "Respect",
+    min_values_policy: MinValuesOption = "Strict",
+    max_node_cpu: NodeCpuOption = None,
 ) -> None:
     """Show which machines Dovetail would create for the pods in these files, their cost, and why pods stay pending.
 
@@ -116,13 +93,15 @@ def simulate(
     """
     options = {
         "region": region,
-        "policy": policy.value,
-        "effort": None if effort is None else str(effort),
-        "preference-policy": preference_policy.value,
-        "min-values-policy": min_values_policy.value,
+        "policy": policy,
+        "effort": effort,
+        "preference-policy": preference_policy,
+        "min-values-policy": min_values_policy,
         "max-node-cpu": max_node_cpu,
     }
-    _simulate(filename, output, {name: text for name, text in options.items() if text is not None})
+    _simulate(
+        filename, output, {name: str(text) for name, text in options.items() if text is not None}
+    )
 
 
 def _simulate(filename: list[str], output: Output, given: dict[str, str]) -> None:
@@ -158,7 +137,7 @@ def _require_readable(files: Iterable[ManifestFile]) -> None:
     """Exit with 2 if any file is unreadable: a plan for a part of the inputs would mislead."""
     unreadable = [file for file in files if file.unreadable]
     for file in unreadable:
-        typer.echo(shown(f"dovetail: {file.source}: {file.unreadable}"), err=True)
+        typer.echo(escaped(f"dovetail: {file.source}: {file.unreadable}"), err=True)
     if unreadable:
         raise typer.Exit(UNREADABLE)
 
@@ -179,13 +158,13 @@ def _form_faults(file: ManifestFile) -> list[dict[str, str]]:
 
 
 def _print(simulation: Simulation, output: Output) -> None:
-    if output is Output.JSON:
+    if output == "json":
         typer.echo(json.dumps(simulation.answer, indent=2))
         return
     for line in table_lines(simulation.answer):
-        typer.echo(shown(line))
+        typer.echo(escaped(line))
     for line in _notes(simulation.answer["faults"], simulation.ignored):
-        typer.echo(shown(line), err=True)
+        typer.echo(escaped(line), err=True)
 
 
 def _notes(faults: Iterable[dict[str, Any]], ignored: Counter[str]) -> Iterable[str]:

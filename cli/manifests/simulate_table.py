@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cli.text import counted
+
 HEADINGS = ("MACHINE", "POOL", "TYPE", "ZONE", "CAPACITY", "$/H", "PODS", "CPU", "MEMORY")
 NAMED_PODS = 3
 """Pods named per reason. Further pods are counted."""
@@ -17,7 +19,7 @@ def table_lines(answer: dict[str, Any]) -> Iterator[str]:
     if rows:
         yield from _aligned([HEADINGS, *rows])
     for one in answer["existing"]:
-        yield f"existing {one['node']}: {_count(len(one['pods']), 'pod')}"
+        yield f"existing {one['node']}: {counted(len(one['pods']), 'pod')}"
     yield from _reasons(answer["unschedulable"])
     yield _summary(answer)
 
@@ -58,14 +60,10 @@ def _summary(answer: dict[str, Any]) -> str:
     cost, stats = answer["cost"], answer["stats"]
     bound = cost["lowerBound"]
     parts = [
-        _count(len(answer["machines"]), "machine"),
+        counted(len(answer["machines"]), "machine"),
         f"${cost['hourly']:.4f} per hour" + ("" if bound is None else f" (at least ${bound:.4f})"),
-        f"{_count(stats['pods'], 'pod')} of {_count(stats['classes'], 'kind')}",
+        f"{counted(stats['pods'], 'pod')} of {counted(stats['classes'], 'kind')}",
         f"{len(answer['unschedulable'])} pending",
         f"{answer['policy']}, {stats['seconds']:.3f} s",
     ]
     return ", ".join(parts)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

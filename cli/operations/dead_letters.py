@@ -17,9 +17,10 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from cli.cloud.control import said
+from cli.options import group
+from cli.printing import print_line, print_table
 from cli.stack.running_stack import StackOption, variables_of
-from cli.tables import print_table
+from cli.text import escaped
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import SystemClock, rfc3339
 from shared.errors import ConfigurationError, DovetailError
@@ -32,14 +33,7 @@ LIST_LIMIT = 2 * DEAD_LIMIT
 CELL_LIMIT = 120
 Item = TypeVar("Item")
 
-dead_letters = typer.Typer(
-    name="dead-letters",
-    help="Messages that no service could handle: list, show, replay, drop.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+dead_letters = group("Messages that no service could handle: list, show, replay, drop.")
 StreamArgument = Annotated[str, typer.Argument(help="The stream, for example launches.")]
 IdsArgument = Annotated[list[str] | None, typer.Argument(help="Ids as `list` shows them.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Every dead letter of the stream.")]
@@ -65,9 +59,9 @@ def list_letters(
         headings = ("stream", "id", "since", "given up by", "tries", "message", "error")
         print_table(headings, rows)
     else:
-        said("no dead letters")
+        print_line("no dead letters")
     if more:
-        said(f"{more} more; raise --limit to see them")
+        print_line(f"{more} more; raise --limit to see them")
 
 
 @dead_letters.command()
@@ -89,7 +83,7 @@ def show(
     fields = {name.decode(errors="replace"): value for name, value in found.fields.items()}
     texts = {name: value.decode(errors="replace") for name, value in fields.items()}
     for name, text in {**given, **rest, **texts}.items():
-        said(_printable(f"{name}: {text}"))
+        print_line(escaped(f"{name}: {text}"))
 
 
 @dead_letters.command()
@@ -150,7 +144,7 @@ def _each(
         for one in named or [letter.id for letter in await _oldest_first(letters, LIST_LIMIT)]:
             try:
                 await act(letters, one)
-                said(f"{done}: {stream} {one}")
+                print_line(f"{done}: {stream} {one}")
             except DovetailError as error:
                 failed = True
                 typer.echo(error.message, err=True)
@@ -205,7 +199,7 @@ def _row(stream: str, letter: DeadLetter) -> tuple[str, ...]:
     envelope = letter.envelope
     message = "unreadable" if envelope is None else f"{envelope.type} {envelope.key}"
     cells = (letter.group, str(letter.deliveries), message, letter.error)
-    return (stream, letter.id, _since(letter), *(_printable(cell)[:CELL_LIMIT] for cell in cells))
+    return (stream, letter.id, _since(letter), *(escaped(cell)[:CELL_LIMIT] for cell in cells))
 
 
 def _since(letter: DeadLetter) -> str:
@@ -228,7 +222,3 @@ def _checked(letter: str) -> str:
             f"{letter} is not the id of a dead letter; `dovetail dead-letters list` prints the ids"
         )
     return letter
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,26 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.operations.scheduler_status import ask, scheduler_url
+from cli.options import group
 from cli.stack.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 
 POD_LIMIT = 15
 
-explain = typer.Typer(
-    name="explain",
-    help="Show why a node is still there, and which change would let it go.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
-class Output(StrEnum):
-    """How the answer is printed."""
-
-    PANEL = "panel"
-    JSON = "json"
+explain = group("Show why a node is still there, and which change would let it go.")
 
 
 @explain.callback()
@@ -45,8 +31,9 @@ def _group() -> None:
 def node(
     name: Annotated[str, typer.Argument(help="A node, or its Machine or NodeClaim.")],
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="panel for people, json for programs.")
-    ] = Output.PANEL,
+        Literal["panel", "json"],
+        typer.Option("--output", "-o", help="panel for people, json for programs."),
+    ] = "panel",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Show what a node costs, which pods run on it, what is being done to it, and why it stays.
@@ -67,7 +54,7 @@ def node(
     """
     url = scheduler_url(variables_of(directory))
     answer = ask(f"{url}/explain", {"node": bare(name)})
-    if output is Output.JSON:
+    if output == "json":
         typer.echo(json.dumps(answer, indent=2))
         return
     show(answer, Console())

@@ -15,8 +15,9 @@ from random import Random
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from cli.options import group
+from cli.printing import print_line
 from cli.stack.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.cloud.client.session import Cloud
@@ -24,14 +25,7 @@ from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE, EventRule
 from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, DovetailError, NotFound
 
-interruption = typer.Typer(
-    help="Interruption notices: check the queue and its rules.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
+interruption = group("Interruption notices: check the queue and its rules.")
 SENDERS = ("events.amazonaws.com",)
 AWS_OWN_KEY = "alias/aws/sqs"
 SETUP_FILES = "deploy/iam creates all of it with CloudFormation or Terraform"
@@ -77,12 +71,11 @@ def check(
     if hooks is None:
         hooks = variables.get("LIFECYCLE_HOOKS", "off") != "off"
     findings = asyncio.run(_ask(name, variables, hooks=hooks))
-    console = Console()
     for what, missing in findings:
         text = f"missing  {what}: {missing}" if missing else f"ok       {what}"
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        print_line(text)
     if any(missing for _, missing in findings):
-        console.print(SETUP_FILES, highlight=False, markup=False, soft_wrap=True)
+        print_line(SETUP_FILES)
         raise typer.Exit(1)
 
 

@@ -14,12 +14,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from cli.cloud.control import said
 from cli.demo.display import short_name
 from cli.operations.queues import QueueDepth, queue_depths
+from cli.printing import print_line, print_table
 from cli.stack.environment import Environment, from_variables
 from cli.stack.running_stack import StackOption, variables_of
-from cli.tables import print_table
 from local.probe import probe
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import SystemClock
@@ -92,9 +91,9 @@ async def _print_cluster(environment: Environment) -> None:
     rows = _node_rows(nodes.items, [*machines.items, *claims.items], pods.items)
     print_table(headings, rows, title="Nodes")
     pending = [pod for pod in pods.items if not pod.get("spec", {}).get("nodeName")]
-    said(f"{len(pods.items)} pods, {len(pending)} of them without a node")
+    print_line(f"{len(pods.items)} pods, {len(pending)} of them without a node")
     for pod in pending[:10]:
-        said(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}")
+        print_line(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}")
 
 
 def _node_rows(
