@@ -53,12 +53,6 @@ class Emulator:
         body = {"kind": "spot", "instanceId": instance_id}
         await asyncio.to_thread(request_json, f"{self._url}/interruptions", body=body)
 
-    async def calls(self, action: str) -> list[dict[str, Any]]:
-        """The recorded calls of one API action, oldest first. Raises Unreachable."""
-        answer = await asyncio.to_thread(request_json, f"{self._url}/calls?action={action}")
-        calls: list[dict[str, Any]] = answer["calls"]
-        return calls
-
 
 def _instance(raw: dict[str, Any]) -> InstanceView:
     tags = raw.get("tags") or {}

@@ -139,16 +139,16 @@ async def _play_and_print(
     stack: Stack, scenario: Scenario, settings: DemoSettings, console: Console
 ) -> Report:
     environment = from_variables(stack.running().environment)
-    clock = SystemClock()
-    with Display(console) as display:
-        outcome = await play(scenario, settings, environment, display, clock)
+    display = Display(console)
+    with display.live():
+        outcome = await play(scenario, settings, environment, display, SystemClock())
     print_report(console, outcome)
     if not outcome.ok:
         errors = Console(stderr=True)
         failed = [f"{check.name}: {check.detail}" for check in outcome.checks if not check.ok]
         reason = outcome.failure or "; ".join(failed)
         errors.print(f"{scenario.name} failed: {reason}", style="red", markup=False)
-        for line in await explain(environment, stack.directory / "logs", clock):
+        for line in await explain(environment, stack.directory / "logs"):
             errors.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
     return outcome
 

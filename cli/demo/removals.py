@@ -6,11 +6,11 @@ A late replacement may delay the old node, never the pods. The checks read this 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cli.demo import workload
 from cli.demo.acts import all_initialized, busiest, is_gone, order_deletion, remember, replaced
-from cli.demo.snapshot import NAMESPACE, NodeView, Snapshot
+from cli.demo.snapshot import NAMESPACE, NodeView, Snapshot, hourly
 from cli.demo.stage import Stage
 from cli.demo.timeline import Entry
 from shared.domain.machines.machine import DRIFTED
@@ -129,38 +129,31 @@ def _check_order(stage: Stage, old: tuple[NodeView, ...]) -> None:
 
 def left_early(entries: Iterable[Entry], old: set[str]) -> list[str]:
     """Names of ``old`` nodes that were deleted before the same number of new nodes was ready."""
-    ahead, left = 0, set[str]()
-    early = []
-    for event, name in _node_events(entries):
-        ahead += event == NODE_READY and name not in old
-        if event in (NODE_DELETED, NODE_GONE) and name in old - left:
-            left.add(name)
-            ahead -= 1
-            if ahead < 0:
-                early.append(name)
-    return early
+    return [name for ahead, name in _replacements_ahead(entries, old) if name and ahead < 0]
 
 
 def most_ahead(entries: Iterable[Entry], old: set[str]) -> int:
     """The largest number of new nodes that were ready before the old nodes that they replace were deleted."""
-    ahead, most, left = 0, 0, set[str]()
+    return max(ahead for ahead, _ in _replacements_ahead(entries, old))
+
+
+def _replacements_ahead(entries: Iterable[Entry], old: set[str]) -> Iterator[tuple[int, str]]:
+    """After each event: (ready new nodes less deleted old nodes, the old node that was deleted or an empty text)."""
+    ahead, left = 0, set[str]()
+    yield ahead, ""
     for event, name in _node_events(entries):
         ahead += event == NODE_READY and name not in old
         if event in (NODE_DELETED, NODE_GONE) and name in old - left:
             left.add(name)
             ahead -= 1
-        most = max(most, ahead)
-    return most
+            yield ahead, name
+        else:
+            yield ahead, ""
 
 
-def _node_events(entries: Iterable[Entry]) -> Iterable[tuple[str, str]]:
+def _node_events(entries: Iterable[Entry]) -> Iterator[tuple[str, str]]:
     """(event, node name), in the order of the timeline."""
     for entry in entries:
         kind, _, name = entry.object.partition("/")
         if kind == "node":
             yield entry.event, name
-
-
-def hourly(nodes: Iterable[NodeView]) -> float:
-    """The price of all nodes in USD per hour; nodes without a known price count as 0."""
-    return sum(node.price_per_hour or 0.0 for node in nodes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,11 @@ class NodeView:
     """Whether the node has the taint karpenter.sh/disrupted (v1)."""
 
 
+def hourly(views: Iterable[MachineView | NodeView]) -> float:
+    """The price of all in USD per hour; an unknown price counts as 0."""
+    return sum(view.price_per_hour or 0.0 for view in views)
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One state of the cluster, each list sorted by name."""
@@ -89,8 +94,7 @@ class Snapshot:
     @property
     def hourly_cost(self) -> float:
         """The price of all launched machines in USD per hour; an unknown price counts as 0."""
-        launched = (machine for machine in self.machines if machine.provider_id)
-        return round(sum(machine.price_per_hour or 0.0 for machine in launched), 6)
+        return round(hourly(machine for machine in self.machines if machine.provider_id), 6)
 
     @property
     def live_instances(self) -> tuple[InstanceView, ...]:

@@ -9,7 +9,6 @@ errors (a refused object, missing CRDs) fail it at once.
 from __future__ import annotations
 
 import asyncio
-from random import Random
 
 from cli.demo import workload
 from cli.demo.acts import all_initialized, delete_node, interrupt, remember
@@ -23,11 +22,11 @@ from cli.demo.stage import POLL_SECONDS, Stage, StoryFailed
 from cli.demo.timeline import Timeline
 from cli.emulator import Emulator
 from cli.operations.queues import queue_depths
+from cli.stack.cluster import connected
 from cli.stack.environment import Environment
 from shared.concurrency.clock import Clock
 from shared.domain.pools.generations import GENERATIONS
 from shared.errors import DovetailError, TransientError
-from shared.kube.client import Kube
 
 _ACTS = {
     Act.SPOT_INTERRUPTION: interrupt,
@@ -47,27 +46,16 @@ async def play(
     clock: Clock,
 ) -> Report:
     """Run ``scenario`` and return its report. Raises only ConfigurationError, for an unusable kubeconfig."""
-    kube = await Kube.connect(
-        environment.kubeconfig, clock=clock, random=Random(), user_agent="dovetail-demo"
-    )
-    emulator = Emulator(environment.aws_endpoint_url, environment.cluster_name)
-    stage = Stage(
-        scenario,
-        settings,
-        environment,
-        kube,
-        emulator,
-        Observer(kube, emulator),
-        Timeline(clock),
-        display,
-    )
-    failure = ""
-    try:
-        await _acts(stage)
-    except DovetailError as error:
-        failure = error.message
-    finally:
-        await kube.close()
+    async with connected(environment.kubeconfig, command="demo") as kube:
+        emulator = Emulator(environment.aws_endpoint_url, environment.cluster_name)
+        observer = Observer(kube, emulator)
+        timeline = Timeline(clock)
+        stage = Stage(scenario, settings, environment, kube, emulator, observer, timeline, display)
+        failure = ""
+        try:
+            await _acts(stage)
+        except DovetailError as error:
+            failure = error.message
     return build_report(stage, failure)
 
 

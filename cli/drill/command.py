@@ -11,24 +11,23 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from random import Random
 from typing import Annotated, Any
 
 import typer
 
-from cli.cloud.control import CloudControl, given
+from cli.cloud.control import CloudControl
 from cli.drill.cluster_state import ClusterState, Plan, Target, chosen, plan_here, rehearse
 from cli.drill.watch import watch
 from cli.operations.scheduler_status import VARIABLE, ask, scheduler_url
 from cli.options import Output, OutputOption, SeedOption
 from cli.printing import print_line, print_table
+from cli.stack.cluster import connected, kubeconfig_of
 from cli.stack.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.cloud.catalogue.bundled import BUNDLED_REGION
-from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, DovetailError
-from shared.kube.client import Kube
 
 FAILED_EXIT_CODE = 1
 LINE_LIMIT = 20
@@ -71,10 +70,6 @@ def drill(
       dovetail drill --zone 'us-west-2?' --simulate -o json
     """
     variables = variables_of(directory)
-    if not variables.get("KUBECONFIG"):
-        raise ConfigurationError(
-            "KUBECONFIG is not set; run `dovetail up --detach`, or point KUBECONFIG at your cluster"
-        )
     selection = Selection(zone, instance_type, percent, seed, on_demand)
     report = asyncio.run(_drill(variables, selection, simulate))
     _print(report, output)
@@ -82,14 +77,15 @@ def drill(
         raise typer.Exit(FAILED_EXIT_CODE)
 
 
+@dataclass(frozen=True)
 class Selection:
     """Which nodes are interrupted: filters, share and seed."""
 
-    def __init__(
-        self, zone: str, instance_type: str, percent: float, seed: int, on_demand: bool
-    ) -> None:
-        self.zone, self.instance_type = zone, instance_type
-        self.percent, self.seed, self.on_demand = percent, seed, on_demand
+    zone: str
+    instance_type: str
+    percent: float
+    seed: int
+    on_demand: bool
 
     def no_match(self) -> str:
         """The error message for the case that no node matches."""
@@ -111,31 +107,18 @@ class Selection:
 async def _drill(
     variables: Mapping[str, str], selection: Selection, simulate: bool
 ) -> dict[str, Any]:
-    kube = await Kube.connect(
-        variables["KUBECONFIG"],
-        clock=SystemClock(),
-        random=Random(),
-        user_agent="dovetail-drill",
-    )
-    try:
+    async with connected(kubeconfig_of(variables), command="drill") as kube:
         cluster = await ClusterState.read(kube)
-        targets = chosen(
-            [t for t in cluster.targets() if selection.matches(t)],
-            selection.percent,
-            selection.seed,
-        )
+        matching = [target for target in cluster.targets() if selection.matches(target)]
+        targets = chosen(matching, selection.percent, selection.seed)
         if not targets:
             raise ConfigurationError(selection.no_match())
         control = None if simulate else _emulator(variables)
         if control is None:
             return await asyncio.to_thread(rehearse, cluster, targets, _planner(variables, targets))
-        ids = [target.instance for target in targets]
-        await asyncio.to_thread(
-            control.post, "interruptions", given({"kind": "spot", "instanceIds": ids})
-        )
+        notice = {"kind": "spot", "instanceIds": [target.instance for target in targets]}
+        await asyncio.to_thread(control.post, "interruptions", notice)
         return await watch(kube, cluster, targets)
-    finally:
-        await kube.close()
 
 
 def _planner(variables: Mapping[str, str], targets: Sequence[Target]) -> Plan:

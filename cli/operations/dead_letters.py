@@ -9,11 +9,11 @@ Errors: Redis does not answer, or its user lacks a right (``docs/operating/secur
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
@@ -31,7 +31,6 @@ from shared.redis.streams import GROUPS
 LIST_LIMIT = 2 * DEAD_LIMIT
 """Redis trims a stream in whole nodes, so a stream may hold more dead letters than DEAD_LIMIT."""
 CELL_LIMIT = 120
-Item = TypeVar("Item")
 
 dead_letters = group("Messages that no service could handle: list, show, replay, drop.")
 StreamArgument = Annotated[str, typer.Argument(help="The stream, for example launches.")]
@@ -54,7 +53,7 @@ def list_letters(
       dovetail dead-letters list launches --limit 10
     """
     chosen = list(GROUPS) if stream is None else [_known(stream)]
-    rows, more = _with_bus(directory, partial(_read_rows, chosen, limit))
+    rows, more = asyncio.run(_read_rows(directory, chosen, limit))
     if rows:
         headings = ("stream", "id", "since", "given up by", "tries", "message", "error")
         print_table(headings, rows)
@@ -76,8 +75,7 @@ def show(
 
       dovetail dead-letters show interruptions 1795488000000-0
     """
-    read = partial(_of_stream, _known(stream), lambda letters: letters.get(_checked(letter)))
-    found = _with_bus(directory, read)
+    found = asyncio.run(_read(directory, _known(stream), _checked(letter)))
     given = {"id": found.id, "since": _since(found), "given up by": found.group}
     rest = {"tries": str(found.deliveries), "source": found.source, "error": found.error}
     fields = {name.decode(errors="replace"): value for name, value in found.fields.items()}
@@ -137,25 +135,34 @@ def _each(
     if bool(ids) == every:
         raise ConfigurationError("give ids or --all, not both")
     named = [_checked(one) for one in ids or ()]
-    failed = False
+    if not asyncio.run(_act_on(directory, _known(stream), named, done, act)):
+        raise typer.Exit(1)
 
-    async def act_on_each(letters: DeadLetters) -> None:
-        nonlocal failed
-        for one in named or [letter.id for letter in await _oldest_first(letters, LIST_LIMIT)]:
+
+async def _act_on(
+    directory: Path,
+    stream: str,
+    ids: list[str],
+    done: str,
+    act: Callable[[DeadLetters, str], Awaitable[None]],
+) -> bool:
+    """Act on these dead letters, or on all without ids. Returns whether all succeeded."""
+    succeeded = True
+    async with _bus(directory) as bus:
+        letters = bus.dead_letters(stream)
+        for one in ids or [found.id for found in await _oldest_first(letters, LIST_LIMIT)]:
             try:
                 await act(letters, one)
                 print_line(f"{done}: {stream} {one}")
             except DovetailError as error:
-                failed = True
+                succeeded = False
                 typer.echo(error.message, err=True)
-
-    _with_bus(directory, partial(_of_stream, _known(stream), act_on_each))
-    if failed:
-        raise typer.Exit(1)
+    return succeeded
 
 
-def _with_bus(directory: Path, act: Callable[[Bus], Awaitable[Item]]) -> Item:
-    """Call ``act`` with a connected bus. Raises ConfigurationError when REDIS_URL or CLUSTER_NAME is missing."""
+@asynccontextmanager
+async def _bus(directory: Path) -> AsyncIterator[Bus]:
+    """A connected bus. Raises ConfigurationError when REDIS_URL or CLUSTER_NAME is missing."""
     variables = variables_of(directory)
     url, cluster = variables.get("REDIS_URL"), variables.get("CLUSTER_NAME")
     if not url or not cluster:
@@ -163,30 +170,30 @@ def _with_bus(directory: Path, act: Callable[[Bus], Awaitable[Item]]) -> Item:
             "REDIS_URL and CLUSTER_NAME are not set; run `dovetail up --detach`, or name the "
             "operator's Redis (docs/operating/security.md)"
         )
-
-    async def run() -> Item:
-        bus = Bus(url, cluster, clock=SystemClock(), random=Random())
-        try:
-            return await act(bus)
-        finally:
-            await bus.close()
-
-    return asyncio.run(run())
+    bus = Bus(url, cluster, clock=SystemClock(), random=Random())
+    try:
+        yield bus
+    finally:
+        await bus.close()
 
 
-async def _of_stream(stream: str, act: Callable[[DeadLetters], Awaitable[Item]], bus: Bus) -> Item:
-    return await act(bus.dead_letters(stream))
+async def _read(directory: Path, stream: str, letter: str) -> DeadLetter:
+    async with _bus(directory) as bus:
+        return await bus.dead_letters(stream).get(letter)
 
 
-async def _read_rows(chosen: list[str], limit: int, bus: Bus) -> tuple[list[tuple[str, ...]], int]:
+async def _read_rows(
+    directory: Path, chosen: list[str], limit: int
+) -> tuple[list[tuple[str, ...]], int]:
     """(one row per printed dead letter, number of dead letters beyond the limit)."""
     rows: list[tuple[str, ...]] = []
     more = 0
-    for stream in chosen:
-        letters = bus.dead_letters(stream)
-        shown = await _oldest_first(letters, limit)
-        more += max(0, await letters.count() - len(shown))
-        rows += [_row(stream, letter) for letter in shown]
+    async with _bus(directory) as bus:
+        for stream in chosen:
+            letters = bus.dead_letters(stream)
+            found = await _oldest_first(letters, limit)
+            more += max(0, await letters.count() - len(found))
+            rows += [_row(stream, letter) for letter in found]
     return rows, more
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from cli.operations.scheduler_status import VARIABLE, ask
+from cli.printing import print_line
+from cli.stack.cluster import connected, kubeconfig_of
 from cli.stack.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
-from shared.concurrency.clock import SystemClock
 from shared.domain import labels
 from shared.errors import ConfigurationError, DovetailError, NotFound
 from shared.kube.client import Kube
@@ -68,9 +68,9 @@ def halt(
       dovetail resume
     """
     names = _switch(pool, all_pools, directory, off=True)
-    _say(f"halted: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
-    _say("Interruptions, deletions already ordered and new machines for pending pods go on.")
-    _say(f"Undo it with: dovetail resume{_words(pool)}")
+    print_line(f"halted: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
+    print_line("Interruptions, deletions already ordered and new machines for pending pods go on.")
+    print_line(f"Undo it with: dovetail resume{_words(pool)}")
 
 
 def resume(
@@ -92,7 +92,7 @@ def resume(
       dovetail resume --pool NodePool/default
     """
     names = _switch(pool, all_pools, directory, off=False)
-    _say(f"resumed: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
+    print_line(f"resumed: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
     if _is_off(variables_of(directory)):
         Console(stderr=True).print(
             "The setting DISRUPTION=off still halts all pools: set it to on, or remove the key disruption from "
@@ -106,11 +106,7 @@ def _switch(pool: list[str] | None, all_pools: bool, directory: Path, *, off: bo
     if pool and all_pools:
         raise ConfigurationError("give --pool or --all, not both")
     named = [_parsed(text) for text in pool or ()]
-    kubeconfig = variables_of(directory).get("KUBECONFIG", "")
-    if not kubeconfig:
-        raise ConfigurationError(
-            "KUBECONFIG is not set; run `dovetail up --detach`, or point KUBECONFIG at your cluster"
-        )
+    kubeconfig = kubeconfig_of(variables_of(directory))
     return asyncio.run(_annotate(kubeconfig, named, OFF if off else None))
 
 
@@ -127,10 +123,7 @@ def _parsed(text: str) -> tuple[Resource, str]:
 async def _annotate(
     kubeconfig: str, named: list[tuple[Resource, str]], value: str | None
 ) -> list[str]:
-    kube = await Kube.connect(
-        kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-halt"
-    )
-    try:
+    async with connected(kubeconfig, command="halt") as kube:
         pools = await _pools(kube)
         chosen = named or pools
         if missing := [one for one in chosen if one not in pools]:
@@ -140,8 +133,6 @@ async def _annotate(
         change = {"metadata": {"annotations": {labels.DISRUPTION_ANNOTATION: value}}}
         for resource, name in chosen:
             await kube.patch(resource, name, change)
-    finally:
-        await kube.close()
     return [f"{resource.kind}/{name}" for resource, name in chosen]
 
 
@@ -179,7 +170,3 @@ def _is_off(variables: Mapping[str, str]) -> bool:
 
 def _words(pool: list[str] | None) -> str:
     return "".join(f" --pool {one}" for one in pool or ())
-
-
-def _say(text: str) -> None:
-    Console().print(text, highlight=False, markup=False, soft_wrap=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from random import Random
 
 import typer
 from rich.console import Console
@@ -17,14 +16,14 @@ from rich.text import Text
 from cli.demo.display import short_name
 from cli.operations.queues import QueueDepth, queue_depths
 from cli.printing import print_line, print_table
+from cli.stack.cluster import connected
 from cli.stack.environment import Environment, from_variables
 from cli.stack.running_stack import StackOption, variables_of
 from local.probe import probe
 from local.stack import DEFAULT_DIRECTORY
-from shared.concurrency.clock import SystemClock
 from shared.domain import labels
 from shared.errors import DovetailError
-from shared.kube.client import Kube, Object
+from shared.kube.client import Object
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 
 
@@ -43,7 +42,7 @@ def status(directory: StackOption = DEFAULT_DIRECTORY) -> None:
 
 async def _print_status(environment: Environment) -> bool:
     """Print all tables. Returns True when everything answered and is ready."""
-    ready = await _readiness(environment)
+    ready = await readiness(environment)
     rows = [_service_row(name, why, environment.services[name]) for name, why in ready.items()]
     print_table(("service", "ready", "url"), rows, title="Services")
     healthy = all(why is None for why in ready.values())
@@ -60,7 +59,8 @@ def _service_row(name: str, why: str | None, url: str) -> tuple[str | Text, ...]
     return (name, Text("yes", "green"), url) if why is None else (name, Text("no", "red"), why)
 
 
-async def _readiness(environment: Environment) -> dict[str, str | None]:
+async def readiness(environment: Environment) -> dict[str, str | None]:
+    """For each service: None when it is ready, otherwise the reason."""
     targets = [f"{url}/readyz" for url in environment.services.values()]
     answers = await asyncio.gather(*(asyncio.to_thread(probe, target) for target in targets))
     return dict(zip(environment.services, answers, strict=True))
@@ -78,15 +78,10 @@ def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
 
 
 async def _print_cluster(environment: Environment) -> None:
-    kube = await Kube.connect(
-        environment.kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-status"
-    )
-    try:
+    async with connected(environment.kubeconfig, command="status") as kube:
         nodes, machines, claims, pods = await asyncio.gather(
             kube.list(NODES), kube.list(MACHINES), kube.list(NODE_CLAIMS), kube.list(PODS)
         )
-    finally:
-        await kube.close()
     headings = ("node", "ready", "type", "zone", "capacity", "$/h", "pods", "pool")
     rows = _node_rows(nodes.items, [*machines.items, *claims.items], pods.items)
     print_table(headings, rows, title="Nodes")
