@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.cloud.control import CloudControl, cloud_control, given
+from cli.cloud.control import cloud_control, given
 from cli.options import SeedOption
 from cli.printing import print_line, print_table
 from cli.stack.running_stack import StackOption
@@ -215,12 +215,6 @@ def reserve(
     print_line(str(answer["reservationId"]))
 
 
-def forbid_spot_role(control: CloudControl) -> None:
-    """Refuse all spot launches, as for a missing service-linked role (LCH-63)."""
-    code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
-    control.post("capacity", _statement("*", "*", "spot", 0, code))
-
-
 def _statement(
     instance_type: str, zone: str, capacity_type: CapacityType, available: int | None, code: str
 ) -> dict[str, Any]:
@@ -231,6 +225,10 @@ def _statement(
         "available": available,
         "code": code,
     }
+
+
+NO_SPOT_ROLE = _statement("*", "*", "spot", 0, "AuthFailure.ServiceLinkedRoleCreationNotPermitted")
+"""Refuses all spot launches, as for a missing service-linked role (LCH-63)."""
 
 
 def _pool(body: dict[str, Any]) -> str:

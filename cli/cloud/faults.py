@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from cli.cloud.capacity import forbid_spot_role
+from cli.cloud.capacity import NO_SPOT_ROLE
 from cli.cloud.control import CloudControl, cloud_control, given
 from cli.options import SeedOption
 from cli.printing import print_line, print_table
@@ -25,16 +25,12 @@ THROTTLED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Preset:
-    """A named failure. ``arrange`` replaces the request where the failure is not a fault of a call."""
+    """A named failure. ``path``: what the request changes; another one than ``faults`` has no calls and no options."""
 
     action: str
     meaning: str
     body: dict[str, Any]
-    arrange: Callable[[CloudControl], None] | None = None
-
-
-def _delete_templates(control: CloudControl) -> None:
-    control.post("launch-templates", {"delete": "*"})
+    path: str = "faults"
 
 
 def _refusal(code: str, status: int = 400) -> dict[str, Any]:
@@ -76,10 +72,10 @@ PRESETS = {
         _refusal("InvalidLaunchTemplateName.NotFoundException"),
     ),
     "templates-deleted": Preset(
-        "", "all launch templates are deleted", {}, arrange=_delete_templates
+        "", "all launch templates are deleted", {"delete": "*"}, path="launch-templates"
     ),
     "spot-role": Preset(
-        "", "spot is refused: no service-linked role", {}, arrange=forbid_spot_role
+        "", "spot is refused: no service-linked role", NO_SPOT_ROLE, path="capacity"
     ),
     "kms": Preset("KMSDecrypt", "the next instances end at once: key unreachable", {}),
     "sqs-outage": Preset("sqs:*", "the queue answers 503", _refusal("ServiceUnavailable", 503)),
@@ -196,8 +192,8 @@ def _arrange(
             f"there is no failure {name!r}; the failures are: {', '.join(PRESETS)}"
         )
     preset = PRESETS[name]
-    if preset.arrange is not None:
-        preset.arrange(control)
+    if preset.path != "faults":
+        control.post(preset.path, preset.body)
         print_line(preset.meaning)
         return
     target = action or preset.action

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from cli.cloud.control import cloud_control
 from cli.demo.display import short_name
 from cli.printing import print_line, print_table
 from cli.stack.running_stack import StackOption
+from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
 
@@ -35,7 +35,7 @@ def instances(
     rows = cloud_control(directory).get("instances")["instances"]
     rows = [row for row in rows if zone in (None, row["zone"])]
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
     fields = ("instanceId", "instanceType", "zone", "lifecycle", "state")
     print_table(
@@ -74,12 +74,12 @@ def calls(
     control = cloud_control(directory)
     if trail:
         events = control.get("trail")["events"][-last:]
-        _print_json(events) if as_json else _print_trail(events)
+        print_json(events) if as_json else _print_trail(events)
         return
     query = {} if action is None else {"action": action}
     rows = control.get("calls", **query)["calls"]
     rows = [row for row in rows if row["code"] or not failed][-last:]
-    _print_json(rows) if as_json else _print_calls(rows)
+    print_json(rows) if as_json else _print_calls(rows)
 
 
 def reset(
@@ -103,11 +103,6 @@ def reset(
     print_line(
         "the AWS emulator is empty" if everything else "faults, shortages, quotas and lag are gone"
     )
-
-
-def _print_json(rows: list[dict[str, Any]]) -> None:
-    """Print JSON without colours: FORCE_COLOR must not make it unreadable for programs."""
-    typer.echo(json.dumps(rows, indent=2))
 
 
 def _print_calls(rows: list[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from cli.demo.snapshot import NodeView, Snapshot
 from cli.demo.stage import Stage
 from shared.domain.machines.machine import INITIALIZED
+from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import NODES
 
 
@@ -16,7 +17,7 @@ async def interrupt(stage: Stage) -> None:
     """Send a spot notice to the busiest node. Its pods must run again, on another offering."""
     old = busiest(stage)
     async with stage.phase(f"spot interruption notice for {old.name}"):
-        await stage.emulator.interrupt(instance_id(old))
+        await stage.emulator.interrupt(provider_instance_id(old.provider_id))
         await stage.until(
             lambda s: (
                 any(m.provider_id == old.provider_id and m.leaving for m in s.machines)
@@ -63,7 +64,8 @@ async def replaced(stage: Stage, old: NodeView) -> tuple[NodeView, ...]:
 def is_gone(snapshot: Snapshot, old: NodeView) -> bool:
     """Whether neither the node nor a live instance of it exists."""
     return all(node.provider_id != old.provider_id for node in snapshot.nodes) and all(
-        instance.instance_id != instance_id(old) for instance in snapshot.live_instances
+        instance.instance_id != provider_instance_id(old.provider_id)
+        for instance in snapshot.live_instances
     )
 
 
@@ -83,8 +85,3 @@ def remember(stage: Stage) -> None:
 def busiest(stage: Stage) -> NodeView:
     """The node with the most pods of the workload."""
     return max(stage.nodes, key=lambda node: (node.pods, node.name))
-
-
-def instance_id(node: NodeView) -> str:
-    """The instance id: the last part of the provider id."""
-    return node.provider_id.rpartition("/")[2]

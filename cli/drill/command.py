@@ -9,7 +9,6 @@ Objects may change while they are read: a pod that is created or deleted meanwhi
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -25,6 +24,7 @@ from cli.options import Output, OutputOption, SeedOption
 from cli.printing import print_line, print_table
 from cli.stack.cluster import connected, kubeconfig_of
 from cli.stack.running_stack import StackOption, variables_of
+from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.cloud.catalogue.bundled import BUNDLED_REGION
 from shared.errors import ConfigurationError, DovetailError
@@ -147,7 +147,7 @@ def _emulator(variables: Mapping[str, str]) -> CloudControl | None:
 
 def _print(report: dict[str, Any], output: Output) -> None:
     if output == "json":
-        typer.echo(json.dumps(report, indent=2))
+        print_json(report)
         return
     rows = [
         (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import typer
 
 from cli.manifests.reading import Manifest, ManifestFile, read_manifests
 from cli.manifests.yaml_documents import Place
-from cli.text import counted, escaped
+from cli.text import counted, escaped, print_json
 from shared.api.faults import Fault, field_text
 from shared.api.registry import check, is_ours, title_of, warnings
 
@@ -112,7 +111,7 @@ def validate(
     """
     report = examine(read_manifests(filename))
     if output == "json":
-        typer.echo(json.dumps(_fields(report), indent=2))
+        print_json(_fields(report))
     else:
         print_report(report)
         typer.echo(escaped(report.summary()))

@@ -9,20 +9,20 @@ Errors: Redis does not answer, or its user lacks a right (``docs/operating/secur
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from random import Random
 from typing import Annotated
 
 import typer
 
 from cli.options import group
 from cli.printing import print_line, print_table
+from cli.stack.bus import connected_bus
 from cli.stack.running_stack import StackOption, variables_of
 from cli.text import escaped
 from local.stack import DEFAULT_DIRECTORY
-from shared.concurrency.clock import SystemClock, rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.errors import ConfigurationError, DovetailError
 from shared.redis.bus import Bus, DeadLetter
 from shared.redis.bus.dead_letters import DEAD_LIMIT, DeadLetters
@@ -160,9 +160,8 @@ async def _act_on(
     return succeeded
 
 
-@asynccontextmanager
-async def _bus(directory: Path) -> AsyncIterator[Bus]:
-    """A connected bus. Raises ConfigurationError when REDIS_URL or CLUSTER_NAME is missing."""
+def _bus(directory: Path) -> AbstractAsyncContextManager[Bus]:
+    """The bus of the installation. Raises ConfigurationError when REDIS_URL or CLUSTER_NAME is missing."""
     variables = variables_of(directory)
     url, cluster = variables.get("REDIS_URL"), variables.get("CLUSTER_NAME")
     if not url or not cluster:
@@ -170,11 +169,7 @@ async def _bus(directory: Path) -> AsyncIterator[Bus]:
             "REDIS_URL and CLUSTER_NAME are not set; run `dovetail up --detach`, or name the "
             "operator's Redis (docs/operating/security.md)"
         )
-    bus = Bus(url, cluster, clock=SystemClock(), random=Random())
-    try:
-        yield bus
-    finally:
-        await bus.close()
+    return connected_bus(url, cluster)
 
 
 async def _read(directory: Path, stream: str, letter: str) -> DeadLetter:

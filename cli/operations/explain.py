@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from rich.text import Text
 from cli.operations.scheduler_status import ask, scheduler_url
 from cli.options import group
 from cli.stack.running_stack import StackOption, variables_of
+from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 
 POD_LIMIT = 15
@@ -55,7 +55,7 @@ def node(
     url = scheduler_url(variables_of(directory))
     answer = ask(f"{url}/explain", {"node": bare(name)})
     if output == "json":
-        typer.echo(json.dumps(answer, indent=2))
+        print_json(answer)
         return
     show(answer, Console())
 
@@ -102,16 +102,14 @@ def _facts(answer: Mapping[str, Any]) -> Table:
         "under way": answer["command"] or "nothing",
         "proposed": answer["proposal"] or "nothing",
         "conditions": ", ".join(
-            condition for condition, status in answer["conditions"].items() if _holds(status)
+            condition
+            for condition, status in answer["conditions"].items()
+            if status.startswith("True")
         ),
     }
     for name, value in rows.items():
         facts.add_row(Text(name, style="dim"), Text(value))
     return facts
-
-
-def _holds(status: str) -> bool:
-    return status.startswith("True")
 
 
 def _pods(pods: list[str]) -> str:

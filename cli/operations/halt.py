@@ -16,21 +16,16 @@ from rich.console import Console
 
 from cli.operations.scheduler_status import VARIABLE, ask
 from cli.printing import print_line
-from cli.stack.cluster import connected, kubeconfig_of
+from cli.stack.cluster import connected, kubeconfig_of, listed
 from cli.stack.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
-from shared.errors import ConfigurationError, DovetailError, NotFound
+from shared.errors import ConfigurationError, DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_POOLS, PROVISIONERS, Resource
 
 OFF = "off"
-_KINDS = {
-    "nodepool": NODE_POOLS,
-    "nodepools": NODE_POOLS,
-    "provisioner": PROVISIONERS,
-    "provisioners": PROVISIONERS,
-}
+_KINDS = {"nodepool": NODE_POOLS, "provisioner": PROVISIONERS}
 
 PoolOption = Annotated[
     list[str] | None,
@@ -112,7 +107,7 @@ def _switch(pool: list[str] | None, all_pools: bool, directory: Path, *, off: bo
 
 def _parsed(text: str) -> tuple[Resource, str]:
     kind, _, name = text.partition("/")
-    resource = _KINDS.get(kind.lower())
+    resource = _KINDS.get(kind.lower().removesuffix("s"))
     if resource is None or not name:
         raise ConfigurationError(
             f"--pool {text}: must be KIND/NAME, such as NodePool/default or Provisioner/default"
@@ -138,14 +133,11 @@ async def _annotate(
 
 async def _pools(kube: Kube) -> list[tuple[Resource, str]]:
     """The pools of both generations. A cluster may have the CRDs of only one generation."""
-    found = []
-    for resource in (NODE_POOLS, PROVISIONERS):
-        try:
-            listed = await kube.list(resource)
-        except NotFound:
-            continue
-        found += [(resource, raw["metadata"]["name"]) for raw in listed.items]
-    return found
+    return [
+        (resource, raw["metadata"]["name"])
+        for resource in (NODE_POOLS, PROVISIONERS)
+        for raw in await listed(kube, resource)
+    ]
 
 
 def _no_such(

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -31,6 +32,7 @@ AWS_OWN_KEY = "alias/aws/sqs"
 SETUP_FILES = "deploy/iam creates all of it with CloudFormation or Terraform"
 Finding = tuple[str, str]
 """(what was checked, what is missing); the second is empty when nothing is missing."""
+Call = Callable[[], Awaitable[object]]
 
 
 @interruption.callback()
@@ -120,7 +122,7 @@ async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncI
         required = [rule for rule in EVENT_RULES if hooks or rule != LIFECYCLE]
         async for finding in _rules(cloud, attributes.get("QueueArn", ""), required):
             yield finding
-    for permission, call in _permissions(cloud, url, hooks=hooks):
+    for permission, call in _permissions(cloud, url, hooks=hooks).items():
         yield f"permission {permission}", await _problem(call)
 
 
@@ -136,25 +138,20 @@ async def _rules(cloud: Cloud, arn: str, required: list[EventRule]) -> AsyncIter
         yield f"rule for {one.source} / {one.detail_type}", "" if found else fault
 
 
-Call = Callable[[], Awaitable[object]]
-
-
-def _permissions(cloud: Cloud, url: str, *, hooks: bool) -> tuple[tuple[str, Call], ...]:
+def _permissions(cloud: Cloud, url: str, *, hooks: bool) -> dict[str, Call]:
     """Permissions that can be tried. Completing a lifecycle hook cannot: it needs a terminating instance."""
-    always: tuple[tuple[str, Call], ...] = (
-        (
-            "sqs:ReceiveMessage",
-            lambda: cloud.sqs.receive(url, wait_seconds=0, maximum=1, visibility_seconds=0),
-        ),
-        ("sqs:DeleteMessage", lambda: cloud.sqs.may_delete(url)),
-        ("ec2:DescribeInstanceStatus", cloud.instance_statuses.problems),
-    )
-    if not hooks:
-        return always
-    return (*always, ("autoscaling:DescribeTags", cloud.autoscaling.may_read_tags))
+    receive = partial(cloud.sqs.receive, url, wait_seconds=0, maximum=1, visibility_seconds=0)
+    calls: dict[str, Call] = {
+        "sqs:ReceiveMessage": receive,
+        "sqs:DeleteMessage": partial(cloud.sqs.may_delete, url),
+        "ec2:DescribeInstanceStatus": cloud.instance_statuses.problems,
+    }
+    if hooks:
+        calls["autoscaling:DescribeTags"] = cloud.autoscaling.may_read_tags
+    return calls
 
 
-async def _problem(call: Callable[[], Awaitable[object]]) -> str:
+async def _problem(call: Call) -> str:
     try:
         await call()
     except DovetailError as error:

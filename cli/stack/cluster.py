@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from random import Random
 
 from shared.concurrency.clock import SystemClock
-from shared.errors import ConfigurationError
-from shared.kube.client import Kube
+from shared.errors import ConfigurationError, NotFound
+from shared.kube.client import Kube, Object
+from shared.kube.resources import Resource
 
 
 def kubeconfig_of(variables: Mapping[str, str]) -> str:
@@ -19,6 +20,14 @@ def kubeconfig_of(variables: Mapping[str, str]) -> str:
             "KUBECONFIG is not set; run `dovetail up --detach`, or point KUBECONFIG at your cluster"
         )
     return path
+
+
+async def listed(kube: Kube, resource: Resource) -> list[Object]:
+    """The objects of a kind; none where the cluster does not have the kind, such as those of one generation."""
+    try:
+        return (await kube.list(resource)).items
+    except NotFound:
+        return []
 
 
 @asynccontextmanager

@@ -43,7 +43,7 @@ def logs(
     """
     with _opened(Stack(directory), service) as log:
         for line in deque(log, maxlen=tail):
-            _write(line)
+            os.write(1, line)
         if follow:
             _follow(log)
 
@@ -63,7 +63,7 @@ def _opened(stack: Stack, part: str) -> BinaryIO:
 def _follow(log: BinaryIO) -> None:
     try:
         for line in _new_lines(log):
-            _write(line)
+            os.write(1, line)
     except KeyboardInterrupt:
         return  # Ctrl-C is the normal end of --follow
 
@@ -77,7 +77,3 @@ def _new_lines(log: BinaryIO) -> Iterator[bytes]:
             log.seek(0)  # a new stack in this directory truncated the file
         else:
             time.sleep(POLL_SECONDS)
-
-
-def _write(line: bytes) -> None:
-    os.write(1, line)

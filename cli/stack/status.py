@@ -43,7 +43,10 @@ def status(directory: StackOption = DEFAULT_DIRECTORY) -> None:
 async def _print_status(environment: Environment) -> bool:
     """Print all tables. Returns True when everything answered and is ready."""
     ready = await readiness(environment)
-    rows = [_service_row(name, why, environment.services[name]) for name, why in ready.items()]
+    rows = [
+        (name, Text("no", "red"), why) if why else (name, Text("yes", "green"), url)
+        for (name, why), url in zip(ready.items(), environment.services.values(), strict=True)
+    ]
     print_table(("service", "ready", "url"), rows, title="Services")
     healthy = all(why is None for why in ready.values())
     for part in (_print_queues, _print_cluster):
@@ -53,10 +56,6 @@ async def _print_status(environment: Environment) -> bool:
             healthy = False
             Console(stderr=True).print(error.message, style="red", markup=False, soft_wrap=True)
     return healthy
-
-
-def _service_row(name: str, why: str | None, url: str) -> tuple[str | Text, ...]:
-    return (name, Text("yes", "green"), url) if why is None else (name, Text("no", "red"), why)
 
 
 async def readiness(environment: Environment) -> dict[str, str | None]:
