@@ -17,10 +17,14 @@ SeedOption = Annotated[
 
 def group(summary: str) -> typer.Typer:
     """A command that consists of commands."""
-    return typer.Typer(
+    made = typer.Typer(
         help=summary,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
+    made.callback()(
+        lambda: None
+    )  # without a callback typer makes a group of one command that command
+    return made

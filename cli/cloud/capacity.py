@@ -9,7 +9,7 @@ import typer
 from cli.cloud.control import cloud_control, given
 from cli.options import SeedOption
 from cli.printing import print_line, print_table
-from cli.stack.running_stack import StackOption
+from cli.stack.environment import StackOption
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError
 
@@ -200,7 +200,6 @@ def reserve(
 
       dovetail cloud reserve p4d.24xlarge us-west-2a 1 --kind capacity-block --ends-in 3600
     """
-    tags = dict(_tag(text) for text in tag or [])
     body = {
         "instanceType": instance_type,
         "zone": zone,
@@ -208,7 +207,7 @@ def reserve(
         "criteria": "open" if open_to_all else "targeted",
         "kind": kind,
         "interruptible": interruptible,
-        "tags": tags,
+        "tags": dict(_tag(text) for text in tag or []),
         "endsInSeconds": ends_in,
     }
     answer = cloud_control(directory).post("reservations", given(body))

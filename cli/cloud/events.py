@@ -10,7 +10,7 @@ from cli.cloud.capacity import CapacityType
 from cli.cloud.control import CloudControl, cloud_control, given
 from cli.options import SeedOption
 from cli.printing import print_line
-from cli.stack.running_stack import StackOption
+from cli.stack.environment import StackOption
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError
 
@@ -194,14 +194,8 @@ def _chosen(
     percent: float | None,
     seed: int,
 ) -> dict[str, Any]:
-    where = given(
-        {
-            "zone": zone,
-            "instanceType": instance_type,
-            "capacityType": capacity_type,
-            "percent": percent,
-        }
-    )
+    kinds = {"zone": zone, "instanceType": instance_type, "capacityType": capacity_type}
+    where = given({**kinds, "percent": percent})
     if instances and (where or everything):
         raise ConfigurationError("give instance ids, or choose with options; not both")
     if instances:

@@ -12,7 +12,7 @@ from cli.cloud.capacity import NO_SPOT_ROLE
 from cli.cloud.control import CloudControl, cloud_control, given
 from cli.options import SeedOption
 from cli.printing import print_line, print_table
-from cli.stack.running_stack import StackOption
+from cli.stack.environment import StackOption
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError
 

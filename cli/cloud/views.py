@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.cloud.control import cloud_control
+from cli.cloud.control import cloud_control, given
 from cli.demo.display import short_name
 from cli.printing import print_line, print_table
-from cli.stack.running_stack import StackOption
+from cli.stack.environment import StackOption
 from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
@@ -76,8 +76,7 @@ def calls(
         events = control.get("trail")["events"][-last:]
         print_json(events) if as_json else _print_trail(events)
         return
-    query = {} if action is None else {"action": action}
-    rows = control.get("calls", **query)["calls"]
+    rows = control.get("calls", **given({"action": action}))["calls"]
     rows = [row for row in rows if row["code"] or not failed][-last:]
     print_json(rows) if as_json else _print_calls(rows)
 

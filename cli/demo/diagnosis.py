@@ -105,9 +105,7 @@ def _log_lines(logs: Path) -> list[str]:
 
 
 def _severe(line: str) -> str | None:
-    """A log line worth showing: a JSON line of level WARNING and above, or a traceback's last
-    line.
-    """
+    """A JSON line of level WARNING or above as text, or the last line of a traceback; None for any other line."""
     try:
         entry: Any = json.loads(line)
     except ValueError:

@@ -6,28 +6,20 @@ without pods, nodes and instances, as in the article. The scenarios of disruptio
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cli.demo.acts import blocked_drain, delete_node, expire, halve, interrupt, relabel
 from shared.domain import labels
 from shared.domain.labels import ON_DEMAND, SPOT
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from cli.demo.stage import Stage
+
 MEBIBYTE = 2**20
-
-
-class Act(Enum):
-    """What is done to the running workload before it is scaled to zero."""
-
-    NOTHING = "nothing"
-    SPOT_INTERRUPTION = "spot interruption"
-    NODE_DELETE = "node delete"
-    HALVE = "half of the pods go"
-    RELABEL = "the pool's template gets another label"
-    EXPIRE = "the nodes grow too old"
-    BLOCKED_DRAIN = "a PodDisruptionBudget holds a drain"
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,8 @@ class Scenario:
     memory_bytes: int = 256 * MEBIBYTE
     most_nodes: int = 1
     least_nodes: int = 1
-    act: Act = Act.NOTHING
+    act: Callable[[Stage], Awaitable[None]] | None = None
+    """What is done to the running workload before it is scaled to zero."""
     spread_max_skew: int | None = None
     only_added_nodes: bool = False
     """Pods select the capacity type, so that none runs on the cluster's fixed node (seed: inflate-spot)."""
@@ -76,14 +69,14 @@ NODE_DELETE = Scenario(
     "kubectl delete node: drained, instance terminated, pods run on a new node",
     pods=10,
     cpu_milli=1_000,
-    act=Act.NODE_DELETE,
+    act=delete_node,
     only_added_nodes=True,
 )
 CONSOLIDATE = replace(
     BURST,
     name="consolidate",
     summary="400 pods become 200: with consolidation on, fewer or cheaper nodes are left",
-    act=Act.HALVE,
+    act=halve,
     batch_max_seconds=4.0,
     only_added_nodes=True,
     capacity_type=ON_DEMAND,
@@ -120,7 +113,7 @@ SCENARIOS = {
             NODE_DELETE,
             name="spot-interruption",
             summary="a spot node gets its notice: its pods run again on another offering",
-            act=Act.SPOT_INTERRUPTION,
+            act=interrupt,
         ),
         NODE_DELETE,
         replace(
@@ -158,7 +151,7 @@ SCENARIOS = {
             cpu_milli=850,
             least_nodes=2,
             most_nodes=2,
-            act=Act.RELABEL,
+            act=relabel,
             batch_max_seconds=4.0,
             only_added_nodes=True,
             pool_changes={
@@ -171,14 +164,14 @@ SCENARIOS = {
             NODE_DELETE,
             name="expire",
             summary="ttlSecondsUntilExpired is over: another node is ready before the old one goes",
-            act=Act.EXPIRE,
+            act=expire,
             batch_max_seconds=4.0,
         ),
         replace(
             NODE_DELETE,
             name="pdb-blocked",
             summary="a PodDisruptionBudget holds a drain, an event says so; allowed, the drain goes on",
-            act=Act.BLOCKED_DRAIN,
+            act=blocked_drain,
             batch_max_seconds=4.0,
         ),
     )
@@ -188,8 +181,6 @@ DEFAULT_SCENARIO = "burst-400"
 
 def find_scenario(name: str) -> Scenario:
     """The scenario of this name. Raises ConfigurationError with the known names."""
-    try:
-        return SCENARIOS[name]
-    except KeyError as error:
-        known = ", ".join(SCENARIOS)
-        raise ConfigurationError(f"no scenario {name!r}; there are: {known}") from error
+    if name not in SCENARIOS:
+        raise ConfigurationError(f"no scenario {name!r}; there are: {', '.join(SCENARIOS)}")
+    return SCENARIOS[name]

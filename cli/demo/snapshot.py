@@ -168,13 +168,12 @@ def _pod(raw: Object) -> PodView:
 
 def _machine(raw: Object) -> MachineView:
     metadata, status = raw["metadata"], raw.get("status") or {}
-    price = (metadata.get("annotations") or {}).get(labels.PRICE_ANNOTATION)
     return MachineView(
         name=metadata["name"],
         provider_id=status.get("providerID") or "",
-        reached=frozenset(map(domain_condition, _true_conditions(status))),
+        reached=frozenset(map(domain_condition, true_conditions(status))),
         leaving="deletionTimestamp" in metadata,
-        price_per_hour=int(price) / 1_000_000 if price and price.isdecimal() else None,
+        price_per_hour=price_of(raw),
     )
 
 
@@ -190,14 +189,21 @@ def _node(raw: Object, prices: dict[str, float | None], counts: Counter[str]) ->
         capacity_type=values.get(labels.CAPACITY_TYPE, ""),
         price_per_hour=prices.get(provider_id),
         pods=counts[metadata["name"]],
-        ready="Ready" in _true_conditions(raw.get("status") or {}),
+        ready="Ready" in true_conditions(raw.get("status") or {}),
         cordoned=bool(spec.get("unschedulable")),
         leaving="deletionTimestamp" in metadata,
         tainted=any(t.get("key") == labels.DISRUPTED_TAINT_KEY for t in spec.get("taints") or ()),
     )
 
 
-def _true_conditions(status: dict[str, Any]) -> list[str]:
+def price_of(machine: Object) -> float | None:
+    """The price in USD per hour that the launcher wrote; None before the launch."""
+    price = (machine["metadata"].get("annotations") or {}).get(labels.PRICE_ANNOTATION, "")
+    return int(price) / 1_000_000 if price.isdecimal() else None
+
+
+def true_conditions(status: dict[str, Any]) -> list[str]:
+    """The types of the conditions that are True."""
     return [c["type"] for c in status.get("conditions") or [] if c.get("status") == "True"]
 
 

@@ -9,11 +9,10 @@ Errors: a CRD is missing (NotFound) or refuses the object (InvalidObject, with t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from cli.demo.scenarios import Scenario
 from cli.demo.snapshot import NAMESPACE
 from local.cluster.api.patches import merge_patch
 from shared.distribution.files import packaged
@@ -29,6 +28,9 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
+
+if TYPE_CHECKING:
+    from cli.demo.scenarios import Scenario
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 WORKLOAD = "inflate"

@@ -23,7 +23,7 @@ from cli.operations.scheduler_status import VARIABLE, ask, scheduler_url
 from cli.options import Output, OutputOption, SeedOption
 from cli.printing import print_line, print_table
 from cli.stack.cluster import connected, kubeconfig_of
-from cli.stack.running_stack import StackOption, variables_of
+from cli.stack.environment import StackOption, variables_of
 from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.cloud.catalogue.bundled import BUNDLED_REGION

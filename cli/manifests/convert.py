@@ -58,9 +58,9 @@ def convert(
     """
     files = list(read_manifests(filename))
     report = examine(files)
-    if report.exit_code():
+    if code := report.exit_code():
         print_report(report)
-        raise typer.Exit(report.exit_code())
+        raise typer.Exit(code)
     if role and instance_profile:
         raise typer.BadParameter("give --role or --instance-profile, not both")
     manifests = [one for file in files for one in file.manifests if isinstance(one.document, dict)]
@@ -70,8 +70,7 @@ def convert(
         print_report(Report(faults=findings))
         raise typer.Exit(FAULTY)
     typer.echo(text_of(written), nl=False)
-    notes = sum(len(one.notes) for one in written)
-    if notes:
+    if notes := sum(len(one.notes) for one in written):
         typer.echo(f"the output has {notes} comments; read them before you apply it", err=True)
 
 

@@ -115,8 +115,8 @@ def validate(
     else:
         print_report(report)
         typer.echo(escaped(report.summary()))
-    if report.exit_code():
-        raise typer.Exit(report.exit_code())
+    if code := report.exit_code():
+        raise typer.Exit(code)
 
 
 def print_report(report: Report) -> None:

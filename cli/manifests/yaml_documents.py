@@ -7,7 +7,7 @@ the same as in kubectl: keys are strings, dates stay strings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -220,7 +220,11 @@ class _Builder:
         if isinstance(parent.value, list):
             parent.value.append(value)
         elif parent.key == _MERGE:
-            parent.merged += [one for one in _as_list(value) if isinstance(one, dict)]
+            parent.merged += [
+                one
+                for one in (value if isinstance(value, list) else [value])
+                if isinstance(one, dict)
+            ]
         elif parent.key is not None:
             parent.value[parent.key] = value
         parent.key = None
@@ -262,7 +266,3 @@ class _Builder:
 
     def _fault(self, path: Path, place: Place, message: str) -> None:
         self.document.faults.append(FormFault(path, place, message))
-
-
-def _as_list(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else [value]

@@ -19,7 +19,7 @@ import typer
 from cli.options import group
 from cli.printing import print_line, print_table
 from cli.stack.bus import connected_bus
-from cli.stack.running_stack import StackOption, variables_of
+from cli.stack.environment import StackOption, variables_of
 from cli.text import escaped
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import rfc3339
@@ -76,11 +76,11 @@ def show(
       dovetail dead-letters show interruptions 1795488000000-0
     """
     found = asyncio.run(_read(directory, _known(stream), _checked(letter)))
-    given = {"id": found.id, "since": _since(found), "given up by": found.group}
-    rest = {"tries": str(found.deliveries), "source": found.source, "error": found.error}
-    fields = {name.decode(errors="replace"): value for name, value in found.fields.items()}
-    texts = {name: value.decode(errors="replace") for name, value in fields.items()}
-    for name, text in {**given, **rest, **texts}.items():
+    texts = {"id": found.id, "since": _since(found), "given up by": found.group}
+    texts |= {"tries": str(found.deliveries), "source": found.source, "error": found.error}
+    for field, value in found.fields.items():
+        texts[field.decode(errors="replace")] = value.decode(errors="replace")
+    for name, text in texts.items():
         print_line(escaped(f"{name}: {text}"))
 
 
@@ -102,7 +102,7 @@ def replay(
 
       dovetail dead-letters replay launches --all
     """
-    _each(stream, letters, every, directory, "sent again", DeadLetters.replay)
+    asyncio.run(_each(directory, stream, letters, every, "sent again", DeadLetters.replay))
 
 
 @dead_letters.command()
@@ -120,44 +120,34 @@ def drop(
 
       dovetail dead-letters drop interruptions --all
     """
-    _each(stream, letters, every, directory, "dropped", DeadLetters.drop)
+    asyncio.run(_each(directory, stream, letters, every, "dropped", DeadLetters.drop))
 
 
-def _each(
+async def _each(
+    directory: Path,
     stream: str,
     ids: list[str] | None,
     every: bool,
-    directory: Path,
     done: str,
     act: Callable[[DeadLetters, str], Awaitable[None]],
 ) -> None:
     """Call ``act`` for each dead letter. A failure is printed and does not stop the others; the exit code is then 1."""
     if bool(ids) == every:
         raise ConfigurationError("give ids or --all, not both")
-    named = [_checked(one) for one in ids or ()]
-    if not asyncio.run(_act_on(directory, _known(stream), named, done, act)):
-        raise typer.Exit(1)
-
-
-async def _act_on(
-    directory: Path,
-    stream: str,
-    ids: list[str],
-    done: str,
-    act: Callable[[DeadLetters, str], Awaitable[None]],
-) -> bool:
-    """Act on these dead letters, or on all without ids. Returns whether all succeeded."""
-    succeeded = True
+    chosen = [_checked(one) for one in ids or ()]
+    stream = _known(stream)
+    failed = False
     async with _bus(directory) as bus:
         letters = bus.dead_letters(stream)
-        for one in ids or [found.id for found in await _oldest_first(letters, LIST_LIMIT)]:
+        for one in chosen or [found.id for found in await _oldest_first(letters, LIST_LIMIT)]:
             try:
                 await act(letters, one)
                 print_line(f"{done}: {stream} {one}")
             except DovetailError as error:
-                succeeded = False
+                failed = True
                 typer.echo(error.message, err=True)
-    return succeeded
+    if failed:
+        raise typer.Exit(1)
 
 
 def _bus(directory: Path) -> AbstractAsyncContextManager[Bus]:

@@ -13,18 +13,13 @@ from rich.text import Text
 
 from cli.operations.scheduler_status import ask, scheduler_url
 from cli.options import group
-from cli.stack.running_stack import StackOption, variables_of
+from cli.stack.environment import StackOption, variables_of
 from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 
 POD_LIMIT = 15
 
 explain = group("Show why a node is still there, and which change would let it go.")
-
-
-@explain.callback()
-def _group() -> None:
-    """Typer creates a group only when there is a callback or more than one command."""
 
 
 @explain.command()

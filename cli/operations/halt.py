@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +16,7 @@ from rich.console import Console
 from cli.operations.scheduler_status import VARIABLE, ask
 from cli.printing import print_line
 from cli.stack.cluster import connected, kubeconfig_of, listed
-from cli.stack.running_stack import StackOption, variables_of
+from cli.stack.environment import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
 from shared.errors import ConfigurationError, DovetailError
@@ -62,10 +61,12 @@ def halt(
 
       dovetail resume
     """
-    names = _switch(pool, all_pools, directory, off=True)
-    print_line(f"halted: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
+    variables = variables_of(directory)
+    names = asyncio.run(_switch(pool, all_pools, variables, OFF))
+    print_line(f"halted: {', '.join(names)} (cluster of {variables['KUBECONFIG']})")
     print_line("Interruptions, deletions already ordered and new machines for pending pods go on.")
-    print_line(f"Undo it with: dovetail resume{_words(pool)}")
+    chosen = "".join(f" --pool {one}" for one in pool or ())
+    print_line(f"Undo it with: dovetail resume{chosen}")
 
 
 def resume(
@@ -86,9 +87,10 @@ def resume(
 
       dovetail resume --pool NodePool/default
     """
-    names = _switch(pool, all_pools, directory, off=False)
-    print_line(f"resumed: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
-    if _is_off(variables_of(directory)):
+    variables = variables_of(directory)
+    names = asyncio.run(_switch(pool, all_pools, variables, None))
+    print_line(f"resumed: {', '.join(names)} (cluster of {variables['KUBECONFIG']})")
+    if _is_off(variables):
         Console(stderr=True).print(
             "The setting DISRUPTION=off still halts all pools: set it to on, or remove the key disruption from "
             "the ConfigMap karpenter-global-settings.",
@@ -96,29 +98,14 @@ def resume(
         )  # fmt: skip
 
 
-def _switch(pool: list[str] | None, all_pools: bool, directory: Path, *, off: bool) -> list[str]:
+async def _switch(
+    pool: list[str] | None, all_pools: bool, variables: Mapping[str, str], value: str | None
+) -> list[str]:
     """Set or remove the annotation; returns KIND/NAME of each pool. Raises ConfigurationError for a wrong choice."""
     if pool and all_pools:
         raise ConfigurationError("give --pool or --all, not both")
     named = [_parsed(text) for text in pool or ()]
-    kubeconfig = kubeconfig_of(variables_of(directory))
-    return asyncio.run(_annotate(kubeconfig, named, OFF if off else None))
-
-
-def _parsed(text: str) -> tuple[Resource, str]:
-    kind, _, name = text.partition("/")
-    resource = _KINDS.get(kind.lower().removesuffix("s"))
-    if resource is None or not name:
-        raise ConfigurationError(
-            f"--pool {text}: must be KIND/NAME, such as NodePool/default or Provisioner/default"
-        )
-    return resource, name
-
-
-async def _annotate(
-    kubeconfig: str, named: list[tuple[Resource, str]], value: str | None
-) -> list[str]:
-    async with connected(kubeconfig, command="halt") as kube:
+    async with connected(kubeconfig_of(variables), command="halt") as kube:
         pools = await _pools(kube)
         chosen = named or pools
         if missing := [one for one in chosen if one not in pools]:
@@ -129,6 +116,16 @@ async def _annotate(
         for resource, name in chosen:
             await kube.patch(resource, name, change)
     return [f"{resource.kind}/{name}" for resource, name in chosen]
+
+
+def _parsed(text: str) -> tuple[Resource, str]:
+    kind, _, name = text.partition("/")
+    resource = _KINDS.get(kind.lower().removesuffix("s"))
+    if resource is None or not name:
+        raise ConfigurationError(
+            f"--pool {text}: must be KIND/NAME, such as NodePool/default or Provisioner/default"
+        )
+    return resource, name
 
 
 async def _pools(kube: Kube) -> list[tuple[Resource, str]]:
@@ -158,7 +155,3 @@ def _is_off(variables: Mapping[str, str]) -> bool:
         return bool(status["disruption"]["offBySetting"])
     except (DovetailError, KeyError, TypeError):
         return False
-
-
-def _words(pool: list[str] | None) -> str:
-    return "".join(f" --pool {one}" for one in pool or ())

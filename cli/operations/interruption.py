@@ -19,7 +19,7 @@ import typer
 
 from cli.options import group
 from cli.printing import print_line
-from cli.stack.running_stack import StackOption, variables_of
+from cli.stack.environment import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.cloud.client.session import Cloud
 from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE, EventRule
@@ -27,17 +27,12 @@ from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, DovetailError, NotFound
 
 interruption = group("Interruption notices: check the queue and its rules.")
-SENDERS = ("events.amazonaws.com",)
+SENDER = "events.amazonaws.com"
 AWS_OWN_KEY = "alias/aws/sqs"
 SETUP_FILES = "deploy/iam creates all of it with CloudFormation or Terraform"
 Finding = tuple[str, str]
 """(what was checked, what is missing); the second is empty when nothing is missing."""
 Call = Callable[[], Awaitable[object]]
-
-
-@interruption.callback()
-def _group() -> None:
-    """Typer creates a group only when there is a callback."""
 
 
 @interruption.command("check")
@@ -110,12 +105,12 @@ async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncI
         yield f"queue {name}", error.message
         return
     yield f"queue {name}", ""
-    attributes: dict[str, str] = {}
-
-    async def read() -> None:
-        attributes.update(await cloud.sqs.attributes(url))
-
-    yield "its attributes (sqs:GetQueueAttributes)", await _problem(read)
+    attributes, problem = {}, ""
+    try:
+        attributes = await cloud.sqs.attributes(url)
+    except DovetailError as error:
+        problem = error.message
+    yield "its attributes (sqs:GetQueueAttributes)", problem
     if attributes:
         yield "its policy", policy_fault(attributes.get("Policy", ""))
         yield "its settings", settings_fault(attributes)
@@ -165,16 +160,14 @@ def policy_fault(text: str) -> str:
         statements: Any = json.loads(text or "{}").get("Statement") or []
     except (ValueError, AttributeError):
         return "it is not a JSON object"
-    allowed: set[str] = set()
     for one in statements if isinstance(statements, list) else [statements]:
         actions = {str(action).lower() for action in _several(one.get("Action"))}
         if one.get("Effect") == "Allow" and actions & {"sqs:sendmessage", "sqs:*", "*"}:
             principal = one.get("Principal")
-            allowed |= {*SENDERS} if principal == "*" else set()
-            if isinstance(principal, Mapping):
-                allowed |= {str(service) for service in _several(principal.get("Service"))}
-    absent = [service for service in SENDERS if service not in allowed]
-    return f"{', '.join(absent)} may not send: allow sqs:SendMessage" if absent else ""
+            services = principal.get("Service") if isinstance(principal, Mapping) else None
+            if principal == "*" or SENDER in _several(services):
+                return ""
+    return f"{SENDER} may not send: allow sqs:SendMessage"
 
 
 def settings_fault(attributes: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ Errors: Redis does not answer (TransientError).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cli.stack.bus import connected_bus
@@ -54,19 +54,14 @@ async def _stream_depths(bus: Bus, stream: str, groups: tuple[str, ...]) -> list
         newest = pairs(await command("XINFO", "STREAM", key))
         known = [pairs(raw) for raw in await command("XINFO", "GROUPS", key)]
     length, last = int(newest[b"length"]), _entry_id(newest[b"last-generated-id"])
-    depths = {
-        group[b"name"].decode(): QueueDepth(
-            stream,
-            group[b"name"].decode(),
-            length,
-            int(group[b"pending"]),
-            behind=_entry_id(group[b"last-delivered-id"]) < last,
-            dead=dead,
-        )
-        for group in known
-    }
-    unknown = QueueDepth(stream, "", length, 0, behind=length > 0, dead=dead)
-    return [depths.get(name) or replace(unknown, group=name) for name in groups]
+    depths: dict[str, QueueDepth] = {}
+    for group in known:
+        name, pending = group[b"name"].decode(), int(group[b"pending"])
+        behind = _entry_id(group[b"last-delivered-id"]) < last
+        depths[name] = QueueDepth(stream, name, length, pending, behind, dead)
+    return [
+        depths.get(name) or QueueDepth(stream, name, length, 0, length > 0, dead) for name in groups
+    ]
 
 
 def _entry_id(text: bytes) -> tuple[int, int]:

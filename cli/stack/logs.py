@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -61,19 +61,11 @@ def _opened(stack: Stack, part: str) -> BinaryIO:
 
 
 def _follow(log: BinaryIO) -> None:
-    try:
-        for line in _new_lines(log):
-            os.write(1, line)
-    except KeyboardInterrupt:
-        return  # Ctrl-C is the normal end of --follow
-
-
-def _new_lines(log: BinaryIO) -> Iterator[bytes]:
-    while True:
-        line = log.readline()
-        if line:
-            yield line
-        elif Path(log.name).stat().st_size < log.tell():
-            log.seek(0)  # a new stack in this directory truncated the file
-        else:
-            time.sleep(POLL_SECONDS)
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end of --follow
+        while True:
+            if line := log.readline():
+                os.write(1, line)
+            elif Path(log.name).stat().st_size < log.tell():
+                log.seek(0)  # a new stack in this directory truncated the file
+            else:
+                time.sleep(POLL_SECONDS)

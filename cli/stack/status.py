@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from cli.demo.display import short_name
+from cli.demo.snapshot import price_of, true_conditions
 from cli.operations.queues import QueueDepth, queue_depths
 from cli.printing import print_line, print_table
 from cli.stack.cluster import connected
-from cli.stack.environment import Environment, from_variables
-from cli.stack.running_stack import StackOption, variables_of
+from cli.stack.environment import Environment, StackOption, from_variables, variables_of
 from local.probe import probe
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
@@ -93,31 +93,24 @@ async def _print_cluster(environment: Environment) -> None:
 def _node_rows(
     nodes: list[Object], machines: list[Object], pods: list[Object]
 ) -> Iterator[tuple[str, ...]]:
-    prices = {
-        (machine.get("status") or {}).get("providerID"): _price(machine) for machine in machines
-    }
+    prices = {(raw.get("status") or {}).get("providerID"): price_of(raw) for raw in machines}
     for node in nodes:
         values = node["metadata"].get("labels") or {}
         name = node["metadata"]["name"]
+        price = prices.get((node.get("spec") or {}).get("providerID"))
         yield (
             short_name(name),
             _is_ready(node),
             values.get(labels.INSTANCE_TYPE, ""),
             values.get(labels.ZONE, ""),
             values.get(labels.CAPACITY_TYPE, ""),
-            prices.get((node.get("spec") or {}).get("providerID"), ""),
+            "" if price is None else f"{price:.4f}",
             str(sum(pod.get("spec", {}).get("nodeName") == name for pod in pods)),
             values.get(labels.PROVISIONER_NAME) or values.get(labels.NODE_POOL, "(fixed)"),
         )
 
 
-def _price(machine: Object) -> str:
-    raw = (machine["metadata"].get("annotations") or {}).get(labels.PRICE_ANNOTATION, "")
-    return f"{int(raw) / 1_000_000:.4f}" if raw.isdecimal() else ""
-
-
 def _is_ready(node: Object) -> str:
-    conditions = (node.get("status") or {}).get("conditions") or []
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    ready = "Ready" in true_conditions(node.get("status") or {})
     cordoned = ", cordoned" if (node.get("spec") or {}).get("unschedulable") else ""
     return ("yes" if ready else "no") + cordoned
