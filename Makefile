@@ -57,12 +57,10 @@ nightly: export HYPOTHESIS_PROFILE = nightly
 nightly: $(DEVELOPMENT) ## Run the nightly tests: long faults, more examples, the demo from a wheel
 	$(BIN)/python -m pytest -m nightly --ignore tests/kubernetes --timeout 1800 -n 2 --dist loadgroup $(ARGS)
 
-# Includes pytest's workers and every process that a test starts. The end-to-end tests are left out. ARGS=--timeout=900
-# helps on a slow machine: measured code runs at about half the speed.
-coverage: export PYTHONDONTWRITEBYTECODE =
+# Includes pytest's workers and every process that a test starts. The end-to-end tests are left out.
 coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/development/coverage.md
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/coverage run -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage json --quiet -o .coverage.json
 	$(BIN)/python -m release.coverage_table .coverage.json docs/development/coverage.md

@@ -10,7 +10,6 @@ import pytest
 from services.launcher.drift.controller import PERIOD_SECONDS, DriftController
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
-from services.launcher.service import Launcher
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
@@ -43,6 +42,7 @@ from tests.services.conftest import (
     create_node_pool,
     create_pool,
 )
+from tests.services.launcher.conftest import Launcher
 from tests.support.aws.emulator import whole_ec2
 from tests.support.clock.fake import FakeClock
 

@@ -11,7 +11,6 @@ from services.launcher.garbage_collection.instance_profiles import (
     UnusedInstanceProfiles,
 )
 from services.launcher.node_class.controller import NodeClasses
-from services.launcher.service import Launcher
 from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
@@ -19,6 +18,7 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node_claim, create_node_class
+from tests.services.launcher.conftest import Launcher
 from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.launcher.launch.admission import epoch_of, first_made, is_stale
-from services.launcher.service import Launcher
 from shared.api.v1alpha5.machines import parse_machine
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, Machine
@@ -25,6 +24,7 @@ from tests.services.conftest import (
     create_node_pool,
     create_pool,
 )
+from tests.services.launcher.conftest import Launcher
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_machine
 

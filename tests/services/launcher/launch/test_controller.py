@@ -12,7 +12,6 @@ from services.launcher.launch.assignment import LaunchedInstance
 from services.launcher.launch.controller import BATCH_IDLE_SECONDS
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.saga import LISTS_APART_SECONDS, REPEATABLE_SECONDS
-from services.launcher.service import Launcher
 from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.domain import labels as keys
@@ -25,6 +24,7 @@ from shared.metrics import Metrics
 from shared.redis.bus import Bus, RetryLater
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from tests.services.conftest import Control, create_machine, create_pool
+from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.mortal import Died
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_catalogue, make_type

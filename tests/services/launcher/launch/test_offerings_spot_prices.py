@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from services.launcher.launch.fleet import overrides_of
-from services.launcher.service import Launcher
 from shared.api.v1alpha5.machines import parse_machine
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
 from tests.services.conftest import Control, create_machine, create_pool
+from tests.services.launcher.conftest import Launcher
 from tests.support.planning.builders import make_catalogue, make_type
 
 Start = Callable[[], Launcher]

@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 from services.launcher.garbage_collection.lost_machines import INSTANCE_VISIBLE_SECONDS
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.record_store import LaunchRecords
-from services.launcher.service import Launcher
 from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.domain import labels as keys
@@ -27,6 +26,7 @@ from shared.redis.bus import Bus, RetryLater
 from shared.redis.messages import LaunchFailed, TerminateMachine
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
+from tests.services.launcher.conftest import Launcher
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import ZONES
 

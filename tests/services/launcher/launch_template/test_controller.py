@@ -11,7 +11,6 @@ import yaml
 from structlog.testing import capture_logs
 
 from services.launcher.launch_template.controller import boot_labels
-from services.launcher.service import Launcher
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
@@ -27,6 +26,7 @@ from tests.services.conftest import (
     create_node_class,
     create_pool,
 )
+from tests.services.launcher.conftest import Launcher
 from tests.support.planning.builders import ZONES, make_machine
 
 SEED = Path(__file__).parents[3] / "seeds" / "manifests" / "002-2-node-template-indented.yaml"

@@ -19,7 +19,6 @@ from services.launcher.node_class.capacity_reservations import (
     selects,
 )
 from services.launcher.node_class.controller import NodeClasses
-from services.launcher.service import Launcher
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import CapacityReservation
@@ -41,6 +40,7 @@ from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
 from tests.services.conftest import Control, create_node_claim, create_node_class
+from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.lifecycle_world import World
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import (

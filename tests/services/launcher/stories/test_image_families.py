@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from local.cluster.kubelet.user_data import KubeletConfiguration, parse_user_data
 from services.launcher.node_class.published_images import GPU_COUNT
-from services.launcher.service import Launcher
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, SizeFacts
@@ -23,6 +22,7 @@ from tests.services.conftest import (
     create_node_class,
     create_pool,
 )
+from tests.services.launcher.conftest import Launcher
 from tests.support.planning.builders import make_catalogue, make_type
 
 FACTS = SizeFacts(interfaces=3, pod_interfaces=3, addresses_per_interface=10)

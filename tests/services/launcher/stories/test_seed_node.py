@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace as changed
 
-from services.launcher.service import Launcher
 from shared.api.core.nodes import parse_node
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import INITIALIZED
 from shared.kube.resources import NODES, PROVISIONERS
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
+from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.lifecycle_world import World
 from tests.support.planning.builders import real_catalogue
 
