@@ -50,6 +50,7 @@ async def play(
 
 
 async def _acts(stage: Stage) -> None:
+    # Before anything is created: instances that ended earlier would count as launched by this scenario.
     await stage.observer.start()
     await _apply(stage)
     await _grow(stage)

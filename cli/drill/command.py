@@ -108,6 +108,7 @@ async def _drill(
     variables: Mapping[str, str], selection: Selection, simulate: bool
 ) -> dict[str, Any]:
     async with connected(kubeconfig_of(variables), command="drill") as kube:
+        # Before the notices are sent: afterwards the terminator moves pods while they are read.
         cluster = await ClusterState.read(kube)
         matching = [target for target in cluster.targets() if selection.matches(target)]
         targets = chosen(matching, selection.percent, selection.seed)

@@ -108,6 +108,7 @@ async def _switch(
     async with connected(kubeconfig_of(variables), command="halt") as kube:
         pools = await _pools(kube)
         chosen = named or pools
+        # Before the first write: a wrong name must not leave some pools halted and others not.
         if missing := [one for one in chosen if one not in pools]:
             raise _no_such(missing, pools)
         if not chosen:

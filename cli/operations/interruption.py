@@ -77,6 +77,7 @@ def check(
 
 
 async def _ask(name: str, variables: Mapping[str, str], *, hooks: bool) -> list[Finding]:
+    # The AWS client reads credentials from the environment of this process alone.
     os.environ.update({key: value for key, value in variables.items() if key.startswith("AWS_")})
     cloud = await Cloud.connect(
         region=variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or "",
