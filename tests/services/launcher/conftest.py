@@ -25,7 +25,7 @@ from tests.services.launcher.lifecycle_world import world
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_catalogue, make_type
 
-__all__ = ["world"]
+__all__ = ["Launcher", "world"]
 
 
 def build_launcher(

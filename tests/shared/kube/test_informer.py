@@ -84,8 +84,8 @@ class View:
 async def informing(kube: Kube, view: View, **options: Any) -> AsyncIterator[Informer]:
     """A running informer."""
     stop = asyncio.Event()
-    options = {"resource": PODS, "clock": SystemClock(), "first_backoff": 0.001} | options
-    informer = Informer(kube, on_event=view.take, random=Random(3), **options)
+    chosen: dict[str, Any] = {"resource": PODS, "clock": SystemClock(), "first_backoff": 0.001}
+    informer = Informer(kube, on_event=view.take, random=Random(3), **(chosen | options))
     async with asyncio.TaskGroup() as group:
         group.create_task(informer.run(stop))
         try:

@@ -49,7 +49,7 @@ async def annotation(world: World, kind: str, key: str) -> str | None:
     return found
 
 
-async def handle(world: World, kind: str, **fields: Any) -> None:
+async def handle(world: World, kind: NoticeKind, **fields: Any) -> None:
     await world.worker.handle(Notice(f"{kind}-1", kind, tuple(INSTANCES.values()), **fields))
 
 

@@ -27,7 +27,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("kind", "delete", "reason", "event_type", "shortage", "at_once"), TABLE)
 def test_each_kind_has_its_action(
-    kind: str, delete: bool, reason: str, event_type: str, shortage: str, at_once: bool
+    kind: NoticeKind, delete: bool, reason: str, event_type: str, shortage: str, at_once: bool
 ) -> None:
     """8.3; INT-40: a recommendation deletes nothing."""
     action = action_for(kind)
@@ -37,6 +37,6 @@ def test_each_kind_has_its_action(
 
 
 @pytest.mark.parametrize("kind", [NoticeKind.NO_OP, "unheard of"])
-def test_nothing_is_done_about_the_others(kind: str) -> None:
+def test_nothing_is_done_about_the_others(kind: NoticeKind) -> None:
     """INT-05: how a message's kind is found."""
     assert action_for(kind) is None

@@ -307,7 +307,7 @@ async def _tag_filter_finds_nothing(world: World, monkeypatch: pytest.MonkeyPatc
 async def _tag_filter_finds_everything(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.instances({"owner": "somebody else"})
     real = world.cloud.ec2.instances
-    everything = {"tags": {}, "tag_keys": (), "ids": None}
+    everything: dict[str, Any] = {"tags": {}, "tag_keys": (), "ids": None}
 
     async def all_there_are(**asked: Any) -> list[Any]:
         found = {one.id for one in await real(tag_keys=("owner",))}

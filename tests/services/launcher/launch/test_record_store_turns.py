@@ -142,7 +142,7 @@ async def test_instances_are_adopted_first_and_dealt_later(world: CrashWorld) ->
     """F1, F20: a refused replay adopts what EC2 shows yet, in any order; the next replay respects it."""
     await ask(world.incarnation(Life(dies_at=2, after=True)), NAMES)
     launch = world.incarnation(Life())
-    ec2 = launch.saga.ports.cloud.ec2
+    ec2: Any = launch.saga.ports.cloud.ec2
     everything = ec2.instances
 
     async def only_the_last(**asked: Any) -> Any:

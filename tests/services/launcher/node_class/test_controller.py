@@ -73,7 +73,8 @@ async def test_a_class_that_was_written_while_it_was_looked_up_is_looked_up_agai
 ) -> None:
     """The watcher puts its hash on a new class at the same moment; pods must not wait a minute for that."""
     await create_node_class(kube)
-    write, meddled = kube.patch, []
+    write = kube.patch
+    meddled: list[Any] = []
 
     async def meddle(*where: Any, **how: Any) -> Any:
         if how.get("subresource") == "status" and not meddled:

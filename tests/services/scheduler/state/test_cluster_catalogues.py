@@ -93,7 +93,11 @@ async def test_the_pool_is_planned_as_soon_as_they_are_known(
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(scheduler.planner.run(stop))
-        await wait_until(lambda: scheduler.planner.last_plan.machines, "the pod is planned")
+        planner = scheduler.planner
+        await wait_until(
+            lambda: planner.last_plan is not None and bool(planner.last_plan.machines),
+            "the pod is planned",
+        )
         stop.set()
     assert await bought(kube) == [keys.RESERVED]
 

@@ -84,7 +84,7 @@ def test_an_unlaunched_leaving_machine_has_no_node_and_moves_nothing() -> None:
 def test_what_pods_need_to_find_their_volumes_and_each_other_is_in_the_snapshot() -> None:
     """SCH-83, SCH-91, SCH-93; in a fixed order, whatever the mirror's."""
     claims = (make_claim("a"), make_claim("b", namespace="x"), make_claim("b", namespace="y"))
-    others = {
+    others: dict[str, Any] = {
         VOLUMES: make_volume("v"),
         STORAGE_CLASSES: make_storage_class("s"),
         CSI_NODES: make_csi_node("n"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -30,7 +30,7 @@ QUICK = ConsumerSettings(
 )
 """Settings of a consumer that notices everything within a second."""
 
-Until = Callable[[Callable[[], bool | Awaitable[bool]]], Coroutine[Any, Any, bool]]
+Until = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
 
 
 @pytest.fixture

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError
-from shared.redis.bus import BadMessage, ConsumerSettings, Envelope, RetryLater, connect
+from shared.redis.bus import (
+    BadMessage,
+    Bus,
+    Consumer,
+    ConsumerSettings,
+    Envelope,
+    RetryLater,
+    connect,
+)
+from tests.shared.redis.bus.conftest import Until
 from tests.support.redis.work import is_parked, settled
 
 
-async def test_every_message_is_handled_and_acknowledged(bus, message, running, until, quick):
+async def test_every_message_is_handled_and_acknowledged(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """The plain case: 500 messages, each handled once, nothing pending."""
     seen: Counter[str] = Counter()
 
@@ -35,11 +52,17 @@ async def test_every_message_is_handled_and_acknowledged(bus, message, running, 
     assert await bus.waiting("launches", "nobody") == await bus.waiting("nothing", "g") == 0
 
 
-async def test_each_group_gets_every_message(bus, message, running, until, quick):
+async def test_each_group_gets_every_message(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """Groups are created at 0, so entries from before a group's start count (docs/spec/design.md)."""
     seen: Counter[str] = Counter()
 
-    def handler(group: str):
+    def handler(group: str) -> Any:
         async def handle(envelope: Envelope) -> None:
             seen[group] += 1
 
@@ -57,7 +80,13 @@ async def test_each_group_gets_every_message(bus, message, running, until, quick
         await until(lambda: seen == {"scheduler": 20, "launcher": 20})
 
 
-async def test_messages_about_one_key_never_overlap(bus, message, running, until, quick):
+async def test_messages_about_one_key_never_overlap(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """Per-key order inside a process (reliability 5.3)."""
     active: Counter[str] = Counter()
     order: list[str] = []
@@ -83,7 +112,13 @@ async def test_messages_about_one_key_never_overlap(bus, message, running, until
         assert of_key == sorted(of_key)
 
 
-async def test_no_more_messages_are_taken_than_there_are_slots(bus, message, running, until, quick):
+async def test_no_more_messages_are_taken_than_there_are_slots(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """Back-pressure: read only as much as is free."""
     gate = asyncio.Event()
     started: list[str] = []
@@ -111,8 +146,12 @@ async def test_no_more_messages_are_taken_than_there_are_slots(bus, message, run
 
 
 async def test_a_failing_message_is_parked_after_five_deliveries_and_blocks_nobody(
-    bus, message, running, until, quick
-):
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """F4: five tries, then a dead letter; its neighbours go on."""
     tries: Counter[str] = Counter()
 
@@ -141,8 +180,13 @@ async def test_a_failing_message_is_parked_after_five_deliveries_and_blocks_nobo
 
 @pytest.mark.parametrize("fields", [{"junk": "1"}, {"id": "x", "body": b"\xff"}])
 async def test_an_unreadable_entry_is_parked_at_first_sight(
-    bus, redis_url, running, until, quick, fields
-):
+    bus: Bus,
+    redis_url: str,
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+    fields: dict[Any, Any],
+) -> None:
     """F4: what is no envelope never reaches a handler."""
 
     async def handle(envelope: Envelope) -> None:
@@ -160,8 +204,12 @@ async def test_an_unreadable_entry_is_parked_at_first_sight(
 
 
 async def test_bad_message_is_parked_at_once_and_can_be_replayed(
-    bus, message, running, until, quick
-):
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """An operator replays a dead letter for the group that gave up on it."""
     broken = True
     handled: list[str] = []
@@ -183,8 +231,12 @@ async def test_bad_message_is_parked_at_once_and_can_be_replayed(
 
 
 async def test_retry_later_comes_back_after_its_delay_for_that_group_only(
-    bus, message, running, until, quick
-):
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """Reliability 5.3: delay, then acknowledge; the other group is not bothered."""
     clock = SystemClock()
     times: list[float] = []
@@ -214,7 +266,13 @@ async def test_retry_later_comes_back_after_its_delay_for_that_group_only(
     assert others == ["n1"]
 
 
-async def test_a_message_of_a_newer_version_is_put_off(bus, message, running, until, quick):
+async def test_a_message_of_a_newer_version_is_put_off(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """F30: not counted as a failure, not handled."""
 
     async def handle(envelope: Envelope) -> None:
@@ -227,7 +285,13 @@ async def test_a_message_of_a_newer_version_is_put_off(bus, message, running, un
     assert (await bus.depth("launches")).dead == 0
 
 
-async def test_a_handler_over_its_time_limit_is_ended(bus, message, running, until, quick):
+async def test_a_handler_over_its_time_limit_is_ended(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """Every await has a bound: the message stays pending and is delivered again."""
     tries = 0
 
@@ -252,7 +316,7 @@ async def test_a_handler_over_its_time_limit_is_ended(bus, message, running, unt
     assert tries == 2
 
 
-def test_a_heartbeat_slower_than_the_idle_time_is_refused():
+def test_a_heartbeat_slower_than_the_idle_time_is_refused() -> None:
     """A consumer that renews too late would be robbed of its work."""
     with pytest.raises(ConfigurationError, match="heartbeat_seconds"):
         ConsumerSettings(min_idle_seconds=5, heartbeat_seconds=5)

@@ -5,16 +5,25 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from shared.concurrency.clock import SystemClock
-from shared.redis.bus import Bus, ConsumerSettings, Envelope, connect
+from shared.redis.bus import Bus, Consumer, ConsumerSettings, Envelope, connect
+from tests.shared.redis.bus.conftest import Until
 from tests.support.redis.work import settled
 
 
 async def test_entries_of_a_crashed_consumer_are_taken_over(
-    bus, redis_url, message, running, until, quick
-):
+    bus: Bus,
+    redis_url: str,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """F5: crash before the acknowledgement means redelivery to somebody else."""
     seen: list[str] = []
 
@@ -34,7 +43,13 @@ async def test_entries_of_a_crashed_consumer_are_taken_over(
     await redis.aclose()
 
 
-async def test_a_slow_handler_is_not_robbed(bus, message, running, until, quick):
+async def test_a_slow_handler_is_not_robbed(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """F5: entries in hand are renewed, so a living consumer keeps them beyond the idle time."""
     patient = replace(quick, min_idle_seconds=2.0)  # a busy machine may hold a heartbeat up
     runs: Counter[str] = Counter()
@@ -53,7 +68,13 @@ async def test_a_slow_handler_is_not_robbed(bus, message, running, until, quick)
     assert runs == {"slow": 1}
 
 
-async def test_a_cancelled_consumer_strands_nothing(bus, message, running, until, quick):
+async def test_a_cancelled_consumer_strands_nothing(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """F7: cancelled again and again while messages arrive, every message is handled."""
     seen: Counter[str] = Counter()
     chance = random.Random(7)
@@ -82,7 +103,14 @@ async def test_a_cancelled_consumer_strands_nothing(bus, message, running, until
         await until(settled)
 
 
-async def test_flushall_is_survived(bus, redis_url, message, running, until, quick):
+async def test_flushall_is_survived(
+    bus: Bus,
+    redis_url: str,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """F9: groups are created again at 0, and new messages flow."""
     seen: set[str] = set()
 
@@ -100,14 +128,20 @@ async def test_flushall_is_survived(bus, redis_url, message, running, until, qui
     async with running(consumer):
         for turn in range(1, 4):
             await bus.publish("launches", message(f"before{turn}"))
-            await until(lambda turn=turn: f"before{turn}" in seen)
+            await until(partial(seen.__contains__, f"before{turn}"))
             await redis.flushall()
             await bus.publish("launches", message(f"after{turn}"))
-            await until(lambda turn=turn: f"after{turn}" in seen)
+            await until(partial(seen.__contains__, f"after{turn}"))
     await redis.aclose()
 
 
-async def test_stop_hands_unfinished_messages_to_the_others(bus, message, running, until, quick):
+async def test_stop_hands_unfinished_messages_to_the_others(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """F29: after SIGTERM what cannot finish in time is claimable at once, the name disappears."""
     blocked = asyncio.Event()
     taken: list[str] = []
@@ -131,7 +165,13 @@ async def test_stop_hands_unfinished_messages_to_the_others(bus, message, runnin
         await until(lambda: taken == ["n1"])
 
 
-async def test_stop_lets_running_handlers_finish(bus, message, running, until, quick):
+async def test_stop_lets_running_handlers_finish(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """F29: in-flight work ends properly and is acknowledged."""
     patient = replace(quick, finish_seconds=60.0)
     started, finished = asyncio.Event(), asyncio.Event()
@@ -152,8 +192,13 @@ async def test_stop_lets_running_handlers_finish(bus, message, running, until, q
 
 
 async def test_entries_deleted_while_pending_do_not_dangle(
-    bus, redis_url, message, running, until, quick
-):
+    bus: Bus,
+    redis_url: str,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
     """F11: a foreign XTRIM leaves ids without bodies; they are dropped and counted (6.2 and 7)."""
 
     async def handle(envelope: Envelope) -> None:
@@ -172,7 +217,9 @@ async def test_entries_deleted_while_pending_do_not_dangle(
     await redis.aclose()
 
 
-async def test_a_consumer_started_without_redis_connects_when_it_can(message, until, quick):
+async def test_a_consumer_started_without_redis_connects_when_it_can(
+    message: Callable[..., Envelope], until: Until, quick: ConsumerSettings
+) -> None:
     """Reliability R2: Redis down is a delay, never an end."""
     attempts = 0
 

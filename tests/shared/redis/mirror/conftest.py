@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 __all__ = ["cluster", "redis_server", "redis_url"]
 
 
-Until = Callable[[Callable[[], bool | Awaitable[bool]]], Coroutine[Any, Any, bool]]
+Until = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
 
 
 @pytest.fixture

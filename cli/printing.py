@@ -1,4 +1,5 @@
-"""Tables in the style of kubectl: no frames, so that a row fits into 80 columns and works with ``cut`` and ``grep``.
+"""Lines and tables on standard output. Tables are in the style of kubectl: without frames a row fits into 80 columns,
+and ``cut`` and ``grep`` can read it.
 
 On a narrow terminal cells are folded. In a pipe or a file every row is one line.
 """
@@ -25,6 +26,11 @@ def print_table(
     if title:
         console.print(f"\n{title}", style="bold", markup=False, highlight=False)
     console.print(table_of(headings, rows))
+
+
+def print_line(text: str) -> None:
+    """Print one line on standard output, without markup."""
+    Console().print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.demo.removals import left_early, most_ahead
+from cli.demo.acts import left_early, most_ahead
 from cli.demo.timeline import Entry
 
 

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cli.tables import print_table, table_of
+from cli.printing import print_table, table_of
 
 HEADINGS = ("node", "why")
 
