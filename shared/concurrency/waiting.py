@@ -9,8 +9,10 @@ from typing import Any
 
 async def pause(stop: asyncio.Event, seconds: float) -> bool:
     """Wait ``seconds``, or until ``stop`` is set. True when the whole time passed."""
+    # Not wait_for: it makes a task for each of the many short pauses of a service.
     try:
-        await asyncio.wait_for(stop.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await stop.wait()
     except TimeoutError:
         return True
     return False
@@ -28,7 +30,7 @@ async def pause_unless(woken: asyncio.Event, stop: asyncio.Event, seconds: float
     woken.clear()
 
 
-async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:
     """Await ``work``, and cancel it when ``stop`` is set first. Raises what ``work`` raises."""
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())
