@@ -112,7 +112,7 @@ def xautoclaim(db: Keyspace, words: list[bytes]) -> Reply:
     start = parse_start(words[4])
     count, claim.only_ids = _autoclaim_options(words[5:])
     stream, group = with_group(db, *words[:2])
-    # Redis looks at ten times as many entries as it may return.
+    # Redis examines ten times as many entries as it may return.
     attempts, deleted, cursor = 10 * count, list[Reply](), LOWEST
     for entry_id in group.pending_from(start):
         if not attempts or len(claim.taken) + len(deleted) >= count:

@@ -20,7 +20,7 @@ AFTER: list[Command] = [
     (b"XINFO", b"GROUPS", b"x1"),
     (b"XINFO", b"CONSUMERS", b"x1", b"g1"),
 ]
-ENDINGS: dict[str, tuple[tuple[bytes, ...], list[Command]]] = {
+EVENTS: dict[str, tuple[tuple[bytes, ...], list[Command]]] = {
     "a group gets an entry": (READ_GROUP, [ADD]),
     "a reader gets an entry": (READ, [ADD]),
     "an entry of a script": (
@@ -76,12 +76,12 @@ def check_all(agreement: Agreement, commands: list[Command]) -> None:
             pytest.fail(found)
 
 
-@pytest.mark.parametrize(("read", "ending"), ENDINGS.values(), ids=ENDINGS)
+@pytest.mark.parametrize(("read", "events"), EVENTS.values(), ids=EVENTS)
 async def test_a_blocked_read_is_served_alike(
     agreement: Agreement,
     blocked: tuple[RealServer, MemoryServer],
     read: tuple[bytes, ...],
-    ending: list[Command],
+    events: list[Command],
 ) -> None:
     real, memory = blocked
     check_all(agreement, [GROUP])
@@ -89,7 +89,7 @@ async def test_a_blocked_read_is_served_alike(
     memory.send(*read)
     await wait_until_blocked(agreement)
     assert memory.received() == b""
-    check_all(agreement, ending)
+    check_all(agreement, events)
     assert memory.received() == real.receive()
     check_all(agreement, AFTER)
 
