@@ -45,13 +45,13 @@ JSON = "application/json"
 IDLE_CONNECTION_SECONDS = 300.0
 
 
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A complete HTTP answer."""
 
-    def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
 
     def send(self, start_response: StartResponse) -> list[bytes]:
         """Send the answer with its exact length, which keeps the connection open."""
