@@ -46,9 +46,8 @@ def warm_up() -> None:
 
 def skip_certificates() -> None:
     """Let TLS contexts be made without reading the system's certificates, 50 ms each: nothing here uses TLS."""
-    ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # type: ignore[method-assign]
-    ssl.SSLContext.load_default_certs = lambda *_, **__: None  # type: ignore[method-assign]
-    ssl.SSLContext.set_default_verify_paths = lambda _: None  # type: ignore[method-assign]
+    for name in ("load_verify_locations", "load_default_certs", "set_default_verify_paths"):
+        setattr(ssl.SSLContext, name, lambda *_, **__: None)
 
 
 async def _ask_all(loop: SimulatedLoop) -> None:
