@@ -18,10 +18,12 @@ Header = tuple[str, str]
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
-class Work(Protocol):
-    """What writes an answer that takes time: a task, a timer, a long poll."""
+class Cancellable(Protocol):
+    """A task, a timer or another thing under way that can be ended."""
 
-    def cancel(self) -> object: ...
+    def cancel(self) -> object:
+        """End it."""
+        ...
 
 
 class ConnectionLost(Exception):
@@ -89,8 +91,8 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._keep = True
         self._writable: asyncio.Event | None = None
-        self.work: Work | None = None
-        """The task or timer that writes the current answer; it is cancelled when the client leaves."""
+        self.work: Cancellable | None = None
+        """What writes the current answer; it is cancelled when the client leaves."""
 
     # asyncio.Protocol
 
