@@ -18,7 +18,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly coverage \
+.PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly chaos coverage \
   bench-compare lint format crds spec locks wheel release-check ci clean
 
 help: ## List the targets
@@ -69,6 +69,9 @@ simulate: $(DEVELOPMENT) ## Run the services in simulated time under faults: SEE
 
 simulate-nightly: $(DEVELOPMENT) ## The same with 20,000 seeds
 	$(SIMULATION) --seeds 20000 $(ARGS)
+
+chaos: redis $(DEVELOPMENT) ## The same users, faults and promises against real processes in real time: MINUTES=30
+	$(BIN)/python -m simulation.chaos --minutes $(MINUTES) $(ARGS)
 
 # Includes pytest's workers and every process that a test starts. The end-to-end tests are left out.
 coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/development/coverage.md

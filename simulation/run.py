@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from local.cluster.kubeconfig import write_kubeconfig
 from shared.kube.client import Kube
 from shared.log import configure
 from simulation import determinism
-from simulation.faults import Fault
+from simulation.faults import Fault, end_faults
 from simulation.invariants import Liveness, Safety, all_liveness, all_safety
 from simulation.loop import START_SECONDS, SimulatedLoop, Stuck, run
 from simulation.network.connections import Network
@@ -28,8 +29,8 @@ from simulation.preparation import ENTRIES
 from simulation.processes import Kubelet, SimulatedProcess
 from simulation.servers.aws import AwsServer
 from simulation.servers.cluster import ClusterServer
-from simulation.servers.redis import RedisServer
-from simulation.settings import API, AWS, QUIET_SECONDS, REDIS, RunSettings
+from simulation.servers.redis import REDIS_6, REDIS_7, RedisServer
+from simulation.settings import API, AWS, REDIS, RunSettings
 from simulation.trace import Event, Trace
 from simulation.users import Action, perform
 from simulation.world import (
@@ -41,8 +42,16 @@ from simulation.world import (
 )
 
 QUIET_POLL_SECONDS = 5.0
+COLLECT_SECONDS = 300.0
+"""Reference cycles are collected this often, in simulated time: never in the middle of something else."""
+REDIS_6_SHARE = 0.25
+"""Of the runs; the others have Redis 7.0."""
 ACTION_SECONDS = 60.0
 """The longest time of one action or fault; an API server that is down may refuse it."""
+
+
+OnBroken = Callable[[World, str, Sequence[str]], object]
+"""Gets the world, the name of the broken invariant, and what is wrong."""
 
 
 class Broken(Exception):
@@ -73,9 +82,13 @@ class _Simulation:
     """The parts of one run while it is under way."""
 
     def __init__(
-        self, settings: RunSettings, plan: Plan, write: Callable[[bytes], object] | None
+        self,
+        settings: RunSettings,
+        plan: Plan,
+        write: Callable[[bytes], object] | None,
+        on_broken: OnBroken | None,
     ) -> None:
-        self.settings, self.plan = settings, plan
+        self.settings, self.plan, self.on_broken = settings, plan, on_broken
         self.network = Network(self._random("network"))
         self.loop = SimulatedLoop(self._random("loop"), self.network)
         self.trace = Trace(lambda: self.loop.time() - START_SECONDS, write)
@@ -97,9 +110,11 @@ class _Simulation:
         kubelet = Kubelet(self.loop, self._random("restarts"))
         for process in world.processes.values():
             process.start()
+        self._as(Owner("collector"), self._collect())
         self._as(Owner("kubelet"), kubelet.run(list(world.processes.values())))
         await asyncio.sleep(self.settings.seconds)
         await asyncio.gather(users, faults)
+        end_faults(world)
         await self._quiet(world, all_liveness())
 
     def _as(self, owner: Owner, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -124,7 +139,9 @@ class _Simulation:
     async def _build(self, directory: Path) -> World:
         settings, loop = self.settings, self.loop
         clock = TrueClock(loop)
-        redis = RedisServer(loop.time, on_command=self._on_command)
+        # Redis 6.2 answers some commands otherwise, most of all those about deleted entries and streams.
+        version = REDIS_6 if self._random("redis").random() < REDIS_6_SHARE else REDIS_7
+        redis = RedisServer(loop.time, on_command=self._on_command, version=version)
         aws = AwsServer(
             settings,
             clock,
@@ -173,13 +190,18 @@ class _Simulation:
     def _on_process(self, name: str, what: str) -> None:
         self.trace.add("process", name=name, what=what)
 
+    async def _collect(self) -> None:
+        while True:
+            await asyncio.sleep(COLLECT_SECONDS)
+            gc.collect()
+
     # Users and faults
 
     async def _act(
         self,
         world: World,
         entries: Sequence[Any],
-        act: Callable[[World, Any], Awaitable[None]],
+        act: Callable[[World, Any], Coroutine[Any, Any, None]],
     ) -> None:
         async with asyncio.TaskGroup() as group:
             for entry in entries:
@@ -213,14 +235,19 @@ class _Simulation:
     def _check(self, world: World, event: Event) -> None:
         for invariant in self._by_kind.get(event.kind, ()):
             if found := invariant.check(event, world):
-                self.loop.fail(Broken(invariant.name, found))
+                self._break(invariant.name, found)
+
+    def _break(self, name: str, found: Sequence[str]) -> None:
+        if self.on_broken is not None and self.world is not None:
+            self.on_broken(self.world, name, found)
+        self.loop.fail(Broken(name, found))
 
     async def _quiet(self, world: World, promised: Sequence[Liveness]) -> None:
-        """Wait until everything promised holds. Raises Broken after QUIET_SECONDS."""
-        deadline = self.loop.time() + QUIET_SECONDS
+        """Wait until everything promised holds. Raises Broken after ``quiet_seconds``."""
+        deadline = self.loop.time() + self.settings.quiet_seconds
         while missing := [(one.name, found) for one in promised if (found := one.check(world))]:
             if self.loop.time() > deadline:
-                raise Broken(*missing[0])
+                self._break(*missing[0])
             await asyncio.sleep(QUIET_POLL_SECONDS)
 
     def processes(self) -> list[SimulatedProcess]:
@@ -229,16 +256,21 @@ class _Simulation:
 
 
 def simulate(
-    settings: RunSettings, plan: Plan, write: Callable[[bytes], object] | None = None
+    settings: RunSettings,
+    plan: Plan,
+    write: Callable[[bytes], object] | None = None,
+    on_broken: OnBroken | None = None,
 ) -> Outcome:
     """One run in this process, which must not be used for anything else afterwards.
 
-    ``write`` gets every event as a line of JSON. A fault of the simulation itself is raised.
+    ``write`` gets every event as a line of JSON; ``on_broken`` is called where an invariant breaks, before the run
+    ends. A fault of the simulation itself is raised.
     """
     configure("critical")
+    gc.disable()
     logging.disable(logging.CRITICAL)
     begun = time.process_time()
-    simulation = _Simulation(settings, plan, write)
+    simulation = _Simulation(settings, plan, write, on_broken)
     loop = simulation.loop
     determinism.install(loop, Random(f"{settings.seed} libraries"))
     asyncio.set_event_loop(loop)

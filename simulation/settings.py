@@ -30,6 +30,7 @@ class RunSettings:
     interruption_notice_seconds: float = 120.0
     batch_idle_seconds: float = 1.0
     batch_max_seconds: float = 10.0
+    quiet_seconds: float = QUIET_SECONDS
 
     @property
     def seconds(self) -> float:

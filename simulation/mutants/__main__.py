@@ -25,9 +25,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=int, default=2_000, help="most seeds for one mutant")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--quiet-seconds", type=float, default=300.0)
     options = parser.parse_args(arguments)
     findings = read_findings(FINDINGS)
-    search, console = Search(options.seeds, options.jobs, options.minutes), Console()
+    search, console = (
+        Search(options.seeds, options.jobs, options.minutes, options.quiet_seconds),
+        Console(),
+    )
     searched: list[Finding] = []
     for mutant in MUTANTS:
         if (options.only and mutant.name not in options.only) or (

@@ -144,6 +144,7 @@ ENDING = (
         "            self._open.discard(item)",
         "            pass",
         "an object that was not due at first is never looked at again",
+        "quiet",
     ),
     Mutant(
         "order-to-terminate-not-sent",

@@ -49,6 +49,7 @@ LAUNCHING = (
         "        await self.records.drop(record.token)\n        self._listed.pop(record.token, None)",
         "        self._listed.pop(record.token, None)",
         "LaunchRecords of finished launches stay",
+        "quiet",
     ),
     Mutant(
         "turn-not-taken",
@@ -65,6 +66,7 @@ LAUNCHING = (
         "                instance.provider_id,\n            )",
         "            return False",
         "a machine that has an instance gets another one",
+        "aws",
     ),
     Mutant(
         "launches-in-flight-not-counted",
@@ -72,6 +74,7 @@ LAUNCHING = (
         "            if uid not in known:\n                self._take(one)",
         "            if False:\n                self._take(one)",
         "a pool's limits do not count launches that are under way",
+        "quiet",
     ),
     Mutant(
         "limits-not-checked",
@@ -79,6 +82,7 @@ LAUNCHING = (
         "            if all(_amount(choice.type.capacity, name) <= left for name, left in room.items())",
         "            if all(left is not None for name, left in room.items())",
         "the launcher buys beyond a pool's limits",
+        "quiet",
     ),
     Mutant(
         "boot-taint-stays",
@@ -86,6 +90,7 @@ LAUNCHING = (
         "    kept = [t for t in node.taints if t.key != keys.UNREGISTERED_TAINT_KEY]",
         "    kept = list(node.taints)",
         "registered nodes keep the taint that keeps pods away",
+        "quiet",
     ),
     Mutant(
         "node-without-finalizer",
@@ -93,6 +98,7 @@ LAUNCHING = (
         '                "finalizers": sorted({*fresh.finalizers, keys.FINALIZER}),',
         '                "finalizers": sorted(fresh.finalizers),',
         "a deleted node goes at once, before it is drained",
+        "quiet",
     ),
     Mutant(
         "never-too-late",
@@ -116,6 +122,7 @@ LAUNCHING = (
         "        self.view.assume(stored)\n",
         "",
         "a machine counts only when the mirror shows it, so pods get two",
+        "quiet",
     ),
     Mutant(
         "need-not-proven",
@@ -123,6 +130,7 @@ LAUNCHING = (
         "            if not self.leadership.held or not await self._is_needed(planned, pods, waiting):",
         "            if not self.leadership.held:",
         "machines are bought for pods that are gone",
+        "quiet",
     ),
     Mutant(
         "fence-not-checked",
@@ -138,5 +146,6 @@ LAUNCHING = (
         "        self.trigger_waiting()\n        for machine in",
         "        for machine in",
         "a pod that no plan placed is not planned for again",
+        "quiet",
     ),
 )

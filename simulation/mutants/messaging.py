@@ -30,6 +30,7 @@ MESSAGING = (
         "                    await self._handler(envelope)\n",
         "                    return True\n",
         "a message is acknowledged and never handled",
+        "quiet",
     ),
     Mutant(
         "trim-ignores-pending",
@@ -53,6 +54,7 @@ MESSAGING = (
         '            await ask(self._commands, "acknowledge", "XACK", self._stream, self.group, *ids)',
         "            pass",
         "handled entries stay pending and are handled again",
+        "quiet",
     ),
     Mutant(
         "dead-consumers-keep-entries",
@@ -84,6 +86,7 @@ MESSAGING = (
         "        self._change(kind.name, kind.key_of(gone.key), None, gone.version)",
         "        pass",
         "deleted objects stay in the mirror",
+        "quiet",
     ),
     Mutant(
         "watch-ends-after-an-error",
@@ -147,6 +150,7 @@ MESSAGING = (
         "        metrics.loop_failures.labels(loop.name).inc()",
         "        await stop.wait()\n        metrics.loop_failures.labels(loop.name).inc()",
         "a loop that raised is never started again",
+        "api",
     ),
     Mutant(
         "readiness-ignores-silence",
@@ -154,5 +158,6 @@ MESSAGING = (
         "        if now - last > self.late_seconds:",
         "        if now - last > 1e9:",
         "a service whose loop makes no progress is ready",
+        "network",
     ),
 )

@@ -40,6 +40,8 @@ class Search:
     seeds: int
     jobs: int
     minutes: float
+    quiet_seconds: float
+    """Shorter than usual, because most mutants never come to rest; seeds without a mutant need seconds."""
     _sound: dict[tuple[str, int], str] = field(default_factory=dict)
     """Scenario and seed -> the invariant that breaks without any mutant, usually none."""
 
@@ -84,6 +86,7 @@ class Search:
                 "--scenario": scenario,
                 "--jobs": min(self.jobs, seeds),
                 "--minutes": self.minutes,
+                "--quiet-seconds": self.quiet_seconds,
                 "--failures": failures,
             }
             command = [sys.executable, "-m", "simulation", "--stop"]

@@ -24,8 +24,8 @@ Result = TypeVar("Result")
 
 READ_BYTES = 65_536
 POLL_SECONDS = 0.5
-WALL_FACTOR = 20
-"""A child that waits for something real never uses its CPU time; it is killed after this multiple of it."""
+WALL_SECONDS = 3_600.0
+"""A child that waits for something real never uses its CPU time; it is killed after this time."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,11 @@ class _Child(Generic[Task]):
 
 
 def run_all(
-    work: Callable[[Task], Result], tasks: Iterable[Task], jobs: int, cpu_seconds: float
+    work: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    jobs: int,
+    cpu_seconds: float,
+    wall_seconds: float = WALL_SECONDS,
 ) -> Generator[tuple[Task, Result | Died], None, None]:
     """Each task with its result, in the order in which they end. Results must be picklable.
 
@@ -57,10 +61,14 @@ def run_all(
     gc.freeze()  # The children do not copy pages only to mark objects that live for ever.
     waiting = iter(tasks)
     running: list[_Child[Task]] = []
+
+    def fork(task: Task) -> _Child[Task]:
+        return _fork(work, task, cpu_seconds, wall_seconds)
+
     with selectors.DefaultSelector() as selector:
         try:
             while True:
-                _fill(running, selector, waiting, jobs, work, cpu_seconds)
+                _fill(running, selector, waiting, jobs, fork)
                 if not running:
                     return
                 for child in _ended(running, selector):
@@ -81,12 +89,11 @@ def _fill(
     selector: selectors.BaseSelector,
     waiting: Iterator[Task],
     jobs: int,
-    work: Callable[[Task], Result],
-    cpu_seconds: float,
+    fork: Callable[[Task], _Child[Task]],
 ) -> None:
     while len(running) < jobs:
         for task in waiting:
-            child = _fork(work, task, cpu_seconds)
+            child = fork(task)
             selector.register(child.pipe, selectors.EVENT_READ, child)
             running.append(child)
             break
@@ -94,7 +101,9 @@ def _fill(
             return
 
 
-def _fork(work: Callable[[Task], Result], task: Task, cpu_seconds: float) -> _Child[Task]:
+def _fork(
+    work: Callable[[Task], Result], task: Task, cpu_seconds: float, wall_seconds: float
+) -> _Child[Task]:
     ours, theirs = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -103,7 +112,7 @@ def _fork(work: Callable[[Task], Result], task: Task, cpu_seconds: float) -> _Ch
         os.close(ours)
         _live(work, task, theirs, cpu_seconds)
     os.close(theirs)
-    return _Child(task, pid, ours, time.monotonic() + WALL_FACTOR * cpu_seconds)
+    return _Child(task, pid, ours, time.monotonic() + wall_seconds)
 
 
 def _live(work: Callable[[Task], Result], task: Task, pipe: int, cpu_seconds: float) -> None:

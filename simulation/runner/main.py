@@ -5,6 +5,7 @@ from __future__ import annotations
 import pdb
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from math import inf
 
 import orjson
@@ -17,6 +18,7 @@ from simulation.runner.options import Options, repeat_command
 from simulation.runner.report import Display, failed, invariant_of
 from simulation.runner.seeds import SeedTask, entries, run_seed
 from simulation.runner.shrink import Keep, shrink
+from simulation.world import World
 
 
 def run(options: Options) -> int:
@@ -53,7 +55,14 @@ def _tasks(options: Options) -> list[SeedTask]:
 
 
 def _task(options: Options, seed: int) -> SeedTask:
-    return SeedTask(seed, options.scenario, options.minutes, options.keep, options.trace)
+    return SeedTask(
+        seed,
+        options.scenario,
+        options.minutes,
+        options.keep,
+        options.trace,
+        options.quiet_seconds,
+    )
 
 
 def _note_failure(options: Options, task: SeedTask, outcome: Outcome | Died) -> None:
@@ -64,14 +73,15 @@ def _note_failure(options: Options, task: SeedTask, outcome: Outcome | Died) -> 
 
 
 def _debug(task: SeedTask) -> int:
-    """Run in this process, with pdb where the invariant broke."""
-    outcome = run_seed(task)
+    """Run in this process, with pdb where the invariant breaks: ``world`` is the world, ``found`` what is wrong."""
     display = Display(Console(), 1)
-    display.show(task, outcome)
+    display.show(task, run_seed(task, _stop_at))
     display.close()
-    if outcome.broken is not None:
-        pdb.set_trace()
-    return int(outcome.broken is not None)
+    return int(display.totals.failed > 0)
+
+
+def _stop_at(world: World, name: str, found: Sequence[str]) -> None:
+    pdb.set_trace(header="\n".join([f"broken: {name}", *found]))
 
 
 def _print_shrunk(task: SeedTask, outcome: Outcome | Died, jobs: int, display: Display) -> None:
@@ -95,7 +105,7 @@ def _print_shrunk(task: SeedTask, outcome: Outcome | Died, jobs: int, display: D
 
 def _first_failing(task: SeedTask, invariant: str, parts: Sequence[Keep], jobs: int) -> Keep | None:
     """The first part in order whose run breaks ``invariant``; runs that are no longer needed are ended."""
-    tasks = [SeedTask(task.seed, task.scenario, task.minutes, part) for part in parts]
+    tasks = [replace(task, keep=part, trace=None) for part in parts]
     failing: dict[Keep, bool] = {}
     for one, outcome in run_all(run_seed, tasks, jobs, task.cpu_seconds):
         assert one.keep is not None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulation.faults import DEFAULT, SCENARIOS
+from simulation.settings import QUIET_SECONDS
 
 MINUTES = 5.0
 LONGEST_MINUTES = 1_440.0
@@ -29,6 +30,7 @@ class Options:
     stop: bool = False
     failures: Path | None = None
     corpus: bool = False
+    quiet_seconds: float = QUIET_SECONDS
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -76,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--stop", action="store_true", help="end at the first failing seed")
     add("--failures", type=Path, metavar="FILE", help="write failing seeds as JSON lines")
     add("--corpus", action="store_true", help="run the seeds of simulation/corpus.txt")
+    quiet = "longest simulated time after the last fault until all must be well (default 1200)"
+    add("--quiet-seconds", type=float, default=QUIET_SECONDS, metavar="N", help=quiet)
     return parser
 
 

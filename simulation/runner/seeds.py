@@ -9,8 +9,8 @@ from pathlib import Path
 
 from simulation.faults import SCENARIOS, Fault
 from simulation.plan import Plan, plan_of
-from simulation.run import Outcome, simulate
-from simulation.settings import RunSettings
+from simulation.run import OnBroken, Outcome, simulate
+from simulation.settings import QUIET_SECONDS, RunSettings
 from simulation.users import Action
 
 CPU_SECONDS = 60.0
@@ -27,12 +27,19 @@ class SeedTask:
     minutes: float
     keep: tuple[int, ...] | None = None
     trace: Path | None = None
+    quiet_seconds: float = QUIET_SECONDS
 
     @property
     def settings(self) -> RunSettings:
         """The settings of the run."""
         replicas = SCENARIOS[self.scenario].replicas
-        return RunSettings(self.seed, self.minutes, self.scenario, replicas)
+        return RunSettings(
+            self.seed,
+            self.minutes,
+            self.scenario,
+            replicas,
+            quiet_seconds=self.quiet_seconds,
+        )
 
     @property
     def cpu_seconds(self) -> float:
@@ -44,13 +51,13 @@ class SeedTask:
         return kept(plan_of(self.settings), self.keep)
 
 
-def run_seed(task: SeedTask) -> Outcome:
+def run_seed(task: SeedTask, on_broken: OnBroken | None = None) -> Outcome:
     """One run in this process, which must not be used for another one."""
     with ExitStack() as stack:
         write: Callable[[bytes], object] | None = None
         if task.trace is not None:
             write = stack.enter_context(task.trace.open("wb")).write
-        return simulate(task.settings, task.plan(), write)
+        return simulate(task.settings, task.plan(), write, on_broken)
 
 
 def kept(plan: Plan, keep: Iterable[int] | None) -> Plan:

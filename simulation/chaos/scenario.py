@@ -1,0 +1,29 @@
+"""Faults that can strike real processes, less often than in simulated time: each costs real seconds."""
+
+from __future__ import annotations
+
+from simulation.faults import Scenario
+from simulation.faults.fault import Fault
+from simulation.faults.scenarios import AWS, SPOT
+
+RATES = {
+    "kill": 1.5,
+    "terminate": 0.3,
+    "pause": 0.3,
+    "cut": 3.0,
+    "partition": 0.3,
+    "latency": 0.3,
+    "slow-reader": 0.2,
+    "redis-restart": 0.3,
+    "redis-flush": 0.2,
+    "redis-stall": 0.3,
+    "redis-full": 0.2,
+    **{kind: rate / 2 for kind, rate in (AWS | SPOT).items() if kind != "sqs-repeats"},
+}
+CHAOS = Scenario("chaos", "real processes, real signals, a real Redis", RATES)
+
+
+def can_strike(fault: Fault) -> bool:
+    """Whether the fault reaches a real stack: the way to the API server has no proxy, and only AWS can be held up."""
+    server = getattr(fault, "server", "")
+    return server != "api" and (server != "redis" or fault.kind == "cut")
