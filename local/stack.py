@@ -12,7 +12,6 @@ processes that the state file names).
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 import shutil
@@ -187,7 +186,7 @@ class Stack:
         shutil.rmtree(self.directory / ACCOUNTS, ignore_errors=True)
 
     def _write_settings(self, settings: StackSettings) -> None:
-        (self.directory / _MARKER_FILE).write_text(json.dumps(settings.to_json(), indent=1))
+        (self.directory / _MARKER_FILE).write_bytes(settings.to_json())
 
     def _prepare(self, settings: StackSettings) -> None:
         marker = self.directory / _MARKER_FILE

@@ -16,14 +16,14 @@ import re
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from local.aws.iam.policies import access_key
 from local.cluster.addons.catalogue import USUAL, chosen
-from local.redis_server import redis_server_command
-from local.redis_users import address_of, user_arguments
+from local.redis_server import address_of, redis_server_command, user_arguments
 from shared.distribution.files import packaged
 from shared.errors import ConfigurationError
 
@@ -96,18 +96,14 @@ class StackSettings:
                 "starting with a letter or digit"
             )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> bytes:
         """The form in which the supervisor process reads the settings."""
-        return asdict(self) | {"directory": str(self.directory), "services": list(self.services)}
+        return TypeAdapter(StackSettings).dump_json(self, indent=1)
 
     @staticmethod
-    def from_json(document: Mapping[str, Any]) -> StackSettings:
+    def from_json(text: bytes) -> StackSettings:
         """The inverse of ``to_json``."""
-        known = {one.name: document[one.name] for one in fields(StackSettings)}
-        known["directory"] = Path(known["directory"])
-        known["services"] = tuple(known["services"])
-        known["cluster"] = ExistingCluster(**known["cluster"]) if known["cluster"] else None
-        return StackSettings(**known)
+        return TypeAdapter(StackSettings).validate_json(text)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ OSError, which names the file.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from local.process import ProcessIdentity
 from shared.errors import ConfigurationError
@@ -48,40 +48,29 @@ class StackState:
         return {part.name: part for part in self.parts}[name]
 
 
+_STATE = TypeAdapter(StackState)
+
+
 def write_state(path: Path, state: StackState) -> None:
     """Replace the state file."""
-    _replace(path, json.dumps(asdict(state), indent=1) + "\n")
+    _replace(path, _STATE.dump_json(state, indent=1).decode() + "\n")
 
 
 def read_state(path: Path) -> StackState | None:
     """The state; None when no stack was started here. Raises ConfigurationError for an unusable file."""
     try:
-        document = json.loads(path.read_text())
-        return _state_from(document)
+        return _STATE.validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigurationError(
             f"cannot read {path}: {error.strerror}; pass the directory of your own stack"
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
         raise ConfigurationError(
-            f"{path} is damaged ({error}); stop the stack's processes manually and delete the file"
+            f"{path} is damaged ({problem}); stop the stack's processes manually and delete the file"
         ) from error
-
-
-def _state_from(document: Mapping[str, Any]) -> StackState:
-    parts = [
-        PartState(part["name"], ProcessIdentity(**part["process"]), part["restarts"])
-        for part in document["parts"]
-    ]
-    return StackState(
-        ProcessIdentity(**document["supervisor"]),
-        document["phase"],
-        document["message"],
-        parts,
-        dict(document["environment"]),
-    )
 
 
 def write_environment(path: Path, environment: Mapping[str, str]) -> None:

@@ -12,7 +12,6 @@ keep their state in memory, so they are empty after a restart.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import random
 import secrets
@@ -167,6 +166,7 @@ class Supervisor:
         self._write(message=f"{running.part.name} ended with code {code}; again in {delay:.1f} s")
 
     def _stop_parts(self) -> None:
+        # Services first: Redis, the cluster and the emulator must answer while they end.
         for wave in reversed(self._plan.waves):
             started = [self._running[part.name] for part in wave if part.name in self._running]
             found = [identify(running.process.pid) for running in started]
@@ -202,7 +202,7 @@ def lock_directory(directory: Path) -> TextIO:
 
 def main(directory: Path) -> int:
     """Run the stack that ``stack.json`` describes. Returns the exit code."""
-    settings = StackSettings.from_json(json.loads((directory / "stack.json").read_text()))
+    settings = StackSettings.from_json((directory / "stack.json").read_bytes())
     (directory / "redis").mkdir(parents=True, exist_ok=True)
     with lock_directory(directory):
         ports = choose_ports(settings, random.Random())

@@ -129,6 +129,7 @@ class Emulator:
         """Delete every instance, template, message, fault and call, restore the configured timings, and seed again."""
         with self.inventory.lock:
             self.clear()
+            # Timers before instances: a callback that is due now would announce an instance of the time before.
             self.timers.clear()
             self.inventory.clear()
             self.reservations.clear()
@@ -162,7 +163,7 @@ class Emulator:
         return None if instance is None else instance.state
 
     def _on_change(self, instance: Instance, state: str) -> None:
-        self.interruptions.announce_state(instance, state)
+        self.interruptions.report_state(instance.region, instance.instance_id, state)
         if self._on_state is not None:
             self._on_state(instance, state)
 

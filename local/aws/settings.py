@@ -8,14 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import AliasGenerator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class EmulatorSettings(BaseSettings):
-    """One field per environment variable; ``validation_alias`` is the variable's name."""
+    """One field per environment variable, which has the field's name in upper case or its ``validation_alias``."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="ignore",
+        populate_by_name=True,
+        alias_generator=AliasGenerator(validation_alias=str.upper),
+    )
 
     host: str = Field(
         default="127.0.0.1", validation_alias="AWS_EMULATOR_HOST", description="bind address"
@@ -39,7 +44,6 @@ class EmulatorSettings(BaseSettings):
         default="dovetail-local",
         min_length=1,
         max_length=80,
-        validation_alias="CLUSTER_NAME",
         description="names the EKS cluster, the queue and the discovery tag",
     )
     kubernetes_version: str = Field(
@@ -54,49 +58,36 @@ class EmulatorSettings(BaseSettings):
         description="create network, profile, queue, rules and cluster at start and on reset",
     )
     instance_pending_seconds: float = Field(
-        default=1.0,
-        ge=0,
-        le=3600,
-        validation_alias="INSTANCE_PENDING_SECONDS",
-        description="seconds an instance stays pending",
+        default=1.0, ge=0, le=3600, description="seconds an instance stays pending"
     )
     instance_shutting_down_seconds: float = Field(
         default=1.0,
         ge=0,
         le=3600,
-        validation_alias="INSTANCE_SHUTTING_DOWN_SECONDS",
         description="seconds an instance stays shutting-down or stopping",
     )
     interruption_notice_seconds: float = Field(
-        default=120.0,
-        ge=0,
-        le=3600,
-        validation_alias="INTERRUPTION_NOTICE_SECONDS",
-        description="seconds from a spot warning to the termination",
+        default=120.0, ge=0, le=3600, description="seconds from a spot warning to the termination"
     )
     terminated_visible_seconds: float = Field(
         default=3600.0,
         ge=0,
         le=86400,
-        validation_alias="TERMINATED_VISIBLE_SECONDS",
         description="seconds a terminated instance stays in DescribeInstances",
     )
     describe_lag_seconds: float = Field(
         default=0.0,
         ge=0,
         le=600,
-        validation_alias="DESCRIBE_LAG_SECONDS",
         description="seconds before a change of an instance shows in describe calls",
     )
     describe_lag_seed: int | None = Field(
         default=None,
-        validation_alias="DESCRIBE_LAG_SEED",
         description="seed of each instance's lag, up to DESCRIBE_LAG_SECONDS; unset: every lag is full",
     )
     log_level: str = Field(
         default="info",
         pattern="^(debug|info|warning|error)$",
-        validation_alias="LOG_LEVEL",
         description="lowest level that is logged",
     )
 
@@ -120,14 +111,7 @@ class Behaviour:
     @classmethod
     def from_settings(cls, settings: EmulatorSettings) -> Behaviour:
         """The timings of the environment."""
-        return cls(
-            instance_pending_seconds=settings.instance_pending_seconds,
-            instance_shutting_down_seconds=settings.instance_shutting_down_seconds,
-            interruption_notice_seconds=settings.interruption_notice_seconds,
-            terminated_visible_seconds=settings.terminated_visible_seconds,
-            describe_lag_seconds=settings.describe_lag_seconds,
-            describe_lag_seed=settings.describe_lag_seed,
-        )
+        return cls(**settings.model_dump(include=set(cls.__slots__)))
 
 
 def describe_settings() -> str:

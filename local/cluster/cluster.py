@@ -13,17 +13,15 @@ import gc
 import random
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
-
 from local.cluster.api.authorization.accounts import write_account_kubeconfigs
-from local.cluster.api.authorization.authentication import Access, access_to
+from local.cluster.api.authorization.authentication import access_to
 from local.cluster.api.authorization.tokens import Tokens
 from local.cluster.api.listening import listen
-from local.cluster.api.server import build_app
+from local.cluster.api.server import ApiServer
 from local.cluster.builtin.manifests import create_accounts
 from local.cluster.control_plane.running import ControlPlane
 from local.cluster.kubeconfig import write_kubeconfig
@@ -35,7 +33,6 @@ from shared.log import get_logger
 
 log = get_logger(__name__)
 
-GRACEFUL_SECONDS = 1
 GC_THRESHOLDS = (50_000, 50, 100)
 """Stored objects have no reference cycles; a full collection over 10,000 pods would block the event loop for 0.25 s."""
 
@@ -48,41 +45,12 @@ class RunningCluster:
     store: Store
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its own signal handling: the process that embeds it decides when to stop."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.is_up = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept connections, then set the event that reports it."""
-        await super().startup(sockets)
-        self.is_up.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 def _listen(host: str, port: int) -> socket.socket:
     try:
         return listen(host, port)
     except OSError as error:
         text = f"CLUSTER_HOST, CLUSTER_PORT: cannot listen on {host}:{port}: {error}"
         raise ConfigurationError(text) from error
-
-
-def _server(store: Store, access: Access) -> _Server:
-    config = uvicorn.Config(
-        build_app(store, access),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        timeout_graceful_shutdown=GRACEFUL_SECONDS,
-        timeout_keep_alive=120,
-    )
-    return _Server(config)
 
 
 @contextlib.asynccontextmanager
@@ -102,7 +70,7 @@ async def running_cluster(
     listener = _listen(settings.cluster_host, settings.cluster_port)
     url = f"http://{settings.cluster_host}:{listener.getsockname()[1]}"
     access = access_to(store)
-    server = _server(store, access)
+    server = ApiServer(store, access)
     async with asyncio.TaskGroup() as group:
         group.create_task(server.serve(sockets=[listener]))
         working = group.create_task(control_plane.run())

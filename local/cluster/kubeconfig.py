@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 NAME = "dovetail-local"
+
+
+def kubeconfig(
+    name: str, cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str
+) -> dict[str, Any]:
+    """A kubeconfig with one context, whose parts all have the same name."""
+    context = {"cluster": name, "user": name, "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": dict(cluster)}],
+        "users": [{"name": name, "user": dict(user)}],
+        "contexts": [{"name": name, "context": context}],
+        "current-context": name,
+    }
 
 
 def write_kubeconfig(
@@ -16,16 +33,8 @@ def write_kubeconfig(
 
     Without a ``token`` its user is the administrator. With one only the owner may read the file.
     """
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": NAME, "cluster": {"server": server_url}}],
-        "users": [{"name": NAME, "user": {"token": token} if token else {}}],
-        "contexts": [
-            {"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": namespace}}
-        ],
-        "current-context": NAME,
-    }
+    user = {"token": token} if token else {}
+    config = kubeconfig(NAME, {"server": server_url}, user, namespace)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     if token:

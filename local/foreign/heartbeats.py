@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from local.cluster.control_plane.informers import Obj
 from local.cluster.kubelet.fleet import Fleet
@@ -17,14 +18,15 @@ RENEW_SECONDS, LEASE_SECONDS = 10.0, 40
 """The values of real kubelets."""
 
 
+@dataclass(frozen=True)
 class Heartbeats:
     """Renews the Lease of each node in the fleet."""
 
-    def __init__(
-        self, store: RemoteStore, kube: Kube, fleet: Fleet, clock: Clock, labels: dict[str, str]
-    ) -> None:
-        self._store, self._kube, self._fleet = store, kube, fleet
-        self._clock, self._labels = clock, labels
+    store: RemoteStore
+    kube: Kube
+    fleet: Fleet
+    clock: Clock
+    labels: dict[str, str]
 
     async def run(self) -> None:
         """Renew until cancelled. Write errors are raised; the caller supervises and restarts this loop."""
@@ -34,25 +36,25 @@ class Heartbeats:
 
     async def renew_all(self) -> None:
         """Renew every Lease once. Raises the error of a failed write."""
-        for node in list(self._store.objects["nodes"].values()):
-            if self._fleet.lives_on(node):
+        for node in list(self.store.objects["nodes"].values()):
+            if self.fleet.lives_on(node):
                 await self._renew(node)
 
     async def _renew(self, node: Obj) -> None:
         name = node["metadata"]["name"]
-        renewed = {"renewTime": _micro_time(self._clock.now())}
+        renewed = {"renewTime": _micro_time(self.clock.now())}
         try:
-            await self._kube.patch(LEASES, name, {"spec": renewed}, NAMESPACE)
+            await self.kube.patch(LEASES, name, {"spec": renewed}, NAMESPACE)
         except NotFound:
             await self._create(node, renewed)
 
     async def _create(self, node: Obj, renewed: dict[str, str]) -> None:
         name, uid = node["metadata"]["name"], node["metadata"]["uid"]
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
-        metadata = {"name": name, "labels": self._labels, "ownerReferences": [owner]}
+        metadata = {"name": name, "labels": self.labels, "ownerReferences": [owner]}
         spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, **renewed}
         try:
-            await self._kube.create(LEASES, {"metadata": metadata, "spec": spec}, NAMESPACE)
+            await self.kube.create(LEASES, {"metadata": metadata, "spec": spec}, NAMESPACE)
         except AlreadyExists:
             return  # Another writer changed the Lease in between; the next round renews it.
 

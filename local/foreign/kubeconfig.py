@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from local.cluster.kubeconfig import kubeconfig
 from shared.errors import ConfigurationError
 
 _FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
@@ -41,17 +42,8 @@ class KubeContext:
         self, user: Mapping[str, Any] | None = None, namespace: str = "default"
     ) -> dict[str, Any]:
         """A kubeconfig with this context alone; ``user`` replaces the context's own user."""
-        name = self.name
-        return {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": name, "cluster": dict(self.cluster)}],
-            "users": [{"name": name, "user": dict(self.user if user is None else user)}],
-            "contexts": [
-                {"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}
-            ],
-            "current-context": name,
-        }
+        user = self.user if user is None else user
+        return kubeconfig(self.name, self.cluster, user, namespace)
 
 
 def read_context(path: Path) -> KubeContext:

@@ -20,10 +20,11 @@ from local.cluster.control_plane.informers import Informers, KeyIndex
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.control_plane.running import node_of
 from local.cluster.control_plane.supervision import supervise
-from local.cluster.kubelet.fleet import BootTimes, Fleet
+from local.cluster.kubelet.fleet import Fleet
 from local.cluster.kubelet.instances import InstanceClient
 from local.cluster.kubelet.node_objects import fixed_node
-from local.cluster.kubelet.pods import PodRunner, PodTimes
+from local.cluster.kubelet.pods import PodRunner
+from local.cluster.kubelet.pods import kubelets as local_kubelets
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
 from local.foreign.heartbeats import Heartbeats
@@ -61,13 +62,8 @@ def assemble(settings: ClusterSettings, kubeconfig: Path, kube: Kube, stack: str
     # These classes have only the methods that kubelets call.
     store, informers = cast(Store, remote), cast(Informers, cast(Any, remote_informers))
     pods = KeyIndex(store, informers, "pods", node_of)
-    times = BootTimes(
-        settings.boot_seconds, settings.ready_seconds, settings.node_monitor_grace_seconds
-    )
     recorder = cast(EventRecorder, NoEvents())
-    fleet = Fleet(store, recorder, clock, settings.cluster_name, times)
-    pod_times = PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds)
-    runner = PodRunner(store, fleet, pods, clock, pod_times)
+    fleet, runner = local_kubelets(store, pods, recorder, clock, settings)
     runner.register(informers)
     heartbeats = Heartbeats(remote, kube, fleet, clock, labels)
     return Program(fleet, runner, remote_informers, heartbeats, remote)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from local.foreign.kubeconfig import read_context
@@ -54,10 +55,12 @@ async def remove(
         return removal.gone
 
 
+@dataclass(frozen=True)
 class _Removal:
-    def __init__(self, kube: Kube, label: str, namespace_seconds: float) -> None:
-        self._kube, self._label, self._namespace_seconds = kube, label, namespace_seconds
-        self.gone: list[str] = []
+    kube: Kube
+    label: str
+    namespace_seconds: float
+    gone: list[str] = field(default_factory=list)
 
     async def anything(self) -> bool:
         """Whether a stack's label exists here. Without one, no machine of the cluster is removed."""
@@ -82,7 +85,7 @@ class _Removal:
         """Wait until the namespaces are deleted, or finalize them: a bare API server has no namespace controller, and
         the next start would find them in deletion.
         """
-        for _ in range(math.ceil(self._namespace_seconds / POLL_SECONDS)):
+        for _ in range(math.ceil(self.namespace_seconds / POLL_SECONDS)):
             left = await self._labelled(NAMESPACES)
             if not left:
                 return
@@ -91,12 +94,12 @@ class _Removal:
             # Without conditions no namespace controller has processed it.
             if not (namespace.get("status") or {}).get("conditions"):
                 ended = {**namespace, "spec": {"finalizers": []}}
-                await self._kube.replace(NAMESPACES, ended, subresource="finalize")
+                await self.kube.replace(NAMESPACES, ended, subresource="finalize")
 
     async def _nodes(self) -> None:
         nodes = await self._labelled(NODES)
         names = {node["metadata"]["name"] for node in nodes}
-        pods = (await self._kube.list(PODS)).items if names else []
+        pods = (await self.kube.list(PODS)).items if names else []
         on_them = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") in names]
         await self._delete(PODS, on_them, grace_seconds=0)
         await self._delete(LEASES, await self._labelled(LEASES, NODE_LEASES))
@@ -104,21 +107,21 @@ class _Removal:
 
     async def _objects(self, resource: Resource) -> None:
         """Delete every object of a kind whose definition is removed."""
-        if await self._kube.serves(resource):
-            await self._delete(resource, (await self._kube.list(resource)).items)
+        if await self.kube.serves(resource):
+            await self._delete(resource, (await self.kube.list(resource)).items)
 
     async def _remove_our_finalizers(self) -> None:
         """Remove our finalizers from pools and classes whose definitions remain, because no controller will remove them
         later.
         """
-        for definition in (await self._kube.list(CRDS)).items:
+        for definition in (await self.kube.list(CRDS)).items:
             if definition["spec"]["group"] in ("karpenter.sh", "karpenter.k8s.aws"):
                 resource = _resource_of(definition)
-                for one in (await self._kube.list(resource)).items:
+                for one in (await self.kube.list(resource)).items:
                     await self._unfinalize(resource, one, every=False)
 
     async def _labelled(self, resource: Resource, namespace: str | None = None) -> list[Object]:
-        return [*(await self._kube.list(resource, namespace, label_selector=self._label)).items]
+        return [*(await self.kube.list(resource, namespace, label_selector=self.label)).items]
 
     async def _delete(
         self, resource: Resource, objects: Iterable[Object], *, grace_seconds: int | None = None
@@ -128,7 +131,7 @@ class _Removal:
             try:
                 if resource not in (*CREATED, PODS):
                     await self._unfinalize(resource, one, every=True)
-                await self._kube.delete(
+                await self.kube.delete(
                     resource,
                     metadata["name"],
                     metadata.get("namespace"),
@@ -146,7 +149,7 @@ class _Removal:
         after = [] if every else [f for f in before if not f.startswith(OUR_FINALIZERS)]
         if before != after:
             patch = {"metadata": {"finalizers": after or None}}
-            await self._kube.patch(resource, metadata["name"], patch, metadata.get("namespace"))
+            await self.kube.patch(resource, metadata["name"], patch, metadata.get("namespace"))
 
 
 def _resource_of(definition: Object) -> Resource:

@@ -9,8 +9,10 @@ from typing import Any
 
 async def pause(stop: asyncio.Event, seconds: float) -> bool:
     """Wait ``seconds``, or until ``stop`` is set. True when the whole time passed."""
+    # Not wait_for: it makes a task for each of the many short pauses of a service.
     try:
-        await asyncio.wait_for(stop.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await stop.wait()
     except TimeoutError:
         return True
     return False

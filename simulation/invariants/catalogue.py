@@ -4,16 +4,21 @@ Safety: never wrong, checked after each event.
 
 - One instance per machine. However often a launch is repeated, interrupted or answered with nothing, the calls for a
   machine start one live instance.
+- Intent first. No instance starts whose launch is not written down, and no machine changes its instance.
 - Limits. No launch takes a pool above a limit that held when it was decided.
 - Fenced launches. What a scheduler wrote after another one had taken over is never launched.
 - Proof. An instance is ended for a deleted machine or node, or when nobody owned it for a minute; never for a machine
   that stays.
 - Health. No service deletes a machine whose node is ready and whose instance runs; only the scheduler decides to.
+- Finalizers. A machine and its node outlive their instance.
 - Replacements. The scheduler deletes a machine for a stored command whose replacements were ready.
 - Budgets of pools. A command never disrupts more machines at once than the budgets of the pool allow.
+- Undisturbed pods. No command takes a machine with a pod that must stay.
 - Budgets of pods. No pod goes against a PodDisruptionBudget before the deadline of its machine.
 - Drains. An instance is ended after its pods have left, or at the deadline of its machine.
 - One leader per epoch. A Lease is taken when it is free or expired, and no epoch has two holders.
+- Promptness. Without faults a machine is launched and drained at once, and not by the next listing.
+- Notices. When EC2 ends a spot instance as announced, its machine is being deleted.
 - Nothing fails unseen. No task, callback or process ends with an exception that nobody handles.
 - Honest readiness. A process that is cut off from Redis or the API server is not ready.
 - Bounded queues. Streams, dead letters, put-off messages and keys in Redis stay below their limits.
@@ -22,6 +27,8 @@ Liveness: true in the end, when faults have stopped.
 
 - Nothing leaked. Each live instance has one machine, and each launched machine one live instance.
 - Nodes and machines belong together.
+- Launched machines become ready or go.
+- Nodes that stay are open for pods.
 - Launch records end.
 - Deletions end, unless a pod is held by a person's wish.
 - Pods that plainly fit somewhere run.
@@ -35,17 +42,23 @@ Liveness: true in the end, when faults have stopped.
 
 from __future__ import annotations
 
-from simulation.invariants.deletions import ProvenDeletions, ProvenTerminations, ReplacedFirst
+from simulation.invariants.deletions import (
+    ProvenDeletions,
+    ProvenTerminations,
+    ReleasedLast,
+    ReplacedFirst,
+)
 from simulation.invariants.delivery import (
     EveryMessageIsSettled,
     QueuesAreBounded,
     StreamsAreTrimmed,
 )
-from simulation.invariants.disruption import WithinBudgets
+from simulation.invariants.disruption import UndisturbedPods, WithinBudgets
 from simulation.invariants.evictions import DrainedFirst, PodBudgets
 from simulation.invariants.kinds import Liveness, Safety
 from simulation.invariants.launches import (
     FencedLaunches,
+    IntentFirst,
     Launches,
     OneInstancePerMachine,
     WithinLimits,
@@ -61,9 +74,12 @@ from simulation.invariants.processes import (
     NothingFailsUnseen,
     UnreadyWhenCutOff,
 )
+from simulation.invariants.promptness import Disturbances, NoticesAreHeeded, Promptness
 from simulation.invariants.quiet import (
     DeletionsEnd,
     EmptyMachinesGo,
+    MachinesAreReady,
+    NodesAreOpen,
     NodesHaveMachines,
     NothingLeaked,
     RecordsEnd,
@@ -72,20 +88,25 @@ from simulation.invariants.quiet import (
 
 def all_safety() -> list[Safety]:
     """All of them, for one run."""
-    picture = Picture()
+    picture, disturbances = Picture(), Disturbances()
     launches = Launches(picture)
     return [
         NothingFailsUnseen(),
         OneInstancePerMachine(launches),
+        IntentFirst(launches),
         WithinLimits(launches),
         FencedLaunches(launches),
         ProvenTerminations(launches),
         ProvenDeletions(launches),
+        ReleasedLast(launches),
         ReplacedFirst(launches),
         WithinBudgets(picture),
+        UndisturbedPods(picture),
         PodBudgets(picture),
         DrainedFirst(picture),
         OneWriterPerEpoch(picture),
+        Promptness(launches, disturbances),
+        NoticesAreHeeded(launches, disturbances),
         NoProcessDies(),
         UnreadyWhenCutOff(),
         QueuesAreBounded(),
@@ -98,6 +119,8 @@ def all_liveness() -> list[Liveness]:
     return [
         NothingLeaked(picture),
         NodesHaveMachines(picture),
+        MachinesAreReady(picture),
+        NodesAreOpen(picture),
         RecordsEnd(picture),
         DeletionsEnd(picture),
         PodsRun(picture),

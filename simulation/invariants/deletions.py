@@ -13,8 +13,8 @@ from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import NODES
-from simulation.invariants.launches import Launches
-from simulation.invariants.picture import MACHINE_KINDS, Change, Json, record_of
+from simulation.invariants.launches import RESTORE_SECONDS, Launches
+from simulation.invariants.picture import MACHINE_KINDS, Json, record_of
 
 if TYPE_CHECKING:
     from simulation.trace import Event
@@ -24,8 +24,6 @@ GRACE_SECONDS = 60.0
 """GARBAGE_GRACE: an instance must be without an owner in two observations so far apart."""
 SETTLED_SECONDS = 30.0
 """A node that has been Ready for so long was Ready when its deletion was decided."""
-RESTORE_SECONDS = 60.0
-"""After a restore of the API server an order that was decided before it may still arrive."""
 SKEW_SECONDS = 2.0
 """Between the services' whole-second timestamps and the true time."""
 
@@ -131,6 +129,39 @@ def _is_ready_since(raw: Json, since: float) -> bool:
 
 
 @dataclass
+class ReleasedLast:
+    """I3, TRM-02, TRM-14: the terminator takes its finalizer off a machine or node when the instance has ended."""
+
+    launches: Launches
+    name: str = "machines and nodes outlive their instance"
+    kinds: tuple[str, ...] = ("api",)
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when the finalizer is removed."""
+        change = self.launches.follow(event, world)
+        if change is None or change.by != "terminator":
+            return []
+        if change.key[0] not in MACHINE_KINDS and change.resource is not NODES:
+            return []
+        if not _has_finalizer(change.before) or _has_finalizer(change.after):
+            return []
+        record = record_of(change.resource, change.before)
+        name = "" if record is None else provider_instance_id(record.provider_id)
+        instance = world.emulator.inventory.get(name)
+        if instance is None or instance.state == "terminated":
+            return []
+        return [
+            f"{change.resource.kind}/{change.key[2]} was released while {name} was {instance.state}"
+        ]
+
+
+def _has_finalizer(document: Json | None) -> bool:
+    return document is not None and labels.FINALIZER in (
+        document["metadata"].get("finalizers") or []
+    )
+
+
+@dataclass
 class ReplacedFirst:
     """EXE-04, EXE-06, SVC-06: the scheduler deletes a machine for a stored command, after its replacements are ready.
 
@@ -154,9 +185,9 @@ class ReplacedFirst:
         before = record_of(change.resource, change.before)
         if before is None or change.by != "scheduler" or not change.begins_deletion:
             return []
-        return self._faults(change, before, world) if before.has(INITIALIZED) else []
+        return self._faults(before, world) if before.has(INITIALIZED) else []
 
-    def _faults(self, change: Change, machine: Machine, world: World) -> list[str]:
+    def _faults(self, machine: Machine, world: World) -> list[str]:
         if _is_expired(machine, world):
             return []
         command = holder(machine)

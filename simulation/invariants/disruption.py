@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import TYPE_CHECKING, TypeVar
 
+from local.cluster.storage.selectors import selector_matches
 from shared.domain.machines.commands import CommandRecord, holder
 from shared.domain.machines.machine import INITIALIZED, INSTANCE_TERMINATING, Machine
 from shared.domain.pools.budgets import is_active
-from shared.domain.pools.nodepools import Budget, NodePool
+from shared.domain.pools.nodepools import DRIFTED, Budget, NodePool
+from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
-from simulation.invariants.picture import MACHINE_KINDS, Picture, record_of
+from shared.kube.resources import PDBS, PODS
+from simulation.invariants.picture import MACHINE_KINDS, Change, Picture, record_of
 
 if TYPE_CHECKING:
     from simulation.trace import Event
@@ -103,6 +106,78 @@ class WithinBudgets:
         if machine.pool_key != pool_key or not _counts(machine):
             return False
         return holder(machine) is not None or self._out_since.get(machine.uid, inf) < since
+
+
+@dataclass
+class UndisturbedPods:
+    """DIS-11, DIS-13, DIS-16: no command takes a machine whose pods must not be disturbed, or an empty one with pods.
+
+    What was bound, annotated or protected a moment ago may not have been seen.
+    """
+
+    picture: Picture
+    name: str = "pods that must not be disturbed are not"
+    kinds: tuple[str, ...] = ("api",)
+    _since: dict[str, tuple[bool, str, float]] = field(default_factory=dict)
+    """UID of a pod -> whether it blocks, its node, and since when both are so."""
+    _budget_since: dict[str, float] = field(default_factory=dict)
+    """UID of a budget that lets no pod go -> since when."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when a command's record is written to a machine."""
+        change = self.picture.follow(event, world)
+        if change is None:
+            return []
+        if change.resource is PODS:
+            self._note_pod(change, event.at)
+        elif change.resource is PDBS:
+            self._note_budget(change, event.at)
+        if change.key[0] not in MACHINE_KINDS:
+            return []
+        before, after = (record_of(change.resource, one) for one in (change.before, change.after))
+        command = holder(after) if after is not None else None
+        if command is None or (before is not None and holder(before) is not None):
+            return []
+        if command.reason == DRIFTED and after.termination_grace_seconds is not None:
+            return []
+        return [
+            f"{after.key} was taken for {command.reason} although pod {pod.key} must stay"
+            for pod in self.picture.pods()
+            if pod.node_name == after.node_name and self._must_stay(pod, event.at, world)
+        ]
+
+    def _note_pod(self, change: Change, at: float) -> None:
+        pod = record_of(PODS, change.after)
+        if pod is None:
+            return
+        blocks = pod.do_not_disrupt == "true" and not pod.is_terminal and not pod.terminating
+        known = self._since.get(pod.uid)
+        if known is None or known[:2] != (blocks, pod.node_name):
+            self._since[pod.uid] = blocks, pod.node_name, at
+
+    def _note_budget(self, change: Change, at: float) -> None:
+        raw = change.after or change.before or {}
+        uid = str(raw["metadata"]["uid"])
+        if change.after is not None and change.after["spec"].get("maxUnavailable") == 0:
+            self._budget_since.setdefault(uid, at)
+        else:
+            self._budget_since.pop(uid, None)
+
+    def _must_stay(self, pod: Pod, at: float, world: World) -> bool:
+        blocks, _, since = self._since.get(pod.uid, (False, "", at))
+        if at - since < DECISION_SECONDS:
+            return False
+        return blocks or self._is_protected(pod, at)
+
+    def _is_protected(self, pod: Pod, at: float) -> bool:
+        if pod.is_terminal or pod.terminating or pod.is_daemon or pod.is_mirror:
+            return False
+        return any(
+            raw["metadata"]["namespace"] == pod.namespace
+            and selector_matches(raw["spec"].get("selector"), pod.labels)
+            and at - self._budget_since.get(str(raw["metadata"]["uid"]), at) >= DECISION_SECONDS
+            for raw in self.picture.raw(PDBS)
+        )
 
 
 def _counts(machine: Machine) -> bool:

@@ -11,7 +11,8 @@ from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import CORDONED, DISRUPTED, Node, provider_instance_id
 from shared.domain.workloads.pods import Pod
 from shared.kube.resources import PDBS, PODS
-from simulation.invariants.deletions import RESTORE_SECONDS, ended_by_services, skew_of
+from simulation.invariants.deletions import ended_by_services, skew_of
+from simulation.invariants.launches import RESTORE_SECONDS
 from simulation.invariants.picture import Change, Json, Picture, record_of
 
 if TYPE_CHECKING:

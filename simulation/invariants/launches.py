@@ -27,6 +27,8 @@ DECISION_SECONDS = 60.0
 """A launch may rely on a limit that was changed so long before its record was written."""
 LONGEST_LAUNCH_SECONDS = 900.0
 """The same, for a launch whose record is not known."""
+RESTORE_SECONDS = 60.0
+"""After a restore of the API server a request that was decided before it may still arrive."""
 EPOCH_TIE_SECONDS = 1.0
 """Timestamps of machines are whole seconds; in a tie a launch is allowed."""
 
@@ -156,6 +158,35 @@ class OneInstancePerMachine:
                 return uids, mine
             mine += more
             uids = uids.union(*(self.launches.wants(one) for one in more))
+
+
+@dataclass
+class IntentFirst:
+    """F1, R4: an instance starts for a record that is stored, and a machine keeps the instance that it has."""
+
+    launches: Launches
+    name: str = "a launch is written down before it happens"
+    kinds: tuple[str, ...] = ("api", "aws")
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when instances start, and when a machine gets one."""
+        change = self.launches.follow(event, world)
+        picture = self.launches.picture
+        if event.at - picture.rolled_back_at < RESTORE_SECONDS:
+            return []
+        found = [
+            f"{fresh.instance_id} was started by {fresh.tags[TOKEN_TAG]}, which is not written down"
+            for fresh in self.launches.fresh
+            if TOKEN_TAG in fresh.tags and fresh.tags[TOKEN_TAG] not in self.launches.uids
+        ]
+        if change is None or change.key[0] not in MACHINE_KINDS:
+            return found
+        before, after = (record_of(change.resource, one) for one in (change.before, change.after))
+        if before is None or after is None or before.uid != after.uid:
+            return found
+        if before.provider_id not in ("", after.provider_id):
+            found.append(f"{after.key} changed from {before.provider_id} to {after.provider_id}")
+        return found
 
 
 @dataclass

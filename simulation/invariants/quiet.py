@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.domain import labels
+from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.pools.nodepools import EMPTY, NodePool
@@ -71,6 +72,48 @@ class NodesHaveMachines:
             f"{machine.key} is registered and has no node"
             for provider_id, machine in machines.items()
             if machine.has(REGISTERED) and provider_id not in held
+        ]
+
+
+@dataclass
+class MachinesAreReady:
+    """LCH-75, LCH-76, F25: each launched machine is initialized, and one whose node does not join goes."""
+
+    picture: Picture
+    name: str = "launched machines become ready or go"
+
+    def check(self, world: World) -> list[str]:
+        """Launched machines that are not initialized."""
+        return [
+            f"{machine.key} is launched and not initialized"
+            for machine in self.picture.refresh(world).machines()
+            if machine.provider_id and not machine.has(INITIALIZED) and not machine.terminating
+        ]
+
+
+@dataclass
+class NodesAreOpen:
+    """DIS-02, EXE-05: a node that no command holds and nobody deletes is open for pods.
+
+    Only of nodes that are closed by our own taint: a cordon may be a person's.
+    """
+
+    picture: Picture
+    name: str = "nodes that stay are open"
+
+    def check(self, world: World) -> list[str]:
+        """Closed nodes that nothing keeps closed."""
+        self.picture.refresh(world)
+        leaving = {
+            m.provider_id for m in self.picture.machines() if m.terminating or holder(m) is not None
+        }
+        return [
+            f"node {node.name} is closed although it stays"
+            for node in self.picture.nodes()
+            if node.is_managed
+            and not node.terminating
+            and node.provider_id not in leaving
+            and any(taint.key == labels.DISRUPTED_TAINT_KEY for taint in node.taints)
         ]
 
 

@@ -1,27 +1,107 @@
-"""Fills the caches of moto and of the embedded cluster once, before runs are forked."""
+"""Fills every cache that outlives a run, before runs are forked: a restarted service must not read files again.
+
+The servers are started once on a loop of their own, and asked whatever services ask when they start.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import ssl
+import tempfile
+from pathlib import Path
 from random import Random
 
 from moto.sqs.models import Queue
 
+from local.cluster.kubeconfig import write_kubeconfig
+from shared.cloud.catalogue.building import load_catalogue
+from shared.cloud.catalogue.instance_model import ModelSettings
+from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import SystemClock
-from simulation.loop import SimulatedLoop
+from shared.kube.client import Kube
+from shared.kube.resources import NODES
+from simulation.loop import SimulatedLoop, run
 from simulation.network.connections import Network
+from simulation.owner import CURRENT, Owner
 from simulation.servers import moto_time
 from simulation.servers.aws import AwsServer
 from simulation.servers.cluster import ClusterServer
-from simulation.settings import RunSettings
+from simulation.settings import API, AWS, CLUSTER, REGION, RunSettings
+
+IMAGE_PARAMETER = (
+    "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
+)
 
 
 def warm_up() -> None:
-    """Make both servers and drop them: checked schemas, prices and data files stay in memory."""
+    """Leaves moto without a server, and the process without a loop."""
     add_message = Queue.add_message
-    loop, clock = SimulatedLoop(Random(0), Network(Random(0))), SystemClock()
-    settings = RunSettings(seed=0)
-    aws = AwsServer(settings, clock, loop, Random(0))
-    ClusterServer(settings, clock, loop, Random(0), aws)
-    loop.close()
+    loop = SimulatedLoop(Random(0), Network(Random(0)))
+    run(loop, _ask_all(loop))
     Queue.add_message = add_message
-    moto_time.install(clock)
+    moto_time.install(SystemClock())
+
+
+def skip_certificates() -> None:
+    """Let TLS contexts be made without reading the system's certificates, 50 ms each: nothing here uses TLS."""
+    ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # type: ignore[method-assign]
+    ssl.SSLContext.load_default_certs = lambda *_, **__: None  # type: ignore[method-assign]
+    ssl.SSLContext.set_default_verify_paths = lambda _: None  # type: ignore[method-assign]
+
+
+async def _ask_all(loop: SimulatedLoop) -> None:
+    settings, clock = RunSettings(seed=0), SystemClock()
+    aws = AwsServer(settings, clock, loop, Random(0))
+    cluster = ClusterServer(settings, clock, loop, Random(0), aws)
+    for name, server, address in (("aws", aws, AWS), ("api", cluster, API)):
+        CURRENT.set(Owner(name))
+        await loop.create_server(server.connection, *address)
+    CURRENT.set(Owner("warming"))
+    await _ask_aws()
+    await _ask_cluster()
+
+
+async def _ask_aws() -> None:
+    cloud = await Cloud.connect(
+        region=REGION,
+        endpoint_url=f"http://{AWS[0]}:{AWS[1]}",
+        clock=SystemClock(),
+        random=Random(0),
+        user_agent="warming",
+        access_key=("local", "local"),
+    )
+    try:
+        await load_catalogue(cloud, ModelSettings())
+        await asyncio.gather(
+            cloud.eks.cluster(CLUSTER),
+            cloud.iam.instance_profiles("/"),
+            cloud.ssm.parameter(IMAGE_PARAMETER),
+            cloud.sqs.queue_url(CLUSTER),
+            cloud.launch_templates.tagged({"a": "b"}),
+            cloud.ec2.create_fleet({"Type": "instant", "DryRun": True, **_FLEET}),
+            cloud.autoscaling.may_read_tags(),
+            cloud.zonal_shift.shifted_zones("arn:aws:eks:us-west-2:123456789012:cluster/none"),
+            return_exceptions=True,
+        )
+    finally:
+        await cloud.close()
+
+
+async def _ask_cluster() -> None:
+    with tempfile.TemporaryDirectory(prefix="dovetail-warming-") as directory:
+        path = Path(directory) / "admin"
+        write_kubeconfig(path, f"http://{API[0]}:{API[1]}")
+        kube = await Kube.connect(
+            str(path), clock=SystemClock(), random=Random(0), user_agent="warming"
+        )
+        await kube.list(NODES)
+        await kube.close()
+
+
+_FLEET = {
+    "LaunchTemplateConfigs": [
+        {"LaunchTemplateSpecification": {"LaunchTemplateName": "none", "Version": "$Latest"}}
+    ],
+    "TargetCapacitySpecification": {"TotalTargetCapacity": 1},
+}
+"""A fleet that is refused, after its request was parsed."""

@@ -9,14 +9,13 @@ import pytest
 
 from local import redis_server
 from local.redis_server import (
-    RedisServer,
     find_redis_server,
-    free_loopback_port,
     redis_server_command,
     redis_version,
     wheel_redis_server,
 )
 from shared.errors import ConfigurationError, Unavailable
+from tests.support.redis.server import RedisServer, free_loopback_port
 
 
 async def _answer(port: int, command: bytes) -> bytes:

@@ -22,7 +22,6 @@ from aiobotocore.session import AioSession
 
 from local.cluster.builtin.manifests import read_manifests
 from local.cluster.storage.store import Store
-from local.redis_server import RedisServer
 from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import Clock, SystemClock
 from shared.kube.client import Kube
@@ -46,6 +45,7 @@ from shared.redis.messages import Message, decode
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.chosen_uids import StoreWithChosenUids
 from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
+from tests.support.redis.server import RedisServer
 
 CLUSTER = "dovetail-local"
 CRDS = Resource(

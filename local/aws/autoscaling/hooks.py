@@ -62,23 +62,16 @@ class Member:
     actions: list[Action] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
 class AutoScaling:
     """Members by instance id. All access happens under the inventory's lock."""
 
-    def __init__(
-        self,
-        inventory: Inventory,
-        notices: Notices,
-        timers: Timers,
-        clock: Clock,
-        announce: Announce,
-    ) -> None:
-        self._inventory = inventory
-        self._notices = notices
-        self._timers = timers
-        self._clock = clock
-        self._announce = announce
-        self._members: dict[str, Member] = {}
+    inventory: Inventory
+    notices: Notices
+    timers: Timers
+    clock: Clock
+    announce: Announce
+    _members: dict[str, Member] = field(default_factory=dict)
 
     def clear(self) -> None:
         """Remove every membership."""
@@ -100,23 +93,23 @@ class AutoScaling:
     def attach(self, region: str, group: str, instance_ids: list[str]) -> None:
         """Make running instances members of a group. Raises RequestRefused."""
         _group(region, group)
-        with self._inventory.lock:
+        with self.inventory.lock:
             for instance_id in instance_ids:
-                instance = self._inventory.get(instance_id)
+                instance = self.inventory.get(instance_id)
                 if (
                     instance is None
                     or instance.state in TERMINATION_STATES
                     or instance_id in self._members
                 ):
                     raise RequestRefused(INVALID, f"Invalid Instance ID(s): [{instance_id}]")
-                self._inventory.remember(instance)
+                self.inventory.remember(instance)
                 instance.tags[NAME_TAG] = group
                 self._members[instance_id] = Member(instance, group)
-                self._notices.set_lifecycle(instance_id, "InService")
+                self.notices.set_lifecycle(instance_id, "InService")
 
     def terminate(self, region: str, instance_id: str) -> Member:
         """Terminate this instance, at once or after its hooks. Raises RequestRefused."""
-        with self._inventory.lock:
+        with self.inventory.lock:
             member = self._members.get(instance_id)
             if member is None or member.instance.region != region:
                 raise RequestRefused(
@@ -126,7 +119,7 @@ class AutoScaling:
                 )
             if member.state != "InService":
                 return member
-            self._notices.set_lifecycle(instance_id, "Terminated")
+            self.notices.set_lifecycle(instance_id, "Terminated")
             member.actions = [self._opened(hook) for hook in _hooks(region, member.group)]
             member.state = "Terminating:Wait"
             if not member.actions:
@@ -135,14 +128,14 @@ class AutoScaling:
                 self._watch(member, action)
             details = [_detail(member, action) for action in member.actions]
         for detail in details:
-            self._announce(region, detail)
+            self.announce(region, detail)
         return member
 
     def heartbeat(self, region: str, parameters: dict[str, Any]) -> None:
         """Extend the action by one heartbeat timeout from now. Raises RequestRefused."""
-        with self._inventory.lock:
+        with self.inventory.lock:
             member, action = self._found(region, parameters)
-            now = self._clock.monotonic()
+            now = self.clock.monotonic()
             action.ends_at = min(action.latest, now + action.heartbeat_seconds)
             self._watch(member, action)
 
@@ -151,26 +144,26 @@ class AutoScaling:
         result = parameters.get("LifecycleActionResult")
         if result not in (CONTINUE, ABANDON):
             raise RequestRefused(INVALID, "LifecycleActionResult must be CONTINUE or ABANDON")
-        with self._inventory.lock:
+        with self.inventory.lock:
             member, action = self._found(region, parameters)
             self._close(member, action, result)
 
     def _opened(self, hook: Any) -> Action:
-        now, seconds = self._clock.monotonic(), float(hook.heartbeat_timeout)
+        now, seconds = self.clock.monotonic(), float(hook.heartbeat_timeout)
         latest = now + global_timeout(seconds)
         token = str(uuid.UUID(hex=secrets.token_hex(16)))
         return Action(hook.name, token, seconds, hook.default_result, now + seconds, latest)
 
     def _watch(self, member: Member, action: Action) -> None:
-        self._timers.after(
-            max(0.0, action.ends_at - self._clock.monotonic()),
+        self.timers.after(
+            max(0.0, action.ends_at - self.clock.monotonic()),
             lambda: self._expire(member, action),
         )
 
     def _expire(self, member: Member, action: Action) -> None:
         """Close the action if it is due. A heartbeat may have moved its end since this timer was set."""
-        with self._inventory.lock:
-            if action in member.actions and self._clock.monotonic() >= action.ends_at:
+        with self.inventory.lock:
+            if action in member.actions and self.clock.monotonic() >= action.ends_at:
                 self._close(member, action, action.default_result)
 
     def _close(self, member: Member, action: Action, result: str) -> None:
@@ -184,7 +177,7 @@ class AutoScaling:
     def _finish(self, member: Member) -> None:
         member.state = "Terminating:Proceed"
         if member.instance.state not in TERMINATION_STATES:
-            self._inventory.terminate(member.instance)
+            self.inventory.terminate(member.instance)
 
     def _found(self, region: str, parameters: dict[str, Any]) -> tuple[Member, Action]:
         group, hook = parameters.get("AutoScalingGroupName"), parameters.get("LifecycleHookName")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from local.aws.ec2.filters import filtered
 from local.aws.ec2.instances import TERMINATION_STATES, Instance
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.moto.state import ACCOUNT_ID, new_id
@@ -94,11 +95,7 @@ class Reservations:
         ids = parameters.get("CapacityReservationIds") or []
         chosen = [self.find(one) for one in ids] if ids else list(self._by_id.values())
         rows = [self._row(one, now) for one in chosen]
-        for filter_ in parameters.get("Filters") or []:
-            value_of = _field(str(filter_.get("Name")))
-            values = [str(value) for value in filter_.get("Values") or []]
-            rows = [row for row in rows if set(value_of(row)) & set(values)]
-        return rows
+        return filtered(rows, parameters.get("Filters") or [], _field)
 
     def clear(self) -> None:
         """Delete every reservation."""

@@ -26,22 +26,15 @@ class Bound:
     code: str
 
 
+@dataclass(frozen=True, slots=True)
 class Supply:
     """The limits of one launch specification at a time."""
 
-    def __init__(
-        self,
-        capacity: Capacity,
-        quotas: Quotas,
-        reservations: Reservations,
-        inventory: Inventory,
-        clock: Clock,
-    ) -> None:
-        self._capacity = capacity
-        self._quotas = quotas
-        self._reservations = reservations
-        self._inventory = inventory
-        self._clock = clock
+    capacity: Capacity
+    quotas: Quotas
+    reservations: Reservations
+    inventory: Inventory
+    clock: Clock
 
     def bound(self, spec: LaunchSpecification, vcpus: int) -> Bound:
         """The tightest limit; of equal limits the first one. Raises RequestRefused."""
@@ -60,24 +53,24 @@ class Supply:
     def use(self, spec: LaunchSpecification, number: int) -> None:
         """Take ``number`` from the stated capacity; reserved capacity is not counted there."""
         if not spec.reservation_id:
-            self._capacity.use(pool_key(spec), number)
+            self.capacity.use(pool_key(spec), number)
 
     def _market(self, spec: LaunchSpecification) -> Bound:
         if spec.reservation_id:
-            reservation = self._reservations.find(spec.reservation_id)
-            left = self._reservations.left(reservation, self._clock.now())
+            reservation = self.reservations.find(spec.reservation_id)
+            left = self.reservations.left(reservation, self.clock.now())
             fits = (reservation.instance_type, reservation.zone) == (spec.instance_type, spec.zone)
             return Bound(left if fits else 0, RESERVATION_FULL)
         key = pool_key(spec)
-        return Bound(self._capacity.left(key), self._capacity.code(key))
+        return Bound(self.capacity.left(key), self.capacity.code(key))
 
     def _quota(self, lifecycle: str, vcpus: int) -> Bound:
-        limit, code = self._quotas.limit(lifecycle)
+        limit, code = self.quotas.limit(lifecycle)
         if limit is None:
             return Bound(UNLIMITED, code)
         used = sum(
             one.facts.vcpus
-            for one in self._inventory.all()
+            for one in self.inventory.all()
             if one.lifecycle == lifecycle and one.state not in TERMINATION_STATES
         )
         return Bound(max(0, limit - used) // max(1, vcpus), code)

@@ -1,7 +1,7 @@
 """Prices: on-demand from Dovetail's price book, spot from a hash that is the same in every run.
 
 The book has real Linux on-demand prices of one region (its ``source`` key names date and origin), which are used for
-every region. A type that is not in the file costs ``FORMULA``. Spot prices are invented: 25-60 % of on-demand, fixed
+every region. A type that the book lacks has a price by formula. Spot prices are invented: 25-60 % of on-demand, fixed
 per (type, zone), so a test can compute them.
 """
 
@@ -13,17 +13,14 @@ from collections.abc import Mapping
 from local.aws.catalogue.types import InstanceTypeFacts
 from shared.cloud.catalogue.reference_data import FALLBACK_REGION, listed_prices
 
-FORMULA = (
-    "0.0255 USD per vCPU + 0.0056 USD per GiB, times 0.8 for arm64, + 0.9 USD per GPU, per hour"
-)
-"""The price of types that the book lacks; within a few percent of m5 and r5 list prices."""
-
 SPOT_LOWEST_SHARE = 0.25
 SPOT_HIGHEST_SHARE = 0.60
 
 
 def formula_price(facts: InstanceTypeFacts) -> float:
-    """USD per hour by ``FORMULA``, rounded to five digits."""
+    """USD per hour of a type that the book lacks, rounded to five digits: within a few percent of the list prices of m5
+    and r5.
+    """
     arm = 0.8 if facts.architecture == "arm64" else 1.0
     base = 0.0255 * facts.vcpus + 0.0056 * facts.memory_mib / 1024
     return round(base * arm + 0.9 * facts.gpu_count, 5)

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from local.aws.control import requests
 from local.aws.control.events import EventControl
 from local.aws.control.launching import LaunchingControl
-from local.aws.control.requests import ControlError
+from local.aws.control.requests import Answer, ControlError, Handler
 from local.aws.ec2.instances import Instance
 from local.aws.emulator import Emulator
 
@@ -43,14 +43,14 @@ class Control:
             "capacity": lambda query: self._stated_capacity(),
             "settings": lambda query: _camel(asdict(emulator.behaviour)),
         }
-        self._post: dict[str, Callable[[bytes], Any]] = {
+        self._post: dict[str, Handler] = {
             **LaunchingControl(emulator).handlers,
             **EventControl(emulator).handlers,
-            "settings": self._settings,
-            "clock": self._clock,
-            "zonal-shift": self._zonal_shift,
-            "clear": self._clear,
-            "reset": self._reset,
+            "settings": (requests.SettingsRequest, self._settings),
+            "clock": (requests.ClockRequest, self._clock),
+            "zonal-shift": (requests.ZonalShiftRequest, self._zonal_shift),
+            "clear": (None, self._clear),
+            "reset": (None, self._reset),
         }
 
     def answer(
@@ -82,7 +82,9 @@ class Control:
         if method == "GET" and name in self._get:
             return self._get[name](query)
         if method == "POST" and name in self._post:
-            return self._post[name](body or b"{}")
+            model, handler = self._post[name]
+            request = None if model is None else model.model_validate_json(body or b"{}")
+            return {"ok": True, **(handler(request) or {})}
         if name in self._get or name in self._post:
             method_needed = "GET" if name in self._get else "POST"
             raise ControlError(
@@ -101,25 +103,21 @@ class Control:
         calls = self._emulator.recorder.calls(query.get("action"))
         return {"calls": [asdict(call) for call in calls]}
 
-    def _settings(self, body: bytes) -> Any:
-        request = requests.SettingsRequest.model_validate_json(body)
+    def _settings(self, request: requests.SettingsRequest) -> None:
         for name, value in request.changes().items():
             setattr(self._emulator.behaviour, name, value)
-        return {"ok": True}
 
-    def _clock(self, body: bytes) -> Any:
-        self._emulator.step(requests.ClockRequest.model_validate_json(body).step_seconds)
-        return {"ok": True, "now": self._emulator.clock.now()}
+    def _clock(self, request: requests.ClockRequest) -> Answer:
+        self._emulator.step(request.step_seconds)
+        return {"now": self._emulator.clock.now()}
 
-    def _zonal_shift(self, body: bytes) -> Any:
-        request = requests.ZonalShiftRequest.model_validate_json(body)
+    def _zonal_shift(self, request: requests.ZonalShiftRequest) -> None:
         zone_id = self._emulator.catalogue.zone_ids.get(request.zone)
         if zone_id is None:
             raise ControlError(
                 f"{request.zone} is no zone", "zone", "use a zone such as us-west-2a"
             )
         self._emulator.zonal_shifts.set(zone_id, active=request.active)
-        return {"ok": True}
 
     def _stated_capacity(self) -> Any:
         with self._emulator.inventory.lock:
@@ -129,14 +127,12 @@ class Control:
             "quotas": quotas
         }
 
-    def _clear(self, body: bytes) -> Any:
+    def _clear(self, _request: None) -> None:
         self._emulator.clear()
-        return {"ok": True}
 
-    def _reset(self, body: bytes) -> Any:
+    def _reset(self, _request: None) -> None:
         self._emulator.reset()
         self._fixed = {}
-        return {"ok": True}
 
 
 def _camel(row: dict[str, Any]) -> dict[str, Any]:

@@ -6,16 +6,14 @@ instances in launch order, and the same seed selects the same instances.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from random import Random
-from typing import Any
 
 from moto.sqs.models import sqs_backends
 
 from local.aws.autoscaling.groups import end_by_group
 from local.aws.control import requests
-from local.aws.control.requests import ControlError
+from local.aws.control.requests import Answer, ControlError, Handler
 from local.aws.ec2.instances import TERMINATION_STATES, Instance
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.statuses import Status
@@ -30,19 +28,18 @@ HEALTH_MESSAGE_ENTITIES = 100
 
 
 class EventControl:
-    """One handler per path; each raises ControlError or pydantic's ValidationError."""
+    """One handler per path; each raises ControlError."""
 
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
-        self.handlers: dict[str, Callable[[bytes], Any]] = {
-            "interruptions": self._interruptions,
-            "lifecycle": self._lifecycle,
-            "messages": self._messages,
-            "statuses": self._statuses,
+        self.handlers: dict[str, Handler] = {
+            "interruptions": (requests.InterruptionRequest, self._interruptions),
+            "lifecycle": (requests.LifecycleRequest, self._lifecycle),
+            "messages": (requests.MessagesRequest, self._messages),
+            "statuses": (requests.StatusesRequest, self._statuses),
         }
 
-    def _interruptions(self, body: bytes) -> Any:
-        request = requests.InterruptionRequest.model_validate_json(body)
+    def _interruptions(self, request: requests.InterruptionRequest) -> Answer:
         ids = self._chosen(request, foreign=request.foreign)
         region = self._emulator.settings.region
         with self._emulator.interruptions.delivering(request.copies):
@@ -54,7 +51,7 @@ class EventControl:
             else:
                 for instance_id in ids:
                     self._announce(request, region, instance_id)
-        return {"ok": True, "instanceIds": ids}
+        return {"instanceIds": ids}
 
     def _announce(
         self, request: requests.InterruptionRequest, region: str, instance_id: str
@@ -97,8 +94,7 @@ class EventControl:
             region = self._emulator.settings.region
             self._emulator.interruptions.report_state(region, instance_id, state)
 
-    def _messages(self, body: bytes) -> Any:
-        request = requests.MessagesRequest.model_validate_json(body)
+    def _messages(self, request: requests.MessagesRequest) -> None:
         if request.malformed is not None and request.malformed not in MALFORMED:
             raise ControlError(
                 f"unknown malformed message {request.malformed}",
@@ -110,10 +106,8 @@ class EventControl:
         queue = sqs_backends[ACCOUNT_ID][settings.region]
         for _ in range(request.count):
             queue.send_message(settings.cluster_name, text)
-        return {"ok": True}
 
-    def _statuses(self, body: bytes) -> Any:
-        request = requests.StatusesRequest.model_validate_json(body)
+    def _statuses(self, request: requests.StatusesRequest) -> Answer:
         ids = self._chosen(request)
         now = self._emulator.clock.now()
         event = None if request.event is None else _maintenance(request, now)
@@ -130,7 +124,7 @@ class EventControl:
                 self._emulator.statuses.state(instance_id, status)
         for instance_id in ids:
             self._add_notice(instance_id, event)
-        return {"ok": True, "instanceIds": ids}
+        return {"instanceIds": ids}
 
     def _add_notice(self, instance_id: str, event: Maintenance | None) -> None:
         notices = self._emulator.notices
@@ -139,12 +133,11 @@ class EventControl:
         else:
             notices.schedule(instance_id, event)
 
-    def _lifecycle(self, body: bytes) -> Any:
-        request = requests.LifecycleRequest.model_validate_json(body)
+    def _lifecycle(self, request: requests.LifecycleRequest) -> Answer:
         ids = self._chosen(request)
         for instance_id in ids:
             self._emulator.notices.set_lifecycle(instance_id, request.target_lifecycle_state)
-        return {"ok": True, "instanceIds": ids}
+        return {"instanceIds": ids}
 
     def _chosen(self, request: requests.Chosen, *, foreign: bool = False) -> list[str]:
         """The ids of the selected instances, at least one. Raises ControlError."""

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
-from typing import Any
 
 from local.aws.capacity.reservations import Reservation
 from local.aws.capacity.stated import Cut
 from local.aws.control import requests
-from local.aws.control.requests import ControlError
+from local.aws.control.requests import Answer, ControlError, Handler
 from local.aws.ec2 import addresses
 from local.aws.emulator import Emulator
 from local.aws.moto.state import all_subnets
@@ -20,27 +19,26 @@ CLEAR_FIX = "POST /_dovetail/clear first"
 
 
 class LaunchingControl:
-    """One handler per path; each raises ControlError or pydantic's ValidationError."""
+    """One handler per path; each raises ControlError."""
 
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
-        self.handlers: dict[str, Callable[[bytes], Any]] = {
-            "capacity": self._capacity,
-            "faults": self._faults,
-            "fleets": self._fleets,
-            "launch-templates": self._templates,
-            "quotas": self._quotas,
-            "reservations": self._reservations,
-            "subnets": self._subnets,
+        self.handlers: dict[str, Handler] = {
+            "capacity": (requests.CapacityRequest, self._capacity),
+            "faults": (requests.FaultRequest, self._faults),
+            "fleets": (requests.FleetsRequest, self._fleets),
+            "launch-templates": (requests.TemplatesRequest, self._templates),
+            "quotas": (requests.QuotasRequest, self._quotas),
+            "reservations": (requests.ReservationRequest, self._reservations),
+            "subnets": (requests.SubnetsRequest, self._subnets),
         }
 
-    def _capacity(self, body: bytes) -> Any:
-        request = requests.CapacityRequest.model_validate_json(body)
+    def _capacity(self, request: requests.CapacityRequest) -> Answer:
         matching = self._check_types(request.instance_type)
         self._check_zone(request.zone)
         with self._emulator.inventory.lock:
             _bounded(lambda: self._emulator.capacity.state(request.statement()), "instanceType")
-        return {"ok": True, "instanceTypes": matching}
+        return {"instanceTypes": matching}
 
     def _check_types(self, pattern: str) -> int:
         """The number of matching types. Raises ControlError when none matches."""
@@ -58,31 +56,24 @@ class LaunchingControl:
             zone = f"{self._emulator.settings.region}a"
             raise ControlError(f"unknown zone {pattern}", "zone", f"use a zone such as {zone}")
 
-    def _faults(self, body: bytes) -> Any:
-        request = requests.FaultRequest.model_validate_json(body)
+    def _faults(self, request: requests.FaultRequest) -> None:
         faults = self._emulator.faults
         _bounded(
             lambda: faults.order(request.action, request.fault(), request.occurrence()), "action"
         )
-        return {"ok": True}
 
-    def _fleets(self, body: bytes) -> Any:
-        request = requests.FleetsRequest.model_validate_json(body)
+    def _fleets(self, request: requests.FleetsRequest) -> None:
         with self._emulator.inventory.lock:
             _bounded(
                 lambda: self._emulator.capacity.cut_fleets(Cut(**request.model_dump())), "give"
             )
-        return {"ok": True}
 
-    def _quotas(self, body: bytes) -> Any:
-        request = requests.QuotasRequest.model_validate_json(body)
+    def _quotas(self, request: requests.QuotasRequest) -> None:
         with self._emulator.inventory.lock:
             for name, value in request.model_dump(exclude_unset=True).items():
                 setattr(self._emulator.quotas, name, value)
-        return {"ok": True}
 
-    def _subnets(self, body: bytes) -> Any:
-        request = requests.SubnetsRequest.model_validate_json(body)
+    def _subnets(self, request: requests.SubnetsRequest) -> Answer:
         with self._emulator.inventory.lock:
             found = [
                 subnet
@@ -95,10 +86,9 @@ class LaunchingControl:
         if not found:
             field = "zone" if request.subnet_id is None else "subnetId"
             raise ControlError("no such subnet", field, "use one of DescribeSubnets")
-        return {"ok": True, "subnets": [subnet.id for subnet in found]}
+        return {"subnets": [subnet.id for subnet in found]}
 
-    def _reservations(self, body: bytes) -> Any:
-        request = requests.ReservationRequest.model_validate_json(body)
+    def _reservations(self, request: requests.ReservationRequest) -> Answer:
         self._check_one_pool(request)
         given = request.model_dump(exclude={"ends_in_seconds"})
         seconds = request.ends_in_seconds
@@ -109,7 +99,7 @@ class LaunchingControl:
         )
         with self._emulator.inventory.lock:
             _bounded(lambda: self._emulator.reservations.add(reservation), "count")
-        return {"ok": True, "reservationId": reservation.reservation_id}
+        return {"reservationId": reservation.reservation_id}
 
     def _check_one_pool(self, request: requests.ReservationRequest) -> None:
         catalogue = self._emulator.catalogue
@@ -122,8 +112,7 @@ class LaunchingControl:
                 "use one type and zone of DescribeInstanceTypeOfferings, without wildcards",
             )
 
-    def _templates(self, body: bytes) -> Any:
-        request = requests.TemplatesRequest.model_validate_json(body)
+    def _templates(self, request: requests.TemplatesRequest) -> Answer:
         with self._emulator.inventory.lock:
             backend = self._emulator.ec2(self._emulator.settings.region)
             names = [
@@ -133,7 +122,7 @@ class LaunchingControl:
             ]
             for name in names:
                 backend.delete_launch_template(name, None)
-        return {"ok": True, "deleted": names}
+        return {"deleted": names}
 
 
 def _bounded(change: Callable[[], None], field: str) -> None:

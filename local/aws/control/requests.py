@@ -4,6 +4,7 @@ show.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -25,10 +26,18 @@ class ControlError(Exception):
         self.status = status
 
 
+Answer = dict[str, Any] | None
+"""What a handler adds to the answer ``{"ok": true}``."""
+
+
 class ControlRequest(BaseModel):
     """camelCase on the wire, without unknown fields."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+
+
+Handler = tuple[type[ControlRequest] | None, Callable[[Any], Answer]]
+"""The request of a path, None when the path has none, and the function that carries it out."""
 
 
 def _known_code(code: str) -> str:

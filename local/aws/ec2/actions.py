@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from local.aws.ec2 import statuses, xml_answers
-from local.aws.ec2.filters import filter_instances, matches_any, offset_of, page, page_size
+from local.aws.ec2.filters import filtered, instance_values, matches_any, offset_of, page, page_size
 from local.aws.ec2.instances import STATE_CODES, TERMINATION_STATES, Instance
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.emulator import Emulator
@@ -30,7 +30,7 @@ def describe_instances(emulator: Emulator, region: str, parameters: Parameters) 
             "The parameter instancesSet cannot be used with the parameter maxResults",
         )
     rows = emulator.inventory.described(_by_ids(emulator, region, ids))
-    found = filter_instances(rows, parameters.get("Filters") or [])
+    found = filtered(rows, parameters.get("Filters") or [], instance_values)
     after = offset_of(parameters.get("NextToken"))
     rest = [instance for instance in found if instance.sequence > after]
     size = page_size(parameters.get("MaxResults"), INSTANCE_PAGE)
@@ -49,7 +49,7 @@ def describe_instance_status(
         for instance in emulator.inventory.described(named)
         if instance.state == "running" or parameters.get("IncludeAllInstances")
     ]
-    rows = statuses.filter_rows(rows, parameters.get("Filters") or [])
+    rows = filtered(rows, parameters.get("Filters") or [], statuses.status_values)
     shown, token = page(rows, parameters, INSTANCE_PAGE)
     return {"InstanceStatuses": [statuses.described(row) for row in shown], "NextToken": token}
 
@@ -62,6 +62,7 @@ def terminate_instances(emulator: Emulator, region: str, parameters: Parameters)
 
 def stop_instances(emulator: Emulator, region: str, parameters: Parameters) -> dict[str, Any]:
     """Stop the instances. One-time spot instances cannot be stopped, as on EC2."""
+    # All are checked before one is stopped: a refused call changes nothing.
     for instance in _named(emulator, region, parameters):
         if instance.lifecycle == "spot":
             raise RequestRefused(

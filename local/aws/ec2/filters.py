@@ -38,19 +38,22 @@ def matches_any(values: Sequence[str], patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(value, pattern) for value in values for pattern in patterns)
 
 
-def filter_instances(
-    instances: Sequence[Instance], filters: Sequence[Mapping[str, Any]]
-) -> list[Instance]:
-    """The instances that pass every filter. Raises RequestRefused for an unknown filter."""
-    found = list(instances)
+def filtered(
+    items: Sequence[Item],
+    filters: Sequence[Mapping[str, Any]],
+    values_of: Callable[[str], Callable[[Item], Sequence[str]]],
+) -> list[Item]:
+    """The items that pass every filter. ``values_of`` gives a filter's values, or raises RequestRefused."""
+    found = list(items)
     for row in filters:
-        values_of = _values_of(str(row.get("Name")))
+        values = values_of(str(row.get("Name")))
         patterns = [str(value) for value in row.get("Values") or []]
-        found = [i for i in found if matches_any(values_of(i), patterns)]
+        found = [item for item in found if matches_any(values(item), patterns)]
     return found
 
 
-def _values_of(name: str) -> Callable[[Instance], Sequence[str]]:
+def instance_values(name: str) -> Callable[[Instance], Sequence[str]]:
+    """The values of an instance that the filter compares. Raises RequestRefused for an unknown filter."""
     if name.startswith("tag:"):
         key = name.removeprefix("tag:")
         return lambda i: (i.tags[key],) if key in i.tags else ()

@@ -1,6 +1,6 @@
 """EKS, Bottlerocket, Windows and Ubuntu images: the published SSM parameter names and the AMI of each (LCH-02 to 07).
 
-Ids are a hash of the parameter name, so they are the same in every run. Names, owners and descriptions have the
+Ids are a hash of the name, so they are the same in every run. Names, owners and descriptions have the
 published forms; dates are fixed.
 """
 
@@ -56,18 +56,22 @@ UBUNTU = re.compile(
 class PublishedImage:
     """One AMI as DescribeImages shows it."""
 
-    image_id: str
     parameter: str
     name: str
     description: str
     architecture: str
     owner_id: str
     root_device: str
-    created: datetime
+    created: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     platform: str | None = None
     """``windows``, or empty."""
     root_gib: int = 15
     """Size of the root volume's snapshot."""
+
+    @property
+    def image_id(self) -> str:
+        """A hash of the name."""
+        return "ami-" + hashlib.sha256(self.name.encode()).hexdigest()[:17]
 
 
 def image_for(parameter: str) -> PublishedImage | None:
@@ -138,7 +142,6 @@ def _eks_image(
     if created is None:
         return None
     return PublishedImage(
-        image_id=_image_id(name),
         parameter=parameter,
         name=name,
         description=f"EKS-optimized Kubernetes node based on Amazon Linux, (k8s: {version})",
@@ -155,14 +158,12 @@ def _bottlerocket(parameter: str, match: re.Match[str]) -> PublishedImage | None
     kind = f"aws-k8s-{match['version']}{match['variant']}"
     name = f"bottlerocket-{kind}-{match['architecture']}-v{release}"
     return PublishedImage(
-        image_id=_image_id(name),
         parameter=parameter,
         name=name,
         description=name,
         architecture=match["architecture"],
         owner_id=BOTTLEROCKET_OWNER,
         root_device="/dev/xvda",
-        created=datetime(2026, 1, 1, tzinfo=UTC),
         root_gib=2,
     )
 
@@ -173,14 +174,12 @@ def _windows(parameter: str, match: re.Match[str]) -> PublishedImage | None:
         return None
     name = f"{match['name']}-2026.01.01"
     return PublishedImage(
-        image_id=_image_id(name),
         parameter=parameter,
         name=name,
         description=f"Microsoft Windows Server {match['year']} Core for EKS {match['version']}",
         architecture="x86_64",
         owner_id=WINDOWS_OWNER,
         root_device="/dev/sda1",
-        created=datetime(2026, 1, 1, tzinfo=UTC),
         platform="windows",
         root_gib=50,
     )
@@ -193,14 +192,12 @@ def _ubuntu(parameter: str, match: re.Match[str]) -> PublishedImage:
         f"ubuntu-focal-20.04-{architecture}-server-{RECOMMENDED_DATE}"
     )
     return PublishedImage(
-        image_id=_image_id(name),
         parameter=parameter,
         name=name,
         description=f"Canonical, Ubuntu EKS Node OS (k8s_{match['version']}), 20.04 LTS",
         architecture="x86_64" if architecture == "amd64" else architecture,
         owner_id=CANONICAL_OWNER,
         root_device="/dev/sda1",
-        created=datetime(2026, 1, 1, tzinfo=UTC),
     )
 
 
@@ -213,7 +210,3 @@ def _parse_date(date: str) -> datetime | None:
         return datetime.strptime(date, "%Y%m%d").replace(tzinfo=UTC)
     except ValueError:
         return None
-
-
-def _image_id(name: str) -> str:
-    return "ami-" + hashlib.sha256(name.encode()).hexdigest()[:17]

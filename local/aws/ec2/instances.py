@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -111,28 +111,19 @@ class Instance:
         return self
 
 
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """Every instance by id, in launch order."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        behaviour: Behaviour,
-        timers: Timers,
-        *,
-        on_change: Callable[[Instance, str], None],
-        on_terminated: Callable[[Instance], None],
-        on_forgotten: Callable[[Instance], None],
-    ) -> None:
-        """``on_change`` gets the entered state on the timer thread; the other callbacks run at once."""
-        self.lock = threading.RLock()
-        self._clock = clock
-        self._behaviour = behaviour
-        self._timers = timers
-        self._instances: dict[str, Instance] = {}
-        self._on_change = on_change
-        self._on_terminated = on_terminated
-        self._on_forgotten = on_forgotten
+    clock: Clock
+    behaviour: Behaviour
+    timers: Timers
+    on_change: Callable[[Instance, str], None]
+    """Gets the entered state on the timer thread; the other callbacks run at once."""
+    on_terminated: Callable[[Instance], None]
+    on_forgotten: Callable[[Instance], None]
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _instances: dict[str, Instance] = field(default_factory=dict)
 
     def add(self, instance: Instance, *, fails_at_once: bool = False) -> None:
         """Add a new pending instance. An instance that ``fails_at_once`` terminates instead of running (LCH-67)."""
@@ -142,11 +133,9 @@ class Inventory:
             self._announce(instance)
             if fails_at_once:
                 instance.state_reason = KMS_FAILURE
-                self._later(0, instance, "pending", "terminated")
+                self.timers.after(0, lambda: self._advance(instance, "pending", "terminated"))
             else:
-                self._later(
-                    self._behaviour.instance_pending_seconds, instance, "pending", "running"
-                )
+                self._later(instance, "pending", "running")
 
     def get(self, instance_id: str) -> Instance | None:
         """The instance; None when it is unknown or was deleted."""
@@ -159,37 +148,37 @@ class Inventory:
     def visible(self, region: str) -> list[Instance]:
         """The instances that a call may name: those of the region, except launches younger than the describe lag."""
         here = [instance for instance in self.all() if instance.region == region]
-        if self._behaviour.describe_lag_seconds <= 0:
+        if self.behaviour.describe_lag_seconds <= 0:
             return here
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         return [one for one in here if one.launched_monotonic <= now - self.lag(one)]
 
     def lag(self, instance: Instance) -> float:
         """Seconds by which describe calls are behind this instance."""
-        most, seed = self._behaviour.describe_lag_seconds, self._behaviour.describe_lag_seed
+        most, seed = self.behaviour.describe_lag_seconds, self.behaviour.describe_lag_seed
         return most if seed is None else Random(f"{seed}/{instance.sequence}").random() * most
 
     def described(self, instances: Iterable[Instance]) -> list[Instance]:
         """The instances as describe calls show them: with the state and tags of one describe lag ago."""
         if not self._lags():
             return list(instances)
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         return [instance.at(now - self.lag(instance)) for instance in instances]
 
     def _lags(self) -> bool:
-        return self._behaviour.describe_lag_seconds > 0 or self._behaviour.tag_lag_seconds > 0
+        return self.behaviour.describe_lag_seconds > 0 or self.behaviour.tag_lag_seconds > 0
 
     def _hide_tags(self, instance: Instance) -> None:
         """Show a new instance without its tags until they, too, are known everywhere."""
-        most = self._behaviour.tag_lag_seconds
+        most = self.behaviour.tag_lag_seconds
         if most > 0:
-            until = self._clock.monotonic() + Random(f"tags/{instance.sequence}").random() * most
+            until = self.clock.monotonic() + Random(f"tags/{instance.sequence}").random() * most
             instance.past.append(_Past(until, instance.state, None, {}))
 
     def remember(self, instance: Instance) -> None:
         """Keep the current state before a change, for describe calls that lag behind it."""
         if self._lags():
-            now, tags = self._clock.monotonic(), dict(instance.tags)
+            now, tags = self.clock.monotonic(), dict(instance.tags)
             instance.past.append(_Past(now, instance.state, instance.state_reason, tags))
 
     def missing(self, instance_ids: Iterable[str], region: str) -> list[str]:
@@ -199,39 +188,36 @@ class Inventory:
 
     def terminate(self, instance: Instance, reason: tuple[str, str] = USER_SHUTDOWN) -> str:
         """Start the termination and return the previous state. A second call changes nothing."""
-        with self.lock:
-            previous = instance.state
-            if previous not in TERMINATION_STATES:
-                self.remember(instance)
-                instance.state_reason = reason
-                self._enter(instance, "shutting-down")
-                seconds = self._behaviour.instance_shutting_down_seconds
-                self._later(seconds, instance, "shutting-down", "terminated")
-            return previous
+        alive = STATE_CODES.keys() - TERMINATION_STATES
+        return self._pass_through(instance, alive, "shutting-down", "terminated", reason)
 
-    def stop(self, instance: Instance, reason: tuple[str, str] = USER_SHUTDOWN) -> str:
+    def stop(self, instance: Instance) -> str:
         """Start to stop and return the previous state. Only a pending or running instance stops."""
-        with self.lock:
-            previous = instance.state
-            if previous in {"pending", "running"}:
-                self.remember(instance)
-                instance.state_reason = reason
-                self._enter(instance, "stopping")
-                seconds = self._behaviour.instance_shutting_down_seconds
-                self._later(seconds, instance, "stopping", "stopped")
-            return previous
+        stoppable = {"pending", "running"}
+        return self._pass_through(instance, stoppable, "stopping", "stopped", USER_SHUTDOWN)
 
     def start(self, instance: Instance) -> str:
         """Start a stopped instance and return the previous state."""
+        return self._pass_through(instance, {"stopped"}, "pending", "running", None)
+
+    def _pass_through(
+        self,
+        instance: Instance,
+        accepted: Set[str],
+        passing: str,
+        final: str,
+        reason: tuple[str, str] | None,
+    ) -> str:
+        """Enter the state ``passing`` now and ``final`` later, from an accepted state only. Returns the previous
+        state.
+        """
         with self.lock:
             previous = instance.state
-            if previous == "stopped":
+            if previous in accepted:
                 self.remember(instance)
-                instance.state_reason = None
-                self._enter(instance, "pending")
-                self._later(
-                    self._behaviour.instance_pending_seconds, instance, "pending", "running"
-                )
+                instance.state_reason = reason
+                self._enter(instance, passing)
+                self._later(instance, passing, final)
             return previous
 
     def clear(self) -> None:
@@ -239,8 +225,10 @@ class Inventory:
         with self.lock:
             self._instances.clear()
 
-    def _later(self, seconds: float, instance: Instance, expected: str, state: str) -> None:
-        self._timers.after(seconds, lambda: self._advance(instance, expected, state))
+    def _later(self, instance: Instance, passing: str, final: str) -> None:
+        ending = self.behaviour.instance_shutting_down_seconds
+        seconds = self.behaviour.instance_pending_seconds if passing == "pending" else ending
+        self.timers.after(seconds, lambda: self._advance(instance, passing, final))
 
     def _advance(self, instance: Instance, expected: str, state: str) -> None:
         """Enter a state, unless the instance left the expected state in the meantime."""
@@ -253,18 +241,18 @@ class Inventory:
     def _enter(self, instance: Instance, state: str) -> None:
         instance.state = state
         if state == "terminated":
-            instance.terminated_monotonic = self._clock.monotonic()
-            self._on_terminated(instance)
-            seconds = self._behaviour.terminated_visible_seconds
-            self._timers.after(seconds, lambda: self._forget(instance))
+            instance.terminated_monotonic = self.clock.monotonic()
+            self.on_terminated(instance)
+            seconds = self.behaviour.terminated_visible_seconds
+            self.timers.after(seconds, lambda: self._forget(instance))
         self._announce(instance)
 
     def _announce(self, instance: Instance) -> None:
         state = instance.state
-        self._timers.after(0, lambda: self._on_change(instance, state))
+        self.timers.after(0, lambda: self.on_change(instance, state))
 
     def _forget(self, instance: Instance) -> None:
         with self.lock:
             if self._instances.get(instance.instance_id) is instance:
                 del self._instances[instance.instance_id]
-                self._on_forgotten(instance)
+                self.on_forgotten(instance)

@@ -6,7 +6,7 @@ Errors, RunInstances answers with it. Nothing is created when a check fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -16,7 +16,7 @@ from local.aws.ec2.addresses import Addresses
 from local.aws.ec2.instances import Instance, Inventory
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.http.faults import Faults
-from local.aws.moto.state import attach_volume, find_subnet, new_id
+from local.aws.moto.state import attach_volume, find_profile, find_subnet, new_id
 from shared.concurrency.clock import Clock
 
 KMS_ACTION = "KMSDecrypt"
@@ -51,33 +51,26 @@ class LaunchSpecification:
     """Name and id of the group, as the launch specifies them."""
 
 
+@dataclass(slots=True)
 class Launcher:
     """Creates instances in moto's network and in the inventory."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        inventory: Inventory,
-        faults: Faults,
-        clock: Clock,
-        open_reservation: Callable[[str, str, float], str],
-    ) -> None:
-        """``open_reservation`` returns the reservation that (type, zone) uses automatically now."""
-        self._catalogue = catalogue
-        self._inventory = inventory
-        self._faults = faults
-        self._clock = clock
-        self._open_reservation = open_reservation
-        self._sequence = count(1)
-        self.addresses = Addresses()
+    catalogue: Catalogue
+    inventory: Inventory
+    faults: Faults
+    clock: Clock
+    open_reservation: Callable[[str, str, float], str]
+    """The reservation that (type, zone) uses automatically now."""
+    addresses: Addresses = field(default_factory=Addresses)
+    _sequence: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def check(self, backend: Any, iam: Any, spec: LaunchSpecification) -> None:
+    def check(self, backend: Any, spec: LaunchSpecification) -> None:
         """Raises RequestRefused for an unknown type, image, group or profile, or a pool that is not offered."""
-        if spec.instance_type not in self._catalogue.types:
+        if spec.instance_type not in self.catalogue.types:
             raise RequestRefused(
                 "InvalidParameterValue", f"Invalid instance type: {spec.instance_type}"
             )
-        if not self._catalogue.offers(spec.region, spec.instance_type, spec.zone):
+        if not self.catalogue.offers(spec.region, spec.instance_type, spec.zone):
             raise RequestRefused(
                 "UnfulfillableCapacity" if spec.lifecycle == "spot" else "Unsupported",
                 f"Your requested instance type ({spec.instance_type}) is not supported in your "
@@ -89,11 +82,11 @@ class Launcher:
                 "InvalidAMIID.NotFound", f"The image id '[{spec.image_id}]' does not exist"
             )
         self._check_architecture(spec, image)
-        self._profile(iam, spec)
+        self._profile(spec)
         self._security_groups(backend, spec)
 
     def _check_architecture(self, spec: LaunchSpecification, image: Any) -> None:
-        facts = self._catalogue.types[spec.instance_type]
+        facts = self.catalogue.types[spec.instance_type]
         if image.architecture and image.architecture != facts.architecture:
             raise RequestRefused(
                 "InvalidParameterValue",
@@ -101,11 +94,9 @@ class Launcher:
                 f"match the architecture '{image.architecture}' of the specified AMI.",
             )
 
-    def launch(
-        self, backend: Any, iam: Any, spec: LaunchSpecification, number: int
-    ) -> list[Instance]:
+    def launch(self, backend: Any, spec: LaunchSpecification, number: int) -> list[Instance]:
         """Create ``number`` pending instances in one reservation. Raises RequestRefused."""
-        self.check(backend, iam, spec)
+        self.check(backend, spec)
         free = spec.subnet.available_ip_address_count
         if free < number:
             raise RequestRefused(
@@ -114,16 +105,14 @@ class Launcher:
                 "the requested number of instances.",
             )
         reservation = new_id("r-")
-        return [self._create(backend, iam, spec, reservation) for _ in range(number)]
+        return [self._create(backend, spec, reservation) for _ in range(number)]
 
     def clear(self) -> None:
         """Restart the launch counter and the addresses."""
         self._sequence = count(1)
         self.addresses.clear()
 
-    def _create(
-        self, backend: Any, iam: Any, spec: LaunchSpecification, reservation: str
-    ) -> Instance:
+    def _create(self, backend: Any, spec: LaunchSpecification, reservation: str) -> Instance:
         instance_id = new_id("i-")
         backend.create_tags([instance_id], dict(spec.instance_tags))
         instance = Instance(
@@ -132,9 +121,9 @@ class Launcher:
             reservation_id=reservation,
             owner_id=backend.account_id,
             region=spec.region,
-            facts=self._catalogue.types[spec.instance_type],
+            facts=self.catalogue.types[spec.instance_type],
             zone=spec.zone,
-            zone_id=self._catalogue.zone_ids.get(spec.zone, ""),
+            zone_id=self.catalogue.zone_ids.get(spec.zone, ""),
             subnet_id=spec.subnet.id,
             vpc_id=spec.subnet.vpc_id,
             private_ip="",
@@ -143,9 +132,9 @@ class Launcher:
             lifecycle=spec.lifecycle,
             security_groups=self._security_groups(backend, spec),
             tags=backend.tags[instance_id],
-            launched_at=self._clock.now(),
-            launched_monotonic=self._clock.monotonic(),
-            instance_profile=self._profile(iam, spec),
+            launched_at=self.clock.now(),
+            launched_monotonic=self.clock.monotonic(),
+            instance_profile=self._profile(spec),
             user_data=spec.user_data,
             client_token=spec.client_token,
             key_name=spec.key_name,
@@ -156,22 +145,22 @@ class Launcher:
         )
         instance.private_ip = self.addresses.take(spec.subnet, instance) or ""
         instance.volumes = _create_volumes(backend, spec, instance)
-        failing = self._faults.take(KMS_ACTION) is not None
-        self._inventory.add(instance, fails_at_once=failing)
+        failing = self.faults.take(KMS_ACTION) is not None
+        self.inventory.add(instance, fails_at_once=failing)
         return instance
 
     def _automatic_reservation(self, spec: LaunchSpecification) -> str:
         if spec.lifecycle == "spot":
             return ""
-        return self._open_reservation(spec.instance_type, spec.zone, self._clock.now())
+        return self.open_reservation(spec.instance_type, spec.zone, self.clock.now())
 
-    def _profile(self, iam: Any, spec: LaunchSpecification) -> tuple[str, str] | None:
+    def _profile(self, spec: LaunchSpecification) -> tuple[str, str] | None:
         reference = spec.instance_profile
         if not reference:
             return None
-        for profile in iam.get_instance_profiles():
-            if profile.name == reference.get("Name") or profile.arn == reference.get("Arn"):
-                return str(profile.arn), str(profile.id)
+        profile = find_profile(reference)
+        if profile is not None:
+            return str(profile.arn), str(profile.id)
         name = reference.get("Name") or reference.get("Arn")
         raise RequestRefused(
             "InvalidParameterValue",

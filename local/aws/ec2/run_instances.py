@@ -13,7 +13,7 @@ from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.tags import TagSpecifications
 from local.aws.emulator import Emulator
 from local.aws.fleet.request import specification_from_template
-from local.aws.moto.state import LaunchTemplate, default_subnet, find_subnet, launch_template
+from local.aws.moto.state import LaunchTemplate, launch_subnet, launch_template
 
 LAUNCH_KEYS = (
     "BlockDeviceMappings",
@@ -48,66 +48,34 @@ def run_instances(emulator: Emulator, region: str, parameters: Mapping[str, Any]
 def _launch(emulator: Emulator, region: str, parameters: Mapping[str, Any]) -> list[Instance]:
     backend = emulator.ec2(region)
     specification = _specification(backend, region, parameters)
-    emulator.launcher.check(backend, emulator.iam(), specification)
+    emulator.launcher.check(backend, specification)
     vcpus = emulator.catalogue.types[specification.instance_type].vcpus
     left = emulator.supply.bound(specification, vcpus).left
     number = min(int(parameters.get("MaxCount") or 1), left)
     if number < int(parameters.get("MinCount") or 1):
         raise RequestRefused(*emulator.supply.error(specification, vcpus))
-    instances = emulator.launcher.launch(backend, emulator.iam(), specification, number)
+    instances = emulator.launcher.launch(backend, specification, number)
     emulator.supply.use(specification, number)
     emulator.trail.launched(instances, by_fleet=False)
     return instances
 
 
 def _specification(backend: Any, region: str, parameters: Mapping[str, Any]) -> LaunchSpecification:
-    template = _template(backend, parameters)
+    reference = parameters.get("LaunchTemplate")
+    template = launch_template(backend, reference) if reference else LaunchTemplate("", 0, {})
     data = dict(template.data)
     data.update({key: parameters[key] for key in LAUNCH_KEYS if parameters.get(key)})
-    template = replace(template, data=data)
-    subnet = _subnet(backend, region, parameters, data)
+    interfaces = data.get("NetworkInterfaces") or [{}]
+    zone = (parameters.get("Placement") or {}).get("AvailabilityZone") or f"{region}a"
+    subnet_id = parameters.get("SubnetId") or interfaces[0].get("SubnetId")
+    subnet = launch_subnet(backend, subnet_id, zone)
     tags = TagSpecifications.parse(parameters.get("TagSpecifications") or [])
     merged = tags.merged_over(data.get("TagSpecifications") or [])
     market = parameters.get("InstanceMarketOptions") or data.get("InstanceMarketOptions") or {}
     return replace(
-        specification_from_template(template, region, subnet),
+        specification_from_template(replace(template, data=data), region, subnet),
         lifecycle="spot" if market.get("MarketType") == "spot" else "on-demand",
-        instance_tags={**merged.instance, **_template_tags(template)},
+        instance_tags={**merged.instance, **(template.tags if reference else {})},
         volume_tags=merged.volume,
         client_token=str(parameters.get("ClientToken") or ""),
     )
-
-
-def _template(backend: Any, parameters: Mapping[str, Any]) -> LaunchTemplate:
-    reference = parameters.get("LaunchTemplate")
-    if reference:
-        return launch_template(backend, reference)
-    return LaunchTemplate("", "", 0, {})
-
-
-def _template_tags(template: LaunchTemplate) -> dict[str, str]:
-    if not template.template_id:
-        return {}
-    return {
-        "aws:ec2launchtemplate:id": template.template_id,
-        "aws:ec2launchtemplate:version": str(template.version),
-    }
-
-
-def _subnet(
-    backend: Any, region: str, parameters: Mapping[str, Any], data: Mapping[str, Any]
-) -> Any:
-    interfaces = data.get("NetworkInterfaces") or [{}]
-    subnet_id = parameters.get("SubnetId") or interfaces[0].get("SubnetId")
-    if subnet_id:
-        subnet = find_subnet(backend, str(subnet_id))
-        if subnet is None:
-            raise RequestRefused(
-                "InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist"
-            )
-        return subnet
-    zone = (parameters.get("Placement") or {}).get("AvailabilityZone") or f"{region}a"
-    subnet = default_subnet(backend, zone)
-    if subnet is None:
-        raise RequestRefused("MissingInput", f"No default subnet in availability zone {zone}")
-    return subnet

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from local.aws.ec2.filters import INSTANCE_FILTERS, matches_any
+from local.aws.ec2.filters import INSTANCE_FILTERS
 from local.aws.ec2.instances import STATE_CODES, Instance
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.interruptions.notices import Maintenance
@@ -74,17 +74,8 @@ STATUS_FILTERS: Mapping[str, Callable[[Row], Sequence[str]]] = {
 }
 
 
-def filter_rows(rows: Sequence[Row], filters: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """The rows that pass every filter. Raises RequestRefused for an unknown filter."""
-    found = list(rows)
-    for filter_ in filters:
-        values_of = _values_of(str(filter_.get("Name")))
-        patterns = [str(value) for value in filter_.get("Values") or []]
-        found = [row for row in found if matches_any(values_of(row), patterns)]
-    return found
-
-
-def _values_of(name: str) -> Callable[[Row], Sequence[str]]:
+def status_values(name: str) -> Callable[[Row], Sequence[str]]:
+    """The values of a row that the filter compares. Raises RequestRefused for an unknown filter."""
     if name in STATUS_FILTERS:
         return STATUS_FILTERS[name]
     if name in INSTANCE_FILTERS:

@@ -109,25 +109,24 @@ def plan(pools: Sequence[Pool], want: int, strategy: str, capacity: Mapping[Pool
 
 def _spread(ordered: Sequence[Pool], want: int, capacity: Mapping[PoolKey, int]) -> Plan:
     """One instance from each pool in turn."""
-    remaining = dict(capacity)
-    open_pools = list(ordered)
-    numbers = dict.fromkeys(range(len(ordered)), 0)
+    remaining, left = dict(capacity), want
+    numbers = [0] * len(ordered)
+    places = list(range(len(ordered)))
     exhausted: list[Pool] = []
-    left = want
-    while left > 0 and open_pools:
-        for pool in list(open_pools):
+    while left > 0 and places:
+        for place in list(places):
+            pool = ordered[place]
             if left <= 0:
                 break
-            given = numbers[next(i for i, p in enumerate(ordered) if p is pool)]
-            if min(available(remaining, pool), pool.limit - given) <= 0:
-                open_pools.remove(pool)
+            if min(available(remaining, pool), pool.limit - numbers[place]) <= 0:
+                places.remove(place)
                 exhausted.append(pool)
                 continue
-            numbers[next(i for i, p in enumerate(ordered) if p is pool)] += 1
+            numbers[place] += 1
             _use(remaining, pool, 1)
             left -= 1
-    grants = tuple((ordered[i], number) for i, number in numbers.items() if number)
-    return Plan(grants, tuple(exhausted))
+    grants = ((pool, number) for pool, number in zip(ordered, numbers, strict=True) if number)
+    return Plan(tuple(grants), tuple(exhausted))
 
 
 def _use(remaining: dict[PoolKey, int], pool: Pool, number: int) -> None:

@@ -22,8 +22,7 @@ from local.aws.fleet import markets
 from local.aws.fleet import plan as fleet
 from local.aws.moto.state import (
     LaunchTemplate,
-    default_subnet,
-    find_subnet,
+    launch_subnet,
     launch_template,
     new_id,
     unknown_template,
@@ -110,9 +109,7 @@ class FleetRequest:
         if number == 0:
             return
         try:
-            instances = emulator.launcher.launch(
-                self._backend, emulator.iam(), candidate.specification, number
-            )
+            instances = emulator.launcher.launch(self._backend, candidate.specification, number)
         except RequestRefused as refused:
             self._report(candidate, pool.capacity_type, refused.code, refused.message)
             return
@@ -126,7 +123,7 @@ class FleetRequest:
         for candidate in self._candidates(capacity_type):
             specification = candidate.specification
             try:
-                self._emulator.launcher.check(self._backend, self._emulator.iam(), specification)
+                self._emulator.launcher.check(self._backend, specification)
                 pools.append(self._pool(candidate))
             except RequestRefused as refused:
                 self._report(candidate, capacity_type, refused.code, refused.message)
@@ -183,11 +180,7 @@ class FleetRequest:
             return None
         specification = specification_from_template(template, self._region, subnet)
         tags = self._tags.merged_over(template.data.get("TagSpecifications") or [])
-        system_tags = {
-            "aws:ec2:fleet-id": self._fleet_id,
-            "aws:ec2launchtemplate:id": template.template_id,
-            "aws:ec2launchtemplate:version": str(template.version),
-        }
+        system_tags = {"aws:ec2:fleet-id": self._fleet_id, **template.tags}
         specification = replace(
             specification,
             image_id=override.get("ImageId") or specification.image_id,
@@ -203,13 +196,7 @@ class FleetRequest:
         interfaces = data.get("NetworkInterfaces") or [{}]
         subnet_id = override.get("SubnetId") or interfaces[0].get("SubnetId")
         zone = override.get("AvailabilityZone")
-        if not subnet_id:
-            return _required_default_subnet(self._backend, zone or f"{self._region}a")
-        subnet = find_subnet(self._backend, str(subnet_id))
-        if subnet is None:
-            raise RequestRefused(
-                "InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist"
-            )
+        subnet = launch_subnet(self._backend, subnet_id, zone or f"{self._region}a")
         if zone and subnet.availability_zone != zone:
             raise RequestRefused(
                 "InvalidParameterValue",
@@ -271,13 +258,6 @@ def _reservation_id(data: Mapping[str, Any]) -> str:
 def _placement_group(data: Mapping[str, Any]) -> tuple[str, str]:
     placement = data.get("Placement") or {}
     return str(placement.get("GroupName") or ""), str(placement.get("GroupId") or "")
-
-
-def _required_default_subnet(backend: Any, zone: str) -> Any:
-    subnet = default_subnet(backend, zone)
-    if subnet is None:
-        raise RequestRefused("MissingInput", f"No default subnet in availability zone {zone}")
-    return subnet
 
 
 def _configs(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -44,13 +45,13 @@ JSON = "application/json"
 IDLE_CONNECTION_SECONDS = 300.0
 
 
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A complete HTTP answer."""
 
-    def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
 
     def send(self, start_response: StartResponse) -> list[bytes]:
         """Send the answer with its exact length, which keeps the connection open."""
@@ -79,6 +80,12 @@ class Handled:
     delay_seconds: float = 0.0
 
 
+@cache
+def _moto() -> Any:
+    """moto's application of all services; it makes each one at its first request, from files."""
+    return DomainDispatcherApplication(create_backend_app)
+
+
 class Application:
     """Routes one request."""
 
@@ -87,7 +94,7 @@ class Application:
         self._control = Control(emulator)
         self._imds = imds.Imds(emulator.inventory, emulator.notices, emulator.clock)
         self._enforcement = Enforcement(emulator)
-        self._moto = DomainDispatcherApplication(create_backend_app)
+        self._moto = _moto()
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """The WSGI entry point; answers every request."""

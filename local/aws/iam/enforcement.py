@@ -133,7 +133,7 @@ def _error(
         "SubnetId": "subnetId",
         "AvailabilityZone": "availabilityZone",
     }
-    said = "".join(
+    named_fields = "".join(
         f"<{tag}>{escape(str(override[key]))}</{tag}>"
         for key, tag in named.items()
         if override.get(key)
@@ -141,7 +141,7 @@ def _error(
     return (
         "<item><launchTemplateAndOverrides><launchTemplateSpecification>"
         f"<launchTemplateId>{template_id}</launchTemplateId><version>{version}</version>"
-        f"</launchTemplateSpecification><overrides>{said}</overrides></launchTemplateAndOverrides>"
+        f"</launchTemplateSpecification><overrides>{named_fields}</overrides></launchTemplateAndOverrides>"
         f"<lifecycle>{lifecycle}</lifecycle><errorCode>UnauthorizedOperation</errorCode>"
         f"<errorMessage>{escape(message)}</errorMessage></item>"
     )

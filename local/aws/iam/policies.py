@@ -20,7 +20,6 @@ _PLACEHOLDER = re.compile(r"\$\{([a-z_]+)\}")
 class Statement(msgspec.Struct, frozen=True):
     """One statement of a policy. ``conditions``: operator -> key -> accepted values."""
 
-    sid: str
     allows: bool
     actions: tuple[str, ...]
     resources: tuple[str, ...]
@@ -62,9 +61,8 @@ def _statement(raw: Mapping[str, Any]) -> Statement:
         operator: {key: _listed(values) for key, values in keys.items()}
         for operator, keys in raw.get("Condition", {}).items()
     }
-    return Statement(
-        raw.get("Sid", ""), raw["Effect"] == "Allow", _listed(raw["Action"]), _listed(raw["Resource"]), conditions
-    )  # fmt: skip
+    allows = raw["Effect"] == "Allow"
+    return Statement(allows, _listed(raw["Action"]), _listed(raw["Resource"]), conditions)
 
 
 def _listed(value: str | list[str]) -> tuple[str, ...]:

@@ -124,8 +124,8 @@ def _profile(
     resources: Resources, request: protocol.Request, path: str, action: str
 ) -> Iterator[Permission]:
     """Permissions on instance profiles, and on the role that is added to one."""
-    said = request.query_parameters()
-    name = said.get("InstanceProfileName")
+    parameters = request.query_parameters()
+    name = parameters.get("InstanceProfileName")
     if name is None:
         return
     arn, tags = resources.profile(name) or (
@@ -135,13 +135,13 @@ def _profile(
     if request.action == "CreateInstanceProfile":
         tags = {}
     new = {
-        value: said.get(key.removesuffix("Key") + "Value", "")
-        for key, value in said.items()
+        value: parameters.get(key.removesuffix("Key") + "Value", "")
+        for key, value in parameters.items()
         if key.startswith("Tags.") and key.endswith(".Key")
     }
     yield Permission(action, arn, {**resources.tagged(tags, "iam"), **launches.requested(new)})
     if request.action == "AddRoleToInstanceProfile":
-        role = f"arn:aws:iam::{ACCOUNT_ID}:role/{said.get('RoleName', '')}"
+        role = f"arn:aws:iam::{ACCOUNT_ID}:role/{parameters.get('RoleName', '')}"
         yield Permission("iam:PassRole", role, {"iam:PassedToService": ("ec2.amazonaws.com",)})
 
 

@@ -9,7 +9,7 @@ from moto.autoscaling.models import autoscaling_backends
 
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.emulator import Emulator
-from local.aws.moto.state import ACCOUNT_ID, LaunchTemplate, launch_template
+from local.aws.moto.state import ACCOUNT_ID, LaunchTemplate, find_profile, launch_template
 
 OTHERS = frozenset({"image", "snapshot"})
 """Resources without an owner: their ARN names no account."""
@@ -55,17 +55,15 @@ class Resources:
 
     def profile(self, name: str) -> tuple[str, dict[str, str]] | None:
         """ARN and tags of an instance profile; None for an unknown name."""
-        for found in self._emulator.iam().instance_profiles.values():
-            if found.name == name:
-                return str(found.arn), {tag["Key"]: tag["Value"] for tag in found.tags}
-        return None
+        found = find_profile({"Name": name})
+        if found is None:
+            return None
+        return str(found.arn), {tag["Key"]: tag["Value"] for tag in found.tags}
 
     def roles_of_profile(self, reference: Mapping[str, str]) -> list[str]:
         """ARNs of the roles of instances with this profile."""
-        for profile in self._emulator.iam().instance_profiles.values():
-            if reference.get("Name") == profile.name or reference.get("Arn") == profile.arn:
-                return [str(role.arn) for role in profile.roles]
-        return []
+        profile = find_profile(reference)
+        return [] if profile is None else [str(role.arn) for role in profile.roles]
 
     def group(self, name: str) -> tuple[str, dict[str, str]]:
         """ARN and tags of an auto scaling group."""

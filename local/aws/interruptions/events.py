@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any
 
 from moto.events.models import events_backends
 
 from local.aws.clock.timers import Timers
-from local.aws.ec2.instances import SPOT_TERMINATION, TERMINATION_STATES, Instance, Inventory
+from local.aws.ec2.instances import SPOT_TERMINATION, TERMINATION_STATES, Inventory
 from local.aws.interruptions.notices import Maintenance, Notices
 from local.aws.moto.speed import COPIES
 from local.aws.moto.state import ACCOUNT_ID
@@ -30,22 +31,15 @@ CAPACITY_RESERVATION = "EC2 Capacity Reservation Instance Interruption Warning"
 LIFECYCLE_TERMINATION = "EC2 Instance-terminate Lifecycle Action"
 
 
+@dataclass(frozen=True, slots=True)
 class Interruptions:
     """Sends events about instances and performs what they announce."""
 
-    def __init__(
-        self,
-        inventory: Inventory,
-        behaviour: Behaviour,
-        timers: Timers,
-        clock: Clock,
-        notices: Notices,
-    ) -> None:
-        self._inventory = inventory
-        self._behaviour = behaviour
-        self._timers = timers
-        self._clock = clock
-        self._notices = notices
+    inventory: Inventory
+    behaviour: Behaviour
+    timers: Timers
+    clock: Clock
+    notices: Notices
 
     @contextmanager
     def delivering(self, copies: int) -> Iterator[None]:
@@ -60,13 +54,13 @@ class Interruptions:
         """Send the two-minute warning now and terminate after ``notice`` seconds (None: as configured)."""
         detail = {"instance-id": instance_id, "instance-action": "terminate"}
         self._put(region, "aws.ec2", SPOT_WARNING, detail, [_arn(zone, instance_id)])
-        seconds = self._behaviour.interruption_notice_seconds if notice is None else notice
-        self._notices.warn_spot(instance_id, self._clock.now() + seconds)
-        self._timers.after(seconds, lambda: self._reclaim(instance_id))
+        seconds = self.behaviour.interruption_notice_seconds if notice is None else notice
+        self.notices.warn_spot(instance_id, self.clock.now() + seconds)
+        self.timers.after(seconds, lambda: self._reclaim(instance_id))
 
     def recommend_rebalance(self, region: str, instance_id: str, zone: str) -> None:
         """Send the rebalance recommendation; nothing else happens."""
-        self._notices.recommend_rebalance(instance_id, self._clock.now())
+        self.notices.recommend_rebalance(instance_id, self.clock.now())
         detail = {"instance-id": instance_id}
         self._put(region, "aws.ec2", REBALANCE, detail, [_arn(zone, instance_id)])
 
@@ -83,12 +77,8 @@ class Interruptions:
         resources = [group + detail["AutoScalingGroupName"]]
         self._put(region, "aws.autoscaling", LIFECYCLE_TERMINATION, detail, resources)
 
-    def announce_state(self, instance: Instance, state: str) -> None:
-        """Send the state-change notification that EC2 sends on every change."""
-        self.report_state(instance.region, instance.instance_id, state)
-
     def report_state(self, region: str, instance_id: str, state: str) -> None:
-        """Send a state-change notification without changing the instance."""
+        """Send the state-change notification that EC2 sends on every change."""
         detail = {"instance-id": instance_id, "state": state}
         self._put(region, "aws.ec2", STATE_CHANGE, detail, [_arn(region, instance_id)])
 
@@ -96,9 +86,9 @@ class Interruptions:
         self, region: str, instance_ids: Sequence[str], overrides: Mapping[str, str]
     ) -> None:
         """Send a Health event that names ``instance_ids`` (INT-13). ``overrides`` replace detail fields."""
-        start = self._clock.now() + 86_400
+        start = self.clock.now() + 86_400
         for instance_id in instance_ids:
-            self._notices.schedule(instance_id, _retirement(instance_id, start))
+            self.notices.schedule(instance_id, _retirement(instance_id, start))
         detail: dict[str, Any] = {
             "eventArn": f"arn:aws:health:{region}::event/EC2/dovetail/{instance_ids[0]}",
             "service": "EC2",
@@ -115,9 +105,9 @@ class Interruptions:
         self._put(region, "aws.health", HEALTH, detail, list(instance_ids))
 
     def _reclaim(self, instance_id: str) -> None:
-        instance = self._inventory.get(instance_id)
+        instance = self.inventory.get(instance_id)
         if instance is not None and instance.state not in TERMINATION_STATES:
-            self._inventory.terminate(instance, SPOT_TERMINATION)
+            self.inventory.terminate(instance, SPOT_TERMINATION)
 
     def _put(
         self,
@@ -132,7 +122,7 @@ class Interruptions:
             "DetailType": detail_type,
             "Detail": json.dumps(detail),
             "Resources": resources,
-            "Time": self._clock.now(),
+            "Time": self.clock.now(),
         }
         events_backends[ACCOUNT_ID][region].put_events([event])
 

@@ -13,6 +13,7 @@ import json
 import secrets
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 
@@ -32,20 +33,20 @@ Text = tuple[int, str]
 """(HTTP status, body)."""
 
 
+@dataclass(frozen=True, slots=True)
 class Imds:
     """Answers as text, as the real service does."""
 
-    def __init__(self, inventory: Inventory, notices: Notices, clock: Clock) -> None:
-        self._inventory = inventory
-        self._notices = notices
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._tokens: dict[str, tuple[str, float]] = {}
+    inventory: Inventory
+    notices: Notices
+    clock: Clock
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _tokens: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def answer(self, method: str, path: str, environ: Mapping[str, str]) -> Text:
         """``path`` follows ``PREFIX``; ``environ`` holds the request's headers, as WSGI has them."""
         instance_id, _, rest = path.partition("/")
-        instance = self._inventory.get(instance_id)
+        instance = self.inventory.get(instance_id)
         if instance is None or instance.state == "terminated":
             return _error(HTTPStatus.NOT_FOUND)
         if instance.metadata_options.get("HttpEndpoint") == "disabled":
@@ -67,18 +68,18 @@ class Imds:
         with self._lock:
             if len(self._tokens) >= TOKEN_LIMIT:
                 del self._tokens[next(iter(self._tokens))]
-            self._tokens[token] = (instance_id, self._clock.monotonic() + int(ttl))
+            self._tokens[token] = (instance_id, self.clock.monotonic() + int(ttl))
         return 200, token
 
     def _authorized(self, instance: Instance, token: str | None) -> bool:
         if token is None:
             return instance.metadata_options.get("HttpTokens", "required") == "optional"
         owner, ends = self._tokens.get(token, ("", 0.0))
-        return owner == instance.instance_id and self._clock.monotonic() < ends
+        return owner == instance.instance_id and self.clock.monotonic() < ends
 
     def _read(self, instance: Instance, path: str) -> Text:
         read = _PATHS.get(path.removeprefix(META_DATA)) if path.startswith(META_DATA) else None
-        text = None if read is None else read(instance, self._notices.of(instance.instance_id))
+        text = None if read is None else read(instance, self.notices.of(instance.instance_id))
         return _error(HTTPStatus.NOT_FOUND) if text is None else (200, text)
 
 

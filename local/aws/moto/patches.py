@@ -7,7 +7,8 @@ moto's EC2Response consists of mixins and finds its actions by name, so replacin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 from urllib.parse import parse_qsl
@@ -93,13 +94,19 @@ def _install_actions(emulator: Emulator) -> None:
         setattr(EC2Response, name, _answering(emulator, action))
 
 
+@contextmanager
+def _refusals_of_ec2() -> Iterator[None]:
+    try:
+        yield
+    except RequestRefused as refused:
+        raise EC2ClientError(refused.code, refused.message) from refused
+
+
 def _answering(emulator: Emulator, action: Action) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
         self.error_on_dryrun()
-        try:
+        with _refusals_of_ec2():
             answer = action(emulator, self.region, self.params)
-        except RequestRefused as refused:
-            raise EC2ClientError(refused.code, refused.message) from refused
         return (200, dict(XML), answer) if isinstance(answer, str) else ActionResult(answer)
 
     return method
@@ -149,10 +156,8 @@ def _install_instance_type_paging() -> None:
 
 
 def _instance_type_page(response: Any, types: list[Any]) -> str:
-    try:
+    with _refusals_of_ec2():
         rows, token = page(types, response.params, INSTANCE_TYPE_PAGE)
-    except RequestRefused as refused:
-        raise EC2ClientError(refused.code, refused.message) from refused
     return instance_type_page(rows, token)
 
 
@@ -165,11 +170,9 @@ def _install_tag_check(emulator: Emulator) -> None:
 def _checked(emulator: Emulator, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @wraps(original)
     def method(self: Any) -> Any:
-        try:
+        with _refusals_of_ec2():
             ids = self._get_param("Resources", [])
             actions.prepare_tag_change(emulator, self.region, ids)
-        except RequestRefused as refused:
-            raise EC2ClientError(refused.code, refused.message) from refused
         return original(self)
 
     return method

@@ -48,15 +48,31 @@ def find_subnet(backend: Any, subnet_id: str) -> Any | None:
     return None
 
 
+def find_profile(reference: Mapping[str, Any]) -> Any | None:
+    """The instance profile of {Name or Arn}, or None."""
+    for profile in iam().instance_profiles.values():
+        if profile.name == reference.get("Name") or profile.arn == reference.get("Arn"):
+            return profile
+    return None
+
+
 def all_subnets(backend: Any) -> list[Any]:
     """Every subnet of the region."""
     return [subnet for zone in backend.subnets.values() for subnet in zone.values()]
 
 
-def default_subnet(backend: Any, zone: str) -> Any | None:
-    """The default subnet of a zone, or None."""
-    candidates = backend.subnets.get(zone, {}).values()
-    return next((subnet for subnet in candidates if subnet.default_for_az), None)
+def launch_subnet(backend: Any, subnet_id: str | None, zone: str) -> Any:
+    """The named subnet, or the default subnet of ``zone`` when none is named. Raises RequestRefused."""
+    if subnet_id:
+        if (subnet := find_subnet(backend, subnet_id)) is not None:
+            return subnet
+        raise RequestRefused(
+            "InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist"
+        )
+    for subnet in backend.subnets.get(zone, {}).values():
+        if subnet.default_for_az:
+            return subnet
+    raise RequestRefused("MissingInput", f"No default subnet in availability zone {zone}")
 
 
 def attach_volume(volume: Any, instance_id: str, device: str) -> None:
@@ -71,9 +87,16 @@ class LaunchTemplate:
     """One resolved version of a launch template."""
 
     template_id: str
-    name: str
     version: int
     data: Mapping[str, Any]
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags that EC2 gives to instances of this template."""
+        return {
+            "aws:ec2launchtemplate:id": self.template_id,
+            "aws:ec2launchtemplate:version": str(self.version),
+        }
 
 
 def launch_template(backend: Any, reference: Mapping[str, Any]) -> LaunchTemplate:
@@ -92,7 +115,7 @@ def launch_template(backend: Any, reference: Mapping[str, Any]) -> LaunchTemplat
         raise unknown_template(name, template_id)
     number = reference.get("Version") or "$Default"
     version = _version(template, str(number))
-    return LaunchTemplate(str(template.id), str(template.name), int(version.number), version.data)
+    return LaunchTemplate(str(template.id), int(version.number), version.data)
 
 
 def unknown_template(name: str | None, template_id: str | None) -> RequestRefused:

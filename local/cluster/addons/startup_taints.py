@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from local.cluster.addons.daemons import REMOVES_TAINT
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, key_of
 from local.cluster.controllers.pod_templates import is_active, is_ready
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.store import Store
 
 
@@ -14,19 +14,19 @@ def removed_taint(pod: Obj) -> str:
     return str((pod["metadata"].get("annotations") or {}).get(REMOVES_TAINT, ""))
 
 
-class StartupTaintController:
+class StartupTaintController(Controller):
     """Removes the taints that ready agent pods name. Keys are nodes."""
 
-    name = "startup-taints"
+    name, plural = "startup-taints", "nodes"
 
     def __init__(self, store: Store, pods_by_node: KeyIndex) -> None:
-        self._store, self._pods = store, pods_by_node
-        self.queue = WorkQueue()
+        super().__init__(store)
+        self._pods = pods_by_node
 
     def register(self, informers: Informers) -> None:
         """Watch agents, and nodes, because a taint may be added after its agent is ready."""
         informers.on("pods", self._on_pod)
-        informers.on("nodes", self._on_node)
+        informers.on(self.plural, self._on_node)
 
     def _on_pod(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
         if event_type != "DELETED" and obj["spec"].get("nodeName") and removed_taint(obj):
@@ -43,7 +43,7 @@ class StartupTaintController:
 
     async def reconcile(self, key: Key) -> float | None:
         """Remove the taints of the ready agents."""
-        node = find(self._store, "nodes", key)
+        node = self.find(key)
         taints = (node["spec"].get("taints") or []) if node else []
         gone = {
             removed_taint(pod)

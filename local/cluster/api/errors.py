@@ -157,11 +157,11 @@ def other_name(given: str, name: str) -> ApiError:
     return bad_request(text)
 
 
-def not_decoded(value: Any, wanted: str) -> ApiError:
-    """400: a patch of the wrong JSON type. ``wanted``: the real server's name of the expected type."""
+def not_decoded(value: Any, expected: str) -> ApiError:
+    """400: a patch of the wrong JSON type. ``expected``: the real server's name of the expected type."""
     kinds = {dict: "object", list: "array", str: "string", bool: "bool"}
     kind = kinds.get(type(value), "number")
-    text = f"json: cannot unmarshal {kind} into Go value of type {wanted}"
+    text = f"json: cannot unmarshal {kind} into Go value of type {expected}"
     return bad_request(f"error decoding patch: {text}")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.conditions import is_true
 from local.cluster.storage.selectors import selector_matches
 from local.cluster.storage.watches import Document
 from shared.concurrency.clock import rfc3339
@@ -45,7 +46,7 @@ def budget_of(pod: Document, budgets: list[Document]) -> Document | None:
 def charged(pod: Document, budget: Document, now: float) -> Document | None:
     """The budget's status after this eviction, or None when the eviction is not charged. Raises ApiError 429."""
     status = budget.get("status", {})
-    if not _is_ready(pod) and _unready_is_not_charged(budget):
+    if not is_true(pod, "Ready") and _unready_is_not_charged(budget):
         return None
     observed = status.get("observedGeneration")
     name = budget["metadata"]["name"]
@@ -60,11 +61,6 @@ def charged(pod: Document, budget: Document, now: float) -> Document | None:
         )
     disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: rfc3339(now)}
     return {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
-
-
-def _is_ready(pod: Document) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or []
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
 def _unready_is_not_charged(budget: Document) -> bool:

@@ -9,7 +9,7 @@ tracked. Source: KEP-555.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -81,8 +81,7 @@ class Manager:
 
     def without(self, paths: frozenset[Path]) -> Manager:
         """This manager without ``paths``."""
-        left = self.paths - paths
-        return Manager(self.name, self.operation, self.api_version, self.time, left)
+        return replace(self, paths=self.paths - paths)
 
 
 def _tree(paths: frozenset[Path]) -> Document:
@@ -199,7 +198,7 @@ def applied(
     still_owned = frozenset[Path]().union(intent, *(manager.paths for manager in kept))
     for path in sorted(frozenset[Path]().union(*(m.paths for m in mine)) - still_owned):
         merged = _removed(merged, path)
-    me = Manager(author.name, "Apply", author.api_version, author.time, intent)
+    me = replace(author, operation="Apply", paths=intent)
     return _with_managers(merged, live, [*(m for m in kept if m.paths), me])
 
 
@@ -225,11 +224,11 @@ def _conflicts(
     ]
 
 
-def _differ(present: Any, wanted: Any) -> bool:
+def _differ(present: Any, configured: Any) -> bool:
     # An empty object in a configuration means "this object exists", not "it is empty".
-    if wanted == {} and isinstance(present, dict):
+    if configured == {} and isinstance(present, dict):
         return False
-    return bool(present != wanted)
+    return bool(present != configured)
 
 
 def field_text(path: Path) -> str:
@@ -306,5 +305,5 @@ def transferred(old: Document, new: Document, types: FieldTypes, author: Manager
     kept = [m.without(changed | removed) for m in everyone if (m.name, m.operation) != own]
     previous = [m.paths - removed for m in everyone if (m.name, m.operation) == own]
     mine = changed.union(*previous)
-    me = Manager(author.name, "Update", author.api_version, author.time, mine)
+    me = replace(author, operation="Update", paths=mine)
     return _with_managers(new, old, [m for m in [*kept, me] if m.paths])

@@ -8,6 +8,7 @@ because otherwise kubectl drain fails with EOF on a repeated eviction; see ``KEE
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -24,7 +25,6 @@ from local.cluster.api.authorization.authentication import Access, access_to
 from local.cluster.api.authorization.users import User
 from local.cluster.api.calls import Call, answer
 from local.cluster.api.errors import ApiError, method_not_allowed, no_such_path
-from local.cluster.api.listening import listen
 from local.cluster.api.requests import Body, Query, Target, parse_path
 from local.cluster.storage.store import Store
 from shared.log import get_logger
@@ -33,6 +33,7 @@ log = get_logger(__name__)
 
 KEEP_ALIVE_SECONDS = 120
 STOP_SECONDS = 1
+"""Time of open watches to end."""
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 HEALTH = ("/healthz", "/livez", "/readyz")
 VERSION = {
@@ -151,48 +152,25 @@ def _groups(store: Store, accept: str, *, core: bool) -> Response:
     return _json(discovery.api_versions() if core else discovery.api_groups(groups))
 
 
-async def serve(
-    store: Store,
-    host: str,
-    port: int,
-    *,
-    started: Callable[[int], None] | None = None,
-    access: Access | None = None,
-) -> None:
-    """Serve until cancelled; then open watches get ``STOP_SECONDS`` to end.
+class ApiServer(uvicorn.Server):
+    """uvicorn without its own signal handling: the program around it sets ``should_exit``."""
 
-    ``started`` is called with the port once connections are accepted (port 0: a free port). Raises OSError when the
-    port is taken.
-    """
-    listener = listen(host, port)
-    server = ClusterServer(_config(build_app(store, access)))
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(server.serve(sockets=[listener]))
-        if started:
-            started(int(listener.getsockname()[1]))
-        try:
-            await asyncio.shield(running)
-        finally:
-            server.should_exit = True
-            await running
+    def __init__(self, store: Store, access: Access | None = None) -> None:
+        config = uvicorn.Config(
+            build_app(store, access),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=STOP_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        )
+        super().__init__(config)
+        self.is_up = asyncio.Event()
 
-
-def _config(app: Starlette) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
-
-
-class ClusterServer(uvicorn.Server):
-    """uvicorn without its signal handlers: the caller of ``serve`` decides when it ends."""
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections, then set the event that reports it."""
+        await super().startup(sockets)
+        self.is_up.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -47,19 +47,17 @@ def _line(kind: str, rendered: bytes) -> bytes:
     return b'{"type":"%s","object":%s}\n' % (kind.encode(), rendered)
 
 
+@dataclass(frozen=True)
 class WatchStream:
     """One client's watch of one collection."""
 
-    def __init__(
-        self, store: Store, collection: Collection, rendering: Renderer, options: WatchOptions
-    ) -> None:
-        self._store = store
-        self._collection = collection
-        self._rendering = rendering
-        self._options = options
+    store: Store
+    collection: Collection
+    rendering: Renderer
+    options: WatchOptions
 
     def _wants(self, stored: Stored) -> bool:
-        document, options = stored.document, self._options
+        document, options = stored.document, self.options
         if options.namespace and document["metadata"].get("namespace") != options.namespace:
             return False
         return options.matches is None or options.matches(document)
@@ -73,26 +71,26 @@ class WatchStream:
             kind = "MODIFIED" if before else "ADDED"
         else:
             kind = "DELETED" if before else ""
-        return _line(kind, self._rendering.event(change.current)) if kind else b""
+        return _line(kind, self.rendering.event(change.current)) if kind else b""
 
     def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
-        metadata: Document = {"resourceVersion": str(self._store.revision)}
+        metadata: Document = {"resourceVersion": str(self.store.revision)}
         if annotations:
             metadata["annotations"] = annotations
-        return _line("BOOKMARK", self._rendering.bookmark(metadata))
+        return _line("BOOKMARK", self.rendering.bookmark(metadata))
 
     def _start(self) -> tuple[Iterator[Stored], int]:
         """The initial objects and the position from which to continue. Raises ApiError 410."""
-        options, changes = self._options, self._collection.log
+        options, changes = self.options, self.collection.log
         from_scratch = not options.revision or options.initial_events
         if from_scratch:
-            objects = list(self._collection.scan(options.namespace or None))
+            objects = list(self.collection.scan(options.namespace or None))
             skip = options.revision is None and not options.initial_events
             return iter([] if skip else objects), changes.end
         revision = options.revision or 0
-        if revision > self._store.revision:
+        if revision > self.store.revision:
             # A revision from before a restart of this server: all of the client's state is invalid.
-            raise expired(f"too large resource version: {revision} ({self._store.revision})")
+            raise expired(f"too large resource version: {revision} ({self.store.revision})")
         return iter(()), changes.after(revision)
 
     async def lines(self) -> AsyncIterator[bytes]:
@@ -102,14 +100,14 @@ class WatchStream:
         except ApiError as error:
             yield _line("ERROR", orjson.dumps(error.status()))
             return
-        cursor = Cursor(self._collection.log, position)
+        cursor = Cursor(self.collection.log, position)
         try:
             for chunk in self._initial(objects):
                 yield chunk
             async for chunk in self._follow(cursor):
                 yield chunk
         except ApiError as error:
-            log.info("watcher was too slow", resource=self._collection.resource.plural)
+            log.info("watcher was too slow", resource=self.collection.resource.plural)
             yield _line("ERROR", orjson.dumps(error.status()))
         finally:
             cursor.close()
@@ -118,17 +116,17 @@ class WatchStream:
         lines: list[bytes] = []
         for stored in objects:
             if self._wants(stored):
-                lines.append(_line("ADDED", self._rendering.event(stored)))
+                lines.append(_line("ADDED", self.rendering.event(stored)))
             if len(lines) >= BATCH:
                 yield b"".join(lines)
                 lines = []
-        if self._options.initial_events:
+        if self.options.initial_events:
             lines.append(self._bookmark(INITIAL_END))
         if lines:
             yield b"".join(lines)
 
     async def _follow(self, cursor: Cursor) -> AsyncIterator[bytes]:
-        clock, options = self._store.clock, self._options
+        clock, options = self.store.clock, self.options
         end = clock.monotonic() + options.seconds
         bookmark_at = clock.monotonic() + BOOKMARK_SECONDS
         while (now := clock.monotonic()) < end:

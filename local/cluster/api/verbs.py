@@ -11,7 +11,7 @@ import orjson
 from starlette.responses import PlainTextResponse, Response
 
 from local.cluster.api.authorization.reviews import review
-from local.cluster.api.authorization.token_requests import answer_request
+from local.cluster.api.authorization.tokens import answer_request
 from local.cluster.api.calls import MEDIA, Call, answer, success
 from local.cluster.api.errors import (
     ApiError,
@@ -60,13 +60,11 @@ def read_log(call: Call) -> Response:
     target = call.target
     pod = call.store.get(target.plural, target.name, **call.address)
     names = [container["name"] for container in pod["spec"].get("containers") or []]
-    wanted = call.query.text("container")
-    if wanted and wanted not in names:
-        raise bad_request(f"container {wanted} is not valid for pod {target.name}")
-    told = (
-        f"{target.name}/{wanted or names[0]}: pods of this cluster are simulated and write no log."
-    )
-    return PlainTextResponse(f"{told}\n")
+    container = call.query.text("container")
+    if container and container not in names:
+        raise bad_request(f"container {container} is not valid for pod {target.name}")
+    source = f"{target.name}/{container or names[0]}"
+    return PlainTextResponse(f"{source}: pods of this cluster are simulated and write no log.\n")
 
 
 def list_objects(call: Call) -> Response:
@@ -103,9 +101,9 @@ def create(call: Call, body: Body) -> Response:
     """create, eviction and binding."""
     target = call.target
     if target.group in (ACCESS_GROUP, IDENTITY_GROUP):
-        asked = body.object()
-        told = review(call.access, call.user, target.plural, target.namespace, asked)
-        return answer(orjson.dumps(told), 201)
+        review_request = body.object()
+        reviewed = review(call.access, call.user, target.plural, target.namespace, review_request)
+        return answer(orjson.dumps(reviewed), 201)
     call.check_subresource()
     if target.subresource == "eviction":
         return evict(call, body.object())
@@ -214,9 +212,9 @@ def patch(call: Call, body: Body) -> Response:
     old = call.store.get(target.plural, target.name, **call.address)
     if target.subresource == "scale":
         old = call.store.scale(target.plural, target.name, **call.address)
-    asked = call.requested_form(old)
-    new = copied(_patched(call, asked, body))
-    if new == asked:
+    shown = call.requested_form(old)
+    new = copied(_patched(call, shown, body))
+    if new == shown:
         return call.render(old)
     metadata = new.setdefault("metadata", {})
     _check_identity(call, str(new.get("kind")), metadata, old["metadata"])

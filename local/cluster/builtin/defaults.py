@@ -105,10 +105,6 @@ def _template(document: Document) -> None:
 
 
 def _deployment(document: Document) -> None:
-    fill(
-        document["spec"],
-        {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
-    )
     strategy = document["spec"].setdefault("strategy", {})
     fill(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
@@ -117,15 +113,8 @@ def _deployment(document: Document) -> None:
     _template(document)
 
 
-def _replica_set(document: Document) -> None:
-    fill(document["spec"], {"replicas": 1})
-    _template(document)
-
-
 def _daemon_set(document: Document) -> None:
-    fill(
-        document["spec"], {"revisionHistoryLimit": 10, "updateStrategy": {"type": "RollingUpdate"}}
-    )
+    fill(document["spec"], {"updateStrategy": {"type": "RollingUpdate"}})
     if document["spec"]["updateStrategy"].get("type") == "RollingUpdate":
         rolling = document["spec"]["updateStrategy"].setdefault("rollingUpdate", {})
         fill(rolling, {"maxUnavailable": 1, "maxSurge": 0})
@@ -134,30 +123,15 @@ def _daemon_set(document: Document) -> None:
 
 def _stateful_set(document: Document) -> None:
     update = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
-    fill(
-        document["spec"],
-        {
-            "replicas": 1,
-            "podManagementPolicy": "OrderedReady",
-            "revisionHistoryLimit": 10,
-            "updateStrategy": update,
-        },
-    )
+    fill(document["spec"], {"updateStrategy": update})
     _template(document)
-
-
-def _job_spec(spec: Document) -> None:
-    if spec.get("completions") is None and spec.get("parallelism") is None:
-        spec["completions"] = 1
-    fill(
-        spec,
-        {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False},
-    )
 
 
 def _job(document: Document) -> None:
     spec, metadata = document["spec"], document["metadata"]
-    _job_spec(spec)
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    fill(spec, {"parallelism": 1})
     if not spec.get("selector") and not spec.get("manualSelector") and metadata.get("uid"):
         selected = {"batch.kubernetes.io/controller-uid": metadata["uid"]}
         spec["selector"] = {"matchLabels": selected}
@@ -172,21 +146,8 @@ def _job(document: Document) -> None:
     _template(document)
 
 
-def _cron_job(document: Document) -> None:
-    fill(
-        document["spec"],
-        {
-            "concurrencyPolicy": "Allow",
-            "suspend": False,
-            "successfulJobsHistoryLimit": 3,
-            "failedJobsHistoryLimit": 1,
-        },
-    )
-
-
 def _service(document: Document) -> None:
     spec = document["spec"]
-    fill(spec, {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"})
     for port in spec.get("ports") or []:
         fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
     if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
@@ -210,39 +171,51 @@ def _secret(document: Document) -> None:
         document["data"] = {**(document.get("data") or {}), **encoded}
 
 
-def _volume(document: Document) -> None:
-    fill(document["spec"], {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})
-
-
-def _claim(document: Document) -> None:
-    fill(document["spec"], {"volumeMode": "Filesystem"})
-
-
-def _storage_class(document: Document) -> None:
-    fill(document, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
-
-
-def _priority_class(document: Document) -> None:
-    fill(document, {"preemptionPolicy": "PreemptLowerPriority"})
-
-
-DEFAULTS: dict[str, Callable[[Document], None]] = {
+PLAIN_DEFAULTS: dict[str, Document] = {
+    "priorityclasses": {"preemptionPolicy": "PreemptLowerPriority"},
+    "storageclasses": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+}
+SPEC_DEFAULTS: dict[str, Document] = {
+    "cronjobs": {
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    },
+    "daemonsets": {"revisionHistoryLimit": 10},
+    "deployments": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
+    "jobs": {"backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False},
+    "persistentvolumeclaims": {"volumeMode": "Filesystem"},
+    "persistentvolumes": {
+        "persistentVolumeReclaimPolicy": "Retain",
+        "volumeMode": "Filesystem",
+    },
+    "pods": {},
+    "replicasets": {"replicas": 1},
+    "services": {
+        "type": "ClusterIP",
+        "sessionAffinity": "None",
+        "internalTrafficPolicy": "Cluster",
+    },
+    "statefulsets": {
+        "replicas": 1,
+        "podManagementPolicy": "OrderedReady",
+        "revisionHistoryLimit": 10,
+    },
+}
+"""Scalar values only, because objects share them. Each of these kinds has a spec."""
+DERIVED_DEFAULTS: dict[str, Callable[[Document], None]] = {
     "clusterrolebindings": default_binding,
-    "cronjobs": _cron_job,
     "daemonsets": _daemon_set,
     "deployments": _deployment,
     "jobs": _job,
     "namespaces": _namespace,
-    "persistentvolumeclaims": _claim,
-    "persistentvolumes": _volume,
     "pods": _pod,
-    "priorityclasses": _priority_class,
-    "replicasets": _replica_set,
+    "replicasets": _template,
     "rolebindings": default_binding,
     "secrets": _secret,
     "services": _service,
     "statefulsets": _stateful_set,
-    "storageclasses": _storage_class,
 }
 
 FIRST_STATUS: dict[str, Document] = {
@@ -250,19 +223,20 @@ FIRST_STATUS: dict[str, Document] = {
     "persistentvolumeclaims": {"phase": "Pending"},
     "persistentvolumes": {"phase": "Pending"},
 }
-WITHOUT_SPEC = {"namespaces", "secrets", "storageclasses", "priorityclasses"}
-WITHOUT_SPEC |= {"clusterrolebindings", "rolebindings"}
-WITH_SPEC = frozenset(DEFAULTS) - WITHOUT_SPEC
 
 
 def apply_defaults(resource: Resource, document: Document) -> None:
     """Complete a built-in object in place, at creation and at every update."""
-    default = DEFAULTS.get(resource.plural)
-    if resource.custom or default is None:
+    plural = resource.plural
+    if resource.custom:
         return
-    if resource.plural in WITH_SPEC and not isinstance(document.get("spec"), dict):
-        document["spec"] = {}
-    default(document)
+    fill(document, PLAIN_DEFAULTS.get(plural, {}))
+    if plural in SPEC_DEFAULTS:
+        if not isinstance(document.get("spec"), dict):
+            document["spec"] = {}
+        fill(document["spec"], SPEC_DEFAULTS[plural])
+    if plural in DERIVED_DEFAULTS:
+        DERIVED_DEFAULTS[plural](document)
 
 
 def first_status(resource: Resource, document: Document) -> Document | None:

@@ -117,6 +117,7 @@ class Informers:
         turn = TimeSlice()
         subscription = self._store.subscribe(plural, group=group)
         missing = known.keys() - {key_of(obj) for obj in subscription.initial}
+        # Deletions first: an object created since may use what a deleted one held.
         for key in sorted(missing):
             gone = known.pop(key)
             self._dispatch(plural, group, "DELETED", gone, gone)

@@ -28,16 +28,17 @@ from local.cluster.controllers.replicaset import ReplicaSetController
 from local.cluster.controllers.statefulset import StatefulSetController
 from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
-from local.cluster.kubelet.fleet import BootTimes, Fleet
 from local.cluster.kubelet.instances import InstanceClient, InstanceSource
 from local.cluster.kubelet.node_objects import fixed_node
-from local.cluster.kubelet.pods import PodRunner, PodTimes
+from local.cluster.kubelet.pods import kubelets
 from local.cluster.scheduling.scheduler import Scheduler
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
 from local.cluster.volumes.attach_controller import AttachmentController
 from local.cluster.volumes.ephemeral_controller import EphemeralVolumeController
 from shared.concurrency.clock import Clock, rfc3339
+
+WORKLOADS = (ReplicaSetController, DaemonSetController, StatefulSetController, JobController)
 
 
 def node_of(pod: Obj) -> list[str]:
@@ -65,17 +66,7 @@ class ControlPlane:
         self._recorder = EventRecorder(store, clock)
         # The indexes register their handlers here, before the controllers that read them (see the module docstring).
         pods_by_node = KeyIndex(store, self._informers, "pods", node_of)
-        times = BootTimes(
-            settings.boot_seconds, settings.ready_seconds, settings.node_monitor_grace_seconds
-        )
-        self.fleet = Fleet(store, self._recorder, clock, settings.cluster_name, times)
-        self._runner = PodRunner(
-            store,
-            self.fleet,
-            pods_by_node,
-            clock,
-            PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds),
-        )
+        self.fleet, self._runner = kubelets(store, pods_by_node, self._recorder, clock, settings)
         self._scheduler = Scheduler(
             store,
             self._recorder,
@@ -87,21 +78,14 @@ class ControlPlane:
         self._controllers = self._all_controllers(pods_by_node, rng)
 
     def _all_controllers(self, pods_by_node: KeyIndex, rng: random.Random) -> list[Controller]:
-        store, informers, clock, recorder = (
-            self._store,
-            self._informers,
-            self._clock,
-            self._recorder,
-        )
+        store, informers = self._store, self._informers
+        clock, recorder = self._clock, self._recorder
         owned_pods = KeyIndex(store, informers, "pods", controller_uids)
         replica_sets = KeyIndex(store, informers, "replicasets", controller_uids, group="apps")
         owned_jobs = KeyIndex(store, informers, "jobs", controller_uids, group="batch")
         return [
             DeploymentController(store, replica_sets, owned_pods, recorder, clock),
-            ReplicaSetController(store, owned_pods, recorder, clock, rng),
-            DaemonSetController(store, owned_pods, rng),
-            StatefulSetController(store, owned_pods, recorder, clock),
-            JobController(store, owned_pods, recorder, clock, rng),
+            *(kind(store, owned_pods, recorder, clock, rng) for kind in WORKLOADS),
             CronJobController(store, owned_jobs, recorder, clock),
             DisruptionController(store, clock),
             VolumeController(store, recorder),

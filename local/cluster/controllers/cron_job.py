@@ -7,28 +7,20 @@ from __future__ import annotations
 
 import zoneinfo
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from itertools import islice, takewhile
 
 from cronsim import CronSim, CronSimError
 
 from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.conditions import is_true
-from local.cluster.control_plane.informers import (
-    Informers,
-    Key,
-    KeyIndex,
-    Obj,
-    controllers_of,
-    find,
-    key_of,
-)
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.controllers.pod_templates import owner_reference
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 
-GROUP, COMPONENT = "batch", "cronjob-controller"
 MISSED_LIMIT = 1_000
 """Most missed times that are examined; if more were missed, the first ones count."""
 MACROS = {
@@ -72,31 +64,24 @@ def is_finished(job: Obj) -> bool:
     return is_true(job, "Complete") or is_true(job, "Failed")
 
 
-class CronJobController:
+class CronJobController(Controller):
     """Creates Jobs for CronJobs."""
 
-    name = "cronjob"
+    name, plural, group = "cronjob", "cronjobs", "batch"
 
     def __init__(self, store: Store, jobs: KeyIndex, recorder: EventRecorder, clock: Clock) -> None:
-        self._store, self._jobs, self._recorder, self._clock = store, jobs, recorder, clock
-        self.queue = WorkQueue()
+        super().__init__(store)
+        self._jobs, self._clock = jobs, clock
+        self._record = partial(recorder.record, component="cronjob-controller")
 
     def register(self, informers: Informers) -> None:
         """Watch CronJobs and the Jobs they own."""
-        informers.on("cronjobs", self._on_cron_job, group=GROUP)
-        informers.on("jobs", self._on_job, group=GROUP)
-
-    def _on_cron_job(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
-        if event_type != "DELETED":
-            self.queue.add(key_of(obj))
-
-    def _on_job(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in controllers_of(obj, "CronJob"):
-            self.queue.add(owner)
+        informers.on(self.plural, self.on_own, group=self.group)
+        informers.on("jobs", self.on_owned("CronJob"), group=self.group)
 
     async def reconcile(self, key: Key) -> float | None:
         """Start due Jobs, write the status, delete old Jobs. Returns the seconds until the next scheduled time."""
-        cron_job = find(self._store, "cronjobs", key, group=GROUP)
+        cron_job = self.find(key)
         if cron_job is None or cron_job["metadata"].get("deletionTimestamp"):
             return None
         now, spec = self._clock.now(), cron_job["spec"]
@@ -106,7 +91,7 @@ class CronJobController:
         try:
             due, upcoming = schedule_times(spec, since, now)
         except ValueError as error:
-            self._record(cron_job, "UnparseableSchedule", str(error), "Warning")
+            self._record(cron_job, "UnparseableSchedule", str(error), event_type="Warning")
             return None
         if due is not None and not spec.get("suspend") and not _too_late(spec, due, now):
             due = due if self._start(cron_job, due) else None
@@ -135,7 +120,6 @@ class CronJobController:
         metadata, template = cron_job["metadata"], cron_job["spec"]["jobTemplate"]
         template_metadata = template.get("metadata") or {}
         name = f"{metadata['name'][:52]}-{int(due // 60)}"
-        owner = owner_reference(cron_job, kind="CronJob", api_version="batch/v1")
         job = {
             "metadata": {
                 "name": name,
@@ -144,12 +128,14 @@ class CronJobController:
                     **(template_metadata.get("annotations") or {}),
                     "batch.kubernetes.io/cronjob-scheduled-timestamp": rfc3339(due),
                 },
-                "ownerReferences": [owner],
+                "ownerReferences": [owner_reference(cron_job)],
             },
             "spec": template.get("spec") or {},
         }
         try:
-            created = self._store.create("jobs", job, group=GROUP, namespace=metadata["namespace"])
+            created = self._store.create(
+                "jobs", job, group=self.group, namespace=metadata["namespace"]
+            )
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -158,19 +144,20 @@ class CronJobController:
         self._record(cron_job, "SuccessfulCreate", f"Created job {name}")
 
     def _write_status(self, key: Key, started: float | None) -> None:
-        cron_job = find(self._store, "cronjobs", key, group=GROUP)
+        cron_job = self.find(key)
         if cron_job is None:
             return
-        before, owned = cron_job.get("status") or {}, self._owned(cron_job)
-        status = {**before, "active": [_reference(one) for one in owned if not is_finished(one)]}
+        owned = self._owned(cron_job)
+        status = {
+            **(cron_job.get("status") or {}),
+            "active": [_reference(one) for one in owned if not is_finished(one)],
+        }
         ends = [one["status"]["completionTime"] for one in owned if is_true(one, "Complete")]
         if ends:
             status["lastSuccessfulTime"] = max(ends)
         if started is not None:
             status["lastScheduleTime"] = rfc3339(started)
-        if status != before:
-            changed = {**cron_job, "status": status}
-            self._store.update("cronjobs", changed, group=GROUP, subresource="status")
+        self.set_status(cron_job, status)
 
     def _delete_old(self, cron_job: Obj) -> None:
         spec, owned = cron_job["spec"], self._owned(cron_job)
@@ -184,20 +171,9 @@ class CronJobController:
                 self._delete(cron_job, job)
 
     def _delete(self, cron_job: Obj, job: Obj) -> None:
-        metadata = job["metadata"]
-        if metadata.get("deletionTimestamp"):
-            return
-        self._store.delete(
-            "jobs",
-            metadata["name"],
-            group=GROUP,
-            namespace=metadata["namespace"],
-            propagation="Background",
-        )
-        self._record(cron_job, "SuccessfulDelete", f"Deleted job {metadata['name']}")
-
-    def _record(self, cron_job: Obj, reason: str, text: str, event_type: str = "Normal") -> None:
-        self._recorder.record(cron_job, reason, text, component=COMPONENT, event_type=event_type)
+        if not job["metadata"].get("deletionTimestamp"):
+            self.delete("jobs", job, group=self.group, propagation="Background")
+            self._record(cron_job, "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
 
 
 def _too_late(spec: Obj, due: float, now: float) -> bool:

@@ -7,36 +7,24 @@ daemon controller, so it starts on nodes that are cordoned or under pressure. An
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from typing import Any
 
-from local.cluster.control_plane.informers import (
-    Informers,
-    Key,
-    KeyIndex,
-    Obj,
-    controllers_of,
-    find,
-    key_of,
-)
+from local.cluster.control_plane.informers import Informers, Key, Obj, key_of
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.deployment import share_of
 from local.cluster.controllers.pod_templates import (
     is_active,
     is_ready,
-    owner_reference,
     phase,
     pod_from_template,
     suffix,
     template_hash,
 )
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import WorkloadController
 from local.cluster.scheduling.selectors import NodePredicate, node_predicate, untolerated
 from local.cluster.scheduling.shapes import REQUIRED
-from local.cluster.storage.store import Store
 
-GROUP = "apps"
 HASH_LABEL = "controller-revision-hash"
 
 
@@ -95,40 +83,28 @@ def wants_node(spec: dict[str, Any], matches: NodePredicate, node: Obj) -> tuple
     return stays and untolerated(taints, tolerations) is None, stays
 
 
-class DaemonSetController:
+class DaemonSetController(WorkloadController):
     """Keeps one pod per node for each DaemonSet."""
 
-    name = "daemonset"
-
-    def __init__(self, store: Store, pods: KeyIndex, rng: random.Random) -> None:
-        self._store, self._pods, self._rng = store, pods, rng
-        self.queue = WorkQueue()
+    name, plural, group = "daemonset", "daemonsets", "apps"
+    kind = "DaemonSet"
 
     def register(self, informers: Informers) -> None:
-        """Watch DaemonSets, nodes, and the pods they own."""
-        informers.on("daemonsets", self._on_daemon_set, group=GROUP)
+        """Watch nodes too."""
+        super().register(informers)
         informers.on("nodes", self._on_node)
-        informers.on("pods", self._on_pod)
-
-    def _on_daemon_set(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
-        if event_type != "DELETED":
-            self.queue.add(key_of(obj))
 
     def _on_node(self, event_type: str, obj: Obj, old: Obj | None) -> None:
         if event_type == "MODIFIED" and old is not None:
             same_spec = old.get("spec") == obj.get("spec")
             if same_spec and old["metadata"].get("labels") == obj["metadata"].get("labels"):
                 return
-        for daemon_set in self._store.list("daemonsets", group=GROUP):
+        for daemon_set in self._store.list(self.plural, group=self.group):
             self.queue.add(key_of(daemon_set))
-
-    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in controllers_of(obj, "DaemonSet"):
-            self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
         """Create missing pods; delete misplaced, finished or outdated ones."""
-        daemon_set = find(self._store, "daemonsets", key, group=GROUP)
+        daemon_set = self.find(key)
         if daemon_set is None or daemon_set["metadata"].get("deletionTimestamp"):
             return None
         spec = daemon_spec(daemon_set["spec"]["template"].get("spec") or {})
@@ -165,22 +141,15 @@ class DaemonSetController:
             self._create(daemon_set, spec, node)
 
     def _create(self, daemon_set: Obj, spec: dict[str, Any], node: str) -> None:
-        metadata, template = daemon_set["metadata"], daemon_set["spec"]["template"]
-        pod = pod_from_template(
-            {**template, "spec": pinned(spec, node)},
-            name=f"{metadata['name']}-{suffix(self._rng)}",
-            namespace=metadata["namespace"],
-            owner=owner_reference(daemon_set, kind="DaemonSet", api_version="apps/v1"),
-        )
-        pod["metadata"]["labels"][HASH_LABEL] = template_hash(template)
+        metadata = daemon_set["metadata"]
+        pod = pod_from_template(daemon_set, f"{metadata['name']}-{suffix(self._rng)}")
+        pod["spec"] = pinned(spec, node)
+        pod["metadata"]["labels"][HASH_LABEL] = template_hash(daemon_set["spec"]["template"])
         self._pods.add(self._store.create("pods", pod, namespace=metadata["namespace"]))
 
     def _delete(self, pod: Obj) -> None:
-        metadata = pod["metadata"]
-        if not metadata.get("deletionTimestamp"):
-            self._store.delete(
-                "pods", metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
-            )
+        if not pod["metadata"].get("deletionTimestamp"):
+            self.delete("pods", pod)
 
     def _replace_outdated(self, daemon_set: Obj, desired: int) -> None:
         strategy = daemon_set["spec"].get("updateStrategy") or {}
@@ -203,7 +172,7 @@ class DaemonSetController:
             self._delete(pod)
 
     def _write_status(self, key: Key, desired: int) -> None:
-        daemon_set = find(self._store, "daemonsets", key, group=GROUP)
+        daemon_set = self.find(key)
         if daemon_set is None:
             return
         current = template_hash(daemon_set["spec"]["template"])
@@ -222,6 +191,4 @@ class DaemonSetController:
             ),
             "observedGeneration": daemon_set["metadata"].get("generation", 1),
         }
-        if status != daemon_set.get("status"):
-            changed = {**daemon_set, "status": status}
-            self._store.update("daemonsets", changed, group=GROUP, subresource="status")
+        self.set_status(daemon_set, status)

@@ -9,27 +9,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from local.cluster.control_plane.conditions import find_condition, with_conditions
-from local.cluster.control_plane.informers import (
-    Informers,
-    Key,
-    KeyIndex,
-    Obj,
-    controllers_of,
-    find,
-    key_of,
-)
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find, key_of
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.controllers.pod_templates import HASH_LABEL, owner_reference, template_hash
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 
-GROUP = "apps"
 REVISION = "deployment.kubernetes.io/revision"
 DEFAULT_PROGRESS_DEADLINE = 600
+SCALING = "ScalingReplicaSet"
 
 
 def share_of(value: int | str | None, total: int, *, default: str, round_up: bool) -> int:
@@ -109,10 +102,10 @@ def _shrunk_old(new: Obj, old: list[Obj], limits: Limits) -> dict[str, int]:
     }
 
 
-class DeploymentController:
+class DeploymentController(Controller):
     """Scales the ReplicaSets of Deployments."""
 
-    name = "deployment"
+    name, plural, group = "deployment", "deployments", "apps"
 
     def __init__(
         self,
@@ -122,26 +115,18 @@ class DeploymentController:
         recorder: EventRecorder,
         clock: Clock,
     ) -> None:
-        self._store, self._replica_sets, self._pods = store, replica_sets, pods
-        self._recorder, self._clock = recorder, clock
-        self.queue = WorkQueue()
+        super().__init__(store)
+        self._replica_sets, self._pods, self._clock = replica_sets, pods, clock
+        self._record = partial(recorder.record, component="deployment-controller")
 
     def register(self, informers: Informers) -> None:
         """Watch Deployments and the ReplicaSets they own."""
-        informers.on("deployments", self._on_deployment, group=GROUP)
-        informers.on("replicasets", self._on_replica_set, group=GROUP)
-
-    def _on_deployment(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
-        if event_type != "DELETED":
-            self.queue.add(key_of(obj))
-
-    def _on_replica_set(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in controllers_of(obj, "Deployment"):
-            self.queue.add(owner)
+        informers.on(self.plural, self.on_own, group=self.group)
+        informers.on("replicasets", self.on_owned("Deployment"), group=self.group)
 
     async def reconcile(self, key: Key) -> float | None:
         """One step of the rollout; the events of ReplicaSets cause the next one."""
-        deployment = find(self._store, "deployments", key, group=GROUP)
+        deployment = self.find(key)
         if deployment is None or deployment["metadata"].get("deletionTimestamp"):
             return None
         owned = self._replica_sets.members(deployment["metadata"]["uid"])
@@ -185,12 +170,12 @@ class DeploymentController:
         created = self._store.create(
             "replicasets",
             _replica_set(deployment, digest, max(min(limits.replicas, room), 0)),
-            group=GROUP,
+            group=self.group,
             namespace=metadata["namespace"],
         )
         self._replica_sets.add(created)
         text = f"Scaled up replica set {created['metadata']['name']} from 0 to {_replicas(created)}"
-        self._record(deployment, text)
+        self._record(deployment, SCALING, text)
         return created
 
     def _note_revision(self, deployment: Obj, new: Obj, old: list[Obj]) -> None:
@@ -203,42 +188,32 @@ class DeploymentController:
                     plural,
                     obj["metadata"]["name"],
                     body,
-                    group=GROUP,
+                    group=self.group,
                     namespace=obj["metadata"]["namespace"],
                 )
 
     def _resize(self, deployment: Obj, key: Key, size: int) -> None:
-        before = find(self._store, "replicasets", key, group=GROUP)
+        before = find(self._store, "replicasets", key, group=self.group)
         if before is None or _replicas(before) == size:
             return
         body = {"spec": {"replicas": size}}
-        self._store.patch("replicasets", key.name, body, group=GROUP, namespace=key.namespace)
+        self._store.patch("replicasets", key.name, body, group=self.group, namespace=key.namespace)
         direction = "up" if size > _replicas(before) else "down"
         text = f"Scaled {direction} replica set {key.name} from {_replicas(before)} to {size}"
-        self._record(deployment, text)
-
-    def _record(self, deployment: Obj, message: str) -> None:
-        self._recorder.record(
-            deployment, "ScalingReplicaSet", message, component="deployment-controller"
-        )
+        self._record(deployment, SCALING, text)
 
     def _delete_history(self, deployment: Obj, old: list[Obj]) -> None:
         limit = deployment["spec"].get("revisionHistoryLimit", 10)
         idle = [rs for rs in old if _replicas(rs) == 0 and not _status(rs).get("replicas")]
         surplus = len(idle) - limit
         for rs in sorted(idle, key=_revision)[: max(surplus, 0)]:
-            name, namespace = rs["metadata"]["name"], rs["metadata"]["namespace"]
-            self._store.delete("replicasets", name, group=GROUP, namespace=namespace)
+            self.delete("replicasets", rs, group=self.group)
 
     def _write_status(self, key: Key, digest: str) -> None:
-        deployment = find(self._store, "deployments", key, group=GROUP)
-        if deployment is None:
-            return
-        owned = self._replica_sets.members(deployment["metadata"]["uid"])
-        status = self._status(deployment, owned, digest)
-        if status != deployment.get("status"):
-            changed = {**deployment, "status": status}
-            self._store.update("deployments", changed, group=GROUP, subresource="status")
+        deployment = self.find(key)
+        if deployment is not None:
+            owned = self._replica_sets.members(deployment["metadata"]["uid"])
+            self.set_status(deployment, self._status(deployment, owned, digest))
 
     def _status(self, deployment: Obj, owned: list[Obj], digest: str) -> dict[str, Any]:
         sums = {
@@ -319,9 +294,7 @@ def _replica_set(deployment: Obj, digest: str, replicas: int) -> Obj:
             "name": f"{metadata['name']}-{digest}",
             "namespace": metadata["namespace"],
             "labels": labels,
-            "ownerReferences": [
-                owner_reference(deployment, kind="Deployment", api_version="apps/v1")
-            ],
+            "ownerReferences": [owner_reference(deployment)],
         },
         "spec": {
             "replicas": replicas,

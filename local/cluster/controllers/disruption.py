@@ -15,12 +15,11 @@ from local.cluster.control_plane.conditions import with_conditions
 from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
 from local.cluster.controllers.deployment import share_of
 from local.cluster.controllers.pod_templates import is_ready, phase
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.selectors import selector_matches
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 
-GROUP, PLURAL = "policy", "poddisruptionbudgets"
 DISRUPTED_SECONDS = 120.0
 SCALABLE = {
     "ReplicaSet": ("replicasets", "apps"),
@@ -42,19 +41,19 @@ class Numbers:
     desired: int
 
 
-class DisruptionController:
+class DisruptionController(Controller):
     """Writes the status of PodDisruptionBudgets."""
 
-    name = "disruption"
+    name, plural, group = "disruption", "poddisruptionbudgets", "policy"
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+        super().__init__(store)
+        self._clock = clock
         self._budgets: dict[str, dict[Key, None]] = {}
-        self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
         """Watch budgets, the pods of their namespace, and the pods' controllers."""
-        informers.on(PLURAL, self._on_budget, group=GROUP)
+        informers.on(self.plural, self._on_budget, group=self.group)
         informers.on("pods", self._on_pod)
         for plural, group in SCALABLE.values():
             informers.on(plural, self._on_owner, group=group)
@@ -70,7 +69,7 @@ class DisruptionController:
     def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
         labels = obj["metadata"].get("labels") or {}
         for key in self._budgets.get(obj["metadata"]["namespace"], ()):
-            budget = find(self._store, PLURAL, key, group=GROUP)
+            budget = self.find(key)
             if budget and selector_matches(budget["spec"].get("selector"), labels):
                 self.queue.add(key)
 
@@ -82,7 +81,7 @@ class DisruptionController:
 
     async def reconcile(self, key: Key) -> float | None:
         """Count and write the status. Runs again when an entry of disruptedPods expires."""
-        budget = find(self._store, PLURAL, key, group=GROUP)
+        budget = self.find(key)
         if budget is None:
             return None
         pods = self._pods(budget)
@@ -162,10 +161,9 @@ class DisruptionController:
         for condition in status["conditions"]:
             condition["observedGeneration"] = generation
         conditions = with_conditions(before.get("conditions"), status["conditions"], now)
-        status = {**status, "observedGeneration": generation, "conditions": conditions}
-        if status != before:
-            changed = {**budget, "status": status}
-            self._store.update(PLURAL, changed, group=GROUP, subresource="status")
+        self.set_status(
+            budget, {**status, "observedGeneration": generation, "conditions": conditions}
+        )
 
 
 def _status(numbers: Numbers, healthy: int, disrupted: dict[str, str]) -> dict[str, Any]:

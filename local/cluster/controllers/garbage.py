@@ -15,7 +15,7 @@ from local.cluster.api.errors import ApiError
 from local.cluster.builtin.resources import Resource
 from local.cluster.control_plane.informers import Informers, Key, Obj, key_of
 from local.cluster.control_plane.supervision import TimeSlice
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.store import Store
 from shared.log import get_logger
 
@@ -34,16 +34,15 @@ class Place(NamedTuple):
     key: Key
 
 
-class GarbageCollector:
-    """Deletes dependents of deleted owners."""
+class GarbageCollector(Controller):
+    """Deletes dependents of deleted owners. Keys are their uids."""
 
     name = "garbage"
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         self._dependents: dict[str, dict[Place, None]] = defaultdict(dict)
         self._dying: dict[str, Place] = {}
-        self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
         """Watch every kind."""

@@ -6,69 +6,31 @@ ttlSecondsAfterFinished work as in batch/v1; indexed completion, suspension and 
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from local.cluster.control_plane.conditions import is_true, with_conditions
-from local.cluster.control_plane.informers import (
-    Informers,
-    Key,
-    KeyIndex,
-    Obj,
-    controllers_of,
-    find,
-    key_of,
-)
-from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.informers import Key, Obj
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.pod_templates import (
     is_active,
     is_ready,
-    owner_reference,
     phase,
     pod_from_template,
     suffix,
 )
-from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.storage.store import Store
-from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
-
-GROUP = "batch"
+from local.cluster.controllers.workqueue import WorkloadController
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 
 
-class JobController:
+class JobController(WorkloadController):
     """Creates pods for Jobs."""
 
-    name = "job"
-
-    def __init__(
-        self,
-        store: Store,
-        pods: KeyIndex,
-        recorder: EventRecorder,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self._store, self._pods, self._clock, self._rng = store, pods, clock, rng
-        self._recorder = recorder
-        self.queue = WorkQueue()
-
-    def register(self, informers: Informers) -> None:
-        """Watch Jobs and the pods they own."""
-        informers.on("jobs", self._on_job, group=GROUP)
-        informers.on("pods", self._on_pod)
-
-    def _on_job(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
-        if event_type != "DELETED":
-            self.queue.add(key_of(obj))
-
-    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in controllers_of(obj, "Job"):
-            self.queue.add(owner)
+    name, plural, group = "job", "jobs", "batch"
+    kind, component = "Job", "job-controller"
 
     async def reconcile(self, key: Key) -> float | None:
         """Start missing pods, write the status, and delete the job when its TTL expires."""
-        job = find(self._store, "jobs", key, group=GROUP)
+        job = self.find(key)
         if job is None or job["metadata"].get("deletionTimestamp"):
             return None
         if is_true(job, "Complete") or is_true(job, "Failed"):
@@ -88,13 +50,11 @@ class JobController:
     async def _resize(self, job: Obj, active: list[Obj], desired: int) -> None:
         turn, namespace = TimeSlice(), job["metadata"]["namespace"]
         for pod in active[max(desired, 0) :]:
-            self._store.delete("pods", pod["metadata"]["name"], namespace=namespace)
+            self.delete("pods", pod)
             await turn.share()
-        owner = owner_reference(job, kind="Job", api_version="batch/v1")
         for _ in range(desired - len(active)):
             name = f"{job['metadata']['name']}-{suffix(self._rng)}"
-            template = job["spec"]["template"]
-            pod = pod_from_template(template, name=name, namespace=namespace, owner=owner)
+            pod = pod_from_template(job, name)
             pod["metadata"]["labels"] |= {
                 "batch.kubernetes.io/job-name": job["metadata"]["name"],
                 "job-name": job["metadata"]["name"],
@@ -106,7 +66,7 @@ class JobController:
     def _write_status(
         self, key: Key, succeeded: int, failed: int, completions: int, gave_up: bool
     ) -> None:
-        job = find(self._store, "jobs", key, group=GROUP)
+        job = self.find(key)
         if job is None:
             return
         before, now = job.get("status") or {}, rfc3339(self._clock.now())
@@ -122,19 +82,14 @@ class JobController:
         if succeeded >= completions or gave_up:
             condition = {"type": "Failed" if gave_up else "Complete", "status": "True"}
             if gave_up:
-                condition |= {"reason": "BackoffLimitExceeded", "message": "too many pods failed"}
+                reason, text = "BackoffLimitExceeded", "too many pods failed"
+                condition |= {"reason": reason, "message": text}
+                self._record(job, reason, text, event_type="Warning")
             else:
                 status["completionTime"] = now
-            if gave_up:
-                self._record(job, condition["reason"], condition["message"], "Warning")
-            else:
                 self._record(job, "Completed", "Job completed")
             status["conditions"] = with_conditions(before.get("conditions"), [condition], now)
-        if status != before:
-            self._store.update("jobs", {**job, "status": status}, group=GROUP, subresource="status")
-
-    def _record(self, job: Obj, reason: str, text: str, event_type: str = "Normal") -> None:
-        self._recorder.record(job, reason, text, component="job-controller", event_type=event_type)
+        self.set_status(job, status)
 
     def _expire(self, job: Obj) -> float | None:
         seconds = job["spec"].get("ttlSecondsAfterFinished")
@@ -144,12 +99,5 @@ class JobController:
         left = float(ended + seconds - self._clock.now())
         if left > 0:
             return left
-        metadata = job["metadata"]
-        self._store.delete(
-            "jobs",
-            metadata["name"],
-            group=GROUP,
-            namespace=metadata["namespace"],
-            propagation="Background",
-        )
+        self.delete(self.plural, job, group=self.group, propagation="Background")
         return None

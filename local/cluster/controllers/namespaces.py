@@ -8,33 +8,24 @@ phase Terminating, as in a real cluster.
 from __future__ import annotations
 
 from local.cluster.api.errors import ApiError
-from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
+from local.cluster.control_plane.informers import Informers, Key, Obj
 from local.cluster.control_plane.supervision import TimeSlice
-from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.storage.store import Store
+from local.cluster.controllers.workqueue import Controller
 
 RECHECK_SECONDS = 0.1
 ACCOUNT = "default"
 """The ServiceAccount of pods that name none."""
 
 
-class NamespaceController:
+class NamespaceController(Controller):
     """Creates default accounts and completes namespace deletion."""
 
-    name = "namespace"
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.queue = WorkQueue()
+    name, plural = "namespace", "namespaces"
 
     def register(self, informers: Informers) -> None:
         """Watch namespaces, and ServiceAccounts because a deleted default account is created again."""
-        informers.on("namespaces", self._on_namespace)
+        informers.on(self.plural, self.on_own)
         informers.on("serviceaccounts", self._on_account)
-
-    def _on_namespace(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
-        if event_type != "DELETED":
-            self.queue.add(key_of(obj))
 
     def _on_account(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
         if event_type == "DELETED" and obj["metadata"]["name"] == ACCOUNT:
@@ -42,7 +33,7 @@ class NamespaceController:
 
     async def reconcile(self, key: Key) -> float | None:
         """Create the account of an active namespace. Empty a deleted one, and finalize it when it is empty."""
-        namespace = find(self._store, "namespaces", key)
+        namespace = self.find(key)
         if namespace is None:
             return None
         if not namespace["metadata"].get("deletionTimestamp"):

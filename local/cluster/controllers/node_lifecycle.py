@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from local.cluster.control_plane.conditions import find_condition
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, key_of
 from local.cluster.control_plane.supervision import TimeSlice
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.scheduling.selectors import tolerates
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
@@ -77,14 +77,14 @@ def eviction_delay(pod: Obj, taints: list[Taint], now: float) -> float | None:
     return min(delays, default=None)
 
 
-class NodeLifecycleController:
+class NodeLifecycleController(Controller):
     """Updates taints, evicts pods, and deletes the pods of deleted nodes."""
 
-    name = "node-lifecycle"
+    name, plural = "node-lifecycle", "nodes"
 
     def __init__(self, store: Store, pods_by_node: KeyIndex, clock: Clock) -> None:
-        self._store, self._pods, self._clock = store, pods_by_node, clock
-        self.queue = WorkQueue()
+        super().__init__(store)
+        self._pods, self._clock = pods_by_node, clock
 
     def register(self, informers: Informers) -> None:
         """Watch nodes, and pods when they are bound."""
@@ -98,14 +98,14 @@ class NodeLifecycleController:
         node_name = obj["spec"].get("nodeName")
         if event_type == "DELETED" or not node_name:
             return
-        node = find(self._store, "nodes", Key("", node_name))
+        node = self.find(Key("", node_name))
         taints = (node.get("spec") or {}).get("taints") or () if node else ()
         if node is None or any(taint["effect"] == "NoExecute" for taint in taints):
             self.queue.add(Key("", node_name))
 
     async def reconcile(self, key: Key) -> float | None:
         """Update one node's taints and pods to match its state."""
-        node = find(self._store, "nodes", key)
+        node = self.find(key)
         if node is None:
             await self._collect_orphans(key.name)
             return None
@@ -117,7 +117,7 @@ class NodeLifecycleController:
     async def _collect_orphans(self, node: str) -> None:
         turn = TimeSlice()
         for pod in self._pods.members(node):
-            self._delete(pod, grace_seconds=0)
+            self.delete("pods", pod, grace_seconds=0)
             await turn.share()
 
     async def _evict(self, node: str, taints: list[Taint]) -> float | None:
@@ -129,18 +129,8 @@ class NodeLifecycleController:
             if delay is None or pod["metadata"].get("deletionTimestamp"):
                 continue
             if delay <= 0:
-                self._delete(pod)
+                self.delete("pods", pod)
             else:
                 soonest = delay if soonest is None else min(soonest, delay)
             await turn.share()
         return soonest
-
-    def _delete(self, pod: Obj, grace_seconds: int | None = None) -> None:
-        metadata = pod["metadata"]
-        self._store.delete(
-            "pods",
-            metadata["name"],
-            namespace=metadata["namespace"],
-            grace_seconds=grace_seconds,
-            uid=metadata["uid"],
-        )

@@ -40,11 +40,11 @@ def _significant(value: Any) -> Any:
     return value
 
 
-def owner_reference(owner: Obj, *, kind: str, api_version: str) -> dict[str, Any]:
-    """A controlling ownerReference."""
+def owner_reference(owner: Obj) -> dict[str, Any]:
+    """A controlling ownerReference to a stored object."""
     return {
-        "apiVersion": api_version,
-        "kind": kind,
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
         "controller": True,
@@ -52,21 +52,20 @@ def owner_reference(owner: Obj, *, kind: str, api_version: str) -> dict[str, Any
     }
 
 
-def pod_from_template(
-    template: Mapping[str, Any], *, name: str, namespace: str, owner: dict[str, Any]
-) -> Obj:
-    """A Pod as its controller creates it."""
+def pod_from_template(owner: Obj, name: str) -> Obj:
+    """A Pod as the controller of a stored workload creates it from ``spec.template``."""
+    template = owner["spec"]["template"]
     metadata = template.get("metadata") or {}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "namespace": namespace,
+            "namespace": owner["metadata"]["namespace"],
             "generateName": name[:-5],
             "labels": dict(metadata.get("labels") or {}),
             "annotations": dict(metadata.get("annotations") or {}),
-            "ownerReferences": [owner],
+            "ownerReferences": [owner_reference(owner)],
         },
         "spec": dict(template.get("spec") or {}),
     }

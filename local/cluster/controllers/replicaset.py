@@ -7,39 +7,23 @@ node first, younger first. Adoption of orphaned pods is not modelled.
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from typing import Any
 
 from local.cluster.api.errors import ApiError
-from local.cluster.control_plane.informers import (
-    Informers,
-    Key,
-    KeyIndex,
-    Obj,
-    controllers_of,
-    find,
-    key_of,
-)
-from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.informers import Key, Obj
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.pod_templates import (
     is_active,
     is_ready,
-    owner_reference,
     phase,
     pod_from_template,
     ready_for,
     suffix,
 )
-from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.storage.store import Store
-from shared.concurrency.clock import Clock, parse_rfc3339
-from shared.log import get_logger
+from local.cluster.controllers.workqueue import WorkloadController
+from shared.concurrency.clock import parse_rfc3339
 
-log = get_logger(__name__)
-
-GROUP = "apps"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -69,39 +53,15 @@ def _deletion_cost(pod: Obj) -> int:
         return 0
 
 
-class ReplicaSetController:
+class ReplicaSetController(WorkloadController):
     """Creates and deletes pods for ReplicaSets."""
 
-    name = "replicaset"
-
-    def __init__(
-        self,
-        store: Store,
-        pods: KeyIndex,
-        recorder: EventRecorder,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self._store, self._pods, self._recorder = store, pods, recorder
-        self._clock, self._rng = clock, rng
-        self.queue = WorkQueue()
-
-    def register(self, informers: Informers) -> None:
-        """Watch ReplicaSets and the pods they own."""
-        informers.on("replicasets", self._on_replica_set, group=GROUP)
-        informers.on("pods", self._on_pod)
-
-    def _on_replica_set(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
-        if event_type != "DELETED":
-            self.queue.add(key_of(obj))
-
-    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in controllers_of(obj, "ReplicaSet"):
-            self.queue.add(owner)
+    name, plural, group = "replicaset", "replicasets", "apps"
+    kind, component = "ReplicaSet", "replicaset-controller"
 
     async def reconcile(self, key: Key) -> float | None:
         """Create or delete pods until there are ``spec.replicas``, then write the status."""
-        replica_set = find(self._store, "replicasets", key, group=GROUP)
+        replica_set = self.find(key)
         if replica_set is None:
             return None
         uid = replica_set["metadata"]["uid"]
@@ -120,16 +80,15 @@ class ReplicaSetController:
 
     async def _create(self, replica_set: Obj, count: int) -> None:
         turn = TimeSlice()
-        owner = owner_reference(replica_set, kind="ReplicaSet", api_version="apps/v1")
         namespace = replica_set["metadata"]["namespace"]
         for _ in range(count):
             name = f"{replica_set['metadata']['name']}-{suffix(self._rng)}"
-            template = replica_set["spec"]["template"]
-            pod = pod_from_template(template, name=name, namespace=namespace, owner=owner)
+            pod = pod_from_template(replica_set, name)
             try:
                 created = self._store.create("pods", pod, namespace=namespace)
             except ApiError as error:
-                self._record(replica_set, "FailedCreate", f"Error creating: {error.message}")
+                text = f"Error creating: {error.message}"
+                self._record(replica_set, "FailedCreate", text, event_type="Warning")
                 raise
             self._pods.add(created)
             self._record(replica_set, "SuccessfulCreate", f"Created pod: {name}")
@@ -138,25 +97,13 @@ class ReplicaSetController:
     async def _delete(self, replica_set: Obj, pods: list[Obj]) -> None:
         turn = TimeSlice()
         for pod in pods:
-            metadata = pod["metadata"]
-            self._store.delete(
-                "pods", metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
-            )
-            self._record(replica_set, "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
+            self.delete("pods", pod)
+            text = f"Deleted pod: {pod['metadata']['name']}"
+            self._record(replica_set, "SuccessfulDelete", text)
             await turn.share()
 
-    def _record(self, replica_set: Obj, reason: str, message: str) -> None:
-        event_type = "Warning" if reason.startswith("Failed") else "Normal"
-        self._recorder.record(
-            replica_set,
-            reason,
-            message,
-            component="replicaset-controller",
-            event_type=event_type,
-        )
-
     def _write_status(self, key: Key, active: list[Obj]) -> float | None:
-        replica_set = find(self._store, "replicasets", key, group=GROUP)
+        replica_set = self.find(key)
         if replica_set is None:
             return None
         least = replica_set["spec"].get("minReadySeconds") or 0
@@ -171,7 +118,5 @@ class ReplicaSetController:
             "availableReplicas": len(ready) - sum(wait > 0 for wait in waits),
             "observedGeneration": replica_set["metadata"].get("generation", 1),
         }
-        if status != replica_set.get("status"):
-            changed = {**replica_set, "status": status}
-            self._store.update("replicasets", changed, group=GROUP, subresource="status")
+        self.set_status(replica_set, status)
         return min((wait for wait in waits if wait > 0), default=None)

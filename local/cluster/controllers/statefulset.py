@@ -11,31 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from local.cluster.control_plane.informers import (
-    Informers,
-    Key,
-    KeyIndex,
-    Obj,
-    controllers_of,
-    find,
-    key_of,
-)
-from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.informers import Key, Obj, find
 from local.cluster.controllers.pod_templates import (
     is_active,
     is_ready,
-    owner_reference,
     phase,
     pod_from_template,
     ready_for,
     template_hash,
 )
-from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.storage.store import Store
-from shared.concurrency.clock import Clock
+from local.cluster.controllers.workqueue import WorkloadController
 
-GROUP = "apps"
-COMPONENT = "statefulset-controller"
 REVISION_LABEL = "controller-revision-hash"
 NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
@@ -85,31 +71,15 @@ def revision_of(pod: Obj) -> str:
     return str((pod["metadata"].get("labels") or {}).get(REVISION_LABEL, ""))
 
 
-class StatefulSetController:
+class StatefulSetController(WorkloadController):
     """Creates claims and pods for StatefulSets."""
 
-    name = "statefulset"
-
-    def __init__(self, store: Store, pods: KeyIndex, recorder: EventRecorder, clock: Clock) -> None:
-        self._store, self._pods, self._recorder, self._clock = store, pods, recorder, clock
-        self.queue = WorkQueue()
-
-    def register(self, informers: Informers) -> None:
-        """Watch StatefulSets and the pods they own."""
-        informers.on("statefulsets", self._on_stateful_set, group=GROUP)
-        informers.on("pods", self._on_pod)
-
-    def _on_stateful_set(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
-        if event_type != "DELETED":
-            self.queue.add(key_of(obj))
-
-    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in controllers_of(obj, "StatefulSet"):
-            self.queue.add(owner)
+    name, plural, group = "statefulset", "statefulsets", "apps"
+    kind, component = "StatefulSet", "statefulset-controller"
 
     async def reconcile(self, key: Key) -> float | None:
         """One step: start a missing pod, otherwise stop a surplus one, otherwise replace an outdated one."""
-        stateful_set = find(self._store, "statefulsets", key, group=GROUP)
+        stateful_set = self.find(key)
         if stateful_set is None or stateful_set["metadata"].get("deletionTimestamp"):
             return None
         desired, pods = DesiredSet.of(stateful_set), self._members(stateful_set)
@@ -186,21 +156,15 @@ class StatefulSetController:
         self._store.create("persistentvolumeclaims", body, namespace=namespace)
 
     def _delete(self, stateful_set: Obj, pod: Obj) -> None:
-        metadata = pod["metadata"]
-        if metadata.get("deletionTimestamp"):
+        if pod["metadata"].get("deletionTimestamp"):
             return
-        self._store.delete(
-            "pods", metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
-        )
-        name = stateful_set["metadata"]["name"]
-        text = f"delete Pod {metadata['name']} in StatefulSet {name} successful"
+        self.delete("pods", pod)
+        name, owner = pod["metadata"]["name"], stateful_set["metadata"]["name"]
+        text = f"delete Pod {name} in StatefulSet {owner} successful"
         self._record(stateful_set, "SuccessfulDelete", text)
 
-    def _record(self, stateful_set: Obj, reason: str, text: str) -> None:
-        self._recorder.record(stateful_set, reason, text, component=COMPONENT)
-
     def _write_status(self, key: Key, desired: DesiredSet) -> float | None:
-        stateful_set = find(self._store, "statefulsets", key, group=GROUP)
+        stateful_set = self.find(key)
         if stateful_set is None:
             return None
         before = stateful_set.get("status") or {}
@@ -222,19 +186,14 @@ class StatefulSetController:
             "updateRevision": desired.revision,
             "observedGeneration": stateful_set["metadata"].get("generation", 1),
         }
-        if status != before:
-            changed = {**stateful_set, "status": status}
-            self._store.update("statefulsets", changed, group=GROUP, subresource="status")
+        self.set_status(stateful_set, status)
         return 1.0 if desired.least_ready and available < len(ready) else None
 
 
 def _pod(stateful_set: Obj, name: str, claims: dict[str, str]) -> Obj:
     """The pod with its own host name and claims; a claim replaces a volume of the same name."""
     metadata, spec = stateful_set["metadata"], stateful_set["spec"]
-    owner = owner_reference(stateful_set, kind="StatefulSet", api_version="apps/v1")
-    pod = pod_from_template(
-        spec["template"], name=name, namespace=metadata["namespace"], owner=owner
-    )
+    pod = pod_from_template(stateful_set, name)
     pod["metadata"]["generateName"] = f"{metadata['name']}-"
     kept = [one for one in pod["spec"].get("volumes") or () if one["name"] not in claims]
     own = [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
 from local.cluster.control_plane.recorder import EventRecorder
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.store import Store
 from local.cluster.volumes.binding import (
     bind,
@@ -18,23 +20,22 @@ from local.cluster.volumes.binding import (
 )
 from local.cluster.volumes.places import ZONE, class_allows, is_free
 
-COMPONENT = "persistentvolume-controller"
 RECHECK_SECONDS = 1.0
 """Time between two checks of a claim for which no node, and so no zone, exists yet."""
 
 
-class VolumeController:
+class VolumeController(Controller):
     """Binds PersistentVolumeClaims to PersistentVolumes."""
 
-    name = "volume"
+    name, plural = "volume", "persistentvolumeclaims"
 
     def __init__(self, store: Store, recorder: EventRecorder) -> None:
-        self._store, self._recorder = store, recorder
-        self.queue = WorkQueue()
+        super().__init__(store)
+        self._record = partial(recorder.record, component="persistentvolume-controller")
 
     def register(self, informers: Informers) -> None:
         """Watch claims and volumes."""
-        informers.on("persistentvolumeclaims", self._on_claim)
+        informers.on(self.plural, self._on_claim)
         informers.on("persistentvolumes", self._on_volume)
 
     def _on_claim(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
@@ -46,13 +47,13 @@ class VolumeController:
         current = find(self._store, "persistentvolumes", key_of(obj))
         if current is not None and is_free(current):
             mark_available(self._store, current)
-            for claim in self._store.list("persistentvolumeclaims"):
+            for claim in self._store.list(self.plural):
                 if not claim["spec"].get("volumeName"):
                     self.queue.add(key_of(claim))
 
     async def reconcile(self, key: Key) -> float | None:
         """Bind one claim, or release the volume of a deleted one."""
-        claim = find(self._store, "persistentvolumeclaims", key)
+        claim = self.find(key)
         if claim is None:
             self._release(key)
             return None
@@ -61,7 +62,7 @@ class VolumeController:
         storage_class = class_of(self._store, claim)
         if waits(storage_class):
             text = "waiting for first consumer to be created before binding"
-            self._recorder.record(claim, "WaitForFirstConsumer", text, component=COMPONENT)
+            self._record(claim, "WaitForFirstConsumer", text)
             return None
         volume = free_volume(self._store, claim)
         if volume is not None:

@@ -8,11 +8,26 @@ per key; a failed compare-and-set is repeated without a log line because it is n
 from __future__ import annotations
 
 import asyncio
+import random
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from functools import partial
+from typing import Any
 
 from local.cluster.api.errors import ApiError
-from local.cluster.control_plane.informers import Informers, Key
+from local.cluster.control_plane.informers import (
+    Handler,
+    Informers,
+    Key,
+    KeyIndex,
+    Obj,
+    controllers_of,
+    find,
+    key_of,
+)
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.storage.store import Store
+from shared.concurrency.clock import Clock
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -75,19 +90,94 @@ class WorkQueue:
         self._wake.set()
 
 
-class Controller(Protocol):
-    """Moves the objects of one key towards their desired state."""
+class Controller(ABC):
+    """Moves the objects of one key towards their desired state. ``plural`` and ``group``: the kind of the keys."""
 
     name: str
-    queue: WorkQueue
+    plural: str
+    group: str = ""
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.queue = WorkQueue()
+
+    @abstractmethod
     def register(self, informers: Informers) -> None:
         """Subscribe to the events that may change the outcome."""
-        ...
 
+    @abstractmethod
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one key. Returns the seconds after which to reconcile again, if any."""
-        ...
+
+    def on_own(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        """Handler: request a reconcile of the object itself, unless it was deleted."""
+        if event_type != "DELETED":
+            self.queue.add(key_of(obj))
+
+    def on_owned(self, kind: str) -> Handler:
+        """A handler that requests a reconcile of the object of ``kind`` that controls the changed one."""
+
+        def handler(_event_type: str, obj: Obj, _old: Obj | None) -> None:
+            for owner in controllers_of(obj, kind):
+                self.queue.add(owner)
+
+        return handler
+
+    def find(self, key: Key) -> Obj | None:
+        """The object of ``key`` as currently stored, or None. Read only."""
+        return find(self._store, self.plural, key, group=self.group)
+
+    def set_status(self, obj: Obj, status: dict[str, Any]) -> None:
+        """Write the object's status when it differs."""
+        if status != obj.get("status"):
+            changed = {**obj, "status": status}
+            self._store.update(self.plural, changed, group=self.group, subresource="status")
+
+    def delete(
+        self,
+        plural: str,
+        obj: Obj,
+        *,
+        group: str = "",
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        """Delete an object, and never a newer one of its name. Raises ApiError."""
+        metadata = obj["metadata"]
+        self._store.delete(
+            plural,
+            metadata["name"],
+            group=group,
+            namespace=metadata.get("namespace"),
+            uid=metadata["uid"],
+            grace_seconds=grace_seconds,
+            propagation=propagation,
+        )
+
+
+class WorkloadController(Controller):
+    """Keeps the pods of the workloads of one ``kind``. Events name ``component`` as their source."""
+
+    kind: str
+    component: str = ""
+
+    def __init__(
+        self,
+        store: Store,
+        pods: KeyIndex,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        """``pods``: by the uid of their controlling owner."""
+        super().__init__(store)
+        self._pods, self._clock, self._rng = pods, clock, rng
+        self._record = partial(recorder.record, component=self.component)
+
+    def register(self, informers: Informers) -> None:
+        """Watch the workloads and the pods that they own."""
+        informers.on(self.plural, self.on_own, group=self.group)
+        informers.on("pods", self.on_owned(self.kind))
 
 
 class Worker:

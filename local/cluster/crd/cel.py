@@ -137,11 +137,11 @@ def _explained(rule: Rule, context: cel.Context) -> str:
     if rule.explains is None:
         return rule.message
     try:
-        said = rule.explains.execute(context)
+        text = rule.explains.execute(context)
     except FAILURES:
         return rule.message
-    good = isinstance(said, str) and said.strip() and "\n" not in said.strip()
-    return said.strip() if good and len(said) <= LONGEST_MESSAGE else rule.message
+    good = isinstance(text, str) and text.strip() and "\n" not in text.strip()
+    return text.strip() if good and len(text) <= LONGEST_MESSAGE else rule.message
 
 
 def _reason(error: Exception) -> str:

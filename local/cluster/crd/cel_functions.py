@@ -163,17 +163,17 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     return found if limit < 0 else found[:limit]
 
 
-def _index_of(sequence: Any, wanted: Any, *offset: int) -> int:
+def _index_of(sequence: Any, value: Any, *offset: int) -> int:
     if isinstance(sequence, list):
-        return next((i for i, entry in enumerate(sequence) if entry == wanted), -1)
-    return int(STDLIB_FUNCTIONS["indexOf"](sequence, wanted, *offset))
+        return next((i for i, entry in enumerate(sequence) if entry == value), -1)
+    return int(STDLIB_FUNCTIONS["indexOf"](sequence, value, *offset))
 
 
-def _last_index_of(sequence: Any, wanted: Any, *offset: int) -> int:
+def _last_index_of(sequence: Any, value: Any, *offset: int) -> int:
     if isinstance(sequence, list):
-        places = [index for index, entry in enumerate(sequence) if entry == wanted]
+        places = [index for index, entry in enumerate(sequence) if entry == value]
         return places[-1] if places else -1
-    return int(STDLIB_FUNCTIONS["lastIndexOf"](sequence, wanted, *offset))
+    return int(STDLIB_FUNCTIONS["lastIndexOf"](sequence, value, *offset))
 
 
 def _is_sorted(entries: list[Any]) -> bool:

@@ -52,8 +52,8 @@ def _scalar(value: Any, schema: Schema) -> Any:
         conversion = _CONVERSIONS.get(schema.get("format") or "")
         return _converted(conversion, value) if conversion else value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        wanted = schema.get("type")
-        return float(value) if wanted == "number" else int(value) if wanted == "integer" else value
+        kind = schema.get("type")
+        return float(value) if kind == "number" else int(value) if kind == "integer" else value
     return value
 
 

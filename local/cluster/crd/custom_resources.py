@@ -16,6 +16,7 @@ import orjson
 
 from local.cluster.api.errors import FieldError, invalid_value, required
 from local.cluster.builtin.resources import Resource
+from local.cluster.control_plane.conditions import with_conditions
 from local.cluster.crd.schemas import (
     PRESERVE,
     Schema,
@@ -169,21 +170,14 @@ def names_conflict(definition: Document, served: list[Resource]) -> str | None:
 
 def established(definition: Document, refusal: str | None, now: str) -> Document:
     """The definition with the status of a kind that is served, or refused because of its names."""
-    old = (definition.get("status") or {}).get("conditions") or []
-    wanted = [
+    accepted = "the initial names have been accepted"
+    conditions = [
         _condition("NamesAccepted", refusal, "NoConflicts", "NamesConflict", "no conflicts found"),
-        _condition(
-            "Established",
-            refusal,
-            "InitialNamesAccepted",
-            "NotAccepted",
-            "the initial names have been accepted",
-        ),
+        _condition("Established", refusal, "InitialNamesAccepted", "NotAccepted", accepted),
     ]
-    conditions = [_kept_time(condition, old, now) for condition in wanted]
-    spec = definition["spec"]
+    before, spec = (definition.get("status") or {}).get("conditions"), definition["spec"]
     status: Document = {
-        "conditions": conditions,
+        "conditions": with_conditions(before, conditions, now),
         "acceptedNames": {} if refusal else spec["names"],
         "storedVersions": [v["name"] for v in spec["versions"] if v.get("storage")],
     }
@@ -193,9 +187,3 @@ def established(definition: Document, refusal: str | None, now: str) -> Document
 def _condition(kind: str, refusal: str | None, good: str, bad: str, text: str) -> Document:
     status, reason = ("False", bad) if refusal else ("True", good)
     return {"type": kind, "status": status, "reason": reason, "message": refusal or text}
-
-
-def _kept_time(condition: Document, old: list[Document], now: str) -> Document:
-    same = (c for c in old if c["type"] == condition["type"] and c["status"] == condition["status"])
-    since = next(same, {"lastTransitionTime": now})["lastTransitionTime"]
-    return {"lastTransitionTime": since, **condition}

@@ -293,22 +293,24 @@ BOUNDS = {
 
 def _field_errors(problem: Any) -> Iterator[FieldError]:
     path, rule = field_path(problem.absolute_path), problem.validator
-    value, wanted = problem.instance, problem.validator_value
+    value, expected = problem.instance, problem.validator_value
     if rule == "required":
-        missing = [name for name in wanted if name not in value and f"'{name}'" in problem.message]
+        missing = [
+            name for name in expected if name not in value and f"'{name}'" in problem.message
+        ]
         yield from (required(field_path(problem.absolute_path, name)) for name in missing)
     elif rule == "enum":
-        yield unsupported_value(path, value, list(wanted))
+        yield unsupported_value(path, value, list(expected))
     elif rule == "type":
-        kinds = ",".join(kind for kind in wanted if kind != "null")
+        kinds = ",".join(kind for kind in expected if kind != "null")
         shown = _type_name(value)
         yield wrong_type(path, shown, f'{path} in body must be of type {kinds}: "{shown}"')
     elif rule == "maxLength":
-        yield too_long(path, wanted)
+        yield too_long(path, expected)
     elif rule in ("maxItems", "maxProperties"):
-        yield too_many(path, len(value), wanted)
+        yield too_many(path, len(value), expected)
     elif rule in BOUNDS:
-        yield invalid_value(path, value, f"{path} in body {BOUNDS[rule].format(wanted)}")
+        yield invalid_value(path, value, f"{path} in body {BOUNDS[rule].format(expected)}")
     else:
         yield invalid_value(path, value, f"{path} in body must validate the schema ({rule})")
 

@@ -7,7 +7,6 @@ Amazon Linux 2023, or Windows 2022, of the cluster's own version.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 CLUSTER_VERSION = "1.32"
@@ -39,49 +38,26 @@ def kubelet_version(version: str) -> str:
     return f"v{version}.4-eks"
 
 
+_FAMILIES = (
+    (_AL2023, "Amazon Linux 2023", "6.1.134-150.224.amzn2023.{machine}", RUNTIME),
+    (_AL2, "Amazon Linux 2", "5.10.235-227.919.amzn2.{machine}", RUNTIME),
+    (_BOTTLEROCKET, "Bottlerocket OS {release} ({variant})", "6.1.134", f"{RUNTIME}+bottlerocket"),
+    (_WINDOWS, "Windows Server {year} Datacenter", "{build}", RUNTIME),
+    (_UBUNTU, "Ubuntu {release} LTS", "5.15.0-1084-aws", RUNTIME),
+)
+"""Names of images, and system, kernel and runtime of each."""
+
+
 def system_of(image_name: str, machine: str, operating_system: str) -> NodeSystem:
     """The system of the image; ``machine`` is x86_64 or arm64."""
-    for pattern, describe in _FAMILIES:
+    for pattern, image, kernel, runtime in _FAMILIES:
         match = pattern.fullmatch(image_name)
         if match is not None:
-            return describe(match, "aarch64" if machine == "arm64" else machine)
+            parts = {"machine": "aarch64" if machine == "arm64" else machine, **match.groupdict()}
+            parts["build"] = _WINDOWS_BUILDS.get(parts.get("year", ""), _WINDOWS_BUILDS["2022"])
+            kubelet = kubelet_version(parts["version"])
+            return NodeSystem(image.format(**parts), kernel.format(**parts), kubelet, runtime)
     kubelet = kubelet_version(CLUSTER_VERSION)
     if operating_system == "windows":
         return NodeSystem("Windows Server 2022 Datacenter", _WINDOWS_BUILDS["2022"], kubelet)
     return NodeSystem("Amazon Linux 2023", "6.1.134-150.224.amzn2023", kubelet)
-
-
-def _al2023(match: re.Match[str], machine: str) -> NodeSystem:
-    kernel = f"6.1.134-150.224.amzn2023.{machine}"
-    return NodeSystem("Amazon Linux 2023", kernel, kubelet_version(match["version"]))
-
-
-def _al2(match: re.Match[str], machine: str) -> NodeSystem:
-    kernel = f"5.10.235-227.919.amzn2.{machine}"
-    return NodeSystem("Amazon Linux 2", kernel, kubelet_version(match["version"]))
-
-
-def _bottlerocket(match: re.Match[str], _machine: str) -> NodeSystem:
-    image = f"Bottlerocket OS {match['release']} ({match['variant']})"
-    kubelet = kubelet_version(match["version"])
-    return NodeSystem(image, "6.1.134", kubelet, f"{RUNTIME}+bottlerocket")
-
-
-def _windows(match: re.Match[str], _machine: str) -> NodeSystem:
-    kernel = _WINDOWS_BUILDS.get(match["year"], _WINDOWS_BUILDS["2022"])
-    image = f"Windows Server {match['year']} Datacenter"
-    return NodeSystem(image, kernel, kubelet_version(match["version"]))
-
-
-def _ubuntu(match: re.Match[str], _machine: str) -> NodeSystem:
-    image = f"Ubuntu {match['release']} LTS"
-    return NodeSystem(image, "5.15.0-1084-aws", kubelet_version(match["version"]))
-
-
-_FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], NodeSystem]], ...] = (
-    (_AL2023, _al2023),
-    (_AL2, _al2),
-    (_BOTTLEROCKET, _bottlerocket),
-    (_WINDOWS, _windows),
-    (_UBUNTU, _ubuntu),
-)

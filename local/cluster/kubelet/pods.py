@@ -16,10 +16,12 @@ from typing import Any, Literal
 from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.conditions import with_conditions
 from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.pod_templates import phase
-from local.cluster.kubelet.fleet import Fleet
+from local.cluster.kubelet.fleet import BootTimes, Fleet
 from local.cluster.kubelet.run_times import run_seconds
+from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
 from local.cluster.volumes.attaching import ATTACHMENTS, STORAGE, has_volumes
 from shared.concurrency.clock import Clock, rfc3339
@@ -201,6 +203,22 @@ class PodRunner:
             return self._host_address(pod)
         number = next(self._addresses) % (1 << 22)
         return f"10.{64 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
+
+
+def kubelets(
+    store: Store,
+    pods_by_node: KeyIndex,
+    recorder: EventRecorder,
+    clock: Clock,
+    settings: ClusterSettings,
+) -> tuple[Fleet, PodRunner]:
+    """The two parts of all kubelets: their nodes and their pods."""
+    boot = BootTimes(
+        settings.boot_seconds, settings.ready_seconds, settings.node_monitor_grace_seconds
+    )
+    fleet = Fleet(store, recorder, clock, settings.cluster_name, boot)
+    times = PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds)
+    return fleet, PodRunner(store, fleet, pods_by_node, clock, times)
 
 
 def container_statuses(pod: Obj, state: dict[str, Any], *, ready: bool) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from local.cluster.control_plane.conditions import is_true
 from local.cluster.printing.columns import (
     AGE,
     DAEMON_SET,
@@ -89,16 +90,15 @@ BUDGET = [
 
 
 def _job_status(job: Document, _now: float) -> str:
-    conditions = job.get("status", {}).get("conditions") or []
     for kind in ("Complete", "Failed", "Suspended"):
-        if any(c.get("type") == kind and c.get("status") == "True" for c in conditions):
+        if is_true(job, kind):
             return kind
     return "Terminating" if job["metadata"].get("deletionTimestamp") else "Running"
 
 
 def _job_completions(job: Document, _now: float) -> str:
-    wanted = job["spec"].get("completions") or job["spec"].get("parallelism", 1)
-    return f"{job.get('status', {}).get('succeeded', 0)}/{wanted}"
+    completions = job["spec"].get("completions") or job["spec"].get("parallelism", 1)
+    return f"{job.get('status', {}).get('succeeded', 0)}/{completions}"
 
 
 def _job_duration(job: Document, now: float) -> str:

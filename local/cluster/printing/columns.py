@@ -223,13 +223,13 @@ WORKLOAD = [
 ]
 
 
-def _ready_of_wanted(document: Document, _now: float) -> str:
+def _ready_of_desired(document: Document, _now: float) -> str:
     ready = document.get("status", {}).get("readyReplicas", 0)
     return f"{ready}/{document.get('spec', {}).get('replicas', 0)}"
 
 
 DEPLOYMENT = [
-    Column("Ready", _ready_of_wanted),
+    Column("Ready", _ready_of_desired),
     Column("Up-to-date", count("status.updatedReplicas"), "integer"),
     Column("Available", count("status.availableReplicas"), "integer"),
     AGE,
@@ -242,7 +242,7 @@ REPLICA_SET = [
     AGE,
     *WORKLOAD,
 ]
-STATEFUL_SET = [Column("Ready", _ready_of_wanted), AGE, *WORKLOAD[:2]]
+STATEFUL_SET = [Column("Ready", _ready_of_desired), AGE, *WORKLOAD[:2]]
 
 
 def _node_selector(document: Document, _now: float) -> str:

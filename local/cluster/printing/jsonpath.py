@@ -43,10 +43,10 @@ def _every(value: Any) -> Iterator[Any]:
     yield from value if isinstance(value, list) else ()
 
 
-def _filter(key: str, wanted: str) -> Step:
+def _filter(key: str, expected: str) -> Step:
     def step(value: Any) -> Iterator[Any]:
         for entry in value if isinstance(value, list) else ():
-            if isinstance(entry, dict) and str(entry.get(key)) == wanted:
+            if isinstance(entry, dict) and str(entry.get(key)) == expected:
                 yield entry
 
     return step

@@ -6,9 +6,10 @@ version than the stored one is encoded again with that apiVersion. A client that
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -23,28 +24,28 @@ from local.cluster.storage.watches import Document, Stored
 META = "meta.k8s.io/v1"
 
 
-class Renderer(Protocol):
+class Renderer(ABC):
     """One format of objects."""
 
+    @abstractmethod
     def one(self, stored: Stored) -> bytes:
         """An object alone."""
-        ...
 
+    @abstractmethod
     def many(self, objects: Iterable[Stored], metadata: Document) -> bytes:
         """A list with its list metadata."""
-        ...
+
+    @abstractmethod
+    def bookmark(self, metadata: Document) -> bytes:
+        """The ``object`` of a BOOKMARK."""
 
     def event(self, stored: Stored) -> bytes:
         """The ``object`` of a watch event."""
-        ...
-
-    def bookmark(self, metadata: Document) -> bytes:
-        """The ``object`` of a BOOKMARK."""
-        ...
+        return self.one(stored)
 
 
 @dataclass(frozen=True)
-class JsonRenderer:
+class JsonRenderer(Renderer):
     """Whole objects. ``resource`` is the requested version; ``stored_as`` is the stored apiVersion."""
 
     resource: Resource
@@ -62,45 +63,35 @@ class JsonRenderer:
         opening = orjson.dumps({**head, "metadata": metadata})[:-1]
         return b'%s,"items":[%s]}' % (opening, b",".join(self.one(stored) for stored in objects))
 
-    def event(self, stored: Stored) -> bytes:
-        return self.one(stored)
-
     def bookmark(self, metadata: Document) -> bytes:
         kind, version = self.resource.kind, self.resource.api_version
         return orjson.dumps({"kind": kind, "apiVersion": version, "metadata": metadata})
 
 
-@dataclass(frozen=True)
-class MetadataRenderer:
+def _partial(metadata: Document) -> Document:
+    return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}
+
+
+class MetadataRenderer(Renderer):
     """PartialObjectMetadata."""
 
-    def _partial(self, stored: Stored) -> Document:
-        metadata = stored.document["metadata"]
-        return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}
-
     def one(self, stored: Stored) -> bytes:
-        return orjson.dumps(self._partial(stored))
+        return self.bookmark(stored.document["metadata"])
 
     def many(self, objects: Iterable[Stored], metadata: Document) -> bytes:
         head = {"kind": "PartialObjectMetadataList", "apiVersion": META, "metadata": metadata}
-        return orjson.dumps({**head, "items": [self._partial(stored) for stored in objects]})
-
-    def event(self, stored: Stored) -> bytes:
-        return self.one(stored)
+        items = [_partial(stored.document["metadata"]) for stored in objects]
+        return orjson.dumps({**head, "items": items})
 
     def bookmark(self, metadata: Document) -> bytes:
-        return orjson.dumps(
-            {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}
-        )
+        return orjson.dumps(_partial(metadata))
 
 
-class TableRenderer:
+class TableRenderer(Renderer):
     """Tables at the time ``now`` (seconds since the epoch); ``include`` is None, Metadata or Object."""
 
     def __init__(self, columns: list[Column], store: Store, include: str) -> None:
-        self._columns = columns
-        self._store = store
-        self._include = include
+        self._columns, self._store, self._include = columns, store, include
         self._columns_sent = False
 
     def _row(self, stored: Stored, now: float) -> Document:
@@ -110,12 +101,7 @@ class TableRenderer:
         if self._include == "Object":
             row["object"] = document
         elif self._include != "None":
-            metadata = document["metadata"]
-            row["object"] = {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": META,
-                "metadata": metadata,
-            }
+            row["object"] = _partial(document["metadata"])
         return row
 
     def _table(self, objects: Iterable[Stored], metadata: Document, *, heads: bool) -> bytes:
@@ -125,21 +111,16 @@ class TableRenderer:
         table["rows"] = [self._row(stored, now) for stored in objects]
         return orjson.dumps(table)
 
+    def _alone(self, stored: Stored, *, heads: bool) -> bytes:
+        version = stored.document["metadata"].get("resourceVersion", "")
+        return self._table([stored], {"resourceVersion": version}, heads=heads)
+
     def _definitions(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": column.name,
-                "type": column.type,
-                "format": column.format,
-                "description": column.description,
-                "priority": column.priority,
-            }
-            for column in self._columns
-        ]
+        fields = ("name", "type", "format", "description", "priority")
+        return [{field: getattr(column, field) for field in fields} for column in self._columns]
 
     def one(self, stored: Stored) -> bytes:
-        version = stored.document["metadata"].get("resourceVersion", "")
-        return self._table([stored], {"resourceVersion": version}, heads=True)
+        return self._alone(stored, heads=True)
 
     def many(self, objects: Iterable[Stored], metadata: Document) -> bytes:
         return self._table(objects, metadata, heads=True)
@@ -147,8 +128,7 @@ class TableRenderer:
     def event(self, stored: Stored) -> bytes:
         # Only the first event of a watch carries the column definitions.
         heads, self._columns_sent = not self._columns_sent, True
-        version = stored.document["metadata"].get("resourceVersion", "")
-        return self._table([stored], {"resourceVersion": version}, heads=heads)
+        return self._alone(stored, heads=heads)
 
     def bookmark(self, metadata: Document) -> bytes:
         return self._table([], metadata, heads=False)

@@ -57,9 +57,6 @@ class SchedulingQueue:
         self._next_release = math.inf
         self._sequence = itertools.count()
 
-    def __len__(self) -> int:
-        return len(self._group_of)
-
     def add(self, pod: PodInfo) -> None:
         """Add a pod; a newer version of the same pod replaces the older one."""
         group = self._group_of.get(pod.key)

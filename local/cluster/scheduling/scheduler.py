@@ -149,22 +149,13 @@ class Scheduler:
         """Remove the nominations of pods that fit nowhere even with preemption, as kube-scheduler does."""
         body = {"status": {"nominatedNodeName": None}}
         for key in keys:
-            try:
-                self._store.patch(
-                    "pods", key.name, body, namespace=key.namespace, subresource="status"
-                )
-            except ApiError as error:
-                log.info("nomination not ended", pod=str(key), error=error.message)
+            self._patch_status(key, body, "nomination not ended")
 
     def _nominate(self, pod: PodInfo, node: str) -> bool:
         """Set the pod's nominated node. This comes before the evictions, so that no other pod takes the room."""
         key, body = pod.key, {"status": {"nominatedNodeName": node}}
-        try:
-            written = self._store.patch(
-                "pods", key.name, body, namespace=key.namespace, subresource="status"
-            )
-        except ApiError as error:
-            log.info("nomination refused", pod=str(key), node=node, error=error.message)
+        written = self._patch_status(key, body, "nomination refused", node=node)
+        if written is None:
             return False
         self._dequeue(key)
         self._on_waiting_pod(key, written)
@@ -177,6 +168,7 @@ class Scheduler:
         text = f"{NAME}: preempting to accommodate a higher priority pod"
         condition = {"type": "DisruptionTarget", "status": "True", "message": text}
         condition["reason"] = "PreemptionByScheduler"
+        # The condition first: a pod without a grace period is gone after the deletion.
         self._set_condition(found, condition)
         self._store.delete("pods", victim.key.name, namespace=victim.key.namespace)
         text = f"Preempted by pod {pod.uid} on node {node}"
@@ -208,6 +200,7 @@ class Scheduler:
         self._dequeue(pod.key)
         self._spend_write()
         try:
+            # Volumes first: a pod whose claims are not bound would start without them.
             self._volumes.bind(pod.shape, node)
             self._store.bind(pod.key.name, pod.key.namespace, node.name)
         except ApiError as error:
@@ -259,28 +252,24 @@ class Scheduler:
         return True
 
     def _set_unscheduled(self, pod: Obj, reason: str, message: str) -> None:
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": reason,
-            "message": message,
-        }
-        self._set_condition(pod, condition)
+        condition = {"type": "PodScheduled", "status": "False"}
+        self._set_condition(pod, {**condition, "reason": reason, "message": message})
 
     def _set_condition(self, pod: Obj, condition: dict[str, str]) -> None:
         now = rfc3339(self._clock.now())
         conditions = with_conditions((pod.get("status") or {}).get("conditions"), [condition], now)
-        key = key_of(pod)
+        body = {"status": {"conditions": conditions}}
+        self._patch_status(key_of(pod), body, "condition not written")
+
+    def _patch_status(self, key: Key, body: Obj, failure: str, **context: str) -> Obj | None:
+        """The pod with the patched status. A refusal is logged as ``failure`` and returns None."""
         try:
-            self._store.patch(
-                "pods",
-                key.name,
-                {"status": {"conditions": conditions}},
-                namespace=key.namespace,
-                subresource="status",
+            return self._store.patch(
+                "pods", key.name, body, namespace=key.namespace, subresource="status"
             )
         except ApiError as error:
-            log.info("condition not written", pod=str(key), error=error.message)
+            log.info(failure, pod=str(key), **context, error=error.message)
+            return None
 
     def _on_namespace(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
         labels = None if event_type == "DELETED" else obj["metadata"].get("labels") or {}

@@ -34,9 +34,6 @@ class Collection:
         self._objects: dict[Key, Stored] = {}
         self._keys: list[Key] = []
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
     def __contains__(self, key: Key) -> bool:
         return key in self._objects
 

@@ -295,8 +295,8 @@ def scale_of(
 ) -> Document:
     """The ``autoscaling/v1`` Scale of a workload. Raises ApiError 500 for a custom object without the number."""
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    metadata, wanted = document["metadata"], _number_at(document, paths.desired)
-    if wanted is None and resource.custom:
+    metadata, replicas = document["metadata"], _number_at(document, paths.desired)
+    if replicas is None and resource.custom:
         field = "." + ".".join(paths.desired)
         text = f'Internal error occurred: the spec replicas field "{field}" does not exist'
         raise ApiError(500, "InternalError", text)
@@ -304,7 +304,7 @@ def scale_of(
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {name: metadata[name] for name in names if name in metadata},
-        "spec": {"replicas": wanted or 0},
+        "spec": {"replicas": replicas or 0},
         "status": {"replicas": _number_at(document, paths.present) or 0, "selector": selector},
     }
 

@@ -209,23 +209,15 @@ class Store:
         group: str = "",
         namespace: str | None = None,
         subresource: str | None = None,
-        dry_run: bool = False,
     ) -> Document:
-        """JSON merge patch.
+        """JSON merge patch of an object or of its status.
 
         Raises like ``update``; a resourceVersion in ``body`` is a precondition.
         """
         old = self.get(plural, name, group=group, namespace=namespace)
-        target = (
-            self.scale(plural, name, group=group, namespace=namespace)
-            if subresource == "scale"
-            else old
-        )
-        new = merge_patch(target, lifecycle.copied(body))
+        new = merge_patch(old, lifecycle.copied(body))
         new["metadata"] = {**new.get("metadata", {}), "name": name}
-        return self.update(
-            plural, new, group=group, namespace=namespace, subresource=subresource, dry_run=dry_run
-        )
+        return self.update(plural, new, group=group, namespace=namespace, subresource=subresource)
 
     def delete(
         self,

@@ -7,12 +7,12 @@ detached from the previous node; the waiting pod gets an Event with kube-control
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.controllers.pod_templates import phase
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.store import Store
 from local.cluster.volumes.attaching import (
     ATTACHMENTS,
@@ -22,7 +22,6 @@ from local.cluster.volumes.attaching import (
     volumes_of,
 )
 
-COMPONENT = "attachdetach-controller"
 RECHECK_SECONDS = 0.5
 """Time between two checks of a volume that is attached to another node."""
 SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -39,18 +38,19 @@ def attached_volume(attachment: Obj) -> list[str]:
     return [name] if name else []
 
 
-class AttachmentController:
+class AttachmentController(Controller):
     """Creates and deletes the VolumeAttachments of a node. Keys are nodes."""
 
-    name = "attachments"
+    name, plural = "attachments", "nodes"
 
     def __init__(
         self, store: Store, informers: Informers, pods_by_node: KeyIndex, recorder: EventRecorder
     ) -> None:
-        self._store, self._pods, self._recorder = store, pods_by_node, recorder
+        super().__init__(store)
+        self._pods = pods_by_node
+        self._record = partial(recorder.record, component="attachdetach-controller")
         self._by_node = KeyIndex(store, informers, ATTACHMENTS, attached_node, group=STORAGE)
         self._by_volume = KeyIndex(store, informers, ATTACHMENTS, attached_volume, group=STORAGE)
-        self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
         """Watch pods that mount claims, and attachments that other programs delete."""
@@ -78,8 +78,9 @@ class AttachmentController:
         }
         names = {attachment_name(one, key.name) for one in mounted}
         for present in self._by_node.members(key.name):
-            if present["metadata"]["name"] not in names:
-                self._detach(present)
+            being_deleted = present["metadata"].get("deletionTimestamp")
+            if present["metadata"]["name"] not in names and not being_deleted:
+                self.delete(ATTACHMENTS, present, group=STORAGE)
         waits = [not self._attach(one, pod, key.name) for one, pod in mounted.items()]
         return RECHECK_SECONDS if any(waits) else None
 
@@ -98,11 +99,11 @@ class AttachmentController:
                 f'Multi-Attach error for volume "{attachment.volume}" Volume is already '
                 "exclusively attached to one node and can't be attached to another"
             )
-            self._record(pod, "FailedAttachVolume", text, "Warning")
+            self._record(pod, "FailedAttachVolume", text, event_type="Warning")
             return False
         self._create(attachment, name, node)
         text = f'AttachVolume.Attach succeeded for volume "{attachment.volume}"'
-        self._record(pod, "SuccessfulAttachVolume", text, "Normal")
+        self._record(pod, "SuccessfulAttachVolume", text)
         return True
 
     def _attached_elsewhere(self, volume: str, node: str) -> bool:
@@ -126,16 +127,3 @@ class AttachmentController:
         self._by_volume.add(created)
         status = {"status": {"attached": True}}
         self._store.patch(ATTACHMENTS, name, status, group=STORAGE, subresource="status")
-
-    def _detach(self, attachment: Obj) -> None:
-        metadata = attachment["metadata"]
-        if metadata.get("deletionTimestamp"):
-            return
-        try:
-            self._store.delete(ATTACHMENTS, metadata["name"], group=STORAGE, uid=metadata["uid"])
-        except ApiError as error:
-            if error.code != 404:
-                raise
-
-    def _record(self, pod: Obj, reason: str, text: str, event_type: str) -> None:
-        self._recorder.record(pod, reason, text, component=COMPONENT, event_type=event_type)

@@ -56,6 +56,7 @@ def provide(store: Store, claim: Obj, storage_class: Obj, labels: Labels, node: 
 def bind(store: Store, claim: Obj, volume: Obj, notes: dict[str, str] | None = None) -> None:
     """Write the binding to claim and volume. Raises ApiError."""
     metadata, name = claim["metadata"], volume["metadata"]["name"]
+    # The volume first, as kube-controller-manager does: then no second claim can take it.
     store.patch("persistentvolumes", name, {"spec": {"claimRef": _reference(claim)}})
     _set_phase(store, name, "Bound")
     body = {

@@ -7,24 +7,24 @@ from typing import Any
 from local.cluster.control_plane.informers import Informers, Key, Obj, controller_uids, find, key_of
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.controllers.pod_templates import is_active, owner_reference
-from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.store import Store
 
 COMPONENT = "ephemeral_volume"
 
 
-class EphemeralVolumeController:
+class EphemeralVolumeController(Controller):
     """Creates PersistentVolumeClaims for pods."""
 
-    name = "ephemeral-volumes"
+    name, plural = "ephemeral-volumes", "pods"
 
     def __init__(self, store: Store, recorder: EventRecorder) -> None:
-        self._store, self._recorder = store, recorder
-        self.queue = WorkQueue()
+        super().__init__(store)
+        self._recorder = recorder
 
     def register(self, informers: Informers) -> None:
         """Watch pods with ephemeral volumes."""
-        informers.on("pods", self._on_pod)
+        informers.on(self.plural, self._on_pod)
 
     def _on_pod(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
         if event_type == "ADDED" and _ephemeral(obj):
@@ -32,7 +32,7 @@ class EphemeralVolumeController:
 
     async def reconcile(self, key: Key) -> float | None:
         """Create missing claims. A claim of the same name with another owner is not used, and the pod gets an Event."""
-        pod = find(self._store, "pods", key)
+        pod = self.find(key)
         if pod is None or not is_active(pod):
             return None
         for volume in _ephemeral(pod):
@@ -60,7 +60,7 @@ def _claim(pod: Obj, name: str, template: dict[str, Any]) -> Obj:
             "name": name,
             "labels": dict(metadata.get("labels") or {}),
             "annotations": dict(metadata.get("annotations") or {}),
-            "ownerReferences": [owner_reference(pod, kind="Pod", api_version="v1")],
+            "ownerReferences": [owner_reference(pod)],
         },
         "spec": template["spec"],
     }

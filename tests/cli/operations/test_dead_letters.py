@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import commands
-from local.redis_server import RedisServer
 from services.interruption.sources.dead_letters import keeping
 from shared.concurrency.clock import SystemClock
 from shared.redis import streams
@@ -21,6 +20,7 @@ from shared.redis.bus import AttemptLimits, BadMessage, Bus, ConsumerSettings, E
 from shared.redis.bus.connection import ask
 from shared.redis.messages import LaunchMachine, encode
 from tests.support.redis.fixture import redis_server
+from tests.support.redis.server import RedisServer
 from tests.support.waiting import wait_until
 
 __all__ = ["redis_server"]

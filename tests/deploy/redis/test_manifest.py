@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.main import commands
-from local.redis_server import RedisServer, free_loopback_port, redis_version
+from local.redis_server import redis_version
 from shared.errors import ConfigurationError, DovetailError, Unauthorized
 from shared.redis import streams
 from shared.redis.bus import connect
@@ -22,6 +22,7 @@ from shared.redis.mirror import MirrorReader
 from shared.redis.rights import AGENT, SERVICES, USERS
 from tests.support.redis.fixture import BINARIES
 from tests.support.redis.guarded import guarded_redis
+from tests.support.redis.server import RedisServer, free_loopback_port
 from tests.support.redis.work import CLOCK, follow, work_of
 from tests.support.texts.documents import documents
 from tests.support.waiting import wait_until

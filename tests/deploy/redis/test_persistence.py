@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from local.redis_server import RedisServer, free_loopback_port
 from shared.redis import streams
 from shared.redis.bus import Bus
 from shared.redis.bus.dead_letters import DeadLetters
@@ -17,6 +16,7 @@ from shared.redis.mirror import Change, MirrorLost, MirrorWriter
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from tests.deploy.redis.test_manifest import without_acl_file
 from tests.support.redis.fixture import BINARIES
+from tests.support.redis.server import RedisServer, free_loopback_port
 from tests.support.redis.work import CLOCK, bus_at
 from tests.support.waiting import wait_until
 

@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from local.redis_server import RedisServer, free_loopback_port
 from shared.errors import Unreachable
 from shared.redis.bus import connect
 from shared.redis.bus.connection import ask
@@ -24,6 +23,7 @@ from tests.deploy.redis.test_manifest import PROJECT, SEVEN, secrets
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
 from tests.support.redis.fixture import BINARIES
 from tests.support.redis.guarded import ADMIN
+from tests.support.redis.server import RedisServer, free_loopback_port
 
 MOUNTED = "/etc/dovetail/redis-tls"
 CA_OF_SERVICES = "/etc/dovetail/redis-ca/ca.crt"

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from local.cluster.api.server import serve
 from local.cluster.storage.store import Store
 from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.launch import controller as launch_module
@@ -51,6 +50,7 @@ from tests.services.launcher.mortal import Life, Mortal
 from tests.services.launcher.terminator_part import TerminatorPart
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.fixture import connect, write_kubeconfig
+from tests.support.cluster.kubectl import served
 from tests.support.planning.builders import make_catalogue, make_type
 
 FORGETFUL = {"instancePendingSeconds": 0, "instanceShuttingDownSeconds": 0}
@@ -212,7 +212,7 @@ async def crash_world(redis_url: str, aws_url: str, directory: Path) -> AsyncIte
         store = Store(clock, random.Random(7))
         for definition in our_definitions():
             store.create("customresourcedefinitions", definition, group="apiextensions.k8s.io")
-        url = await open_things.enter_async_context(_served(store))
+        url = await open_things.enter_async_context(served(store))
         kube = await connect(write_kubeconfig(directory / "kubeconfig", url))
         open_things.push_async_callback(kube.close)
         name = f"crashes-{os.getpid()}-{next(_worlds)}"  # nothing of the last module's world
@@ -231,18 +231,6 @@ async def crash_world(redis_url: str, aws_url: str, directory: Path) -> AsyncIte
         made = CrashWorld(store, kube, cloud, bus, clock, control)
         await made.catalogues.put(encode_catalogue(CATALOGUE), CATALOGUE.generation)
         yield made
-
-
-@asynccontextmanager
-async def _served(store: Store) -> AsyncIterator[str]:
-    """The API server, on this event loop. Yields its URL."""
-    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(store, "127.0.0.1", 0, started=port.set_result))
-    try:
-        yield f"http://127.0.0.1:{await port}"
-    finally:
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
 
 
 async def launch_rounds(

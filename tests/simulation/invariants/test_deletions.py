@@ -35,14 +35,14 @@ def test_the_instance_of_a_deleted_machine_is_ended(history: History) -> None:
 
 
 def test_the_instance_of_a_machine_that_stays_is_never_ended(history: History) -> None:
-    """I3, TRM-01."""
+    # I3, TRM-01
     launched(history)
     history.end("i-1")
     assert history.judge() == ["i-1 was ended although NodeClaim/a stays"]
 
 
 def test_an_instance_without_a_machine_is_ended_after_the_grace(history: History) -> None:
-    """R7."""
+    # R7
     launched(history)
     history.release_machine("a")
     history.delete_machine("a")
@@ -61,7 +61,7 @@ def test_an_instance_that_was_without_a_machine_for_long_is_garbage(history: His
 
 
 def test_an_instance_that_an_open_launch_will_adopt_is_not_ended(history: History) -> None:
-    """F1."""
+    # F1
     history.record("t1", history.machine("a"))
     history.start("i-1", "t1")
     history.wait(300)
@@ -78,7 +78,7 @@ def test_the_instances_of_a_launch_that_nobody_wants_end_at_once(history: Histor
 
 
 def test_the_instance_of_a_deleted_node_without_a_machine_is_ended(history: History) -> None:
-    """TRM-17."""
+    # TRM-17
     launched(history)
     history.node("i-1")
     history.release_machine("a")
@@ -106,7 +106,7 @@ def healthy() -> History:
 
 
 def test_a_healthy_machine_is_no_garbage() -> None:
-    """F24, LCH-80."""
+    # F24, LCH-80
     history = healthy()
     history.delete_machine("a", by="launcher")
     (sentence,) = history.judge()
@@ -135,7 +135,7 @@ def test_a_machine_whose_node_is_not_ready_may_be_garbage() -> None:
 
 
 def test_the_terminator_deletes_a_machine_whose_node_was_deleted() -> None:
-    """TRM-02."""
+    # TRM-02
     history = healthy()
     history.store.delete("nodes", "node-i-1")
     history.delete_machine("a", by="terminator")
@@ -181,7 +181,7 @@ def test_a_machine_goes_after_its_replacement_is_ready() -> None:
 
 
 def test_a_machine_stays_until_its_replacement_is_ready() -> None:
-    """EXE-04."""
+    # EXE-04
     history = decided()
     history.machine("b", "i-2", conditions=("Launched", "Registered"))
     history.command("a", replacements=("b",))

@@ -51,7 +51,7 @@ def test_a_command_beyond_the_budget_is_found() -> None:
 
 
 def test_one_command_with_too_many_machines_is_found() -> None:
-    """DIS-26."""
+    # DIS-26
     history = with_budget(5, {"nodes": "1"})
     history.command("m1", "m2")
     assert len(history.judge()) == 1
@@ -116,7 +116,7 @@ def test_writing_a_record_again_is_no_new_command() -> None:
     [("10%", 1, 1), ("10%", 11, 2), ("50%", 4, 2), ("3", 100, 3), ("0", 5, 0)],
 )
 def test_a_percentage_rounds_up(nodes: str, total: int, expected: int) -> None:
-    """DIS-22."""
+    # DIS-22
     assert least([Budget(nodes)], "Drifted", total, NOW) == expected
 
 
@@ -160,7 +160,7 @@ def test_a_lease_that_is_taken_too_early_is_found() -> None:
 
 
 def test_an_epoch_with_two_holders_is_found() -> None:
-    """I9, F14."""
+    # I9, F14
     history = elected()
     history.wait(15)
     history.lease("b", 0)

@@ -41,7 +41,7 @@ def test_an_eviction_that_the_budget_allows_is_sound() -> None:
 
 
 def test_a_deletion_past_the_budget_is_found() -> None:
-    """I6, F22."""
+    # I6, F22
     history = protected(desired=2, allowed=0)
     delete_pod(history, "web-1")
     assert history.judge() == [
@@ -102,7 +102,7 @@ def test_an_instance_ends_when_its_pods_have_left() -> None:
 
 
 def test_an_instance_that_ends_under_a_running_pod_is_found() -> None:
-    """TRM-03."""
+    # TRM-03
     history = drained()
     history.pod("web-1", "node-i-1")
     history.wait(60)
@@ -119,7 +119,7 @@ def test_a_pod_that_somebody_let_in_a_moment_ago_was_not_seen() -> None:
 
 
 def test_daemon_pods_and_pods_that_tolerate_the_taint_stay() -> None:
-    """TRM-06."""
+    # TRM-06
     history = drained()
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}
     history.pod("daemon", "node-i-1", ownerReferences=[{**owner, "controller": True}])
@@ -148,7 +148,7 @@ def test_a_node_that_was_never_registered_is_not_drained() -> None:
 
 @pytest.mark.parametrize(("seconds", "sound"), [(50, True), (200, False)])
 def test_at_the_deadline_pods_are_not_waited_for(seconds: float, sound: bool) -> None:
-    """TRM-12."""
+    # TRM-12
     history = drained()
     history.pod("web-1", "node-i-1")
     deadline = rfc3339(history.clock.now() + seconds)

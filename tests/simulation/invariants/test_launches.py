@@ -94,7 +94,7 @@ def test_launches_up_to_the_limit_are_sound() -> None:
 
 
 def test_a_launch_above_the_limit_is_found() -> None:
-    """I4."""
+    # I4
     history = limited(cpu="8")
     for name, number in (("a", "i-1"), ("b", "i-2"), ("c", "i-3")):
         launched(history, name, number)
@@ -179,7 +179,7 @@ def test_what_an_old_leader_made_before_the_new_one_is_launched() -> None:
 
 
 def test_what_an_old_leader_made_after_the_new_one_is_never_launched() -> None:
-    """I9, F14."""
+    # I9, F14
     history = fenced()
     history.machine("new", annotations={labels.EPOCH_ANNOTATION: "4"})
     history.wait(5)

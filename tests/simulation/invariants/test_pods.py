@@ -62,7 +62,7 @@ FITS = [expression(labels.ARCH, "In", "amd64")]
 
 
 def test_a_pod_that_fits_and_waits_is_found(history: History) -> None:
-    """I5."""
+    # I5
     small(history, FITS)
     history.pod("web-1")
     assert check(history) == WAITS
@@ -150,7 +150,7 @@ def test_a_class_that_is_not_ready_runs_nothing(history: History) -> None:
 
 
 async def test_a_pool_whose_machines_do_not_register_may_wait(history: History, bus: Bus) -> None:
-    """F25."""
+    # F25
     small(history, FITS)
     history.pod("web-1")
     body = msgspec.json.encode({"until": history.clock.now() + 900})

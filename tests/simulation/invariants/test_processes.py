@@ -33,7 +33,7 @@ class Process:
 
 
 def test_an_exception_that_reaches_the_event_loop_is_found() -> None:
-    """R8."""
+    # R8
     history = History(NothingFailsUnseen())
     history.event("process", name="launcher-0", what="start")
     message = "Task exception was never retrieved"
@@ -64,7 +64,7 @@ def test_the_tasks_of_a_killed_process_say_nothing() -> None:
     ],
 )
 def test_a_process_ends_when_it_is_asked_to(what: str, sound: bool) -> None:
-    """F29."""
+    # F29
     history = History(NoProcessDies())
     history.event("process", name="launcher-0", what=what)
     assert (history.judge() == []) is sound
@@ -80,7 +80,7 @@ def cut_off(server: str) -> tuple[History, Any]:
 
 @pytest.mark.parametrize("server", ["api", "redis"])
 def test_a_process_that_is_cut_off_and_says_that_it_is_ready_is_found(server: str) -> None:
-    """R8."""
+    # R8
     history, _ = cut_off(server)
     history.wait(190)
     history.event("redis", command="XADD")
@@ -124,6 +124,6 @@ def test_in_the_end_every_process_is_ready() -> None:
 
 
 def test_tasks_are_bounded() -> None:
-    """I12."""
+    # I12
     world: Any = SimpleNamespace(processes={"a": Process(), "b": Process(tasks=501)})
     assert FewTasks().check(world) == ["b has 501 unfinished tasks, at most 500"]

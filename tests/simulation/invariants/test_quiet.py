@@ -50,13 +50,13 @@ def test_a_healthy_cluster_is_sound(history: History, kind: Any) -> None:
 
 
 def test_an_instance_without_a_machine_is_leaked(history: History) -> None:
-    """I2."""
+    # I2
     history.start("i-2")
     assert check(NothingLeaked, history) == ["i-2 runs without a machine"]
 
 
 def test_instances_of_others_are_not_ours(history: History) -> None:
-    """I11."""
+    # I11
     foreign = history.start("i-2")
     foreign.tags.clear()
     assert check(NothingLeaked, history) == []
@@ -70,13 +70,13 @@ def test_a_machine_without_its_instance_is_lost(history: History) -> None:
 
 
 def test_an_instance_with_two_machines_is_found(history: History) -> None:
-    """I1."""
+    # I1
     history.machine("b", "i-1", conditions=HEALTHY)
     assert check(NothingLeaked, history) == ["2 machines name i-1"]
 
 
 def test_a_node_without_its_machine_is_orphaned(history: History) -> None:
-    """F24."""
+    # F24
     history.node("i-2")
     assert check(NodesHaveMachines, history) == ["node node-i-2 has no machine"]
 
@@ -88,7 +88,7 @@ def test_a_registered_machine_without_its_node_is_found(history: History) -> Non
 
 
 def test_a_record_of_a_launch_that_is_over_is_found(history: History) -> None:
-    """F1."""
+    # F1
     history.record("t1", history.machine("b"))
     history.record("t2", "uid-of-nobody")
     assert check(RecordsEnd, history) == ["launch record t2 is left of a launch that is over"]
@@ -105,21 +105,21 @@ def test_a_deletion_that_does_not_end_is_found(history: History) -> None:
 
 
 def test_a_budget_that_lets_nobody_go_holds_a_deletion(history: History) -> None:
-    """F22."""
+    # F22
     history.pod_budget(desired=1, allowed=0)
     history.delete_machine("a")
     assert check(DeletionsEnd, history) == []
 
 
 def test_an_annotated_pod_holds_a_deletion(history: History) -> None:
-    """TRM-09."""
+    # TRM-09
     history.pod("web-2", "node-i-1", annotations={labels.DO_NOT_DISRUPT: "true"})
     history.delete_machine("a")
     assert check(DeletionsEnd, history) == []
 
 
 def test_nothing_holds_a_machine_with_a_deadline(history: History) -> None:
-    """TRM-10."""
+    # TRM-10
     history.pod_budget(desired=1, allowed=0)
     deadline = rfc3339(history.clock.now() + 60)
     history.annotate("a", labels.TERMINATION_TIMESTAMP, deadline)
@@ -128,7 +128,7 @@ def test_nothing_holds_a_machine_with_a_deadline(history: History) -> None:
 
 
 def test_a_class_waits_for_its_machines(history: History) -> None:
-    """F26."""
+    # F26
     for name in ("main", "unused"):
         body = {
             "metadata": {"name": name, "finalizers": [labels.CLASS_FINALIZER]},
@@ -145,7 +145,7 @@ def test_a_class_waits_for_its_machines(history: History) -> None:
 
 
 def test_an_empty_machine_goes(history: History) -> None:
-    """DIS-30."""
+    # DIS-30
     history.store.delete("pods", "web-1", namespace="default", grace_seconds=0)
     assert check(EmptyMachinesGo, history) == ["NodeClaim/a is left without pods"]
 

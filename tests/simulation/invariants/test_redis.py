@@ -38,7 +38,7 @@ def filled(history: History) -> Any:
 
 
 async def test_a_mirror_of_everything_is_equal(history: History, bus: Bus) -> None:
-    """I8."""
+    # I8
     world = filled(history)
     await write_mirror(bus, expected_entries(world))
     assert MirrorIsEqual().check(world) == []
@@ -88,7 +88,7 @@ def test_a_stream_that_nobody_reads_is_found(history: History) -> None:
 
 
 async def test_a_message_is_settled_when_it_was_acknowledged(world: Any, bus: Bus) -> None:
-    """I7."""
+    # I7
     settled = EveryMessageIsSettled()
     await bus.publish(
         "launches", Envelope(id="1", type="LaunchMachine", key="NodeClaim/a", body=b"{}", at=1.0)
@@ -111,7 +111,7 @@ async def fill(bus: Bus, key: str, count: int) -> None:
 
 
 async def test_a_stream_that_is_never_trimmed_is_found(world: Any, bus: Bus) -> None:
-    """F11."""
+    # F11
     await fill(bus, f"{PREFIX}pods", 1_001)
     assert StreamsAreTrimmed().check(world) == [
         "pods holds 1001 entries, at most 1000 without work"

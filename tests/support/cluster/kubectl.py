@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from local.cluster.api.server import serve
+from local.cluster.api.listening import listen
+from local.cluster.api.server import ApiServer
 from local.cluster.kubeconfig import write_kubeconfig
 from local.cluster.storage.store import Store
 
@@ -47,11 +48,14 @@ def program_or_skip(which: str) -> str:
 @contextlib.asynccontextmanager
 async def served(store: Store) -> AsyncIterator[str]:
     """The URL of an API server on a free port."""
-    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(serve(store, "127.0.0.1", 0, started=listening.set_result))
-    yield f"http://127.0.0.1:{await asyncio.wait_for(listening, 60)}"
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    server, listener = ApiServer(store), listen("127.0.0.1", 0)
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    await asyncio.wait_for(server.is_up.wait(), 60)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await running
 
 
 @dataclass

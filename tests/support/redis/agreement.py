@@ -134,10 +134,10 @@ class Agreement:
             for command, a, b in zip(queued, one, other, strict=True):
                 yield from self._all_differences(command, a, b)
         elif sent[0].upper() == b"XADD" and _are(CLOCK_ID, one, other):
-            self.ids.append((one, other))
+            self.ids.append((one, other))  # type: ignore[arg-type]
         else:
-            one, other = _sorted(sent, left), _sorted(sent, right)
-            yield from self._differences(one, other, (), clock_numbers(sent))
+            sorted_replies = _sorted(sent, left), _sorted(sent, right)
+            yield from self._differences(*sorted_replies, (), clock_numbers(sent))
 
     def _differences(
         self, left: Reply, right: Reply, path: tuple[int, ...], moving: Sequence[str]

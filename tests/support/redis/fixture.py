@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from local.redis_server import SERVER_NAMES, RedisServer, redis_version, wheel_redis_server
+from local.redis_server import SERVER_NAMES, redis_version, wheel_redis_server
+from tests.support.redis.server import RedisServer
 
 _numbers = itertools.count(1)
 

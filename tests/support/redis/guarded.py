@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.redis_server import RedisServer, redis_version
+from local.redis_server import redis_version
 from shared.redis.bus import connect
 from shared.redis.bus.connection import ask
 from shared.redis.rights import USERS, acl_file
+from tests.support.redis.server import RedisServer
 
 CLUSTER = "guarded"
 ADMIN = ("admin", "admins-password")

@@ -24,7 +24,7 @@ CITATION = re.compile(
 """One ID, or a range such as ``LCH-20..LCH-24`` or ``F2-F13``."""
 ELSEWHERE = re.compile(
     r"\b[Ss]cenarios? \d|\b(?:area|areas|[Dd]esign,? section|[Rr]eliability section) \d"
-    r"|\b[Tt]able \d\.\d|behaviour\.md|reliability\.md|packing\.md"
+    r"|\b[Tt]able \d\.\d|behaviour\.md|packing\.md"
 )
 """A citation of a document that is not in the repository."""
 WORDS = 8

@@ -18,10 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from local.cluster.api.authorization.users import User, service_account
-from local.cluster.api.errors import ApiError
+from local.cluster.api.errors import ApiError, bad_request, invalid, invalid_value
+from local.cluster.builtin.resources import TOKEN_REQUEST
 from local.cluster.storage.store import Store
+from shared.concurrency.clock import rfc3339
 
 AUDIENCE = ISSUER = "https://kubernetes.default.svc.cluster.local"
+SHORTEST_SECONDS, USUAL_SECONDS, LONGEST_SECONDS = 600, 3_600, 1 << 32
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 
@@ -41,9 +44,9 @@ def unauthorized() -> ApiError:
 class Tokens:
     """Issues and verifies tokens. ``store`` provides the existing ServiceAccounts and the time."""
 
-    def __init__(self, store: Store, key: bytes | None = None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._key = key or secrets.token_bytes(32)
+        self._key = secrets.token_bytes(32)
         self._fixed: dict[str, tuple[str, str]] = {}
 
     def fix(self, token: str, namespace: str, name: str) -> None:
@@ -111,6 +114,32 @@ class Tokens:
     def _signature(self, content: str) -> str:
         digest = hmac.new(self._key, content.encode(), hashlib.sha256).digest()
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def answer_request(tokens: Tokens, account: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    """The TokenRequest, which ``kubectl create token`` sends, with its token. Raises ApiError 400 and 422."""
+    spec = body.get("spec") or {}
+    seconds, audiences = spec.get("expirationSeconds"), spec.get("audiences") or []
+    seconds = USUAL_SECONDS if seconds is None else seconds
+    if not isinstance(seconds, int) or not isinstance(audiences, list):
+        raise bad_request("spec.expirationSeconds must be a number, spec.audiences a list")
+    if spec.get("boundObjectRef"):
+        raise bad_request("spec.boundObjectRef: this cluster binds tokens to ServiceAccounts only")
+    if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
+        few = seconds < SHORTEST_SECONDS
+        limit = "less than 10 minutes" if few else f"more than {LONGEST_SECONDS} seconds"
+        text = f"may not specify a duration {limit}"
+        fault = invalid_value("spec.expirationSeconds", seconds, text)
+        raise invalid(TOKEN_REQUEST, account["metadata"]["name"], [fault])
+    token, ends = tokens.issue(account, audiences, seconds)
+    return {
+        **body,
+        "kind": TOKEN_REQUEST.kind,
+        "apiVersion": TOKEN_REQUEST.api_version,
+        "metadata": {key: account["metadata"][key] for key in ("name", "namespace")},
+        "spec": {**spec, "expirationSeconds": seconds},
+        "status": {"token": token, "expirationTimestamp": rfc3339(ends)},
+    }
 
 
 def _encoded(document: dict[str, Any]) -> str:

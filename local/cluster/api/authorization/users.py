@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 MASTERS = "system:masters"
 """The group whose members may do everything, independent of roles."""
@@ -12,21 +12,16 @@ _ACCOUNT = "system:serviceaccount"
 
 @dataclass(frozen=True)
 class User:
-    """``extra`` holds an authenticator's data besides name and groups: (key, values)."""
+    """The sender of a request, or the user that it names."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
 
     def info(self) -> dict[str, object]:
         """The user as ``UserInfo`` of the authentication API."""
-        info: dict[str, object] = {"username": self.name, "groups": list(self.groups)}
-        if self.uid:
-            info["uid"] = self.uid
-        if self.extra:
-            info["extra"] = {key: list(values) for key, values in self.extra}
-        return info
+        uid = {"uid": self.uid} if self.uid else {}
+        return {"username": self.name, "groups": list(self.groups), **uid}
 
 
 ADMIN = User("kubernetes-admin", (MASTERS, AUTHENTICATED))

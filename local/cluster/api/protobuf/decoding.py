@@ -1,7 +1,7 @@
 """Decodes objects from Protocol Buffers to their JSON form.
 
 A body is the four bytes ``k8s\\0`` and an envelope that names apiVersion and kind. fields.json holds the field numbers
-(see ``generate_fields.py``). Unknown fields of newer clients are dropped, as on a real server.
+(see ``release/protobuf_fields.py``). Unknown fields of newer clients are dropped, as on a real server.
 """
 
 from __future__ import annotations
@@ -39,10 +39,6 @@ class Table:
             for name, fields in table["messages"].items()
         }
 
-    def knows(self, api_version: str, kind: str) -> bool:
-        """Whether objects of this kind can be decoded."""
-        return self._name(api_version, kind) is not None
-
     def decode(self, content: bytes) -> Document:
         """The object in ``content``. Raises ValueError for invalid content, UnknownKindError for an unknown kind."""
         if not content.startswith(MAGIC):
@@ -52,14 +48,11 @@ class Table:
         api_version, kind = types.get(1, ""), types.get(2, "")
         if parts.get(3):
             raise ValueError(f"its encoding {_text(parts[3])} is not supported")
-        name = self._name(api_version, kind)
+        name = self._kinds.get(f"{api_version} {kind}") or self._kinds.get(kind)
         if name is None:
             raise UnknownKindError(f"{kind} in {api_version} cannot be decoded; send JSON")
         body = self._message(name, parts.get(2, b""))
         return {"apiVersion": api_version, "kind": kind, **body}
-
-    def _name(self, api_version: str, kind: str) -> str | None:
-        return self._kinds.get(f"{api_version} {kind}") or self._kinds.get(kind)
 
     def _message(self, name: str, content: bytes) -> Any:
         # No message in the table contains itself, so the recursion is bounded whatever the bytes are.

@@ -15,7 +15,7 @@ OWNED = {"aws:ResourceTag/owner": ("me",)}
 def statement(
     actions: str = "ec2:*", resources: str = "*", allows: bool = True, **conditions: Any
 ) -> Statement:
-    return Statement("s", allows, (actions,), (resources,), conditions)
+    return Statement(allows, (actions,), (resources,), conditions)
 
 
 def asked(action: str = "ec2:RunInstances", resource: str = "*", **context: Any) -> Permission:
@@ -73,19 +73,19 @@ def test_resources_fit_by_asterisk_and_question_mark_alone(
 def test_conditions(
     operator: str, accepted: tuple[str, ...], values: tuple[str, ...], holds: bool
 ) -> None:
-    found = Statement("s", True, ("*",), ("*",), {operator: {"key": accepted}})
+    found = Statement(True, ("*",), ("*",), {operator: {"key": accepted}})
     context = {"key": values} if values else {}
     assert is_allowed([found], Permission("ec2:RunInstances", "*", context)) is holds
 
 
 def test_all_conditions_must_hold() -> None:
     conditions = {"StringEquals": {"a": ("1",), "b": ("2",)}}
-    found = Statement("s", True, ("*",), ("*",), conditions)
+    found = Statement(True, ("*",), ("*",), conditions)
     assert is_allowed([found], Permission("x:y", "*", {"a": ("1",), "b": ("2",)}))
     assert not is_allowed([found], Permission("x:y", "*", {"a": ("1",)}))
 
 
 def test_an_operator_that_is_not_known_does_not_pass() -> None:
-    found = Statement("s", True, ("*",), ("*",), {"IpAddress": {"aws:SourceIp": ("10.0.0.0/8",)}})
+    found = Statement(True, ("*",), ("*",), {"IpAddress": {"aws:SourceIp": ("10.0.0.0/8",)}})
     with pytest.raises(ValueError, match="IpAddress"):
         is_allowed([found], asked())

@@ -92,6 +92,16 @@ async def test_a_rebalance_recommendation_reaches_the_queue(control, queue, inst
     await queue.find("EC2 Instance Rebalance Recommendation", instance_id=instance_id)
 
 
+async def test_a_warning_of_a_capacity_reservation_reaches_the_queue(
+    control, queue, instance_id
+) -> None:
+    """INT-14: the instance is not ended by the emulator."""
+    control.post("interruptions", {"kind": "capacity-reservation", "instanceId": instance_id})
+    kind = "EC2 Capacity Reservation Instance Interruption Warning"
+    await queue.find(kind, instance_id=instance_id, instance_action="terminate")
+    assert control.states()[instance_id] in {"pending", "running"}
+
+
 async def test_a_health_event_names_every_instance(control, queue, instance_id) -> None:
     """INT-13: AWS Health events."""
     control.post("interruptions", {"kind": "health", "instanceId": instance_id})

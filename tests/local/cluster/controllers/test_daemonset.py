@@ -67,3 +67,24 @@ async def test_a_fresh_cluster_runs_aws_node_and_kube_proxy_on_its_fixed_node() 
             expected = {"aws-node": {"cpu": "25m"}, "kube-proxy": {"cpu": "100m"}}
             assert requests == expected[pod["spec"]["containers"][0]["name"]]
             assert pod["spec"]["priority"] == 2_000_001_000
+
+
+async def test_outdated_pods_are_replaced() -> None:
+    async with control_plane() as cluster:
+        cluster.node("n1")
+        cluster.node("n2")
+        create(cluster)
+        await wait_until(lambda: len(nodes_with_agent(cluster)) == 2, "both nodes have a pod")
+        before = {pod["metadata"]["uid"] for pod in cluster.pods()}
+        template = pod_template({"app": "agent"}, "20m")
+        body = {"spec": {"template": template}}
+        cluster.store.patch("daemonsets", "agent", body, group="apps", namespace="default")
+
+        def replaced() -> bool:
+            pods = cluster.pods(phase="Running")
+            new = [pod for pod in pods if pod["metadata"]["uid"] not in before]
+            return len(new) == len(pods) == 2
+
+        await wait_until(replaced, "both pods are new")
+        found = cluster.store.get("daemonsets", "agent", group="apps", namespace="default")
+        assert found["metadata"]["generation"] == 2

@@ -37,3 +37,18 @@ async def test_a_finished_pod_frees_its_node() -> None:
         cluster.pod("next", cpu="1")
         assert await cluster.bound("next") == "n1"
         assert cluster.find_pod("short")["status"]["phase"] == "Succeeded"
+
+
+async def test_a_finished_job_goes_when_its_time_to_live_is_over() -> None:
+    template = pod_template({"app": "job"}, "100m", {"restartPolicy": "Never"})
+    template["metadata"]["annotations"] = {"local.dovetail.sh/run-seconds": "0.02"}
+    body = {
+        "metadata": {"name": "once"},
+        "spec": {"ttlSecondsAfterFinished": 1, "template": template},
+    }
+    async with control_plane() as cluster:
+        cluster.node("n1")
+        cluster.store.create("jobs", body, group="batch", namespace="default")
+        await wait_until(lambda: cluster.pods(phase="Succeeded"), "its pod succeeds")
+        gone = lambda: not cluster.store.list("jobs", group="batch") and not cluster.pods()  # noqa: E731
+        await wait_until(gone, "the job and its pod are gone")

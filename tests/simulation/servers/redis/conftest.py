@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.redis_server import RedisServer
 from simulation.servers.redis import REDIS_6, REDIS_7
 from tests.support.redis.agreement import Agreement, RealServer
 from tests.support.redis.fixture import redis_server
 from tests.support.redis.in_memory import MemoryServer
+from tests.support.redis.server import RedisServer
 
 __all__ = ["redis_server"]
 

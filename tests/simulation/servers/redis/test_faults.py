@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulation.loop import SimulatedLoop, run
@@ -191,7 +191,6 @@ def contents(server: RedisServer) -> list[bytes]:
     return [reader.ask(*one) for one in words]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     before=st.lists(st.one_of(WELL_FORMED, SCRIPTED), max_size=30),
     lost=st.lists(st.one_of(WELL_FORMED, SCRIPTED), min_size=1, max_size=30),

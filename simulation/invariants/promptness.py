@@ -1,0 +1,160 @@
+"""Promptness: without faults work begins at once, by a message, and does not wait for the next listing.
+
+Listings repair what messages lose, so a lost message shows in nothing but the delay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING
+
+from shared.domain import labels
+from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
+from shared.kube.resources import LAUNCH_RECORDS
+from simulation.invariants.launches import Launches
+from simulation.invariants.picture import FOLLOWED, MACHINE_KINDS, Key, record_of
+
+if TYPE_CHECKING:
+    from simulation.trace import Event
+    from simulation.world import World
+
+PROMPT_SECONDS = 8.0
+"""A listing comes every 15 s."""
+CALM_SECONDS = 300.0
+"""Without a fault and without a start of a process for so long, nothing excuses a delay."""
+NOTICE_SECONDS = 120.0
+"""From EC2's announcement of the end of a spot instance to the end."""
+NOTICE_CALM_SECONDS = 60.0
+"""The last part of that time, in which a notice that could not be handled before is."""
+SPOT_END = "Server.SpotInstanceTermination"
+NOTICES = ("two minutes", "rebalance", "health event")
+"""Words of the faults that are announcements and disturb nobody."""
+
+
+@dataclass
+class Disturbances:
+    """When something happened that may delay work. Shared by the invariants of this file."""
+
+    at: float = -inf
+    """Of the last disturbance."""
+    notice_at: float = -inf
+    """Of the last disturbance that is no announcement of EC2."""
+
+    def note(self, event: Event) -> None:
+        """Take note of a fault or of the start or end of a process."""
+        if event.kind not in ("fault", "process"):
+            return
+        self.at = event.at
+        if not any(words in str(event.fields.get("what")) for words in NOTICES):
+            self.notice_at = event.at
+
+
+@dataclass
+class Promptness:
+    """R1, R2, SVC-04: a new machine is launched, and a deleted one drained, as soon as its message arrives."""
+
+    launches: Launches
+    disturbances: Disturbances
+    name: str = "work begins at once"
+    kinds: tuple[str, ...] = ("api", "fault", "process")
+    _launching: dict[Key, float] = field(default_factory=dict)
+    """Machines without a record -> when they were created."""
+    _ending: dict[Key, float] = field(default_factory=dict)
+    """Deleted machines whose node is not deleted yet -> when their deletion was ordered."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when time has passed."""
+        self.disturbances.note(event)
+        change = self.launches.follow(event, world)
+        if change is not None and change.key[0] in MACHINE_KINDS:
+            if change.is_new and change.by == "scheduler":
+                self._launching[change.key] = event.at
+            if change.begins_deletion and change.after is not None:
+                self._ending[change.key] = event.at
+        if event.at - self.disturbances.at < CALM_SECONDS:
+            self._launching.clear()
+            self._ending.clear()
+            return []
+        return [*self._late_launches(event.at), *self._late_drains(event.at)]
+
+    def _late_launches(self, at: float) -> list[str]:
+        found = []
+        for key in _due(self._launching, at):
+            machine = self._machine(key)
+            if (
+                machine is not None
+                and _waits_for_launch(machine)
+                and not self._is_recorded(machine)
+            ):
+                found.append(f"{machine.key} was not launched within {PROMPT_SECONDS:g} s")
+        return found
+
+    def _late_drains(self, at: float) -> list[str]:
+        found = []
+        for key in _due(self._ending, at):
+            machine = self._machine(key)
+            if machine is None or not machine.provider_id or not machine.has(REGISTERED):
+                continue
+            node = self.launches.picture.node_of(machine.provider_id)
+            if node is not None and labels.FINALIZER in node.finalizers and not node.terminating:
+                found.append(
+                    f"the drain of {machine.key} did not begin within {PROMPT_SECONDS:g} s"
+                )
+        return found
+
+    def _machine(self, key: Key) -> Machine | None:
+        document = self.launches.picture.documents[key[0]].get(key)
+        found: Machine | None = record_of(FOLLOWED[key[0]], document)
+        return found
+
+    def _is_recorded(self, machine: Machine) -> bool:
+        records = self.launches.picture.documents[LAUNCH_RECORDS.plural]
+        tokens = [key[2] for key in records]
+        return any(machine.uid in self.launches.uids.get(token, ()) for token in tokens)
+
+
+def _due(since: dict[Key, float], at: float) -> list[Key]:
+    """The keys whose time is up, which are forgotten."""
+    due = [key for key, begun in since.items() if at - begun > PROMPT_SECONDS]
+    for key in due:
+        del since[key]
+    return due
+
+
+def _waits_for_launch(machine: Machine) -> bool:
+    """Whether the machine has neither an instance nor a reason to wait, in its conditions."""
+    if machine.provider_id or machine.terminating:
+        return False
+    known = machine.conditions.get(LAUNCHED)
+    return known is None or known.reason in ("", "AwaitingReconciliation", "Unknown")
+
+
+@dataclass
+class NoticesAreHeeded:
+    """INT-10, F21: a machine is being deleted when EC2 ends its spot instance, because the end was announced."""
+
+    launches: Launches
+    disturbances: Disturbances
+    name: str = "announced ends are acted on"
+    kinds: tuple[str, ...] = ("instance", "api", "aws", "fault", "process")
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when EC2 ends a spot instance."""
+        self.disturbances.note(event)
+        self.launches.follow(event, world)
+        if event.kind != "instance" or event.fields.get("state") != "shutting-down":
+            return []
+        if event.at - self.disturbances.notice_at < NOTICE_CALM_SECONDS:
+            return []
+        name = str(event.fields["id"])
+        instance = world.emulator.inventory.get(name)
+        if instance is None or (instance.state_reason or ("",))[0] != SPOT_END:
+            return []
+        machine = self.launches.picture.machine_of(name)
+        known = None if machine is None else machine.conditions.get(REGISTERED)
+        if machine is None or machine.terminating or known is None or known.status != "True":
+            return []
+        if world.clock.now() - known.since < NOTICE_SECONDS:
+            return []  # It may have been announced before there was a node.
+        return [f"EC2 ended {name}, and {machine.key} was not deleted although that was announced"]
