@@ -76,7 +76,7 @@ chaos: redis $(DEVELOPMENT) ## The same users, faults and promises against real 
 # Includes pytest's workers and every process that a test starts. The end-to-end tests are left out.
 coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/development/coverage.md
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/coverage run -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage json --quiet -o .coverage.json
 	$(BIN)/python -m release.coverage_table .coverage.json docs/development/coverage.md

@@ -56,9 +56,10 @@ async def last_pod_added(kube: Kube) -> float:
     listed = await kube.list(PODS, "default")
     await scale(kube, PODS_WANTED)
     seen = 0
-    async with aclosing(kube.watch(PODS, listed.resource_version, namespace="default")) as events:
+    async with aclosing(kube.watch(PODS, listed.resource_version)) as events:
         async for event in events:
-            seen += event.type == "ADDED"
+            is_ours = event.object["metadata"].get("namespace") == "default"
+            seen += event.type == "ADDED" and is_ours
             if seen == PODS_WANTED:
                 return time.time()
     raise RuntimeError("the watch ended before all pods were there")

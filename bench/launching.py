@@ -35,10 +35,17 @@ from local.aws.capacity.stated import Statement
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED
-from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, V1, Generation
 from shared.errors import DovetailError
 from shared.kube.client import Kube, Object
-from shared.kube.resources import EC2_NODE_CLASSES, MACHINES, NODE_CLAIMS, PODS, Resource
+from shared.kube.resources import (
+    EC2_NODE_CLASSES,
+    MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    PODS,
+    Resource,
+)
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 
@@ -135,9 +142,10 @@ class Observed:
                 for raw in listed.items:
                     self.note(raw)
                 version = listed.resource_version
-                async with aclosing(kube.watch(resource, version, namespace=namespace)) as events:
+                async with aclosing(kube.watch(resource, version)) as events:
                     async for event in events:
-                        if event.type in CHANGES:
+                        found = event.object["metadata"].get("namespace")
+                        if event.type in CHANGES and found == namespace:
                             self.note(event.object)
 
     def note(self, raw: Object) -> None:
@@ -160,12 +168,15 @@ class Observed:
         return round(max(self.times[step].values()) - since, 1) if self.times[step] else None
 
 
+MACHINE_KINDS = {resource.kind: resource for resource in (MACHINES, NODE_CLAIMS)}
+
+
 @dataclass(frozen=True)
 class Play:
     """One measurement: the Deployments, and how many machines or pods must reach which step."""
 
     deployments: Sequence[Object]
-    generation: str
+    api: Generation
     ends: dict[str, int]
     """Step -> how many."""
 
@@ -175,7 +186,7 @@ class Play:
         return sum(int(one["spec"]["replicas"]) for one in self.deployments)
 
 
-async def prepared(bench: Bench, generation: str) -> None:
+async def prepared(bench: Bench, api: Generation) -> None:
     """Applies pool and class, for spot and on-demand, and waits until the class is ready."""
     market = {
         "key": "karpenter.sh/capacity-type",
@@ -184,10 +195,10 @@ async def prepared(bench: Bench, generation: str) -> None:
     }
     linux = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
     rules = {"requirements": [market, linux]}
-    changes = {"template": {"spec": rules}} if generation == V1 else rules
-    await apply_pool(bench.kube, bench.cluster_name, 600, generation, changes=changes)
+    changes = {"template": {"spec": rules}} if api.pool_kind == NODE_POOLS.kind else rules
+    await apply_pool(bench.kube, bench.cluster_name, 600, api.name, changes=changes)
     async with asyncio.timeout(MINUTE_SECONDS):
-        while generation == V1 and not await _class_is_ready(bench):  # noqa: ASYNC110
+        while api.detailed_status and not await _class_is_ready(bench):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
 
 
@@ -200,7 +211,7 @@ async def _class_is_ready(bench: Bench) -> bool:
 async def played(bench: Bench, play: Play, started: float) -> Observed:
     """Creates the Deployments and watches until all steps are reached, at most PATIENCE_SECONDS."""
     observed = Observed()
-    kinds = (MACHINES if play.generation == V1ALPHA5 else NODE_CLAIMS, PODS)
+    kinds = (MACHINE_KINDS[play.api.machine_kind], PODS)
     async with asyncio.TaskGroup() as group:
         watching = [group.create_task(observed.follow(bench.kube, kind)) for kind in kinds]
         for deployment in play.deployments:
@@ -229,12 +240,12 @@ async def fleets(bench: Bench) -> list[dict[str, Any]]:
     return [call for call in calls if str(call["parameters"].get("DryRun")).lower() != "true"]
 
 
-async def many(size: int, generation: str) -> tuple[Row, list[Row]]:
+async def many(size: int, api: Generation) -> tuple[Row, list[Row]]:
     """Launches ``size`` machines for as many pods: (row, rows of the processes)."""
     async with running(log_level="warning") as bench:
-        await prepared(bench, generation)
+        await prepared(bench, api)
         ends = dict.fromkeys((*STEPS, RUNNING), size)
-        play = Play([apart(size)], generation, ends)
+        play = Play([apart(size)], api, ends)
         started = time.time()
         seen = await played(bench, play, started)
         processes = bench.processes()
@@ -249,12 +260,12 @@ async def many(size: int, generation: str) -> tuple[Row, list[Row]]:
         return row, [{"machines": size, **one} for one in processes]
 
 
-async def throttled(seconds: float, generation: str) -> Row:
+async def throttled(seconds: float, api: Generation) -> Row:
     """2,000 pods that need at least 40 calls, while EC2 refuses every call for so many seconds from the first one."""
     async with running(log_level="warning") as bench:
-        await prepared(bench, generation)
+        await prepared(bench, api)
         await bench.emulator("faults", {**THROTTLED, "seconds": PATIENCE_SECONDS})
-        play = Play(pinned(PINNED_PODS, GROUPS), generation, {RUNNING: PINNED_PODS})
+        play = Play(pinned(PINNED_PODS, GROUPS), api, {RUNNING: PINNED_PODS})
         seen, (begins, ends) = await asyncio.gather(
             played(bench, play, time.time()), lifted(bench, seconds)
         )
@@ -285,16 +296,16 @@ async def lifted(bench: Bench, seconds: float) -> tuple[float, float]:
     return begins, time.time()
 
 
-async def empty(percent: float, generation: str) -> Row:
+async def empty(percent: float, api: Generation) -> Row:
     """So many percent of the capacity pools are empty; pods whose family and zone have a pool left must run."""
     async with running(log_level="warning") as bench:
-        await prepared(bench, generation)
+        await prepared(bench, api)
         everything = {"instanceType": "*", "zone": "*", "capacityType": "*"}
         stated = {**everything, "available": 0, "percent": percent, "seed": SEED}
         await bench.emulator("capacity", stated)
         open_groups = await with_capacity(bench, percent)
         wanted = PINNED_PODS // len(GROUPS) * len(open_groups)
-        play = Play(pinned(PINNED_PODS, GROUPS), generation, {RUNNING: wanted})
+        play = Play(pinned(PINNED_PODS, GROUPS), api, {RUNNING: wanted})
         started = time.time()
         seen = await played(bench, play, started)
         calls = await fleets(bench)
@@ -353,16 +364,17 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--throttle", type=float, metavar="SECONDS")
     parser.add_argument("--empty", type=float, metavar="PERCENT")
-    parser.add_argument("--generation", choices=(V1, V1ALPHA5), default=V1)
+    parser.add_argument("--generation", choices=sorted(GENERATIONS), default=V1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows to this file")
     chosen = parser.parse_args()
+    api = GENERATIONS[chosen.generation]
     tables: dict[str, list[Row]] = {}
     if chosen.throttle is not None:
-        tables["throttled"] = [asyncio.run(throttled(chosen.throttle, chosen.generation))]
+        tables["throttled"] = [asyncio.run(throttled(chosen.throttle, api))]
     if chosen.empty is not None:
-        tables["without capacity"] = [asyncio.run(empty(chosen.empty, chosen.generation))]
+        tables["without capacity"] = [asyncio.run(empty(chosen.empty, api))]
     if not tables:
-        measured = [asyncio.run(many(size, chosen.generation)) for size in chosen.sizes]
+        measured = [asyncio.run(many(size, api)) for size in chosen.sizes]
         tables["launching"] = [row for row, _ in measured]
         tables["processes"] = [one for _, processes in measured for one in processes]
     for title, rows in tables.items():

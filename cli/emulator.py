@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
 from local.probe import request_json
-from shared.domain import labels
 
 LIVE_STATES = frozenset({"pending", "running"})
 
@@ -25,7 +23,6 @@ class InstanceView:
     instance_type: str
     zone: str
     state: str
-    machine: str
 
     @property
     def live(self) -> bool:
@@ -43,7 +40,7 @@ class Emulator:
         """All instances that the cluster owns, including terminated ones. Raises Unreachable."""
         answer = await asyncio.to_thread(request_json, f"{self._url}/instances")
         return [
-            _instance(raw)
+            InstanceView(raw["instanceId"], raw["instanceType"], raw["zone"], raw["state"])
             for raw in answer["instances"]
             if (raw.get("tags") or {}).get(self._owned) == "owned"
         ]
@@ -52,20 +49,3 @@ class Emulator:
         """Send a spot instance its two-minute notice. Raises Unreachable."""
         body = {"kind": "spot", "instanceId": instance_id}
         await asyncio.to_thread(request_json, f"{self._url}/interruptions", body=body)
-
-    async def calls(self, action: str) -> list[dict[str, Any]]:
-        """The recorded calls of one API action, oldest first. Raises Unreachable."""
-        answer = await asyncio.to_thread(request_json, f"{self._url}/calls?action={action}")
-        calls: list[dict[str, Any]] = answer["calls"]
-        return calls
-
-
-def _instance(raw: dict[str, Any]) -> InstanceView:
-    tags = raw.get("tags") or {}
-    return InstanceView(
-        instance_id=raw["instanceId"],
-        instance_type=raw["instanceType"],
-        zone=raw["zone"],
-        state=raw["state"],
-        machine=tags.get(labels.MACHINE_TAG, ""),
-    )

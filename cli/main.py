@@ -122,10 +122,7 @@ def app() -> None:
     """Entry point of the console script ``dovetail``."""
     try:
         commands()
-    except DovetailError as error:
-        print(f"dovetail: {error.message}", file=sys.stderr)
-        sys.exit(1)
-    except OSError as error:
+    except (DovetailError, OSError) as error:
         print(f"dovetail: {error}", file=sys.stderr)
         sys.exit(1)
     except ModuleNotFoundError as error:

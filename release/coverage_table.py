@@ -1,4 +1,4 @@
-"""``python -m release.coverage_table COVERAGE.json OUTPUT.md``: what the tests run, part by part, as a document.
+"""``python -m release.coverage_table COVERAGE.json OUTPUT.md``: the coverage of each part, as a document.
 
 A part is a package of a service, of ``shared``, ``local`` or ``cli``. Lines and branches count alike.
 """
@@ -15,8 +15,9 @@ from typing import Any
 BAR = 85
 HEAD = """# What the tests run
 
-`make coverage` writes this page. Measured are lines and branches that the small tests run, in pytest's workers and in
-the processes that tests start; the end-to-end tests come on top. A part below {bar} % is printed in bold.
+`make coverage` writes this page. It counts the lines and branches that the small tests run, in pytest's workers and in
+the processes that tests start. The end-to-end tests, which run most of `cli/demo`, `cli/drill` and `cli/stack`, are not
+counted. A part below {bar} % is printed in bold.
 
 | part | statements | branches | covered |
 |---|---|---|---|

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.cloud.control import CloudControl, cloud_control, said
-from cli.stack.running_stack import StackOption
-from cli.tables import print_table
+from cli.cloud.control import cloud_control, given
+from cli.options import SeedOption
+from cli.printing import print_line, print_table
+from cli.stack.environment import StackOption
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError
 
@@ -17,34 +17,17 @@ ICE = "InsufficientInstanceCapacity"
 UNLIMITED = "unlimited"
 
 
-class CapacityType(StrEnum):
-    """Markets of EC2; ``*`` is both."""
-
-    SPOT = "spot"
-    ON_DEMAND = "on-demand"
-    ANY = "*"
-
-
-class ReservationKind(StrEnum):
-    """Kind of a capacity reservation."""
-
-    DEFAULT = "default"
-    CAPACITY_BLOCK = "capacity-block"
-
-
+CapacityType = Literal["spot", "on-demand", "*"]
 TypeArgument = Annotated[str, typer.Argument(help="Instance type, with * and ? as wildcards.")]
 ZoneArgument = Annotated[str, typer.Argument(help="Availability zone, with * and ?.")]
 MarketArgument = Annotated[CapacityType, typer.Argument(help="Market; * is both.")]
 CodeOption = Annotated[str, typer.Option(help="Error code that an exhausted pool returns.")]
-SeedOption = Annotated[
-    int, typer.Option(help="Seed of the random choice; the same seed gives the same choice.")
-]
 
 
 def ice(
     instance_type: TypeArgument = "*",
     zone: ZoneArgument = "*",
-    capacity_type: MarketArgument = CapacityType.ANY,
+    capacity_type: MarketArgument = "*",
     code: CodeOption = ICE,
     percent: Annotated[
         float | None, typer.Option(help="Exhaust only this percentage of the matching pools.")
@@ -80,7 +63,7 @@ def ice(
     body = _statement(instance_type, zone, capacity_type, 0, code)
     body |= {"percent": 100 if share is None else share, "seed": seed}
     answer = cloud_control(directory).post("capacity", body)
-    said(f"no capacity: {_pool(body)}, {answer['instanceTypes']} instance types match")
+    print_line(f"no capacity: {_pool(body)}, {answer['instanceTypes']} instance types match")
 
 
 def capacity(
@@ -88,7 +71,7 @@ def capacity(
         str | None, typer.Argument(help="Instance type, with * and ?.")
     ] = None,
     zone: ZoneArgument = "*",
-    capacity_type: MarketArgument = CapacityType.ANY,
+    capacity_type: MarketArgument = "*",
     number: Annotated[
         str, typer.Argument(help="Instances left in each matching pool, or `unlimited`.")
     ] = UNLIMITED,
@@ -117,7 +100,7 @@ def capacity(
     available = None if number == UNLIMITED else int(number)
     body = _statement(instance_type, zone, capacity_type, available, code)
     control.post("capacity", body)
-    said(f"{number} left in each pool of {_pool(body)}")
+    print_line(f"{number} left in each pool of {_pool(body)}")
 
 
 def fleet(
@@ -135,7 +118,7 @@ def fleet(
       dovetail cloud fleet 0 --count 3 --code MaxFleetCountExceeded
     """
     cloud_control(directory).post("fleets", {"give": give, "count": count, "code": code})
-    said(f"the next {count} fleets give at most {give} instances ({code})")
+    print_line(f"the next {count} fleets give at most {give} instances ({code})")
 
 
 def quota(
@@ -156,11 +139,10 @@ def quota(
 
       dovetail cloud quota
     """
-    given = {"onDemandVcpus": on_demand, "spotVcpus": spot}
-    lifted = on_demand is None and spot is None
-    body = given if lifted else {name: value for name, value in given.items() if value is not None}
-    cloud_control(directory).post("quotas", body)
-    said("no quotas" if lifted else ", ".join(f"{name} {value}" for name, value in body.items()))
+    quotas = {"onDemandVcpus": on_demand, "spotVcpus": spot}
+    limited = given(quotas)
+    cloud_control(directory).post("quotas", limited or quotas)
+    print_line(", ".join(f"{name} {value}" for name, value in limited.items()) or "no quotas")
 
 
 def subnet(
@@ -182,7 +164,7 @@ def subnet(
     """
     field = "subnetId" if where.startswith("subnet-") else "zone"
     answer = cloud_control(directory).post("subnets", {field: where, "freeAddresses": free})
-    said(f"{free} free addresses in {', '.join(answer['subnets'])}")
+    print_line(f"{free} free addresses in {', '.join(answer['subnets'])}")
 
 
 def reserve(
@@ -193,11 +175,11 @@ def reserve(
         bool, typer.Option("--open", help="Every matching on-demand launch uses the reservation.")
     ] = False,
     kind: Annotated[
-        ReservationKind,
+        Literal["default", "capacity-block"],
         typer.Option(
             help="Kind of the reservation; a capacity block serves only launches of the market capacity-block."
         ),
-    ] = ReservationKind.DEFAULT,
+    ] = "default",
     interruptible: Annotated[
         bool,
         typer.Option(
@@ -218,26 +200,18 @@ def reserve(
 
       dovetail cloud reserve p4d.24xlarge us-west-2a 1 --kind capacity-block --ends-in 3600
     """
-    tags = dict(_tag(text) for text in tag or [])
-    body: dict[str, Any] = {
+    body = {
         "instanceType": instance_type,
         "zone": zone,
         "count": count,
         "criteria": "open" if open_to_all else "targeted",
-        "kind": kind.value,
+        "kind": kind,
         "interruptible": interruptible,
-        "tags": tags,
+        "tags": dict(_tag(text) for text in tag or []),
+        "endsInSeconds": ends_in,
     }
-    if ends_in is not None:
-        body["endsInSeconds"] = ends_in
-    answer = cloud_control(directory).post("reservations", body)
-    said(str(answer["reservationId"]))
-
-
-def forbid_spot_role(control: CloudControl) -> None:
-    """Refuse all spot launches, as for a missing service-linked role (LCH-63)."""
-    code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
-    control.post("capacity", _statement("*", "*", CapacityType.SPOT, 0, code))
+    answer = cloud_control(directory).post("reservations", given(body))
+    print_line(str(answer["reservationId"]))
 
 
 def _statement(
@@ -246,10 +220,14 @@ def _statement(
     return {
         "instanceType": instance_type,
         "zone": zone,
-        "capacityType": capacity_type.value,
+        "capacityType": capacity_type,
         "available": available,
         "code": code,
     }
+
+
+NO_SPOT_ROLE = _statement("*", "*", "spot", 0, "AuthFailure.ServiceLinkedRoleCreationNotPermitted")
+"""Refuses all spot launches, as for a missing service-linked role (LCH-63)."""
 
 
 def _pool(body: dict[str, Any]) -> str:
@@ -279,9 +257,9 @@ def _print_capacity(stated: dict[str, Any]) -> None:
     if rows:
         print_table(("type", "zone", "market", "left of each", "share", "used", "answers"), rows)
     else:
-        said("every pool is unlimited")
+        print_line("every pool is unlimited")
     for cut in stated["cuts"]:
-        said(f"the next {cut['count']} fleets give at most {cut['give']} ({cut['code']})")
+        print_line(f"the next {cut['count']} fleets give at most {cut['give']} ({cut['code']})")
     for name, vcpus in stated["quotas"].items():
         if vcpus is not None:
-            said(f"quota {name} {vcpus}")
+            print_line(f"quota {name} {vcpus}")

@@ -5,17 +5,11 @@ Each command is one request to the emulator's control endpoint; docs/local/emula
 
 from __future__ import annotations
 
-import typer
-
 from cli.cloud import capacity, events, faults, views
+from cli.options import group
 
-cloud = typer.Typer(
-    name="cloud",
-    help="Inject faults into the AWS emulator, and inspect it: capacity, faults, interruptions.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+cloud = group(
+    "Inject faults into the AWS emulator, and inspect it: capacity, faults, interruptions."
 )
 for command in (
     capacity.ice,

@@ -9,7 +9,6 @@ names the next step.
 from __future__ import annotations
 
 import json
-import os
 import urllib.error
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -17,9 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from rich.console import Console
-
-from cli.stack.running_stack import variables_of
+from cli.stack.environment import variables_of
 from local.probe import exchange_json
 from shared.errors import ConfigurationError, DovetailError, Unavailable, Unreachable
 
@@ -36,13 +33,10 @@ class CloudControl:
 
     def get(self, path: str, **query: str) -> Any:
         """Raises ConfigurationError for a refused request, Unreachable for no answer."""
-        return self._ask(f"{path}?{urlencode(query)}" if query else path, None)
+        return self.post(f"{path}?{urlencode(query)}" if query else path, None)
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Raises ConfigurationError for a refused request, Unreachable for no answer."""
-        return self._ask(path, body)
-
-    def _ask(self, path: str, body: Mapping[str, Any] | None) -> Any:
+    def post(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        """Raises ConfigurationError for a refused request, Unreachable for no answer. GET without a body."""
         url = f"{self._url}/{path}"
         try:
             return exchange_json(
@@ -76,14 +70,9 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def said(text: str) -> None:
-    """Print one line on stdout, without markup."""
-    Console().print(text, highlight=False, soft_wrap=True, markup=False)
-
-
-def cloud_control(directory: Path, variables: Mapping[str, str] = os.environ) -> CloudControl:
-    """The emulator of the stack in this directory, or of these variables. Raises ConfigurationError without one."""
-    url = variables_of(directory, variables).get("AWS_ENDPOINT_URL")
+def cloud_control(directory: Path) -> CloudControl:
+    """The emulator of the stack in this directory, or of the shell's variables. Raises ConfigurationError."""
+    url = variables_of(directory).get("AWS_ENDPOINT_URL")
     if not url:
         raise ConfigurationError(
             f"no stack runs in {directory} and AWS_ENDPOINT_URL is not set; run "

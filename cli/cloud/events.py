@@ -2,65 +2,34 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from cli.cloud.capacity import CapacityType
-from cli.cloud.control import cloud_control, given, said
-from cli.stack.running_stack import StackOption
+from cli.cloud.control import CloudControl, cloud_control, given
+from cli.options import SeedOption
+from cli.printing import print_line
+from cli.stack.environment import StackOption
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError
 
-
-class Kind(StrEnum):
-    """Kinds of events."""
-
-    SPOT = "spot"
-    REBALANCE = "rebalance"
-    HEALTH = "health"
-    STATE = "state"
-    RESERVATION = "reservation"
-    ASG = "asg"
-    MALFORMED = "malformed"
-
-
-class State(StrEnum):
-    """Instance states."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    SHUTTING_DOWN = "shutting-down"
-    TERMINATED = "terminated"
-
-
-class Check(StrEnum):
-    """Results of a status check."""
-
-    OK = "ok"
-    IMPAIRED = "impaired"
-    INSUFFICIENT_DATA = "insufficient-data"
-    INITIALIZING = "initializing"
-
-
-class EventCode(StrEnum):
-    """Scheduled events of EC2."""
-
-    INSTANCE_REBOOT = "instance-reboot"
-    SYSTEM_REBOOT = "system-reboot"
-    SYSTEM_MAINTENANCE = "system-maintenance"
-    INSTANCE_RETIREMENT = "instance-retirement"
-    INSTANCE_STOP = "instance-stop"
-
-
+Kind = Literal["spot", "rebalance", "health", "state", "reservation", "asg", "malformed"]
+State = Literal["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]
+Check = Literal["ok", "impaired", "insufficient-data", "initializing"]
+EventCode = Literal[
+    "instance-reboot",
+    "system-reboot",
+    "system-maintenance",
+    "instance-retirement",
+    "instance-stop",
+]
 WIRE_KINDS = {
-    Kind.STATE: "state-change",
-    Kind.RESERVATION: "capacity-reservation",
-    Kind.ASG: "autoscaling",
+    "state": "state-change",
+    "reservation": "capacity-reservation",
+    "asg": "autoscaling",
 }
+"""Kinds that the emulator knows by another name."""
 
 IdsArgument = Annotated[
     list[str] | None, typer.Argument(help="Instance ids, as `dovetail cloud instances` shows.")
@@ -76,9 +45,28 @@ MarketOption = Annotated[
 PercentOption = Annotated[
     float | None, typer.Option(help="Only this percentage of them, at least one.")
 ]
-SeedOption = Annotated[
-    int, typer.Option(help="Seed of the random choice; the same seed gives the same choice.")
+NoticeOption = Annotated[
+    float | None, typer.Option(help="spot: seconds from the notice to the termination (120).")
 ]
+StateOption = Annotated[
+    State,
+    typer.Option(help="state: the new state; stopping and terminating also change the instance."),
+]
+HeartbeatOption = Annotated[
+    float | None,
+    typer.Option(help="asg: seconds the hook waits for a heartbeat (3600), 1 to 7200."),
+]
+CopiesOption = Annotated[
+    int, typer.Option(help="How often the queue delivers each message, 1 to 10.")
+]
+ForeignOption = Annotated[
+    bool, typer.Option("--foreign", help="The instances belong to another cluster.")
+]
+MessageOption = Annotated[
+    str | None,
+    typer.Option(help="malformed: a known broken message, such as not-json; or --body."),
+]
+BodyOption = Annotated[str | None, typer.Option(help="malformed: your own message.")]
 
 
 def interrupt(
@@ -90,30 +78,13 @@ def interrupt(
     capacity_type: MarketOption = None,
     percent: PercentOption = None,
     seed: SeedOption = 0,
-    notice: Annotated[
-        float | None, typer.Option(help="spot: seconds from the notice to the termination (120).")
-    ] = None,
-    state: Annotated[
-        State,
-        typer.Option(
-            help="state: the new state; stopping and terminating also change the instance."
-        ),
-    ] = State.STOPPING,
-    heartbeat_timeout: Annotated[
-        float | None,
-        typer.Option(help="asg: seconds the hook waits for a heartbeat (3600), 1 to 7200."),
-    ] = None,
-    copies: Annotated[
-        int, typer.Option(help="How often the queue delivers each message, 1 to 10.")
-    ] = 1,
-    foreign: Annotated[
-        bool, typer.Option("--foreign", help="The instances belong to another cluster.")
-    ] = False,
-    message: Annotated[
-        str | None,
-        typer.Option(help="malformed: a known broken message, such as not-json; or --body."),
-    ] = None,
-    body: Annotated[str | None, typer.Option(help="malformed: your own message.")] = None,
+    notice: NoticeOption = None,
+    state: StateOption = "stopping",
+    heartbeat_timeout: HeartbeatOption = None,
+    copies: CopiesOption = 1,
+    foreign: ForeignOption = False,
+    message: MessageOption = None,
+    body: BodyOption = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Interrupt instances: send the event to the queue, then do what it announces.
@@ -137,20 +108,22 @@ def interrupt(
       dovetail cloud interrupt malformed --message not-json
     """
     control = cloud_control(directory)
-    if kind is Kind.MALFORMED:
-        text = given({"malformed": message or (None if body else "not-json"), "body": body})
-        control.post("messages", {**text, "count": copies})
-        said(f"{copies} message to the queue: {body or message or 'not-json'}")
+    if kind == "malformed":
+        _send_malformed(control, message, body, copies)
         return
     chosen = _chosen(instances, everything, zone, instance_type, capacity_type, percent, seed)
     timings = {"noticeSeconds": notice, "heartbeatTimeoutSeconds": heartbeat_timeout}
-    request = given(timings) | {
-        "kind": WIRE_KINDS.get(kind, kind.value),
-        "state": state.value,
-        "copies": copies,
-        "foreign": foreign,
-    }
-    _report(kind.value, control.post("interruptions", {**chosen, **request})["instanceIds"])
+    what = {"kind": WIRE_KINDS.get(kind, kind), "state": state, "copies": copies}
+    request = {**chosen, **given(timings), **what, "foreign": foreign}
+    _report(kind, control.post("interruptions", request)["instanceIds"])
+
+
+def _send_malformed(
+    control: CloudControl, message: str | None, body: str | None, copies: int
+) -> None:
+    known = message or (None if body else "not-json")
+    control.post("messages", given({"malformed": known, "body": body}) | {"count": copies})
+    print_line(f"{copies} message to the queue: {body or known}")
 
 
 def status(
@@ -161,9 +134,9 @@ def status(
     capacity_type: MarketOption = None,
     percent: PercentOption = None,
     seed: SeedOption = 0,
-    instance: Annotated[Check, typer.Option(help="The instance status check.")] = Check.OK,
-    system: Annotated[Check, typer.Option(help="The system status check.")] = Check.OK,
-    ebs: Annotated[Check, typer.Option(help="The attached EBS status check.")] = Check.OK,
+    instance: Annotated[Check, typer.Option(help="The instance status check.")] = "ok",
+    system: Annotated[Check, typer.Option(help="The system status check.")] = "ok",
+    ebs: Annotated[Check, typer.Option(help="The attached EBS status check.")] = "ok",
     since: Annotated[
         float, typer.Option(help="Seconds since the impaired checks began to fail.")
     ] = 300,
@@ -186,16 +159,9 @@ def status(
       dovetail cloud status i-0123456789abcdef0
     """
     chosen = _chosen(instances, everything, zone, instance_type, capacity_type, percent, seed)
-    request: dict[str, Any] = {
-        "instance": instance.value,
-        "system": system.value,
-        "ebs": ebs.value,
-        "impairedForSeconds": since,
-        "eventInSeconds": event_in,
-    }
-    if event is not None:
-        request["event"] = event.value
-    answer = cloud_control(directory).post("statuses", {**chosen, **request})
+    checks = {"instance": instance, "system": system, "ebs": ebs, "impairedForSeconds": since}
+    scheduled = {"event": event, "eventInSeconds": event_in}
+    answer = cloud_control(directory).post("statuses", {**chosen, **checks, **given(scheduled)})
     _report("status set", answer["instanceIds"])
 
 
@@ -216,7 +182,7 @@ def shift(
       dovetail cloud shift us-west-2a --end
     """
     cloud_control(directory).post("zonal-shift", {"zone": zone, "active": not end})
-    said(f"no longer shifted away from {zone}" if end else f"shifted away from {zone}")
+    print_line(f"no longer shifted away from {zone}" if end else f"shifted away from {zone}")
 
 
 def _chosen(
@@ -228,14 +194,8 @@ def _chosen(
     percent: float | None,
     seed: int,
 ) -> dict[str, Any]:
-    where = given(
-        {
-            "zone": zone,
-            "instanceType": instance_type,
-            "capacityType": None if capacity_type is None else capacity_type.value,
-            "percent": percent,
-        }
-    )
+    kinds = {"zone": zone, "instanceType": instance_type, "capacityType": capacity_type}
+    where = given({**kinds, "percent": percent})
     if instances and (where or everything):
         raise ConfigurationError("give instance ids, or choose with options; not both")
     if instances:
@@ -249,6 +209,6 @@ def _chosen(
 
 
 def _report(what: str, ids: list[str]) -> None:
-    said(f"{what}: {len(ids)} instances")
+    print_line(f"{what}: {len(ids)} instances")
     for instance_id in ids:
-        said(f"  {instance_id}")
+        print_line(f"  {instance_id}")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from cli.cloud.capacity import forbid_spot_role
-from cli.cloud.control import CloudControl, cloud_control, given, said
-from cli.stack.running_stack import StackOption
-from cli.tables import print_table
+from cli.cloud.capacity import NO_SPOT_ROLE
+from cli.cloud.control import CloudControl, cloud_control, given
+from cli.options import SeedOption
+from cli.printing import print_line, print_table
+from cli.stack.environment import StackOption
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError
 
@@ -24,16 +25,12 @@ THROTTLED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Preset:
-    """A named failure. ``arrange`` replaces the request where the failure is not a fault of a call."""
+    """A named failure. ``path``: what the request changes; another one than ``faults`` has no calls and no options."""
 
     action: str
     meaning: str
     body: dict[str, Any]
-    arrange: Callable[[CloudControl], None] | None = None
-
-
-def _delete_templates(control: CloudControl) -> None:
-    control.post("launch-templates", {"delete": "*"})
+    path: str = "faults"
 
 
 def _refusal(code: str, status: int = 400) -> dict[str, Any]:
@@ -75,10 +72,10 @@ PRESETS = {
         _refusal("InvalidLaunchTemplateName.NotFoundException"),
     ),
     "templates-deleted": Preset(
-        "", "all launch templates are deleted", {}, arrange=_delete_templates
+        "", "all launch templates are deleted", {"delete": "*"}, path="launch-templates"
     ),
     "spot-role": Preset(
-        "", "spot is refused: no service-linked role", {}, arrange=forbid_spot_role
+        "", "spot is refused: no service-linked role", NO_SPOT_ROLE, path="capacity"
     ),
     "kms": Preset("KMSDecrypt", "the next instances end at once: key unreachable", {}),
     "sqs-outage": Preset("sqs:*", "the queue answers 503", _refusal("ServiceUnavailable", 503)),
@@ -90,9 +87,6 @@ CountOption = Annotated[
     typer.Option("--calls", help="Number of calls that fail (1 unless --seconds is given)."),
 ]
 SecondsOption = Annotated[float | None, typer.Option(help="Seconds until the fault ends.")]
-SeedOption = Annotated[
-    int, typer.Option(help="Seed of the random choice; the same seed gives the same choice.")
-]
 
 
 def throttle(
@@ -125,9 +119,25 @@ def throttle(
     limits = {"count": calls, "seconds": seconds, "callsPerSecond": rate, "burst": burst}
     body = {**THROTTLED, "code": code, "action": action, **given(limits)}
     cloud_control(directory).post("faults", body)
-    said(f"{action} is throttled ({code})")
+    print_line(f"{action} is throttled ({code})")
 
 
+FailureArgument = Annotated[
+    str | None, typer.Argument(help="Name of the failure. Default: list all failures.")
+]
+ActionArgument = Annotated[
+    str | None,
+    typer.Argument(help="API action, with * and ?. Default: the usual action of the failure."),
+]
+SkipOption = Annotated[int, typer.Option(help="Number of calls that succeed first.")]
+PercentOption = Annotated[float, typer.Option(help="Percentage of the calls that fail.")]
+DelayOption = Annotated[
+    float | None, typer.Option(help="Seconds by which the answer is delayed (at most 300).")
+]
+CodeOption = Annotated[str | None, typer.Option(help="Another AWS error code.")]
+StatusOption = Annotated[
+    int | None, typer.Option(help="Another HTTP status; 0 closes the connection.")
+]
 ModeOption = Annotated[
     str | None,
     typer.Option(help="before (the call has no effect), after (the call has its effect) or slow."),
@@ -135,25 +145,16 @@ ModeOption = Annotated[
 
 
 def fault(
-    preset: Annotated[
-        str | None, typer.Argument(help="Name of the failure. Default: list all failures.")
-    ] = None,
-    action: Annotated[
-        str | None,
-        typer.Argument(help="API action, with * and ?. Default: the usual action of the failure."),
-    ] = None,
+    preset: FailureArgument = None,
+    action: ActionArgument = None,
     calls: CountOption = None,
     seconds: SecondsOption = None,
-    skip: Annotated[int, typer.Option(help="Number of calls that succeed first.")] = 0,
-    percent: Annotated[float, typer.Option(help="Percentage of the calls that fail.")] = 100,
+    skip: SkipOption = 0,
+    percent: PercentOption = 100,
     seed: SeedOption = 0,
-    delay: Annotated[
-        float | None, typer.Option(help="Seconds by which the answer is delayed (at most 300).")
-    ] = None,
-    code: Annotated[str | None, typer.Option(help="Another AWS error code.")] = None,
-    status: Annotated[
-        int | None, typer.Option(help="Another HTTP status; 0 closes the connection.")
-    ] = None,
+    delay: DelayOption = None,
+    code: CodeOption = None,
+    status: StatusOption = None,
     mode: ModeOption = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
@@ -177,29 +178,27 @@ def fault(
     if preset is None:
         _print_faults(control.get("faults")["faults"])
         return
-    if preset not in PRESETS:
+    options = {"code": code, "status": status, "mode": mode, "delaySeconds": delay}
+    limits = {"count": calls, "seconds": seconds, "skip": skip, "percent": percent, "seed": seed}
+    _arrange(control, preset, action, given({**options, **limits}))
+
+
+def _arrange(
+    control: CloudControl, name: str, action: str | None, changes: Mapping[str, Any]
+) -> None:
+    """Send the failure. Options override the values of the preset."""
+    if name not in PRESETS:
         raise ConfigurationError(
-            f"there is no failure {preset!r}; the failures are: {', '.join(PRESETS)}"
+            f"there is no failure {name!r}; the failures are: {', '.join(PRESETS)}"
         )
-    chosen = PRESETS[preset]
-    if chosen.arrange is not None:
-        chosen.arrange(control)
-        said(chosen.meaning)
+    preset = PRESETS[name]
+    if preset.path != "faults":
+        control.post(preset.path, preset.body)
+        print_line(preset.meaning)
         return
-    changes = given(
-        {
-            "count": calls,
-            "seconds": seconds,
-            "delaySeconds": delay,
-            "code": code,
-            "status": status,
-            "mode": mode,
-        }
-    )
-    target = action or chosen.action
-    chance = {"skip": skip, "percent": percent, "seed": seed}
-    control.post("faults", {"action": target, **chosen.body, **chance, **changes})
-    said(f"{target}: {chosen.meaning}")
+    target = action or preset.action
+    control.post("faults", {"action": target, **preset.body, **changes})
+    print_line(f"{target}: {preset.meaning}")
 
 
 def lag(
@@ -226,7 +225,7 @@ def lag(
     """
     body = {"describeLagSeconds": seconds, "describeLagSeed": seed}
     cloud_control(directory).post("settings", body)
-    said(f"describe calls are {'up to ' if seed is not None else ''}{seconds:g} s behind")
+    print_line(f"describe calls are {'up to ' if seed is not None else ''}{seconds:g} s behind")
 
 
 def _print_faults(active: list[dict[str, Any]]) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from cli.cloud.control import cloud_control, said
+from cli.cloud.control import cloud_control, given
 from cli.demo.display import short_name
-from cli.stack.running_stack import StackOption
-from cli.tables import print_table
+from cli.printing import print_line, print_table
+from cli.stack.environment import StackOption
+from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
 
@@ -35,7 +35,7 @@ def instances(
     rows = cloud_control(directory).get("instances")["instances"]
     rows = [row for row in rows if zone in (None, row["zone"])]
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
     fields = ("instanceId", "instanceType", "zone", "lifecycle", "state")
     print_table(
@@ -74,12 +74,11 @@ def calls(
     control = cloud_control(directory)
     if trail:
         events = control.get("trail")["events"][-last:]
-        _print_json(events) if as_json else _print_trail(events)
+        print_json(events) if as_json else _print_trail(events)
         return
-    query = {} if action is None else {"action": action}
-    rows = control.get("calls", **query)["calls"]
+    rows = control.get("calls", **given({"action": action}))["calls"]
     rows = [row for row in rows if row["code"] or not failed][-last:]
-    _print_json(rows) if as_json else _print_calls(rows)
+    print_json(rows) if as_json else _print_calls(rows)
 
 
 def reset(
@@ -100,14 +99,9 @@ def reset(
       dovetail cloud reset --everything
     """
     cloud_control(directory).post("reset" if everything else "clear", {})
-    said(
+    print_line(
         "the AWS emulator is empty" if everything else "faults, shortages, quotas and lag are gone"
     )
-
-
-def _print_json(rows: list[dict[str, Any]]) -> None:
-    """Print JSON without colours: FORCE_COLOR must not make it unreadable for programs."""
-    typer.echo(json.dumps(rows, indent=2))
 
 
 def _print_calls(rows: list[dict[str, Any]]) -> None:

@@ -15,25 +15,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class NodeGroup:
-    """A group of equal nodes: allocatable resources of one node, and the maximum size of the group."""
-
-    instance_type: str
-    cpu_milli: int
-    memory_bytes: int
-    pods: int
-    largest: int
-
-
-@dataclass(frozen=True)
-class DaemonOverhead:
-    """Resources that the daemons of one node use."""
-
-    cpu_milli: int
-    memory_bytes: int
-    pods: int
+INSTANCE_TYPE = "m5.xlarge"
+CPU_MILLI = 3_920
+# 16384 MiB less 7.5 % for the hypervisor, kube-reserved (11 Mi x 58 pods + 255 Mi) and
+# 100 Mi for eviction (IT-35 does the same sum)
+MEMORY_BYTES = 14_162 * 2**20
+PODS = 58
+GROUP_LIMIT = 100
+DAEMON_CPU_MILLI = 125
+DAEMON_PODS = 2
 
 
 @dataclass(frozen=True)
@@ -45,39 +35,23 @@ class Estimate:
     pending: int
 
 
-XLARGE = NodeGroup(
-    instance_type="m5.xlarge",
-    cpu_milli=3_920,
-    # 16384 MiB less 7.5 % for the hypervisor, kube-reserved (11 Mi x 58 pods + 255 Mi) and
-    # 100 Mi for eviction (IT-35 does the same sum)
-    memory_bytes=14_162 * 2**20,
-    pods=58,
-    largest=100,
-)
-EKS_DAEMONS = DaemonOverhead(cpu_milli=125, memory_bytes=0, pods=2)
-
-
 def estimate(
-    pods: int,
-    cpu_milli: int,
-    memory_bytes: int,
-    group: NodeGroup = XLARGE,
-    daemons: DaemonOverhead = EKS_DAEMONS,
+    pods: int, cpu_milli: int, memory_bytes: int, daemon_cpu_milli: int = DAEMON_CPU_MILLI
 ) -> Estimate:
-    """How far ``group`` grows for ``pods`` identical pods, by first fit.
+    """How far the group grows for ``pods`` identical pods, by first fit.
 
     Raises ValueError for a pod that requests neither CPU nor memory, or for a negative number.
     """
     if pods < 0 or min(cpu_milli, memory_bytes) < 0 or cpu_milli + memory_bytes == 0:
         raise ValueError("pods must request CPU or memory, and no value may be negative")
     per_node = min(
-        _quotient(group.cpu_milli - daemons.cpu_milli, cpu_milli),
-        _quotient(group.memory_bytes - daemons.memory_bytes, memory_bytes),
-        group.pods - daemons.pods,
+        _quotient(CPU_MILLI - daemon_cpu_milli, cpu_milli),
+        _quotient(MEMORY_BYTES, memory_bytes),
+        PODS - DAEMON_PODS,
     )
     if per_node <= 0:
         return Estimate(nodes=0, pods_per_node=0, pending=pods)
-    nodes = min(group.largest, -(-pods // per_node))
+    nodes = min(GROUP_LIMIT, -(-pods // per_node))
     return Estimate(nodes, min(per_node, pods), pending=max(0, pods - nodes * per_node))
 
 
@@ -86,12 +60,12 @@ def _quotient(available: int, request: int) -> int:
     return available // request if request else 2**31
 
 
-def describe(result: Estimate, group: NodeGroup = XLARGE) -> str:
+def describe(result: Estimate) -> str:
     """The comparison line that the demo prints."""
     if result.nodes == 0:
-        return f"Cluster Autoscaler, {group.instance_type} group: no node helps, the pods never run"
+        return f"Cluster Autoscaler, {INSTANCE_TYPE} group: no node helps, the pods never run"
     text = (
-        f"Cluster Autoscaler, {group.instance_type} group: {result.nodes} nodes, "
+        f"Cluster Autoscaler, {INSTANCE_TYPE} group: {result.nodes} nodes, "
         f"up to {result.pods_per_node} pods on each"
     )
     return text if result.pending == 0 else f"{text}; {result.pending} pods never run"

@@ -21,6 +21,7 @@ from cli.demo.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario, find_scena
 from cli.demo.settings import DemoSettings
 from cli.demo.story import play
 from cli.stack.environment import from_variables
+from cli.stack.up import BootOption
 from local.stack import DEFAULT_DIRECTORY, Stack, StackSettings
 from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError
@@ -32,9 +33,6 @@ ReportOption = Annotated[
 ListOption = Annotated[bool, typer.Option("--list", help="List the scenarios and exit.")]
 KeepOption = Annotated[
     bool, typer.Option("--keep", help="Leave the stack running after the scenario.")
-]
-BootOption = Annotated[
-    float, typer.Option(min=0, max=600, help="Seconds from an instance's launch to its Node.")
 ]
 TtlOption = Annotated[
     int, typer.Option(min=0, max=3600, help="ttlSecondsAfterEmpty of the Provisioner.")
@@ -92,19 +90,14 @@ def demo(
     )
     stack = Stack(directory)
     plan = settings.stack(stack.directory, port_base=port_base, one_process=one_process)
-    _announce(console, chosen, settings)
+    heading = f"[bold]{chosen.name}[/bold]: {chosen.summary}\n"
+    console.print(heading, highlight=False, soft_wrap=True)
+    console.print(settings_table(settings.rows()))
     outcome = _perform(stack, plan, chosen, settings, console, keep=keep)
     if report is not None:
         write_report(report, outcome)
     if not outcome.ok:
         raise typer.Exit(1)
-
-
-def _announce(console: Console, scenario: Scenario, settings: DemoSettings) -> None:
-    """Print the scenario and the durations that the demo shortens."""
-    heading = f"[bold]{scenario.name}[/bold]: {scenario.summary}\n"
-    console.print(heading, highlight=False, soft_wrap=True)
-    console.print(settings_table(settings.rows()))
 
 
 def _perform(
@@ -139,16 +132,16 @@ async def _play_and_print(
     stack: Stack, scenario: Scenario, settings: DemoSettings, console: Console
 ) -> Report:
     environment = from_variables(stack.running().environment)
-    clock = SystemClock()
-    with Display(console) as display:
-        outcome = await play(scenario, settings, environment, display, clock)
+    display = Display(console)
+    with display.live():
+        outcome = await play(scenario, settings, environment, display, SystemClock())
     print_report(console, outcome)
     if not outcome.ok:
         errors = Console(stderr=True)
         failed = [f"{check.name}: {check.detail}" for check in outcome.checks if not check.ok]
         reason = outcome.failure or "; ".join(failed)
         errors.print(f"{scenario.name} failed: {reason}", style="red", markup=False)
-        for line in await explain(environment, stack.directory / "logs", clock):
+        for line in await explain(environment, stack.directory / "logs"):
             errors.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
     return outcome
 

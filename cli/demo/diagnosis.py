@@ -6,19 +6,17 @@ result.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from cli.operations.queues import queue_depths
+from cli.stack.cluster import connected
 from cli.stack.environment import Environment
-from local.probe import probe
+from cli.stack.status import readiness
 from local.process import last_lines
-from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
-from shared.kube.client import Kube, Object
+from shared.kube.client import Object
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
     EC2_NODE_CLASSES,
@@ -37,32 +35,28 @@ _LOG_LINE_LIMIT = 5
 _SEVERE_LEVELS = ("WARNING", "ERROR", "CRITICAL")
 
 
-async def explain(environment: Environment, logs: Path, clock: Clock) -> list[str]:
+async def explain(environment: Environment, logs: Path) -> list[str]:
     """Lines for stderr: cluster, services, queues, logs."""
-    lines = await _cluster_lines(environment, clock)
-    lines += await _service_lines(environment)
+    lines = await _cluster_lines(environment)
+    lines += [
+        f"{name} is not ready: {why}"
+        for name, why in (await readiness(environment)).items()
+        if why is not None
+    ]
     lines += await _queue_lines(environment)
     return lines + _log_lines(logs)
 
 
-async def _cluster_lines(environment: Environment, clock: Clock) -> list[str]:
+async def _cluster_lines(environment: Environment) -> list[str]:
     lines: list[str] = []
     try:
-        kube = await Kube.connect(
-            environment.kubeconfig, clock=clock, random=Random(), user_agent="dovetail-demo"
-        )
-    except DovetailError as error:
-        return [f"cluster: {error.message}"]
-    try:
-        for resource in _KINDS:
-            for raw in (await kube.list(resource)).items[:_EVENT_LIMIT]:
-                lines += false_conditions(raw)
-        events = (await kube.list(EVENTS)).items
-        lines += latest_warnings(events)
+        async with connected(environment.kubeconfig, command="demo") as kube:
+            for resource in _KINDS:
+                for raw in (await kube.list(resource)).items[:_EVENT_LIMIT]:
+                    lines += false_conditions(raw)
+            lines += latest_warnings((await kube.list(EVENTS)).items)
     except DovetailError as error:
         lines.append(f"cluster: {error.message}")
-    finally:
-        await kube.close()
     return lines
 
 
@@ -90,15 +84,6 @@ def latest_warnings(events: list[Object]) -> list[str]:
     return [f"event of {line}"[:500] for line in list(unique.values())[-_EVENT_LIMIT:]]
 
 
-async def _service_lines(environment: Environment) -> list[str]:
-    targets = {name: f"{url}/readyz" for name, url in environment.services.items()}
-    answers = await asyncio.gather(
-        *(asyncio.to_thread(probe, target) for target in targets.values())
-    )
-    found = zip(targets, answers, strict=True)
-    return [f"{name} is not ready: {why}" for name, why in found if why is not None]
-
-
 async def _queue_lines(environment: Environment) -> list[str]:
     try:
         depths = await queue_depths(environment.redis_url, environment.cluster_name)
@@ -120,9 +105,7 @@ def _log_lines(logs: Path) -> list[str]:
 
 
 def _severe(line: str) -> str | None:
-    """A log line worth showing: a JSON line of level WARNING and above, or a traceback's last
-    line.
-    """
+    """A JSON line of level WARNING or above as text, or the last line of a traceback; None for any other line."""
     try:
         entry: Any = json.loads(line)
     except ValueError:

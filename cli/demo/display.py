@@ -5,8 +5,8 @@ On a terminal: one live panel with phases and counts. Otherwise (a pipe, a CI lo
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,6 +16,7 @@ from rich.text import Text
 from cli.demo import cluster_autoscaler
 from cli.demo.snapshot import Snapshot
 from cli.demo.timeline import Entry, Phase, Timeline
+from cli.text import counted
 
 if TYPE_CHECKING:
     from cli.demo.report import Report
@@ -24,7 +25,7 @@ _SHOWN_EVENTS = 6
 
 
 class Display:
-    """Shows one scenario. A context manager around the run."""
+    """Shows one scenario, on a terminal within the context of ``live``."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -32,19 +33,9 @@ class Display:
         self._announced = 0
         self._events: list[Entry] = []
 
-    def __enter__(self) -> Self:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._live:
-            self._live.stop()
+    def live(self) -> AbstractContextManager[object]:
+        """The time in which the panel is drawn."""
+        return self._live or nullcontext()
 
     def event(self, entry: Entry) -> None:
         """Show one event."""
@@ -110,10 +101,10 @@ def print_report(console: Console, report: Report) -> None:
     on_existing = running - sum(node.pods for node in report.nodes)
     held = f" ({on_existing} of them on existing nodes)" if on_existing > 0 else ""
     ours = (
-        f"Dovetail: {_count(len(report.nodes), 'node')} for {running} of {total} pods{held}, "
+        f"Dovetail: {counted(len(report.nodes), 'node')} for {running} of {total} pods{held}, "
         f"${report.hourly_cost:.4f}/h; {report.terminated} of {report.launched} instances ended"
     )
-    theirs = cluster_autoscaler.describe(report.comparison.estimate, report.comparison.group)
+    theirs = cluster_autoscaler.describe(report.comparison)
     console.print(f"\n{ours}\n{theirs}", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -135,10 +126,6 @@ def _nodes_table(report: Report) -> Table:
             str(node.pods),
         )
     return table
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def short_name(node: str) -> str:

@@ -12,29 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.demo import cluster_autoscaler
-from cli.demo.snapshot import NodeView
+from cli.demo.snapshot import NodeView, hourly
 from cli.demo.timeline import Entry, Phase
 from shared.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from cli.demo.stage import Check, Stage
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The estimate for Cluster Autoscaler with the same pods."""
-
-    estimate: cluster_autoscaler.Estimate
-    group: cluster_autoscaler.NodeGroup
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "autoscaler": "Cluster Autoscaler",
-            "instanceType": self.group.instance_type,
-            "nodes": self.estimate.nodes,
-            "podsPerNode": self.estimate.pods_per_node,
-            "pending": self.estimate.pending,
-        }
 
 
 @dataclass(frozen=True)
@@ -52,7 +35,8 @@ class Report:
     phases: tuple[Phase, ...]
     checks: tuple[Check, ...]
     settings: tuple[tuple[str, str, str], ...]
-    comparison: Comparison
+    comparison: cluster_autoscaler.Estimate
+    """The estimate for Cluster Autoscaler with the same pods."""
 
     @property
     def ok(self) -> bool:
@@ -62,7 +46,7 @@ class Report:
     @property
     def hourly_cost(self) -> float:
         """The price of all nodes in USD per hour; nodes without a known price count as 0."""
-        return round(sum(node.price_per_hour or 0.0 for node in self.nodes), 6)
+        return round(hourly(self.nodes), 6)
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``--report``."""
@@ -81,7 +65,13 @@ class Report:
             "phases": [{"title": p.title, "seconds": p.seconds} for p in self.phases],
             "checks": [asdict(check) for check in self.checks],
             "settings": {name: value for name, value, _elsewhere in self.settings},
-            "comparison": self.comparison.to_json(),
+            "comparison": {
+                "autoscaler": "Cluster Autoscaler",
+                "instanceType": cluster_autoscaler.INSTANCE_TYPE,
+                "nodes": self.comparison.nodes,
+                "podsPerNode": self.comparison.pods_per_node,
+                "pending": self.comparison.pending,
+            },
         }
 
 
@@ -112,11 +102,8 @@ def build_report(stage: Stage, failure: str) -> Report:
         phases=tuple(stage.timeline.phases),
         checks=tuple(stage.checks),
         settings=tuple(stage.settings.rows()),
-        comparison=Comparison(
-            cluster_autoscaler.estimate(
-                stage.pods[0] or scenario.pods, scenario.cpu_milli, scenario.memory_bytes
-            ),
-            cluster_autoscaler.XLARGE,
+        comparison=cluster_autoscaler.estimate(
+            stage.pods[0] or scenario.pods, scenario.cpu_milli, scenario.memory_bytes
         ),
     )
 

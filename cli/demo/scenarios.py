@@ -6,26 +6,20 @@ without pods, nodes and instances, as in the article. The scenarios of disruptio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+from cli.demo.acts import blocked_drain, delete_node, expire, halve, interrupt, relabel
 from shared.domain import labels
 from shared.domain.labels import ON_DEMAND, SPOT
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from cli.demo.stage import Stage
 
-class Act(Enum):
-    """What is done to the running workload before it is scaled to zero."""
-
-    NOTHING = "nothing"
-    SPOT_INTERRUPTION = "spot interruption"
-    NODE_DELETE = "node delete"
-    HALVE = "half of the pods go"
-    RELABEL = "the pool's template gets another label"
-    EXPIRE = "the nodes grow too old"
-    BLOCKED_DRAIN = "a PodDisruptionBudget holds a drain"
+MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
@@ -36,10 +30,11 @@ class Scenario:
     summary: str
     pods: int
     cpu_milli: int
-    memory_bytes: int
-    most_nodes: int
+    memory_bytes: int = 256 * MEBIBYTE
+    most_nodes: int = 1
     least_nodes: int = 1
-    act: Act = Act.NOTHING
+    act: Callable[[Stage], Awaitable[None]] | None = None
+    """What is done to the running workload before it is scaled to zero."""
     spread_max_skew: int | None = None
     only_added_nodes: bool = False
     """Pods select the capacity type, so that none runs on the cluster's fixed node (seed: inflate-spot)."""
@@ -62,35 +57,49 @@ TWO_CPU_NODES = [
     {"key": labels.AWS_PREFIX + "instance-cpu", "operator": "In", "values": ["2"]},
 ]
 """Nodes so small that four pods need two of them, however kube-scheduler spreads the pods."""
-MEBIBYTE = 2**20
-GIBIBYTE = 2**30
+BURST = Scenario(
+    "burst-400",
+    "400 pods of 250m / 256Mi run on at most 2 spot nodes, then all goes away",
+    pods=400,
+    cpu_milli=250,
+    most_nodes=2,
+)
+NODE_DELETE = Scenario(
+    "node-delete",
+    "kubectl delete node: drained, instance terminated, pods run on a new node",
+    pods=10,
+    cpu_milli=1_000,
+    act=delete_node,
+    only_added_nodes=True,
+)
+CONSOLIDATE = replace(
+    BURST,
+    name="consolidate",
+    summary="400 pods become 200: with consolidation on, fewer or cheaper nodes are left",
+    act=halve,
+    batch_max_seconds=4.0,
+    only_added_nodes=True,
+    capacity_type=ON_DEMAND,
+    pool_changes={"consolidation": {"enabled": True}, "ttlSecondsAfterEmpty": None},
+)
 
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario(
-            "burst-400",
-            "400 pods of 250m / 256Mi run on at most 2 spot nodes, then all goes away",
-            pods=400,
-            cpu_milli=250,
-            memory_bytes=256 * MEBIBYTE,
-            most_nodes=2,
-        ),
+        BURST,
         Scenario(
             "burst-100",
             "100 pods of 1 CPU / 1Gi run on 1 node",
             pods=100,
             cpu_milli=1_000,
-            memory_bytes=GIBIBYTE,
-            most_nodes=1,
+            memory_bytes=1024 * MEBIBYTE,
         ),
         Scenario(
             "burst-10",
             "10 pods of 10 CPU / 10Gi run on 1 node; no 4-vCPU group could ever run them",
             pods=10,
             cpu_milli=10_000,
-            memory_bytes=10 * GIBIBYTE,
-            most_nodes=1,
+            memory_bytes=10 * 1024 * MEBIBYTE,
         ),
         Scenario(
             "scale-to-zero",
@@ -100,70 +109,33 @@ SCENARIOS = {
             memory_bytes=512 * MEBIBYTE,
             most_nodes=2,
         ),
-        Scenario(
-            "spot-interruption",
-            "a spot node gets its notice: its pods run again on another offering",
-            pods=10,
-            cpu_milli=1_000,
-            memory_bytes=256 * MEBIBYTE,
-            most_nodes=1,
-            act=Act.SPOT_INTERRUPTION,
-            only_added_nodes=True,
+        replace(
+            NODE_DELETE,
+            name="spot-interruption",
+            summary="a spot node gets its notice: its pods run again on another offering",
+            act=interrupt,
         ),
-        Scenario(
-            "node-delete",
-            "kubectl delete node: drained, instance terminated, pods run on a new node",
-            pods=10,
-            cpu_milli=1_000,
-            memory_bytes=256 * MEBIBYTE,
-            most_nodes=1,
-            act=Act.NODE_DELETE,
-            only_added_nodes=True,
-        ),
-        Scenario(
-            "hostname-spread",
-            "400 pods with maxSkew 30 over hostnames run on 14 or 15 nodes",
-            pods=400,
-            cpu_milli=250,
-            memory_bytes=256 * MEBIBYTE,
+        NODE_DELETE,
+        replace(
+            BURST,
+            name="hostname-spread",
+            summary="400 pods with maxSkew 30 over hostnames run on 14 or 15 nodes",
             least_nodes=14,
             most_nodes=15,
             spread_max_skew=30,
             only_added_nodes=True,
         ),
-        Scenario(
-            "nodepool",
-            "the 400 pods with today's manifests: a NodePool and an EC2NodeClass",
-            pods=400,
-            cpu_milli=250,
-            memory_bytes=256 * MEBIBYTE,
-            most_nodes=2,
+        replace(
+            BURST,
+            name="nodepool",
+            summary="the 400 pods with today's manifests: a NodePool and an EC2NodeClass",
             generation_api=V1,
         ),
-        Scenario(
-            "consolidate",
-            "400 pods become 200: with consolidation on, fewer or cheaper nodes are left",
-            pods=400,
-            cpu_milli=250,
-            memory_bytes=256 * MEBIBYTE,
-            most_nodes=2,
-            act=Act.HALVE,
-            batch_max_seconds=4.0,
-            only_added_nodes=True,
-            capacity_type=ON_DEMAND,
-            pool_changes={"consolidation": {"enabled": True}, "ttlSecondsAfterEmpty": None},
-        ),
-        Scenario(
-            "consolidate-nodepool",
-            "the same with a NodePool: consolidationPolicy WhenEmptyOrUnderutilized",
-            pods=400,
-            cpu_milli=250,
-            memory_bytes=256 * MEBIBYTE,
-            most_nodes=2,
-            act=Act.HALVE,
-            batch_max_seconds=4.0,
-            only_added_nodes=True,
-            capacity_type=ON_DEMAND,
+        CONSOLIDATE,
+        replace(
+            CONSOLIDATE,
+            name="consolidate-nodepool",
+            summary="the same with a NodePool: consolidationPolicy WhenEmptyOrUnderutilized",
             pool_changes={
                 "disruption": {
                     "consolidationPolicy": "WhenEmptyOrUnderutilized",
@@ -177,10 +149,9 @@ SCENARIOS = {
             "the NodePool's template changes: its nodes are replaced one after another",
             pods=4,
             cpu_milli=850,
-            memory_bytes=256 * MEBIBYTE,
             least_nodes=2,
             most_nodes=2,
-            act=Act.RELABEL,
+            act=relabel,
             batch_max_seconds=4.0,
             only_added_nodes=True,
             pool_changes={
@@ -189,27 +160,19 @@ SCENARIOS = {
             },
             generation_api=V1,
         ),
-        Scenario(
-            "expire",
-            "ttlSecondsUntilExpired is over: another node is ready before the old one goes",
-            pods=10,
-            cpu_milli=1_000,
-            memory_bytes=256 * MEBIBYTE,
-            most_nodes=1,
-            act=Act.EXPIRE,
+        replace(
+            NODE_DELETE,
+            name="expire",
+            summary="ttlSecondsUntilExpired is over: another node is ready before the old one goes",
+            act=expire,
             batch_max_seconds=4.0,
-            only_added_nodes=True,
         ),
-        Scenario(
-            "pdb-blocked",
-            "a PodDisruptionBudget holds a drain, an event says so; allowed, the drain goes on",
-            pods=10,
-            cpu_milli=1_000,
-            memory_bytes=256 * MEBIBYTE,
-            most_nodes=1,
-            act=Act.BLOCKED_DRAIN,
+        replace(
+            NODE_DELETE,
+            name="pdb-blocked",
+            summary="a PodDisruptionBudget holds a drain, an event says so; allowed, the drain goes on",
+            act=blocked_drain,
             batch_max_seconds=4.0,
-            only_added_nodes=True,
         ),
     )
 }
@@ -218,8 +181,6 @@ DEFAULT_SCENARIO = "burst-400"
 
 def find_scenario(name: str) -> Scenario:
     """The scenario of this name. Raises ConfigurationError with the known names."""
-    try:
-        return SCENARIOS[name]
-    except KeyError as error:
-        known = ", ".join(SCENARIOS)
-        raise ConfigurationError(f"no scenario {name!r}; there are: {known}") from error
+    if name not in SCENARIOS:
+        raise ConfigurationError(f"no scenario {name!r}; there are: {', '.join(SCENARIOS)}")
+    return SCENARIOS[name]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,11 @@ class NodeView:
     """Whether the node has the taint karpenter.sh/disrupted (v1)."""
 
 
+def hourly(views: Iterable[MachineView | NodeView]) -> float:
+    """The price of all in USD per hour; an unknown price counts as 0."""
+    return sum(view.price_per_hour or 0.0 for view in views)
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One state of the cluster, each list sorted by name."""
@@ -89,8 +94,7 @@ class Snapshot:
     @property
     def hourly_cost(self) -> float:
         """The price of all launched machines in USD per hour; an unknown price counts as 0."""
-        launched = (machine for machine in self.machines if machine.provider_id)
-        return round(sum(machine.price_per_hour or 0.0 for machine in launched), 6)
+        return round(hourly(machine for machine in self.machines if machine.provider_id), 6)
 
     @property
     def live_instances(self) -> tuple[InstanceView, ...]:
@@ -164,13 +168,12 @@ def _pod(raw: Object) -> PodView:
 
 def _machine(raw: Object) -> MachineView:
     metadata, status = raw["metadata"], raw.get("status") or {}
-    price = (metadata.get("annotations") or {}).get(labels.PRICE_ANNOTATION)
     return MachineView(
         name=metadata["name"],
         provider_id=status.get("providerID") or "",
-        reached=frozenset(map(domain_condition, _true_conditions(status))),
+        reached=frozenset(map(domain_condition, true_conditions(status))),
         leaving="deletionTimestamp" in metadata,
-        price_per_hour=int(price) / 1_000_000 if price and price.isdecimal() else None,
+        price_per_hour=price_of(raw),
     )
 
 
@@ -186,14 +189,21 @@ def _node(raw: Object, prices: dict[str, float | None], counts: Counter[str]) ->
         capacity_type=values.get(labels.CAPACITY_TYPE, ""),
         price_per_hour=prices.get(provider_id),
         pods=counts[metadata["name"]],
-        ready="Ready" in _true_conditions(raw.get("status") or {}),
+        ready="Ready" in true_conditions(raw.get("status") or {}),
         cordoned=bool(spec.get("unschedulable")),
         leaving="deletionTimestamp" in metadata,
         tainted=any(t.get("key") == labels.DISRUPTED_TAINT_KEY for t in spec.get("taints") or ()),
     )
 
 
-def _true_conditions(status: dict[str, Any]) -> list[str]:
+def price_of(machine: Object) -> float | None:
+    """The price in USD per hour that the launcher wrote; None before the launch."""
+    price = (machine["metadata"].get("annotations") or {}).get(labels.PRICE_ANNOTATION, "")
+    return int(price) / 1_000_000 if price.isdecimal() else None
+
+
+def true_conditions(status: dict[str, Any]) -> list[str]:
+    """The types of the conditions that are True."""
     return [c["type"] for c in status.get("conditions") or [] if c.get("status") == "True"]
 
 

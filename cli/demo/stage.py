@@ -12,10 +12,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cli.demo.display import Display
-from cli.demo.scenarios import Scenario
 from cli.demo.settings import DemoSettings
 from cli.demo.snapshot import NodeView, Observer, Snapshot, changes
 from cli.demo.timeline import Timeline
@@ -23,6 +22,9 @@ from cli.emulator import Emulator, InstanceView
 from cli.stack.environment import Environment
 from shared.errors import DovetailError, TransientError
 from shared.kube.client import Kube
+
+if TYPE_CHECKING:
+    from cli.demo.scenarios import Scenario
 
 POLL_SECONDS = 0.25
 Answer = TypeVar("Answer")

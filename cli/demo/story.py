@@ -9,34 +9,23 @@ errors (a refused object, missing CRDs) fail it at once.
 from __future__ import annotations
 
 import asyncio
-from random import Random
 
 from cli.demo import workload
-from cli.demo.acts import all_initialized, delete_node, interrupt, remember
+from cli.demo.acts import all_initialized, halve, remember
 from cli.demo.display import Display
-from cli.demo.removals import blocked_drain, expire, halve, relabel
 from cli.demo.report import Report, build_report
-from cli.demo.scenarios import Act, Scenario
+from cli.demo.scenarios import Scenario
 from cli.demo.settings import DemoSettings
 from cli.demo.snapshot import Observer
 from cli.demo.stage import POLL_SECONDS, Stage, StoryFailed
 from cli.demo.timeline import Timeline
 from cli.emulator import Emulator
 from cli.operations.queues import queue_depths
+from cli.stack.cluster import connected
 from cli.stack.environment import Environment
 from shared.concurrency.clock import Clock
 from shared.domain.pools.generations import GENERATIONS
 from shared.errors import DovetailError, TransientError
-from shared.kube.client import Kube
-
-_ACTS = {
-    Act.SPOT_INTERRUPTION: interrupt,
-    Act.NODE_DELETE: delete_node,
-    Act.HALVE: halve,
-    Act.RELABEL: relabel,
-    Act.EXPIRE: expire,
-    Act.BLOCKED_DRAIN: blocked_drain,
-}
 
 
 async def play(
@@ -47,36 +36,26 @@ async def play(
     clock: Clock,
 ) -> Report:
     """Run ``scenario`` and return its report. Raises only ConfigurationError, for an unusable kubeconfig."""
-    kube = await Kube.connect(
-        environment.kubeconfig, clock=clock, random=Random(), user_agent="dovetail-demo"
-    )
-    emulator = Emulator(environment.aws_endpoint_url, environment.cluster_name)
-    stage = Stage(
-        scenario,
-        settings,
-        environment,
-        kube,
-        emulator,
-        Observer(kube, emulator),
-        Timeline(clock),
-        display,
-    )
-    failure = ""
-    try:
-        await _acts(stage)
-    except DovetailError as error:
-        failure = error.message
-    finally:
-        await kube.close()
+    async with connected(environment.kubeconfig, command="demo") as kube:
+        emulator = Emulator(environment.aws_endpoint_url, environment.cluster_name)
+        observer = Observer(kube, emulator)
+        timeline = Timeline(clock)
+        stage = Stage(scenario, settings, environment, kube, emulator, observer, timeline, display)
+        failure = ""
+        try:
+            await _acts(stage)
+        except DovetailError as error:
+            failure = error.message
     return build_report(stage, failure)
 
 
 async def _acts(stage: Stage) -> None:
+    # Before anything is created: instances that ended earlier would count as launched by this scenario.
     await stage.observer.start()
     await _apply(stage)
     await _grow(stage)
-    if act := _ACTS.get(stage.scenario.act):
-        await act(stage)
+    if stage.scenario.act is not None:
+        await stage.scenario.act(stage)
     _check_nodes(stage)
     await _shrink(stage)
     await _check_queues(stage)
@@ -101,37 +80,37 @@ async def _apply(stage: Stage) -> None:
 
 
 async def _grow(stage: Stage) -> None:
-    wanted = stage.scenario.pods
-    async with stage.phase(f"scale inflate from 0 to {wanted}"):
-        await workload.scale(stage.kube, wanted)
-        await stage.until(lambda s: s.total == wanted, f"not all {wanted} pods were created")
+    pods = stage.scenario.pods
+    async with stage.phase(f"scale inflate from 0 to {pods}"):
+        await workload.scale(stage.kube, pods)
+        await stage.until(lambda s: s.total == pods, f"not all {pods} pods were created")
     async with stage.phase("batch, pack, CreateFleet"):
         await stage.until(
-            lambda s: bool(s.live_instances) or s.running == wanted, "no instance was launched"
+            lambda s: bool(s.live_instances) or s.running == pods, "no instance was launched"
         )
     async with stage.phase("instances boot, nodes join"):
         await stage.until(
-            lambda s: any(node.ready for node in s.nodes) or s.running == wanted,
+            lambda s: any(node.ready for node in s.nodes) or s.running == pods,
             "no added node became ready",
         )
-    async with stage.phase(f"all {wanted} pods run"):
+    async with stage.phase(f"all {pods} pods run"):
         await stage.until(
-            lambda s: s.running == wanted and all_initialized(s),
-            f"not all {wanted} pods run on initialized nodes",
+            lambda s: s.running == pods and all_initialized(s),
+            f"not all {pods} pods run on initialized nodes",
         )
     remember(stage)
 
 
 def _check_nodes(stage: Stage) -> None:
     scenario, count = stage.scenario, len(stage.nodes)
-    wanted = f"{scenario.least_nodes} to {scenario.most_nodes}"
+    expected = f"{scenario.least_nodes} to {scenario.most_nodes}"
     right = scenario.least_nodes <= count <= scenario.most_nodes
-    stage.check("added nodes", right, f"{count} (expected {wanted})")
+    stage.check("added nodes", right, f"{count} (expected {expected})")
     market = scenario.capacity_type
     bought = all(node.capacity_type == market for node in stage.nodes)
     stage.check("capacity type", bought, f"all {market}" if bought else f"not all are {market}")
     launched = len(stage.launched)
-    most = scenario.most_nodes * (1 if scenario.act is Act.NOTHING else 2)
+    most = scenario.most_nodes * (1 if scenario.act is None else 2)
     stage.check("instances launched", launched <= most, f"{launched} (at most {most})")
 
 
@@ -140,7 +119,7 @@ async def _shrink(stage: Stage) -> None:
         await workload.scale(stage.kube, 0)
         await stage.until(lambda s: not s.pods, "not all pods went away")
     ttl = stage.settings.ttl_seconds_after_empty
-    consolidated = stage.scenario.act is Act.HALVE
+    consolidated = stage.scenario.act is halve
     title = (
         "the empty nodes are found" if consolidated else f"the nodes stay empty, {ttl} s at least"
     )
@@ -162,13 +141,10 @@ async def _shrink(stage: Stage) -> None:
 
 async def _check_queues(stage: Stage) -> None:
     async with stage.phase("streams drained, no dead letters"):
-        missing = "no answer"
-        while missing:
-            missing = await _undrained(stage)
-            if missing and stage.timeline.elapsed() > stage.scenario.timeout_seconds:
+        while missing := await _undrained(stage):
+            if stage.timeline.elapsed() > stage.scenario.timeout_seconds:
                 raise StoryFailed(f"streams are not empty: {missing}")
-            if missing:
-                await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
     stage.check("streams", ok=True, detail="drained, no dead letters")
 
 

@@ -9,16 +9,15 @@ Errors: a CRD is missing (NotFound) or refuses the object (InvalidObject, with t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from cli.demo.scenarios import Scenario
 from cli.demo.snapshot import NAMESPACE
 from local.cluster.api.patches import merge_patch
 from shared.distribution.files import packaged
 from shared.domain import labels
-from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
 from shared.domain.resources import format_resources
 from shared.errors import AlreadyExists
 from shared.kube.client import Kube, Object
@@ -29,6 +28,9 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
+
+if TYPE_CHECKING:
+    from cli.demo.scenarios import Scenario
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 WORKLOAD = "inflate"
@@ -108,6 +110,13 @@ def node_class(cluster: str) -> Object:
     return document
 
 
+_KINDS = {
+    GENERATIONS[V1ALPHA5]: (AWS_NODE_TEMPLATES, node_template, PROVISIONERS, provisioner),
+    GENERATIONS[V1]: (EC2_NODE_CLASSES, node_class, NODE_POOLS, node_pool),
+}
+"""Node class and pool of each generation."""
+
+
 async def apply_pool(
     kube: Kube,
     cluster: str,
@@ -121,18 +130,14 @@ async def apply_pool(
 
     Raises InvalidObject, and NotFound without the CRDs.
     """
-    if generation_api == V1:
-        await apply(kube, EC2_NODE_CLASSES, node_class(cluster))
-        resource, pool = NODE_POOLS, node_pool(ttl_seconds_after_empty)
-        requirements = pool["spec"]["template"]["spec"]["requirements"]
-    else:
-        await apply(kube, AWS_NODE_TEMPLATES, node_template(cluster))
-        resource, pool = PROVISIONERS, provisioner(ttl_seconds_after_empty)
-        requirements = pool["spec"]["requirements"]
+    class_resource, class_of, pool_resource, pool_of = _KINDS[GENERATIONS[generation_api]]
+    await apply(kube, class_resource, class_of(cluster))
+    pool = pool_of(ttl_seconds_after_empty)
+    requirements = pool["spec"].get("template", pool)["spec"]["requirements"]
     market = next(one for one in requirements if one["key"] == labels.CAPACITY_TYPE)
     market["values"] = [capacity_type]
     pool["spec"] = merge_patch(pool["spec"], dict(changes or {}))
-    await apply(kube, resource, pool)
+    await apply(kube, pool_resource, pool)
 
 
 def budget(*, most_unavailable: int) -> Object:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from cli.stack.cluster import listed
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
 from shared.api.core.pods import parse_pod
@@ -18,7 +19,6 @@ from shared.domain import labels as keys
 from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.workloads.pdbs import budgets_of
 from shared.domain.workloads.pods import Pod, is_reschedulable
-from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
@@ -83,12 +83,8 @@ class ClusterState:
         """Read all objects. A cluster may have the kinds of only one generation. Raises the API server's error."""
         found: dict[Resource, list[Json]] = {}
         for resource in READ_KINDS:
-            try:
-                items = (await kube.list(resource)).items
-            except NotFound:
-                items = []
             kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-            found[resource] = [{**kind, **item} for item in items]
+            found[resource] = [{**kind, **item} for item in await listed(kube, resource)]
         return cls(found)
 
     def targets(self) -> list[Target]:

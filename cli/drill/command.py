@@ -9,37 +9,29 @@ Objects may change while they are read: a pod that is created or deleted meanwhi
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from random import Random
 from typing import Annotated, Any
 
 import typer
 
-from cli.cloud.control import CloudControl, given, said
+from cli.cloud.control import CloudControl
 from cli.drill.cluster_state import ClusterState, Plan, Target, chosen, plan_here, rehearse
 from cli.drill.watch import watch
 from cli.operations.scheduler_status import VARIABLE, ask, scheduler_url
-from cli.stack.running_stack import StackOption, variables_of
-from cli.tables import print_table
+from cli.options import Output, OutputOption, SeedOption
+from cli.printing import print_line, print_table
+from cli.stack.cluster import connected, kubeconfig_of
+from cli.stack.environment import StackOption, variables_of
+from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.cloud.catalogue.bundled import BUNDLED_REGION
-from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, DovetailError
-from shared.kube.client import Kube
 
 FAILED_EXIT_CODE = 1
 LINE_LIMIT = 20
 """Printed lines of each kind. The JSON output has all of them."""
-
-
-class Output(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def drill(
@@ -50,9 +42,7 @@ def drill(
     percent: Annotated[
         float, typer.Option(min=0.1, max=100, help="Only this percentage of them, at least one.")
     ] = 100.0,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the random choice; the same seed gives the same choice.")
-    ] = 0,
+    seed: SeedOption = 0,
     on_demand: Annotated[
         bool,
         typer.Option("--on-demand", help="Include on-demand nodes, as if they were spot nodes."),
@@ -60,9 +50,7 @@ def drill(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Only call the planner, also on the local stack.")
     ] = False,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="table for people, json for programs.")
-    ] = Output.TABLE,
+    output: OutputOption = "table",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Rehearse a spot interruption: which pods move, what blocks them, how much of the two minutes is left.
@@ -82,10 +70,6 @@ def drill(
       dovetail drill --zone 'us-west-2?' --simulate -o json
     """
     variables = variables_of(directory)
-    if not variables.get("KUBECONFIG"):
-        raise ConfigurationError(
-            "KUBECONFIG is not set; run `dovetail up --detach`, or point KUBECONFIG at your cluster"
-        )
     selection = Selection(zone, instance_type, percent, seed, on_demand)
     report = asyncio.run(_drill(variables, selection, simulate))
     _print(report, output)
@@ -93,14 +77,15 @@ def drill(
         raise typer.Exit(FAILED_EXIT_CODE)
 
 
+@dataclass(frozen=True)
 class Selection:
     """Which nodes are interrupted: filters, share and seed."""
 
-    def __init__(
-        self, zone: str, instance_type: str, percent: float, seed: int, on_demand: bool
-    ) -> None:
-        self.zone, self.instance_type = zone, instance_type
-        self.percent, self.seed, self.on_demand = percent, seed, on_demand
+    zone: str
+    instance_type: str
+    percent: float
+    seed: int
+    on_demand: bool
 
     def no_match(self) -> str:
         """The error message for the case that no node matches."""
@@ -122,31 +107,19 @@ class Selection:
 async def _drill(
     variables: Mapping[str, str], selection: Selection, simulate: bool
 ) -> dict[str, Any]:
-    kube = await Kube.connect(
-        variables["KUBECONFIG"],
-        clock=SystemClock(),
-        random=Random(),
-        user_agent="dovetail-drill",
-    )
-    try:
+    async with connected(kubeconfig_of(variables), command="drill") as kube:
+        # Before the notices are sent: afterwards the terminator moves pods while they are read.
         cluster = await ClusterState.read(kube)
-        targets = chosen(
-            [t for t in cluster.targets() if selection.matches(t)],
-            selection.percent,
-            selection.seed,
-        )
+        matching = [target for target in cluster.targets() if selection.matches(target)]
+        targets = chosen(matching, selection.percent, selection.seed)
         if not targets:
             raise ConfigurationError(selection.no_match())
         control = None if simulate else _emulator(variables)
         if control is None:
             return await asyncio.to_thread(rehearse, cluster, targets, _planner(variables, targets))
-        ids = [target.instance for target in targets]
-        await asyncio.to_thread(
-            control.post, "interruptions", given({"kind": "spot", "instanceIds": ids})
-        )
+        notice = {"kind": "spot", "instanceIds": [target.instance for target in targets]}
+        await asyncio.to_thread(control.post, "interruptions", notice)
         return await watch(kube, cluster, targets)
-    finally:
-        await kube.close()
 
 
 def _planner(variables: Mapping[str, str], targets: Sequence[Target]) -> Plan:
@@ -174,8 +147,8 @@ def _emulator(variables: Mapping[str, str]) -> CloudControl | None:
 
 
 def _print(report: dict[str, Any], output: Output) -> None:
-    if output is Output.JSON:
-        typer.echo(json.dumps(report, indent=2))
+    if output == "json":
+        print_json(report)
         return
     rows = [
         (
@@ -190,7 +163,7 @@ def _print(report: dict[str, Any], output: Output) -> None:
         title="simulated: nothing was changed" if report["simulated"] else "interrupted",
     )
     for line in lines_of(report):
-        said(line)
+        print_line(line)
 
 
 def _seconds(value: float | None) -> str:

@@ -1,33 +1,33 @@
-"""``dovetail convert``: convert manifests to the other API generation and print them as YAML."""
+"""``dovetail convert``: convert manifests to the other API generation and print them as YAML.
+
+Before anything is printed the result is checked by the rules of ``dovetail validate``, and by the kind's CRD with its
+CEL rules, as in an API server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import StrEnum
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Literal
 
 import typer
 
-from cli.manifests.converted import refusals
-from cli.manifests.reading import read_manifests
-from cli.manifests.validate import FAULTY, FilesOption, Report, examine, print_report, shown
+from cli.manifests.reading import Manifest, read_manifests
+from cli.manifests.validate import FAULTY, FilesOption, Finding, Report, examine, print_report
 from cli.manifests.yaml_writing import yaml_text
+from cli.text import escaped
+from local.cluster.crd.custom_resources import CustomKind
 from shared.api.conversion import convert as generations
 from shared.api.conversion.written import Written
+from shared.api.crd.definitions import custom_resource_definition
 from shared.api.faults import Fault, field_text
-from shared.domain.pools.generations import V1, V1ALPHA5
-
-
-class Generation(StrEnum):
-    """API generations to convert to."""
-
-    V1 = V1
-    V1ALPHA5 = V1ALPHA5
+from shared.api.registry import KINDS, check, identity, is_ours, title_of
 
 
 def convert(
     filename: FilesOption,
-    to: Annotated[Generation, typer.Option("--to", help="The API generation to convert to.")],
+    to: Annotated[
+        Literal["v1", "v1alpha5"], typer.Option("--to", help="The API generation to convert to.")
+    ],
     role: Annotated[
         str, typer.Option(help="With --to v1: IAM role of the nodes, for classes that name none.")
     ] = "",
@@ -58,9 +58,9 @@ def convert(
     """
     files = list(read_manifests(filename))
     report = examine(files)
-    if report.exit_code():
+    if code := report.exit_code():
         print_report(report)
-        raise typer.Exit(report.exit_code())
+        raise typer.Exit(code)
     if role and instance_profile:
         raise typer.BadParameter("give --role or --instance-profile, not both")
     manifests = [one for file in files for one in file.manifests if isinstance(one.document, dict)]
@@ -70,9 +70,40 @@ def convert(
         print_report(Report(faults=findings))
         raise typer.Exit(FAULTY)
     typer.echo(text_of(written), nl=False)
-    notes = sum(len(one.notes) for one in written)
-    if notes:
+    if notes := sum(len(one.notes) for one in written):
         typer.echo(f"the output has {notes} comments; read them before you apply it", err=True)
+
+
+def refusals(written: Iterable[Written], sources: Sequence[Manifest]) -> list[Finding]:
+    """The reasons why an API server would refuse these objects, at the line of the source manifest.
+
+    ``sources``: the manifests that were converted, in the order in which they were given.
+    """
+    return [
+        Finding(source.source, source.place_of(()), f"as {title_of(one.document)}", *fault)
+        for one in written
+        if one.document and is_ours(one.document)
+        for source in (sources[one.source],)
+        for fault in _faults(one)
+    ]
+
+
+def _faults(written: Written) -> Iterator[tuple[str, str]]:
+    """(field, message). The note of a conversion about the field is appended: it names the correction."""
+    notes = {field_text(note.path): note.message for note in written.notes}
+    faults = check(written.document)
+    if faults:
+        yield from (_with_note(fault, notes) for fault in faults)
+        return
+    model = KINDS[identity(written.document)]
+    version = CustomKind(custom_resource_definition(model)).version_of(written.document)
+    for error in version.validator.errors(written.document):
+        yield error.field, error.message
+
+
+def _with_note(fault: Fault, notes: dict[str, str]) -> tuple[str, str]:
+    where = field_text(fault.path)
+    return where, f"{fault.message}; {notes[where]}" if where in notes else fault.message
 
 
 def text_of(written: Iterable[Written]) -> str:
@@ -87,4 +118,4 @@ def _document_text(written: Written) -> str:
 
 def _comment(note: Fault) -> str:
     """The note on one line: a line break in a value would end the comment."""
-    return shown(str(note) if field_text(note.path) else note.message)
+    return escaped(str(note) if field_text(note.path) else note.message)

@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path as File
 from typing import Any
 
@@ -60,7 +59,7 @@ def read_manifests(names: Iterable[str]) -> Iterator[ManifestFile]:
     """The files in the order given; the files of a directory sorted by name."""
     for name in names:
         if name == STANDARD_INPUT:
-            yield _read("stdin", _standard_input)
+            yield _read("stdin", None)
             continue
         hidden: list[OSError] = []
         files = _files(File(name), hidden.append)
@@ -76,12 +75,12 @@ def read_manifests(names: Iterable[str]) -> Iterator[ManifestFile]:
                 unreadable=f"more than {FILE_COUNT_LIMIT} manifest files; name a smaller directory",
             )
         for file in files[:FILE_COUNT_LIMIT]:
-            yield _read(str(file), partial(_beginning, file))
+            yield _read(str(file), file)
 
 
-def _read(source: str, content: Callable[[], bytes]) -> ManifestFile:
+def _read(source: str, path: File | None) -> ManifestFile:
     try:
-        octets = content()
+        octets = _octets(path)
         if len(octets) > FILE_LIMIT_BYTES:
             return ManifestFile(
                 source, unreadable=f"larger than {FILE_LIMIT_BYTES // 1024 // 1024} MiB"
@@ -93,15 +92,14 @@ def _read(source: str, content: Callable[[], bytes]) -> ManifestFile:
         return ManifestFile(source, unreadable=f"not UTF-8 text (byte {error.start})")
 
 
-def _standard_input() -> bytes:
+def _octets(path: File | None) -> bytes:
+    """The beginning of a file, or of the standard input. One octet beyond the limit shows that there is more."""
+    if path is not None:
+        with path.open("rb") as stream:
+            return stream.read(FILE_LIMIT_BYTES + 1)
     if sys.stdin is None:  # closed by the shell: <&-
         raise OSError("standard input is closed")
     return sys.stdin.buffer.read(FILE_LIMIT_BYTES + 1)
-
-
-def _beginning(file: File) -> bytes:
-    with file.open("rb") as stream:
-        return stream.read(FILE_LIMIT_BYTES + 1)
 
 
 def parse_manifests(source: str, text: str) -> ManifestFile:

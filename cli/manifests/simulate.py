@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable
-from enum import StrEnum
-from typing import Annotated, Any
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, Literal
 
 import typer
 
 from cli.manifests.reading import ManifestFile, read_manifests
-from cli.manifests.simulate_table import table_lines
-from cli.manifests.validate import FilesOption, shown
+from cli.manifests.validate import FilesOption
+from cli.options import Output, OutputOption
+from cli.text import counted, escaped, print_json
 from shared.api.faults import field_text
 from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue
 from shared.concurrency.clock import SystemClock
@@ -24,70 +23,49 @@ from shared.simulation.simulate import simulate as plan_for
 
 UNUSABLE = 1
 UNREADABLE = 2
+HEADINGS = ("MACHINE", "POOL", "TYPE", "ZONE", "CAPACITY", "$/H", "PODS", "CPU", "MEMORY")
+NAMED_PODS = 3
+"""Pods named per reason. Further pods are counted."""
 
 
-class Output(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-class Policy(StrEnum):
-    """Packing policies of pools that do not choose one."""
-
-    FEWEST_NODES = "FewestNodes"
-    LOWEST_COST = "LowestCost"
-
-
-class PreferencePolicy(StrEnum):
-    """How the planner treats preferences of pods."""
-
-    RESPECT = "Respect"
-    IGNORE = "Ignore"
-
-
-class MinValuesPolicy(StrEnum):
-    """How the planner treats minValues that cannot be met."""
-
-    STRICT = "Strict"
-    BEST_EFFORT = "BestEffort"
+RegionOption = Annotated[
+    str | None,
+    typer.Option(
+        help="AWS region of the catalogue, if the inputs have no InstanceTypes. Default: the region of the "
+        f"zones in the inputs, otherwise {BUNDLED_REGION}.",
+        show_default=False,
+    ),
+]
+PolicyOption = Annotated[
+    Literal["FewestNodes", "LowestCost"],
+    typer.Option(help="Packing policy of pools that do not set one."),
+]
+EffortOption = Annotated[
+    int | None, typer.Option(help="Effort of LowestCost, in steps of about a millisecond (200).")
+]
+PreferenceOption = Annotated[
+    Literal["Respect", "Ignore"],
+    typer.Option(help="Ignore: plan as if pods had no preferences, only requirements."),
+]
+MinValuesOption = Annotated[
+    Literal["Strict", "BestEffort"],
+    typer.Option(help="BestEffort: fewer types than minValues where there are no more."),
+]
+NodeCpuOption = Annotated[
+    str | None,
+    typer.Option(help="LowestCost plans no larger machines, such as 32, unless a pod needs one."),
+]
 
 
 def simulate(
     filename: FilesOption,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="table for people, json for programs.")
-    ] = Output.TABLE,
-    region: Annotated[
-        str | None,
-        typer.Option(
-            help="AWS region of the catalogue, if the inputs have no InstanceTypes. Default: the region of the "
-            f"zones in the inputs, otherwise {BUNDLED_REGION}.",
-            show_default=False,
-        ),
-    ] = None,
-    policy: Annotated[
-        Policy, typer.Option(help="Packing policy of pools that do not set one.")
-    ] = Policy.FEWEST_NODES,
-    effort: Annotated[
-        int | None,
-        typer.Option(help="Effort of LowestCost, in steps of about a millisecond (200)."),
-    ] = None,
-    preference_policy: Annotated[
-        PreferencePolicy,
-        typer.Option(help="Ignore: plan as if pods had no preferences, only requirements."),
-    ] = PreferencePolicy.RESPECT,
-    min_values_policy: Annotated[
-        MinValuesPolicy,
-        typer.Option(help="BestEffort: fewer types than minValues where there are no more."),
-    ] = MinValuesPolicy.STRICT,
-    max_node_cpu: Annotated[
-        str | None,
-        typer.Option(
-            help="LowestCost plans no larger machines, such as 32, unless a pod needs one."
-        ),
-    ] = None,
+    output: OutputOption = "table",
+    region: RegionOption = None,
+    policy: PolicyOption = "FewestNodes",
+    effort: EffortOption = None,
+    preference_policy: PreferenceOption = "Respect",
+    min_values_policy: MinValuesOption = "Strict",
+    max_node_cpu: NodeCpuOption = None,
 ) -> None:
     """Show which machines Dovetail would create for the pods in these files, their cost, and why pods stay pending.
 
@@ -116,13 +94,15 @@ def simulate(
     """
     options = {
         "region": region,
-        "policy": policy.value,
-        "effort": None if effort is None else str(effort),
-        "preference-policy": preference_policy.value,
-        "min-values-policy": min_values_policy.value,
+        "policy": policy,
+        "effort": effort,
+        "preference-policy": preference_policy,
+        "min-values-policy": min_values_policy,
         "max-node-cpu": max_node_cpu,
     }
-    _simulate(filename, output, {name: text for name, text in options.items() if text is not None})
+    _simulate(
+        filename, output, {name: str(text) for name, text in options.items() if text is not None}
+    )
 
 
 def _simulate(filename: list[str], output: Output, given: dict[str, str]) -> None:
@@ -158,7 +138,7 @@ def _require_readable(files: Iterable[ManifestFile]) -> None:
     """Exit with 2 if any file is unreadable: a plan for a part of the inputs would mislead."""
     unreadable = [file for file in files if file.unreadable]
     for file in unreadable:
-        typer.echo(shown(f"dovetail: {file.source}: {file.unreadable}"), err=True)
+        typer.echo(escaped(f"dovetail: {file.source}: {file.unreadable}"), err=True)
     if unreadable:
         raise typer.Exit(UNREADABLE)
 
@@ -179,13 +159,13 @@ def _form_faults(file: ManifestFile) -> list[dict[str, str]]:
 
 
 def _print(simulation: Simulation, output: Output) -> None:
-    if output is Output.JSON:
-        typer.echo(json.dumps(simulation.answer, indent=2))
+    if output == "json":
+        print_json(simulation.answer)
         return
     for line in table_lines(simulation.answer):
-        typer.echo(shown(line))
+        typer.echo(escaped(line))
     for line in _notes(simulation.answer["faults"], simulation.ignored):
-        typer.echo(shown(line), err=True)
+        typer.echo(escaped(line), err=True)
 
 
 def _notes(faults: Iterable[dict[str, Any]], ignored: Counter[str]) -> Iterable[str]:
@@ -195,3 +175,59 @@ def _notes(faults: Iterable[dict[str, Any]], ignored: Counter[str]) -> Iterable[
     if ignored:
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(ignored.items()))
         yield f"not part of planning: {kinds}"
+
+
+def table_lines(answer: dict[str, Any]) -> Iterator[str]:
+    """All lines, without colours. Column widths follow the content."""
+    rows = [_machine_row(one) for one in answer["machines"]]
+    if rows:
+        yield from _aligned([HEADINGS, *rows])
+    for one in answer["existing"]:
+        yield f"existing {one['node']}: {counted(len(one['pods']), 'pod')}"
+    yield from _reasons(answer["unschedulable"])
+    yield _summary(answer)
+
+
+def _machine_row(machine: dict[str, Any]) -> tuple[str, ...]:
+    offering, requests = machine["offering"], machine["requests"]
+    return (
+        machine["name"],
+        machine["nodePool"],
+        offering["instanceType"],
+        offering["zone"],
+        offering["capacityType"],
+        f"{offering['price']:.4f}",
+        str(len(machine["pods"])),
+        requests.get("cpu", "0"),
+        requests.get("memory", "0"),
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def _reasons(unschedulable: list[dict[str, str]]) -> Iterator[str]:
+    """One line per reason: hundreds of pods of one Deployment may have the same reason."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for one in unschedulable:
+        by_reason[one["reason"]].append(one["pod"])
+    for reason, pods in by_reason.items():
+        more = f" and {len(pods) - NAMED_PODS} more" if len(pods) > NAMED_PODS else ""
+        yield f"pending {', '.join(pods[:NAMED_PODS])}{more}: {reason}"
+
+
+def _summary(answer: dict[str, Any]) -> str:
+    cost, stats = answer["cost"], answer["stats"]
+    bound = cost["lowerBound"]
+    parts = [
+        counted(len(answer["machines"]), "machine"),
+        f"${cost['hourly']:.4f} per hour" + ("" if bound is None else f" (at least ${bound:.4f})"),
+        f"{counted(stats['pods'], 'pod')} of {counted(stats['classes'], 'kind')}",
+        f"{len(answer['unschedulable'])} pending",
+        f"{answer['policy']}, {stats['seconds']:.3f} s",
+    ]
+    return ", ".join(parts)

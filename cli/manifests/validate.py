@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from cli.manifests.reading import Manifest, ManifestFile, read_manifests
 from cli.manifests.yaml_documents import Place
+from cli.text import counted, escaped, print_json
 from shared.api.faults import Fault, field_text
 from shared.api.registry import check, is_ours, title_of, warnings
 
@@ -25,13 +24,6 @@ FilesOption = Annotated[
 ]  # fmt: skip
 UNREADABLE = 2
 FAULTY = 1
-
-
-class Output(StrEnum):
-    """How findings are printed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Finding:
         """``FILE:LINE:COL: KIND/name: field: message``, with control characters escaped."""
         parts = (word, self.title, self.field, self.message)
         where = f"{self.source}:{self.place.line}:{self.place.column}"
-        return shown(": ".join((where, *filter(None, parts))))
+        return escaped(": ".join((where, *filter(None, parts))))
 
     def fields(self) -> dict[str, Any]:
         """The finding as JSON fields."""
@@ -81,21 +73,22 @@ class Report:
     def summary(self) -> str:
         """The counts as one line of text."""
         parts = [
-            f"{_count(self.checked, 'object')} checked",
-            _count(len(self.faults), "fault"),
-            _count(len(self.warnings), "warning"),
+            f"{counted(self.checked, 'object')} checked",
+            counted(len(self.faults), "fault"),
+            counted(len(self.warnings), "warning"),
         ]
         if self.ignored:
             kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(self.ignored.items()))
-            parts.append(f"{_count(self.ignored.total(), 'other document')} ignored ({kinds})")
+            parts.append(f"{counted(self.ignored.total(), 'other document')} ignored ({kinds})")
         return ", ".join(parts)
 
 
 def validate(
     filename: FilesOption,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="json prints one object for programs.")
-    ] = Output.TEXT,
+        Literal["text", "json"],
+        typer.Option("--output", "-o", help="json prints one object for programs."),
+    ] = "text",
 ) -> None:
     """Check manifests of both API generations without a cluster, and print every fault with its line.
 
@@ -117,13 +110,13 @@ def validate(
       pools.yaml:12:9: NodePool/default: spec.weight: must be at most 100
     """
     report = examine(read_manifests(filename))
-    if output is Output.JSON:
-        typer.echo(json.dumps(_fields(report), indent=2))
+    if output == "json":
+        print_json(_fields(report))
     else:
         print_report(report)
-        typer.echo(shown(report.summary()))
-    if report.exit_code():
-        raise typer.Exit(report.exit_code())
+        typer.echo(escaped(report.summary()))
+    if code := report.exit_code():
+        raise typer.Exit(code)
 
 
 def print_report(report: Report) -> None:
@@ -133,7 +126,7 @@ def print_report(report: Report) -> None:
     for finding in report.warnings:
         typer.echo(finding.text("warning"))
     for line in report.unreadable:
-        typer.echo(shown(f"dovetail: {line}"), err=True)
+        typer.echo(escaped(f"dovetail: {line}"), err=True)
 
 
 def examine(files: Iterable[ManifestFile]) -> Report:
@@ -186,12 +179,3 @@ def _fields(report: Report) -> dict[str, Any]:
         "warnings": [finding.fields() for finding in report.warnings],
         "unreadable": report.unreadable,
     }
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def shown(text: str) -> str:
-    """The text with every control and direction character escaped, so that no terminal acts on it."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

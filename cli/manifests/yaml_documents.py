@@ -7,8 +7,7 @@ the same as in kubectl: keys are strings, dates stay strings.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -73,10 +72,10 @@ def read_yaml(text: str) -> tuple[list[YamlDocument], FormFault | None]:
     documents: list[YamlDocument] = []
     try:
         events = iter(yaml.parse(text, Loader=_LOADER))
-        budget = _Budget(VALUE_LIMIT)
+        builder = _Builder()
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                documents.append(_Builder(budget).read(events))
+                documents.append(builder.read(events))
     except yaml.MarkedYAMLError as error:
         return documents, _syntax_fault(error, text)
     except yaml.reader.ReaderError as error:
@@ -115,20 +114,6 @@ class _Refused(Exception):
         self.fault = FormFault((), place, message)
 
 
-class _Budget:
-    """Counts the values that may still be read, down to zero."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def spend(self, values: int, place: Place) -> None:
-        self.left -= values
-        if self.left < 0:
-            raise _Refused(
-                place, f"more than {VALUE_LIMIT} values (an alias counts once for each use)"
-            )
-
-
 @dataclass
 class _Open:
     """A list or object whose end event was not read yet."""
@@ -153,17 +138,19 @@ class _Anchored(NamedTuple):
 
 
 class _Builder:
-    """Builds one document from YAML events."""
+    """Builds the documents of one file from YAML events."""
 
-    def __init__(self, budget: _Budget) -> None:
-        self.budget = budget
+    def __init__(self) -> None:
+        self.values_left = VALUE_LIMIT
+
+    def read(self, events: Iterator[yaml.Event]) -> YamlDocument:
+        """The next document. Consumes the events up to its end."""
         self.document = YamlDocument()
         self.open: list[_Open] = []
         self.anchors: dict[str, _Anchored] = {}
-
-    def read(self, events: Iterator[yaml.Event]) -> YamlDocument:
-        """The document. Consumes the events up to its end."""
-        for event in itertools.takewhile(_inside, events):
+        for event in events:
+            if isinstance(event, yaml.DocumentEndEvent):
+                break
             place = _place(event.start_mark)
             if isinstance(event, yaml.CollectionEndEvent):
                 self._close()
@@ -180,7 +167,7 @@ class _Builder:
 
     def _take_key(self, event: Any, place: Place) -> None:
         parent = self.open[-1]
-        self.budget.spend(1, place)
+        self._spend(1, place)
         if not isinstance(event, yaml.ScalarEvent):
             raise _Refused(place, "a key must be text; render the template first, if this is one")
         key = str(event.value)
@@ -198,7 +185,7 @@ class _Builder:
             known = self._alias(event, path, place)
             self._put(known.value, known.height)
             return
-        self.budget.spend(1, place)
+        self._spend(1, place)
         if isinstance(event, yaml.ScalarEvent):
             value = self._scalar(event, path, place)
             self._put(value)
@@ -212,7 +199,7 @@ class _Builder:
         value: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
         if not (event.implicit or str(event.tag).startswith("tag:yaml.org")):
             self._fault(path, place, f"the tag {event.tag} is not supported; remove it")
-        self.open.append(_Open(value, path, event.anchor, self.budget.left + 1))
+        self.open.append(_Open(value, path, event.anchor, self.values_left + 1))
 
     def _close(self) -> None:
         done = self.open.pop()
@@ -220,7 +207,7 @@ class _Builder:
             assert isinstance(done.value, dict)
             done.value.update({k: v for k, v in merged.items() if k not in done.value})
         if done.anchor:
-            values = done.left_before - self.budget.left
+            values = done.left_before - self.values_left
             self.anchors[done.anchor] = _Anchored(done.value, values, done.height)
         self._put(done.value, done.height)
 
@@ -233,7 +220,11 @@ class _Builder:
         if isinstance(parent.value, list):
             parent.value.append(value)
         elif parent.key == _MERGE:
-            parent.merged += [one for one in _as_list(value) if isinstance(one, dict)]
+            parent.merged += [
+                one
+                for one in (value if isinstance(value, list) else [value])
+                if isinstance(one, dict)
+            ]
         elif parent.key is not None:
             parent.value[parent.key] = value
         parent.key = None
@@ -252,7 +243,7 @@ class _Builder:
                 path, place, f"the alias *{event.anchor} has no anchor &{event.anchor} above it"
             )
             return _Anchored(None)
-        self.budget.spend(known.values, place)
+        self._spend(known.values, place)
         self._check_depth(known.height, place)
         return known
 
@@ -266,13 +257,12 @@ class _Builder:
             self._fault(path, place, f"the tag {event.tag} is not supported; remove it")
         return scalar_value(event.value, event.tag, plain=plain)
 
+    def _spend(self, values: int, place: Place) -> None:
+        self.values_left -= values
+        if self.values_left < 0:
+            raise _Refused(
+                place, f"more than {VALUE_LIMIT} values (an alias counts once for each use)"
+            )
+
     def _fault(self, path: Path, place: Place, message: str) -> None:
         self.document.faults.append(FormFault(path, place, message))
-
-
-def _inside(event: yaml.Event) -> bool:
-    return not isinstance(event, yaml.DocumentEndEvent)
-
-
-def _as_list(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else [value]

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from random import Random
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-from cli.cloud.control import said
-from cli.stack.running_stack import StackOption, variables_of
-from cli.tables import print_table
+from cli.options import group
+from cli.printing import print_line, print_table
+from cli.stack.bus import connected_bus
+from cli.stack.environment import StackOption, variables_of
+from cli.text import escaped
 from local.stack import DEFAULT_DIRECTORY
-from shared.concurrency.clock import SystemClock, rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.errors import ConfigurationError, DovetailError
 from shared.redis.bus import Bus, DeadLetter
 from shared.redis.bus.dead_letters import DEAD_LIMIT, DeadLetters
@@ -30,16 +31,8 @@ from shared.redis.streams import GROUPS
 LIST_LIMIT = 2 * DEAD_LIMIT
 """Redis trims a stream in whole nodes, so a stream may hold more dead letters than DEAD_LIMIT."""
 CELL_LIMIT = 120
-Item = TypeVar("Item")
 
-dead_letters = typer.Typer(
-    name="dead-letters",
-    help="Messages that no service could handle: list, show, replay, drop.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+dead_letters = group("Messages that no service could handle: list, show, replay, drop.")
 StreamArgument = Annotated[str, typer.Argument(help="The stream, for example launches.")]
 IdsArgument = Annotated[list[str] | None, typer.Argument(help="Ids as `list` shows them.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Every dead letter of the stream.")]
@@ -60,14 +53,14 @@ def list_letters(
       dovetail dead-letters list launches --limit 10
     """
     chosen = list(GROUPS) if stream is None else [_known(stream)]
-    rows, more = _with_bus(directory, partial(_read_rows, chosen, limit))
+    rows, more = asyncio.run(_read_rows(directory, chosen, limit))
     if rows:
         headings = ("stream", "id", "since", "given up by", "tries", "message", "error")
         print_table(headings, rows)
     else:
-        said("no dead letters")
+        print_line("no dead letters")
     if more:
-        said(f"{more} more; raise --limit to see them")
+        print_line(f"{more} more; raise --limit to see them")
 
 
 @dead_letters.command()
@@ -82,14 +75,13 @@ def show(
 
       dovetail dead-letters show interruptions 1795488000000-0
     """
-    read = partial(_of_stream, _known(stream), lambda letters: letters.get(_checked(letter)))
-    found = _with_bus(directory, read)
-    given = {"id": found.id, "since": _since(found), "given up by": found.group}
-    rest = {"tries": str(found.deliveries), "source": found.source, "error": found.error}
-    fields = {name.decode(errors="replace"): value for name, value in found.fields.items()}
-    texts = {name: value.decode(errors="replace") for name, value in fields.items()}
-    for name, text in {**given, **rest, **texts}.items():
-        said(_printable(f"{name}: {text}"))
+    found = asyncio.run(_read(directory, _known(stream), _checked(letter)))
+    texts = {"id": found.id, "since": _since(found), "given up by": found.group}
+    texts |= {"tries": str(found.deliveries), "source": found.source, "error": found.error}
+    for field, value in found.fields.items():
+        texts[field.decode(errors="replace")] = value.decode(errors="replace")
+    for name, text in texts.items():
+        print_line(escaped(f"{name}: {text}"))
 
 
 @dead_letters.command()
@@ -110,7 +102,7 @@ def replay(
 
       dovetail dead-letters replay launches --all
     """
-    _each(stream, letters, every, directory, "sent again", DeadLetters.replay)
+    asyncio.run(_each(directory, stream, letters, every, "sent again", DeadLetters.replay))
 
 
 @dead_letters.command()
@@ -128,40 +120,38 @@ def drop(
 
       dovetail dead-letters drop interruptions --all
     """
-    _each(stream, letters, every, directory, "dropped", DeadLetters.drop)
+    asyncio.run(_each(directory, stream, letters, every, "dropped", DeadLetters.drop))
 
 
-def _each(
+async def _each(
+    directory: Path,
     stream: str,
     ids: list[str] | None,
     every: bool,
-    directory: Path,
     done: str,
     act: Callable[[DeadLetters, str], Awaitable[None]],
 ) -> None:
     """Call ``act`` for each dead letter. A failure is printed and does not stop the others; the exit code is then 1."""
     if bool(ids) == every:
         raise ConfigurationError("give ids or --all, not both")
-    named = [_checked(one) for one in ids or ()]
+    chosen = [_checked(one) for one in ids or ()]
+    stream = _known(stream)
     failed = False
-
-    async def act_on_each(letters: DeadLetters) -> None:
-        nonlocal failed
-        for one in named or [letter.id for letter in await _oldest_first(letters, LIST_LIMIT)]:
+    async with _bus(directory) as bus:
+        letters = bus.dead_letters(stream)
+        for one in chosen or [found.id for found in await _oldest_first(letters, LIST_LIMIT)]:
             try:
                 await act(letters, one)
-                said(f"{done}: {stream} {one}")
+                print_line(f"{done}: {stream} {one}")
             except DovetailError as error:
                 failed = True
                 typer.echo(error.message, err=True)
-
-    _with_bus(directory, partial(_of_stream, _known(stream), act_on_each))
     if failed:
         raise typer.Exit(1)
 
 
-def _with_bus(directory: Path, act: Callable[[Bus], Awaitable[Item]]) -> Item:
-    """Call ``act`` with a connected bus. Raises ConfigurationError when REDIS_URL or CLUSTER_NAME is missing."""
+def _bus(directory: Path) -> AbstractAsyncContextManager[Bus]:
+    """The bus of the installation. Raises ConfigurationError when REDIS_URL or CLUSTER_NAME is missing."""
     variables = variables_of(directory)
     url, cluster = variables.get("REDIS_URL"), variables.get("CLUSTER_NAME")
     if not url or not cluster:
@@ -169,30 +159,26 @@ def _with_bus(directory: Path, act: Callable[[Bus], Awaitable[Item]]) -> Item:
             "REDIS_URL and CLUSTER_NAME are not set; run `dovetail up --detach`, or name the "
             "operator's Redis (docs/operating/security.md)"
         )
-
-    async def run() -> Item:
-        bus = Bus(url, cluster, clock=SystemClock(), random=Random())
-        try:
-            return await act(bus)
-        finally:
-            await bus.close()
-
-    return asyncio.run(run())
+    return connected_bus(url, cluster)
 
 
-async def _of_stream(stream: str, act: Callable[[DeadLetters], Awaitable[Item]], bus: Bus) -> Item:
-    return await act(bus.dead_letters(stream))
+async def _read(directory: Path, stream: str, letter: str) -> DeadLetter:
+    async with _bus(directory) as bus:
+        return await bus.dead_letters(stream).get(letter)
 
 
-async def _read_rows(chosen: list[str], limit: int, bus: Bus) -> tuple[list[tuple[str, ...]], int]:
+async def _read_rows(
+    directory: Path, chosen: list[str], limit: int
+) -> tuple[list[tuple[str, ...]], int]:
     """(one row per printed dead letter, number of dead letters beyond the limit)."""
     rows: list[tuple[str, ...]] = []
     more = 0
-    for stream in chosen:
-        letters = bus.dead_letters(stream)
-        shown = await _oldest_first(letters, limit)
-        more += max(0, await letters.count() - len(shown))
-        rows += [_row(stream, letter) for letter in shown]
+    async with _bus(directory) as bus:
+        for stream in chosen:
+            letters = bus.dead_letters(stream)
+            found = await _oldest_first(letters, limit)
+            more += max(0, await letters.count() - len(found))
+            rows += [_row(stream, letter) for letter in found]
     return rows, more
 
 
@@ -205,7 +191,7 @@ def _row(stream: str, letter: DeadLetter) -> tuple[str, ...]:
     envelope = letter.envelope
     message = "unreadable" if envelope is None else f"{envelope.type} {envelope.key}"
     cells = (letter.group, str(letter.deliveries), message, letter.error)
-    return (stream, letter.id, _since(letter), *(_printable(cell)[:CELL_LIMIT] for cell in cells))
+    return (stream, letter.id, _since(letter), *(escaped(cell)[:CELL_LIMIT] for cell in cells))
 
 
 def _since(letter: DeadLetter) -> str:
@@ -228,7 +214,3 @@ def _checked(letter: str) -> str:
             f"{letter} is not the id of a dead letter; `dovetail dead-letters list` prints the ids"
         )
     return letter
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

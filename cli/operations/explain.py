@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,39 +12,23 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.operations.scheduler_status import ask, scheduler_url
-from cli.stack.running_stack import StackOption, variables_of
+from cli.options import group
+from cli.stack.environment import StackOption, variables_of
+from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 
 POD_LIMIT = 15
 
-explain = typer.Typer(
-    name="explain",
-    help="Show why a node is still there, and which change would let it go.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
-class Output(StrEnum):
-    """How the answer is printed."""
-
-    PANEL = "panel"
-    JSON = "json"
-
-
-@explain.callback()
-def _group() -> None:
-    """Typer creates a group only when there is a callback or more than one command."""
+explain = group("Show why a node is still there, and which change would let it go.")
 
 
 @explain.command()
 def node(
     name: Annotated[str, typer.Argument(help="A node, or its Machine or NodeClaim.")],
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="panel for people, json for programs.")
-    ] = Output.PANEL,
+        Literal["panel", "json"],
+        typer.Option("--output", "-o", help="panel for people, json for programs."),
+    ] = "panel",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Show what a node costs, which pods run on it, what is being done to it, and why it stays.
@@ -67,8 +49,8 @@ def node(
     """
     url = scheduler_url(variables_of(directory))
     answer = ask(f"{url}/explain", {"node": bare(name)})
-    if output is Output.JSON:
-        typer.echo(json.dumps(answer, indent=2))
+    if output == "json":
+        print_json(answer)
         return
     show(answer, Console())
 
@@ -115,16 +97,14 @@ def _facts(answer: Mapping[str, Any]) -> Table:
         "under way": answer["command"] or "nothing",
         "proposed": answer["proposal"] or "nothing",
         "conditions": ", ".join(
-            condition for condition, status in answer["conditions"].items() if _holds(status)
+            condition
+            for condition, status in answer["conditions"].items()
+            if status.startswith("True")
         ),
     }
     for name, value in rows.items():
         facts.add_row(Text(name, style="dim"), Text(value))
     return facts
-
-
-def _holds(status: str) -> bool:
-    return status.startswith("True")
 
 
 def _pods(pods: list[str]) -> str:

@@ -8,29 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
-from random import Random
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from cli.operations.scheduler_status import VARIABLE, ask
-from cli.stack.running_stack import StackOption, variables_of
+from cli.printing import print_line
+from cli.stack.cluster import connected, kubeconfig_of, listed
+from cli.stack.environment import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
-from shared.concurrency.clock import SystemClock
 from shared.domain import labels
-from shared.errors import ConfigurationError, DovetailError, NotFound
+from shared.errors import ConfigurationError, DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_POOLS, PROVISIONERS, Resource
 
 OFF = "off"
-_KINDS = {
-    "nodepool": NODE_POOLS,
-    "nodepools": NODE_POOLS,
-    "provisioner": PROVISIONERS,
-    "provisioners": PROVISIONERS,
-}
+_KINDS = {"nodepool": NODE_POOLS, "provisioner": PROVISIONERS}
 
 PoolOption = Annotated[
     list[str] | None,
@@ -67,10 +61,12 @@ def halt(
 
       dovetail resume
     """
-    names = _switch(pool, all_pools, directory, off=True)
-    _say(f"halted: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
-    _say("Interruptions, deletions already ordered and new machines for pending pods go on.")
-    _say(f"Undo it with: dovetail resume{_words(pool)}")
+    variables = variables_of(directory)
+    names = asyncio.run(_switch(pool, all_pools, variables, OFF))
+    print_line(f"halted: {', '.join(names)} (cluster of {variables['KUBECONFIG']})")
+    print_line("Interruptions, deletions already ordered and new machines for pending pods go on.")
+    chosen = "".join(f" --pool {one}" for one in pool or ())
+    print_line(f"Undo it with: dovetail resume{chosen}")
 
 
 def resume(
@@ -91,9 +87,10 @@ def resume(
 
       dovetail resume --pool NodePool/default
     """
-    names = _switch(pool, all_pools, directory, off=False)
-    _say(f"resumed: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
-    if _is_off(variables_of(directory)):
+    variables = variables_of(directory)
+    names = asyncio.run(_switch(pool, all_pools, variables, None))
+    print_line(f"resumed: {', '.join(names)} (cluster of {variables['KUBECONFIG']})")
+    if _is_off(variables):
         Console(stderr=True).print(
             "The setting DISRUPTION=off still halts all pools: set it to on, or remove the key disruption from "
             "the ConfigMap karpenter-global-settings.",
@@ -101,38 +98,17 @@ def resume(
         )  # fmt: skip
 
 
-def _switch(pool: list[str] | None, all_pools: bool, directory: Path, *, off: bool) -> list[str]:
+async def _switch(
+    pool: list[str] | None, all_pools: bool, variables: Mapping[str, str], value: str | None
+) -> list[str]:
     """Set or remove the annotation; returns KIND/NAME of each pool. Raises ConfigurationError for a wrong choice."""
     if pool and all_pools:
         raise ConfigurationError("give --pool or --all, not both")
     named = [_parsed(text) for text in pool or ()]
-    kubeconfig = variables_of(directory).get("KUBECONFIG", "")
-    if not kubeconfig:
-        raise ConfigurationError(
-            "KUBECONFIG is not set; run `dovetail up --detach`, or point KUBECONFIG at your cluster"
-        )
-    return asyncio.run(_annotate(kubeconfig, named, OFF if off else None))
-
-
-def _parsed(text: str) -> tuple[Resource, str]:
-    kind, _, name = text.partition("/")
-    resource = _KINDS.get(kind.lower())
-    if resource is None or not name:
-        raise ConfigurationError(
-            f"--pool {text}: must be KIND/NAME, such as NodePool/default or Provisioner/default"
-        )
-    return resource, name
-
-
-async def _annotate(
-    kubeconfig: str, named: list[tuple[Resource, str]], value: str | None
-) -> list[str]:
-    kube = await Kube.connect(
-        kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-halt"
-    )
-    try:
+    async with connected(kubeconfig_of(variables), command="halt") as kube:
         pools = await _pools(kube)
         chosen = named or pools
+        # Before the first write: a wrong name must not leave some pools halted and others not.
         if missing := [one for one in chosen if one not in pools]:
             raise _no_such(missing, pools)
         if not chosen:
@@ -140,21 +116,26 @@ async def _annotate(
         change = {"metadata": {"annotations": {labels.DISRUPTION_ANNOTATION: value}}}
         for resource, name in chosen:
             await kube.patch(resource, name, change)
-    finally:
-        await kube.close()
     return [f"{resource.kind}/{name}" for resource, name in chosen]
+
+
+def _parsed(text: str) -> tuple[Resource, str]:
+    kind, _, name = text.partition("/")
+    resource = _KINDS.get(kind.lower().removesuffix("s"))
+    if resource is None or not name:
+        raise ConfigurationError(
+            f"--pool {text}: must be KIND/NAME, such as NodePool/default or Provisioner/default"
+        )
+    return resource, name
 
 
 async def _pools(kube: Kube) -> list[tuple[Resource, str]]:
     """The pools of both generations. A cluster may have the CRDs of only one generation."""
-    found = []
-    for resource in (NODE_POOLS, PROVISIONERS):
-        try:
-            listed = await kube.list(resource)
-        except NotFound:
-            continue
-        found += [(resource, raw["metadata"]["name"]) for raw in listed.items]
-    return found
+    return [
+        (resource, raw["metadata"]["name"])
+        for resource in (NODE_POOLS, PROVISIONERS)
+        for raw in await listed(kube, resource)
+    ]
 
 
 def _no_such(
@@ -175,11 +156,3 @@ def _is_off(variables: Mapping[str, str]) -> bool:
         return bool(status["disruption"]["offBySetting"])
     except (DovetailError, KeyError, TypeError):
         return False
-
-
-def _words(pool: list[str] | None) -> str:
-    return "".join(f" --pool {one}" for one in pool or ())
-
-
-def _say(text: str) -> None:
-    Console().print(text, highlight=False, markup=False, soft_wrap=True)

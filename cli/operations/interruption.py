@@ -10,38 +10,29 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from cli.stack.running_stack import StackOption, variables_of
+from cli.options import group
+from cli.printing import print_line
+from cli.stack.environment import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.cloud.client.session import Cloud
 from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE, EventRule
 from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, DovetailError, NotFound
 
-interruption = typer.Typer(
-    help="Interruption notices: check the queue and its rules.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-SENDERS = ("events.amazonaws.com",)
+interruption = group("Interruption notices: check the queue and its rules.")
+SENDER = "events.amazonaws.com"
 AWS_OWN_KEY = "alias/aws/sqs"
 SETUP_FILES = "deploy/iam creates all of it with CloudFormation or Terraform"
 Finding = tuple[str, str]
 """(what was checked, what is missing); the second is empty when nothing is missing."""
-
-
-@interruption.callback()
-def _group() -> None:
-    """Typer creates a group only when there is a callback."""
+Call = Callable[[], Awaitable[object]]
 
 
 @interruption.command("check")
@@ -77,16 +68,16 @@ def check(
     if hooks is None:
         hooks = variables.get("LIFECYCLE_HOOKS", "off") != "off"
     findings = asyncio.run(_ask(name, variables, hooks=hooks))
-    console = Console()
     for what, missing in findings:
         text = f"missing  {what}: {missing}" if missing else f"ok       {what}"
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        print_line(text)
     if any(missing for _, missing in findings):
-        console.print(SETUP_FILES, highlight=False, markup=False, soft_wrap=True)
+        print_line(SETUP_FILES)
         raise typer.Exit(1)
 
 
 async def _ask(name: str, variables: Mapping[str, str], *, hooks: bool) -> list[Finding]:
+    # The AWS client reads credentials from the environment of this process alone.
     os.environ.update({key: value for key, value in variables.items() if key.startswith("AWS_")})
     cloud = await Cloud.connect(
         region=variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or "",
@@ -115,19 +106,19 @@ async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncI
         yield f"queue {name}", error.message
         return
     yield f"queue {name}", ""
-    attributes: dict[str, str] = {}
-
-    async def read() -> None:
-        attributes.update(await cloud.sqs.attributes(url))
-
-    yield "its attributes (sqs:GetQueueAttributes)", await _problem(read)
+    attributes, problem = {}, ""
+    try:
+        attributes = await cloud.sqs.attributes(url)
+    except DovetailError as error:
+        problem = error.message
+    yield "its attributes (sqs:GetQueueAttributes)", problem
     if attributes:
         yield "its policy", policy_fault(attributes.get("Policy", ""))
         yield "its settings", settings_fault(attributes)
         required = [rule for rule in EVENT_RULES if hooks or rule != LIFECYCLE]
         async for finding in _rules(cloud, attributes.get("QueueArn", ""), required):
             yield finding
-    for permission, call in _permissions(cloud, url, hooks=hooks):
+    for permission, call in _permissions(cloud, url, hooks=hooks).items():
         yield f"permission {permission}", await _problem(call)
 
 
@@ -143,25 +134,20 @@ async def _rules(cloud: Cloud, arn: str, required: list[EventRule]) -> AsyncIter
         yield f"rule for {one.source} / {one.detail_type}", "" if found else fault
 
 
-Call = Callable[[], Awaitable[object]]
-
-
-def _permissions(cloud: Cloud, url: str, *, hooks: bool) -> tuple[tuple[str, Call], ...]:
+def _permissions(cloud: Cloud, url: str, *, hooks: bool) -> dict[str, Call]:
     """Permissions that can be tried. Completing a lifecycle hook cannot: it needs a terminating instance."""
-    always: tuple[tuple[str, Call], ...] = (
-        (
-            "sqs:ReceiveMessage",
-            lambda: cloud.sqs.receive(url, wait_seconds=0, maximum=1, visibility_seconds=0),
-        ),
-        ("sqs:DeleteMessage", lambda: cloud.sqs.may_delete(url)),
-        ("ec2:DescribeInstanceStatus", cloud.instance_statuses.problems),
-    )
-    if not hooks:
-        return always
-    return (*always, ("autoscaling:DescribeTags", cloud.autoscaling.may_read_tags))
+    receive = partial(cloud.sqs.receive, url, wait_seconds=0, maximum=1, visibility_seconds=0)
+    calls: dict[str, Call] = {
+        "sqs:ReceiveMessage": receive,
+        "sqs:DeleteMessage": partial(cloud.sqs.may_delete, url),
+        "ec2:DescribeInstanceStatus": cloud.instance_statuses.problems,
+    }
+    if hooks:
+        calls["autoscaling:DescribeTags"] = cloud.autoscaling.may_read_tags
+    return calls
 
 
-async def _problem(call: Callable[[], Awaitable[object]]) -> str:
+async def _problem(call: Call) -> str:
     try:
         await call()
     except DovetailError as error:
@@ -175,16 +161,14 @@ def policy_fault(text: str) -> str:
         statements: Any = json.loads(text or "{}").get("Statement") or []
     except (ValueError, AttributeError):
         return "it is not a JSON object"
-    allowed: set[str] = set()
     for one in statements if isinstance(statements, list) else [statements]:
         actions = {str(action).lower() for action in _several(one.get("Action"))}
         if one.get("Effect") == "Allow" and actions & {"sqs:sendmessage", "sqs:*", "*"}:
             principal = one.get("Principal")
-            allowed |= {*SENDERS} if principal == "*" else set()
-            if isinstance(principal, Mapping):
-                allowed |= {str(service) for service in _several(principal.get("Service"))}
-    absent = [service for service in SENDERS if service not in allowed]
-    return f"{', '.join(absent)} may not send: allow sqs:SendMessage" if absent else ""
+            services = principal.get("Service") if isinstance(principal, Mapping) else None
+            if principal == "*" or SENDER in _several(services):
+                return ""
+    return f"{SENDER} may not send: allow sqs:SendMessage"
 
 
 def settings_fault(attributes: Mapping[str, str]) -> str:

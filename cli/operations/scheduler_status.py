@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from local.probe import exchange_json
-from shared.errors import ConfigurationError, NotFound, Unavailable, Unreachable
+from shared.errors import ConfigurationError, DovetailError, NotFound, Unavailable, Unreachable
 
 VARIABLE = "DOVETAIL_SCHEDULER_URL"
 TOKEN = "DOVETAIL_TOKEN"
@@ -52,9 +52,7 @@ def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
         ) from error
 
 
-def _refusal(
-    url: str, refused: urllib.error.HTTPError
-) -> NotFound | ConfigurationError | Unavailable:
+def _refusal(url: str, refused: urllib.error.HTTPError) -> DovetailError:
     try:
         problem = str(json.loads(refused.read(ERROR_LIMIT_BYTES))["error"])
     except (ValueError, KeyError, TypeError):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from cli.printing import print_line
 from cli.stack.up import DirectoryOption
 from local.stack import DEFAULT_DIRECTORY, Stack
 
@@ -33,21 +33,16 @@ def down(
 
       dovetail down --directory /path/of/another/stack
     """
-    console = Console()
-
-    def say(message: str) -> None:
-        console.print(message, highlight=False, soft_wrap=True)
-
     if kubeconfig is not None:
         gone = _clean(kubeconfig)
-        say(
+        print_line(
             f"removed: {', '.join(gone)}"
             if gone
             else "nothing of a stack was found on this cluster"
         )
         return
-    stopped = Stack(directory).stop(say)
-    say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+    stopped = Stack(directory).stop(print_line)
+    print_line(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
 
 
 def _clean(kubeconfig: Path) -> list[str]:

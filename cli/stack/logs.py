@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -43,7 +43,7 @@ def logs(
     """
     with _opened(Stack(directory), service) as log:
         for line in deque(log, maxlen=tail):
-            _write(line)
+            os.write(1, line)
         if follow:
             _follow(log)
 
@@ -61,23 +61,11 @@ def _opened(stack: Stack, part: str) -> BinaryIO:
 
 
 def _follow(log: BinaryIO) -> None:
-    try:
-        for line in _new_lines(log):
-            _write(line)
-    except KeyboardInterrupt:
-        return  # Ctrl-C is the normal end of --follow
-
-
-def _new_lines(log: BinaryIO) -> Iterator[bytes]:
-    while True:
-        line = log.readline()
-        if line:
-            yield line
-        elif Path(log.name).stat().st_size < log.tell():
-            log.seek(0)  # a new stack in this directory truncated the file
-        else:
-            time.sleep(POLL_SECONDS)
-
-
-def _write(line: bytes) -> None:
-    os.write(1, line)
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end of --follow
+        while True:
+            if line := log.readline():
+                os.write(1, line)
+            elif Path(log.name).stat().st_size < log.tell():
+                log.seek(0)  # a new stack in this directory truncated the file
+            else:
+                time.sleep(POLL_SECONDS)

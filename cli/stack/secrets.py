@@ -52,16 +52,12 @@ def documents(
 ) -> Iterator[dict[str, Any]]:
     """The Secret of the Redis server, then one per user. Raises ConfigurationError for an invalid cluster name."""
     yield _secret("acl", NAMESPACE, {"users.acl": acl_file(cluster, passwords)})
+    scheme, query = ("rediss", f"?ssl_ca_certs={CA_FILE}") if tls else ("redis", "")
     for user, password in passwords.items():
-        values = {"REDIS_URL": _url(user, password, host, tls=tls)}
+        values = {"REDIS_URL": f"{scheme}://{user}:{password}@{host}/0{query}"}
         if user in MIRROR_KEY_HOLDERS:
             values["MIRROR_KEY"] = mirror_key
         yield _secret(user, AGENTS_NAMESPACE if user == AGENT else NAMESPACE, values)
-
-
-def _url(user: str, password: str, host: str, *, tls: bool) -> str:
-    address = f"{user}:{password}@{host}/0"
-    return f"rediss://{address}?ssl_ca_certs={CA_FILE}" if tls else f"redis://{address}"
 
 
 def _secret(name: str, namespace: str, values: Mapping[str, str]) -> dict[str, Any]:

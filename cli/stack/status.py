@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from random import Random
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from cli.cloud.control import said
 from cli.demo.display import short_name
+from cli.demo.snapshot import price_of, true_conditions
 from cli.operations.queues import QueueDepth, queue_depths
-from cli.stack.environment import Environment, from_variables
-from cli.stack.running_stack import StackOption, variables_of
-from cli.tables import print_table
+from cli.printing import print_line, print_table
+from cli.stack.cluster import connected
+from cli.stack.environment import Environment, StackOption, from_variables, variables_of
 from local.probe import probe
 from local.stack import DEFAULT_DIRECTORY
-from shared.concurrency.clock import SystemClock
 from shared.domain import labels
 from shared.errors import DovetailError
-from shared.kube.client import Kube, Object
+from shared.kube.client import Object
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 
 
@@ -44,8 +42,11 @@ def status(directory: StackOption = DEFAULT_DIRECTORY) -> None:
 
 async def _print_status(environment: Environment) -> bool:
     """Print all tables. Returns True when everything answered and is ready."""
-    ready = await _readiness(environment)
-    rows = [_service_row(name, why, environment.services[name]) for name, why in ready.items()]
+    ready = await readiness(environment)
+    rows = [
+        (name, Text("no", "red"), why) if why else (name, Text("yes", "green"), url)
+        for (name, why), url in zip(ready.items(), environment.services.values(), strict=True)
+    ]
     print_table(("service", "ready", "url"), rows, title="Services")
     healthy = all(why is None for why in ready.values())
     for part in (_print_queues, _print_cluster):
@@ -57,11 +58,8 @@ async def _print_status(environment: Environment) -> bool:
     return healthy
 
 
-def _service_row(name: str, why: str | None, url: str) -> tuple[str | Text, ...]:
-    return (name, Text("yes", "green"), url) if why is None else (name, Text("no", "red"), why)
-
-
-async def _readiness(environment: Environment) -> dict[str, str | None]:
+async def readiness(environment: Environment) -> dict[str, str | None]:
+    """For each service: None when it is ready, otherwise the reason."""
     targets = [f"{url}/readyz" for url in environment.services.values()]
     answers = await asyncio.gather(*(asyncio.to_thread(probe, target) for target in targets))
     return dict(zip(environment.services, answers, strict=True))
@@ -79,52 +77,40 @@ def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
 
 
 async def _print_cluster(environment: Environment) -> None:
-    kube = await Kube.connect(
-        environment.kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-status"
-    )
-    try:
+    async with connected(environment.kubeconfig, command="status") as kube:
         nodes, machines, claims, pods = await asyncio.gather(
             kube.list(NODES), kube.list(MACHINES), kube.list(NODE_CLAIMS), kube.list(PODS)
         )
-    finally:
-        await kube.close()
     headings = ("node", "ready", "type", "zone", "capacity", "$/h", "pods", "pool")
     rows = _node_rows(nodes.items, [*machines.items, *claims.items], pods.items)
     print_table(headings, rows, title="Nodes")
     pending = [pod for pod in pods.items if not pod.get("spec", {}).get("nodeName")]
-    said(f"{len(pods.items)} pods, {len(pending)} of them without a node")
+    print_line(f"{len(pods.items)} pods, {len(pending)} of them without a node")
     for pod in pending[:10]:
-        said(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}")
+        print_line(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}")
 
 
 def _node_rows(
     nodes: list[Object], machines: list[Object], pods: list[Object]
 ) -> Iterator[tuple[str, ...]]:
-    prices = {
-        (machine.get("status") or {}).get("providerID"): _price(machine) for machine in machines
-    }
+    prices = {(raw.get("status") or {}).get("providerID"): price_of(raw) for raw in machines}
     for node in nodes:
         values = node["metadata"].get("labels") or {}
         name = node["metadata"]["name"]
+        price = prices.get((node.get("spec") or {}).get("providerID"))
         yield (
             short_name(name),
             _is_ready(node),
             values.get(labels.INSTANCE_TYPE, ""),
             values.get(labels.ZONE, ""),
             values.get(labels.CAPACITY_TYPE, ""),
-            prices.get((node.get("spec") or {}).get("providerID"), ""),
+            "" if price is None else f"{price:.4f}",
             str(sum(pod.get("spec", {}).get("nodeName") == name for pod in pods)),
             values.get(labels.PROVISIONER_NAME) or values.get(labels.NODE_POOL, "(fixed)"),
         )
 
 
-def _price(machine: Object) -> str:
-    raw = (machine["metadata"].get("annotations") or {}).get(labels.PRICE_ANNOTATION, "")
-    return f"{int(raw) / 1_000_000:.4f}" if raw.isdecimal() else ""
-
-
 def _is_ready(node: Object) -> str:
-    conditions = (node.get("status") or {}).get("conditions") or []
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    ready = "Ready" in true_conditions(node.get("status") or {})
     cordoned = ", cordoned" if (node.get("spec") or {}).get("unschedulable") else ""
     return ("yes" if ready else "no") + cordoned

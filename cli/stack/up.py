@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from cli.printing import print_line
 from local.stack import DEFAULT_DIRECTORY, ExistingCluster, Stack, StackSettings
 from shared.errors import ConfigurationError
 
@@ -85,27 +86,24 @@ def _run(stack: Stack, settings: StackSettings, *, detach: bool) -> None:
     """Start the stack and print its addresses. Without ``detach``: wait for Ctrl-C and stop it."""
     console = Console()
 
-    def say(message: str) -> None:
-        console.print(message, highlight=False, soft_wrap=True)
-
     state = stack.start(
         settings,
         detach=detach,
         progress=lambda message: console.print(message, style="dim", highlight=False),
     )
     for name, value in state.environment.items():
-        say(f"{name}={value}")
-    say(f"\nReady. source {stack.environment_file}")
+        print_line(f"{name}={value}")
+    print_line(f"\nReady. source {stack.environment_file}")
     if detach:
-        say(f"Stop it with: {stack.command('down')}")
+        print_line(f"Stop it with: {stack.command('down')}")
         return
-    say("Stop it with Ctrl-C")
+    print_line("Stop it with Ctrl-C")
     try:
         stack.wait()
     except KeyboardInterrupt:
         console.print("stopping", style="dim")
     finally:
-        stack.stop(say)
+        stack.stop(print_line)
 
 
 def _joined(kubeconfig: Path | None, accept_any: bool) -> ExistingCluster | None:

@@ -23,12 +23,25 @@ from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.informers import Handler, Key, Obj, key_of
 from local.cluster.control_plane.supervision import supervise
 from local.foreign.kubeconfig import KubeContext
-from shared.errors import Gone
+from shared.errors import DovetailError, Gone
 from shared.kube.client import MERGE_PATCH, Kube
 from shared.kube.resources import CSI_NODES, NODES, PODS, VOLUME_ATTACHMENTS, Resource
 
 WATCHED = {one.plural: one for one in (PODS, NODES, CSI_NODES, VOLUME_ATTACHMENTS)}
 REQUEST_TIMEOUT_SECONDS = 30.0
+
+
+class UnwatchedKind(DovetailError):
+    """A kubelet asked for a kind that is not in ``WATCHED``, so no watch delivers its objects."""
+
+
+def _watched(plural: str, group: str | None = None) -> Resource:
+    """The resource. ``group``: None when the caller does not name it. Raises UnwatchedKind."""
+    found = WATCHED.get(plural)
+    if found is None or group not in (None, found.group):
+        named = f"{plural}.{group}" if group else plural
+        raise UnwatchedKind(f"{named} is not watched on this server; add it to WATCHED")
+    return found
 
 
 class RemoteStore:
@@ -42,11 +55,11 @@ class RemoteStore:
 
     def find(self, plural: str, name: str, *, group: str = "", namespace: str | None = None) -> Any:
         """The object of the last watch event, or None."""
-        assert group == WATCHED[plural].group
+        _watched(plural, group)
         return self.objects[plural].get(Key(namespace or "", name))
 
     def create(self, plural: str, document: Obj, *, group: str = "") -> Obj:
-        assert group == WATCHED[plural].group
+        _watched(plural, group)
         metadata = document["metadata"]
         marked = {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels}}
         return self._send("POST", self._path(plural), {**document, "metadata": marked})
@@ -68,7 +81,7 @@ class RemoteStore:
         namespace: str = "",
         grace_seconds: int | None = None,
     ) -> Obj:
-        assert group == WATCHED[plural].group
+        _watched(plural, group)
         options: Obj = {"preconditions": {"uid": uid}} if uid else {}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -81,7 +94,7 @@ class RemoteStore:
             self._connection = None
 
     def _path(self, plural: str, key: Key | None = None, subresource: str = "") -> str:
-        resource = WATCHED[plural]
+        resource = _watched(plural)
         root = f"/apis/{resource.group}/v1" if resource.group else "/api/v1"
         if key is None:
             return f"{root}/{plural}"
@@ -143,7 +156,7 @@ class RemoteInformers:
 
     def on(self, plural: str, handler: Handler, *, group: str = "") -> None:
         """Call ``handler(type, object, old)`` for every event of a watched kind."""
-        assert group == WATCHED[plural].group
+        _watched(plural, group)
         self._handlers[plural].append(handler)
 
     async def run(self) -> None:

@@ -19,8 +19,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from services.interruption.notices.notice import NoticeKind
-from services.interruption.notices.taints import taint_for
+from services.interruption.notices.notice import NoticeKind, taint_for
 from shared.api.core.nodes import parse_node
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys

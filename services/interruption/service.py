@@ -6,18 +6,16 @@ import contextlib
 from functools import partial
 
 from services.interruption.actions.webhook import Webhook
-from services.interruption.composition import NoticeHandling
+from services.interruption.actions.worker import NoticeHandling
 from services.interruption.directory import KINDS, Directory, list_nodes
-from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations
 from services.interruption.self_managed_nodes.hook_keeper import (
     PERIOD_SECONDS as HOOK_PERIOD_SECONDS,
 )
 from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
 from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, LifecycleHooks
-from services.interruption.sources.dead_letters import keeping
 from services.interruption.sources.instance_status import InstanceStatusSource
 from services.interruption.sources.scheduled_events import PERIOD_SECONDS, ScheduledEventSource
-from services.interruption.sources.sqs import SqsSource
+from services.interruption.sources.sqs import SqsSource, keeping
 from shared.cloud.client.session import Cloud
 from shared.errors import NotFound, Unauthorized
 from shared.kube.machines import Machines
@@ -36,12 +34,9 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
     directory, mirror = _directory(env)
     webhook = Webhook(env.settings, env.clock, env.random)
     calls = HookCalls(cloud.autoscaling, cloud.ec2)
-    hooks = LifecycleHooks.of(env, directory, webhook, calls)
+    hooks = LifecycleHooks(env, directory, webhook, calls)
     handling = NoticeHandling.of(env, directory, webhook, hooks.take)
-    keeper = HookKeeper(
-        env.settings, cloud.autoscaling, directory, HookAnnotations(env.kube), webhook,
-        env.clock, env.random, env.metrics, env.recorder,
-    )  # fmt: skip
+    keeper = HookKeeper(env, cloud.autoscaling, directory, webhook)
     keep = keeping(env.bus.dead_letters(streams.INTERRUPTIONS))
     queue = SqsSource(
         env.settings, cloud.sqs, handling.backlog, directory, keep,

@@ -10,9 +10,8 @@ from services.launcher.launch.controller import LaunchController
 from services.launcher.lifecycle.controller import LifecycleController
 from services.launcher.lifecycle.nodes import cluster_nodes
 from services.launcher.node_class.controller import NodeClasses
-from shared.kube.client import Kube
+from services.launcher.ports import Ports
 from shared.kube.machines import Machines
-from shared.metrics import Metrics
 from shared.redis.bus import Envelope
 from shared.redis.messages import (
     LaunchMachine,
@@ -31,13 +30,12 @@ LAUNCH_WAIT_SECONDS = 10.0
 class Handlers:
     """The launcher's side of the streams ``launches`` and ``machines``."""
 
-    kube: Kube
+    ports: Ports
     machine_store: Machines
     launch: LaunchController
     lifecycle: LifecycleController
     node_classes: NodeClasses
     drift: DriftController
-    metrics: Metrics
 
     async def launches(self, envelope: Envelope) -> None:
         """A Machine waits for its instance."""
@@ -59,9 +57,9 @@ class Handlers:
             await self.node_classes.release_leaving()
 
     async def resync(self) -> None:
-        """List the launcher's work from the API server, which also finds what a lost message would have said (R2)."""
+        """List the launcher's work from the API server, which also finds the work of lost messages (R2)."""
         machines = list(await self.machine_store.list())
-        nodes = (await cluster_nodes(self.kube)).readable
+        nodes = (await cluster_nodes(self.ports.kube)).readable
         waiting = [m.key for m in machines if not m.provider_id and not m.terminating]
         begun = [self.launch.begin(key) for key in waiting]
         found = await self.lifecycle.review(machines, nodes)
@@ -69,4 +67,4 @@ class Handlers:
             begun
         ):  # what they raise is on the machines already, and the next listing comes by itself
             await asyncio.wait(begun, timeout=LAUNCH_WAIT_SECONDS)
-        self.metrics.resync_found_work.labels("launcher").inc(len(waiting) + found)
+        self.ports.metrics.resync_found_work.labels("launcher").inc(len(waiting) + found)

@@ -1,19 +1,17 @@
-"""What every part of the launcher writes about a Machine: conditions, events, its deletion, and messages."""
+"""What every part of the launcher writes about a Machine: events, its deletion, and messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from services.launcher.ports import Ports
 from shared.api.core.references import to_machine
-from shared.concurrency.clock import Clock, rfc3339
-from shared.domain.machines.machine import Condition, Machine
+from shared.concurrency.clock import rfc3339
+from shared.domain.machines.machine import Machine
 from shared.kube.machines import Machines
-from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.redis import streams
-from shared.redis.bus import Bus
 from shared.redis.messages import EndInstance, Message, TerminateMachine, send
 
 log = get_logger(__name__)
@@ -28,10 +26,8 @@ EVENT_SECONDS = 120.0
 class MachineWriter:
     """Writes with the Machine's UID as a precondition: a new Machine of the same name is never touched."""
 
+    ports: Ports
     machines: Machines
-    bus: Bus
-    clock: Clock
-    recorder: Recorder
     _launches: dict[str, str] = field(default_factory=dict)
     """Provider id -> key of the machine that got this instance lately; incomplete."""
 
@@ -44,16 +40,6 @@ class MachineWriter:
     def take_launch(self, provider_id: str) -> str | None:
         """The key of the machine that got this instance lately, once; None when that is not known."""
         return self._launches.pop(provider_id, None)
-
-    async def condition(
-        self,
-        machine: Machine,
-        name: str,
-        condition: Condition,
-        status: dict[str, Any] | None = None,
-    ) -> None:
-        """Write one condition, and ``status`` fields with it."""
-        await self.machines.write_condition(machine, name, condition, status)
 
     async def delete(self, machine: Machine, reason: str) -> bool:
         """Order the termination of this Machine. False when it was gone already."""
@@ -68,7 +54,7 @@ class MachineWriter:
 
         A sweep that finds one again orders it again, so a lost order costs the time until the next sweep.
         """
-        cause = rfc3339(self.clock.now())
+        cause = rfc3339(self.ports.clock.now())
         for instance in ids:
             await self.send(
                 streams.TERMINATIONS, EndInstance(instance=instance, reason=reason), cause
@@ -76,7 +62,7 @@ class MachineWriter:
 
     async def send(self, stream: str, message: Message, cause: str) -> None:
         """Publish a message. ``cause`` distinguishes a new message from a repeat of the same one."""
-        await send(self.bus, stream, message, cause=cause, clock=self.clock)
+        await send(self.ports.bus, stream, message, cause=cause, clock=self.ports.clock)
 
     async def event(
         self,
@@ -87,7 +73,6 @@ class MachineWriter:
         *,
         dedupe_seconds: float = EVENT_SECONDS,
     ) -> None:
-        """A Kubernetes event on the Machine."""
-        await self.recorder.publish(
+        await self.ports.recorder.publish(
             to_machine(machine), kind, reason, text, dedupe_seconds=dedupe_seconds
         )

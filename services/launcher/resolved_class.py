@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from shared.cloud.ec2.records import (
@@ -39,19 +37,13 @@ class BootImages(msgspec.Struct, frozen=True):
     items: tuple[BootImage, ...] = ()
 
     def of(self, kind: InstanceType) -> str | None:
-        """Id of the image that this type boots, None if no image suits it."""
-        found = image_for(kind, self.items)
-        return found.id if found else None
+        """Id of the image that this type boots: the first that suits it (LCH-08). None if none does."""
+        return next((item.image.id for item in self.items if item.suits(kind)), None)
 
     @property
     def ids(self) -> tuple[str, ...]:
         """Each once, in order of preference."""
         return tuple(dict.fromkeys(item.image.id for item in self.items))
-
-
-def image_for(kind: InstanceType, images: Iterable[BootImage]) -> Image | None:
-    """The first of these, which are in order of preference, that suits the type (LCH-08)."""
-    return next((item.image for item in images if item.suits(kind)), None)
 
 
 class Resolved(msgspec.Struct, frozen=True):

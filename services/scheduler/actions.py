@@ -11,20 +11,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import View
 from shared.api.v1.node_claims import planned_object
-from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists
 from shared.kube.machines import Machines, Stored
-from shared.metrics import Metrics
 from shared.redis import streams
-from shared.redis.bus import Bus
 from shared.redis.messages import LaunchMachine, TerminateMachine, send
 from shared.redis.mirror.pending_writes import PendingWrites
+from shared.runtime.environment import Environment
 from shared.runtime.leadership import Leadership
+from shared.settings import SchedulerSettings
 from shared.solver.plan import PlannedMachine
 
 
@@ -32,11 +31,9 @@ from shared.solver.plan import PlannedMachine
 class MachineActions:
     """Writes Machines and remembers what the mirror does not show of it yet."""
 
+    env: Environment[SchedulerSettings]
     view: View
     machines: Machines
-    bus: Bus
-    clock: Clock
-    metrics: Metrics
     leadership: Leadership
     _deleted: PendingWrites[str, None] = field(default_factory=PendingWrites)
     """By UID."""
@@ -74,13 +71,13 @@ class MachineActions:
     ) -> Machine:
         self.view.assume(stored)
         relaxed = planned.min_values_relaxed
-        self.metrics.count_created(reason, pool.name, pool.api, relaxed=relaxed)
+        self.env.metrics.count_created(reason, pool.name, pool.api, relaxed=relaxed)
         return stored.machine
 
     async def request_launch(self, key: str, cause: str) -> None:
         """Ask the launcher for an instance of the Machine with this key."""
         message = LaunchMachine(machine=key)
-        await send(self.bus, streams.LAUNCHES, message, cause=cause, clock=self.clock)
+        await send(self.env.bus, streams.LAUNCHES, message, cause=cause, clock=self.env.clock)
 
     async def delete(self, machine: Machine) -> bool:
         """Order its deletion. False when it is gone, or another machine has its name."""
@@ -97,7 +94,7 @@ class MachineActions:
     async def request_termination(self, machine: Machine, reason: str, cause: str) -> None:
         """Ask the terminator to drain and end a deleted machine."""
         message = TerminateMachine.of(machine, reason)
-        await send(self.bus, streams.TERMINATIONS, message, cause=cause, clock=self.clock)
+        await send(self.env.bus, streams.TERMINATIONS, message, cause=cause, clock=self.env.clock)
 
 
 def key_of(planned: PlannedMachine) -> str:

@@ -6,37 +6,30 @@ Decisions are made from the mirror only, and none while the mirror is incomplete
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from services.scheduler.actions import MachineActions
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.condition_writer import ConditionWriter
-from services.scheduler.disruption.controller import Disruption
-from services.scheduler.disruption.ports import Provisioning
+from services.scheduler.disruption.controller import Disruption, Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
-from services.scheduler.evidence.need import Need
-from services.scheduler.evidence.sync import PATIENCE_SECONDS
-from services.scheduler.handlers import Handlers
+from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigger
 from services.scheduler.provisioning import limit_waiters
-from services.scheduler.provisioning.creation import MachineCreation
-from services.scheduler.provisioning.decision_latency import DecisionLatency
+from services.scheduler.provisioning.creation import MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
-from services.scheduler.provisioning.planner import Planner
-from services.scheduler.provisioning.pod_latency import PodLatency
+from services.scheduler.provisioning.planner import Planner, Solver
+from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
-from services.scheduler.provisioning.solver import Solver
-from services.scheduler.provisioning.triggers import RECONSIDERED, TerminationTrigger
-from services.scheduler.state.catalogues import catalogue_source
-from services.scheduler.state.cluster import ClusterState
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
-from shared.domain.feature_gates import FeatureGates, without_effect
+from shared.domain.feature_gates import without_effect
 from shared.domain.records import MACHINES, NODES
 from shared.domain.workloads.pods import SpreadConstraint
 from shared.errors import ConfigurationError, InvalidObject
@@ -75,7 +68,6 @@ class Parts:
     explainer: Explainer
 
     def note(self, change: Change) -> None:
-        """The mirror changed."""
         if change.kind in RECONSIDERED:
             self.planner.reconsider()
         self.planner.pod_latency.note(change)
@@ -96,14 +88,17 @@ async def build(env: SchedulerEnvironment) -> Service:
         key=env.settings.mirror_key,
         on_rejected=env.metrics.mirror_rejected.inc,
     )
-    _warn_of(env.settings.feature_gates)
+    for gate in without_effect(env.settings.feature_gates):
+        log.warning("a feature gate has no effect", gate=gate)
     parts = compose(env, reader, leadership)
     env.metrics.add_page(parts.cluster_metrics.text)
+    timed = partial(periodic, clock=env.clock, jitter=env.random)
     acting = [*_consumers(env, parts.handlers), *_loops(env, parts)]
     loops = [
         Loop("mirror", reader.run, progress=lambda: reader.last_progress),
         *leadership.loops(),
-        _metrics_loop(env, parts.cluster_metrics),
+        # Also in a standby, which says whether it could lead.
+        timed("metrics", CHECK_SECONDS, parts.cluster_metrics.refresh),
         *map(leadership.led, acting),
     ]
     return Service(
@@ -127,10 +122,21 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     cluster, machines = _cluster(env, reader), Machines(kube)
     view = cluster.view
     solver = Solver(settings, clock, _default_spread(settings.scheduler_config))
-    actions = MachineActions(view, machines, env.bus, clock, env.metrics, leadership)
-    creation = MachineCreation(actions, Need(kube), leadership)
+    actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
-    planner = _planner(env, cluster, machines, solver, creation, handover)
+    planner = Planner(
+        settings=settings,
+        clock=clock,
+        cluster=cluster,
+        machines=machines,
+        solver=solver,
+        creation=MachineCreation(actions, Need(kube), leadership),
+        handover=handover,
+        reporter=PlanReporter(env.recorder, {}),
+        metrics=env.metrics,
+        pod_latency=PodLatency(env.metrics, clock),
+        decision_latency=DecisionLatency(),
+    )
     provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
     disruption = _disruption(env, cluster, machines, actions, provisioning)
     commands = disruption.commands
@@ -170,29 +176,6 @@ def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
     catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
     unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
     return ClusterState(env.settings, env.clock, view, catalogues, unavailable)
-
-
-def _planner(
-    env: SchedulerEnvironment,
-    cluster: ClusterState,
-    machines: Machines,
-    solver: Solver,
-    creation: MachineCreation,
-    handover: Handover,
-) -> Planner:
-    return Planner(
-        settings=env.settings,
-        clock=env.clock,
-        cluster=cluster,
-        machines=machines,
-        solver=solver,
-        creation=creation,
-        handover=handover,
-        reporter=PlanReporter(env.recorder, {}),
-        metrics=env.metrics,
-        pod_latency=PodLatency(env.metrics, env.clock),
-        decision_latency=DecisionLatency(),
-    )
 
 
 def _disruption(
@@ -245,11 +228,6 @@ def _status(parts: Parts) -> dict[str, object]:
     }
 
 
-def _warn_of(gates: FeatureGates) -> None:
-    for gate in without_effect(gates):
-        log.warning("a feature gate has no effect", gate=gate)
-
-
 def _consumers(env: SchedulerEnvironment, handlers: Handlers) -> list[Loop]:
     handled = {
         streams.PODS: handlers.pods,
@@ -262,8 +240,7 @@ def _consumers(env: SchedulerEnvironment, handlers: Handlers) -> list[Loop]:
 def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     """What only the leader does, beside reading its streams."""
     planner, handover, not_synced = parts.planner, parts.handover, parts.cluster.not_synced
-    limits, disruption = parts.limit_waiters.step, parts.disruption.step
-    every = limit_waiters.CHECK_SECONDS
+    timed = partial(periodic, clock=env.clock, jitter=env.random)
     return [
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
         Loop(
@@ -271,14 +248,9 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
             lambda stop: handover.run(stop, not_synced),
             progress=lambda: handover.last_progress,
         ),
-        periodic("limits", every, limits, clock=env.clock, jitter=env.random),
-        periodic("disruption", DISRUPTION_SECONDS, disruption, clock=env.clock, jitter=env.random),
+        timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
+        timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
     ]
-
-
-def _metrics_loop(env: SchedulerEnvironment, cluster: ClusterMetrics) -> Loop:
-    """Also in a standby, which says whether it could lead."""
-    return periodic("metrics", CHECK_SECONDS, cluster.refresh, clock=env.clock, jitter=env.random)
 
 
 def _default_spread(setting: str) -> tuple[SpreadConstraint, ...]:

@@ -6,6 +6,7 @@ Every answer was read after it was asked for: an older list could miss a launch 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from shared.cloud.client.batching import Batcher
@@ -42,13 +43,10 @@ class BatchedLists:
     def __init__(self, kube: Kube, machines: Machines) -> None:
         self._machines = _shared(machines.list_all)
         self._nodes = _shared(lambda: kube.read_all(NODES, _place))
-        self._raw = {
-            resource: _shared(_reader(kube, resource))
-            for resource in (VOLUME_ATTACHMENTS, LAUNCH_RECORDS)
-        }
+        self._attachments = _shared(partial(_items, kube, VOLUME_ATTACHMENTS))
+        self._records = _shared(partial(_items, kube, LAUNCH_RECORDS))
 
     async def machines(self) -> Sequence[Machine]:
-        """All readable machines."""
         return (await self.all_machines())[0]
 
     async def all_machines(self) -> tuple[Sequence[Machine], Sequence[Mapping[str, Any]]]:
@@ -56,21 +54,17 @@ class BatchedLists:
         return await self._machines.submit(None)
 
     async def nodes(self) -> Sequence[NodePlace]:
-        """All nodes."""
         return await self._nodes.submit(None)
 
     async def volume_attachments(self) -> Sequence[Json]:
-        return await self._raw[VOLUME_ATTACHMENTS].submit(None)
+        return await self._attachments.submit(None)
 
     async def launch_records(self) -> Sequence[Json]:
-        return await self._raw[LAUNCH_RECORDS].submit(None)
+        return await self._records.submit(None)
 
 
-def _reader(kube: Kube, resource: Resource) -> Callable[[], Awaitable[Sequence[Json]]]:
-    async def read() -> Sequence[Json]:
-        return (await kube.list(resource)).items
-
-    return read
+async def _items(kube: Kube, resource: Resource) -> Sequence[Json]:
+    return (await kube.list(resource)).items
 
 
 def _place(raw: Json) -> NodePlace:

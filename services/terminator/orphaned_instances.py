@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.instances import UNKNOWN, Instances
-from services.terminator.step import AGAIN, DONE, Step
+from services.terminator.terminating_node import AGAIN, DONE, Step
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, is_ours, machine_of
 from shared.cloud.ec2.records import Instance
 from shared.concurrency.clock import Clock
 from shared.domain.machines.launches import is_wanted
 from shared.domain.nodes import provider_instance_id
-from shared.errors import InvalidObject, NotFound
+from shared.errors import InvalidObject
 from shared.kube.machines import Machines, provider_id_in
+from shared.kube.reading import or_none
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 
@@ -90,12 +91,10 @@ class OrphanedInstances:
         if not key:
             return ""
         try:
-            machine = await self.machines.get(key)
-        except NotFound:
-            return ""
+            machine = await or_none(self.machines.get(key))
         except InvalidObject:
             return f"{key} cannot be read and may own it"
-        if provider_instance_id(machine.provider_id) == instance.id:
+        if machine is not None and provider_instance_id(machine.provider_id) == instance.id:
             return f"{key} owns it, although the list of machines left it out"
         return ""
 

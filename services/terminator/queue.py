@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 
 from services.terminator.drain.lifecycle_hooks import LifecycleDrains, needs_drain
 from services.terminator.orphaned_instances import OrphanedInstances
-from services.terminator.step import Step
+from services.terminator.ports import Ports
+from services.terminator.terminating_node import Step
 from services.terminator.termination import Termination
 from shared.concurrency.backoff import doubled
 from shared.concurrency.waiting import pause
 from shared.domain import labels as keys
 from shared.errors import Conflict, DovetailError
-from shared.kube.client import Kube
 from shared.kube.machines import split_key
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.redis.bus import Envelope
 from shared.redis.messages import DrainNode, EndInstance, TerminateMachine, decode
 
@@ -56,10 +55,8 @@ class Listed(NamedTuple):
 class TerminationQueue:
     """Open terminations by (kind, name)."""
 
+    ports: Ports
     termination: Termination
-    kube: Kube
-    metrics: Metrics
-    poll_seconds: float
     lifecycle_drains: LifecycleDrains
     orphans: OrphanedInstances
     last_progress: float = 0.0
@@ -69,7 +66,6 @@ class TerminationQueue:
 
     @property
     def open(self) -> list[str]:
-        """For the status page."""
         return sorted(f"{kind}/{name}" for kind, name in self._open)
 
     async def handle(self, envelope: Envelope) -> None:
@@ -88,16 +84,18 @@ class TerminationQueue:
         before = len(self._open)
         going = set()
         for resource in (MACHINES, NODE_CLAIMS):
-            for one in await self.kube.read_all(resource, _listed):
+            for one in await self.ports.kube.read_all(resource, _listed):
                 if one.leaves:
                     going.add(one.provider_id)
                     self.add(resource.kind, one.name)
-        for one in await self.kube.read_all(NODES, _listed):
+        for one in await self.ports.kube.read_all(NODES, _listed):
             if one.waits_for_drain:
                 self.add(DRAIN, one.name)
             if one.leaves and not (one.provider_id and one.provider_id in going):
                 self.add(NODE, one.name)
-        self.metrics.resync_found_work.labels("terminator").inc(max(0, len(self._open) - before))
+        self.ports.metrics.resync_found_work.labels("terminator").inc(
+            max(0, len(self._open) - before)
+        )
 
     def add(self, kind: str, name: str) -> None:
         """Work on this object from now on, unless it is open already."""
@@ -124,7 +122,7 @@ class TerminationQueue:
         gate = asyncio.Semaphore(STEPS_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             while not stop.is_set():
-                self.last_progress = self.termination.clock.monotonic()
+                self.last_progress = self.ports.clock.monotonic()
                 try:
                     item = await asyncio.wait_for(self._new.get(), 1.0)
                 except TimeoutError:
@@ -164,7 +162,7 @@ class TerminationQueue:
 
     def _wait(self, failures: int) -> float:
         """Seconds to the next step of one termination. ``failures``: how many steps in a row failed."""
-        slow = doubled(failures, first=self.poll_seconds, cap=LONGEST_PAUSE_SECONDS)
+        slow = doubled(failures, first=self.ports.settings.poll_seconds, cap=LONGEST_PAUSE_SECONDS)
         return max(slow, len(self._open) / STEPS_PER_SECOND)
 
 

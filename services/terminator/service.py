@@ -8,21 +8,15 @@ from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.controller import DrainController
 from services.terminator.drain.eviction import Evictions
 from services.terminator.drain.lifecycle_hooks import LifecycleDrains
-from services.terminator.early_failures import EarlyFailures
 from services.terminator.instances import Instances
 from services.terminator.orphaned_instances import OrphanedInstances
+from services.terminator.ports import Ports
 from services.terminator.queue import TerminationQueue
 from services.terminator.repair.controller import PERIOD_SECONDS, NodeRepair
-from services.terminator.termination import Termination
+from services.terminator.termination import EarlyFailures, Termination
 from services.terminator.writer import Writer
-from shared.cloud.client.session import Cloud
-from shared.concurrency.clock import Clock
-from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.recorder import Recorder
-from shared.metrics import Metrics
 from shared.redis import streams
-from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
 from shared.redis.mirror.pools.pool_health import PoolHealth
@@ -34,25 +28,11 @@ from shared.settings import TerminatorSettings
 
 
 async def build(env: Environment[TerminatorSettings]) -> Service:
-    """Wire the terminator."""
+    cloud = await open_cloud(env)
     queue = build_queue(
-        kube=env.kube,
-        cloud=await open_cloud(env),
-        bus=env.bus,
-        clock=env.clock,
-        settings=env.settings,
-        metrics=env.metrics,
-        recorder=env.recorder,
+        Ports(env.kube, cloud, env.bus, env.clock, env.metrics, env.recorder, env.settings)
     )
-    repair = NodeRepair(
-        env.kube,
-        Machines(env.kube),
-        env.clock,
-        env.recorder,
-        env.metrics,
-        enabled=lambda: env.settings.feature_gates.node_repair,
-        add=queue.add,
-    )
+    repair = NodeRepair(queue.ports, Machines(env.kube), add=queue.add)
     timed = partial(periodic, clock=env.clock, jitter=env.random)
     loops = [
         Loop("terminations", queue.run, progress=lambda: queue.last_progress),
@@ -63,36 +43,24 @@ async def build(env: Environment[TerminatorSettings]) -> Service:
     return Service("terminator", loops, env.metrics, lambda: {"open": queue.open})
 
 
-def build_queue(
-    *,
-    kube: Kube,
-    cloud: Cloud,
-    bus: Bus,
-    clock: Clock,
-    settings: TerminatorSettings,
-    metrics: Metrics,
-    recorder: Recorder,
-) -> TerminationQueue:
+def build_queue(ports: Ports) -> TerminationQueue:
     """An empty queue and all that its steps use; the tests build their terminator by this, too."""
-    machines = Machines(kube)
-    lists = BatchedLists(kube, machines)
-    writer = Writer(kube, machines, bus, clock, recorder, metrics)
-    evictions = Evictions(kube, clock, writer, metrics)
-    drains = DrainController(kube, clock, settings, metrics, writer, evictions, lists)
-    instances = Instances(cloud.ec2, clock)
-    shifted = ShiftedZones(bus.redis, bus.prefix, clock)
-    health = PoolHealth(
-        RegistrationOutcomes(bus.redis, bus.prefix), LaunchBackoff(bus.redis, bus.prefix, clock)
+    clock, redis = ports.clock, (ports.bus.redis, ports.bus.prefix)
+    machines = Machines(ports.kube)
+    lists = BatchedLists(ports.kube, machines)
+    writer = Writer(ports, machines)
+    evictions = Evictions(ports, writer)
+    drains = DrainController(ports, writer, evictions, lists)
+    instances = Instances(ports.cloud.ec2, clock)
+    shifted = ShiftedZones(*redis, clock)
+    failures = EarlyFailures(
+        ports.recorder, PoolHealth(RegistrationOutcomes(*redis), LaunchBackoff(*redis, clock))
     )
-    failures = EarlyFailures(recorder, health)
-    orphans = OrphanedInstances(machines, lists, instances, shifted, clock, settings.cluster_name)
-    termination = Termination(
-        kube, machines, clock, metrics, lists, instances, shifted, drains, writer, failures
-    )
-    lifecycle_drains = LifecycleDrains(kube, clock, evictions, recorder, settings)
-    return TerminationQueue(
-        termination, kube, metrics, settings.poll_seconds, lifecycle_drains, orphans
-    )
+    cluster = ports.settings.cluster_name
+    orphans = OrphanedInstances(machines, lists, instances, shifted, clock, cluster)
+    termination = Termination(ports, machines, lists, instances, shifted, drains, writer, failures)
+    lifecycle_drains = LifecycleDrains(ports, evictions)
+    return TerminationQueue(ports, termination, lifecycle_drains, orphans)
 
 
 ENTRY = Entry("terminator", TerminatorSettings, build)

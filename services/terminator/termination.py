@@ -7,6 +7,10 @@ Each step reads the Machine, its node and its instance afresh and does the next 
     5. take our finalizer off the node, then off the Machine
 
 A crash between any two steps costs nothing: the next step goes on from what the objects say.
+
+A Machine whose instance ended by itself before its node joined is reported and counted against its pool (LCH-67). The
+launcher does the same for Machines that it finds lost; reported by both it is one event, one failure. What may go
+wrong: a kill right after the finalizer went loses the event. The pool's health is advice (F25).
 """
 
 from __future__ import annotations
@@ -15,23 +19,30 @@ from dataclasses import dataclass, field
 
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.controller import DrainController
-from services.terminator.early_failures import EarlyFailures
 from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, InstanceView
-from services.terminator.step import AGAIN, DONE, Step
-from services.terminator.terminating_node import TerminatingNode
+from services.terminator.ports import Ports
+from services.terminator.terminating_node import AGAIN, DONE, Step, TerminatingNode
 from services.terminator.writer import Writer
 from shared.api.core.nodes import parse_node
-from shared.concurrency.clock import Clock
+from shared.api.core.references import to_machine
+from shared.cloud.ec2.ended_instances import (
+    TERMINATED_REASON,
+    ended_by_itself,
+    termination_message,
+    would_end_again,
+)
+from shared.cloud.ec2.records import Instance
 from shared.domain import labels as keys
-from shared.domain.machines.machine import Machine
+from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
-from shared.errors import DovetailError, NotFound
-from shared.kube.client import Kube
+from shared.errors import DovetailError
 from shared.kube.machines import Machines
+from shared.kube.reading import or_none
+from shared.kube.recorder import Recorder
 from shared.kube.resources import NODES
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.pools.pool_health import PoolHealth
 
 log = get_logger(__name__)
 
@@ -58,10 +69,8 @@ class Progress:
 class Termination:
     """Takes away Machines, and nodes with our finalizer."""
 
-    kube: Kube
+    ports: Ports
     machines: Machines
-    clock: Clock
-    metrics: Metrics
     lists: BatchedLists
     instances: Instances
     shifted: ShiftedZones
@@ -73,9 +82,8 @@ class Termination:
 
     async def step_machine(self, key: str) -> Step:
         """The next step for a Machine, by its key."""
-        try:
-            machine = await self.machines.get(key)
-        except NotFound:
+        machine = await or_none(self.machines.get(key))
+        if machine is None:
             return self._forget(key)
         if not machine.terminating:
             return DONE
@@ -90,26 +98,26 @@ class Termination:
 
     async def step_node(self, name: str) -> Step:
         """The next step for a deleted node without a Machine (TRM-17)."""
-        try:
-            node = parse_node(await self.kube.get(NODES, name))
-        except NotFound:
+        raw = await or_none(self.ports.kube.get(NODES, name))
+        if raw is None:
             return self._forget(f"Node/{name}")
+        node = parse_node(raw)
         if not node.terminating or keys.FINALIZER not in node.finalizers:
             return DONE
         return await self._end(f"Node/{name}", node.provider_id, node, None)
 
     async def machine_of(self, name: str) -> str:
         """Delete the Machine of a deleted node, too (TRM-02). Returns its key; empty: there is none."""
-        try:
-            node = parse_node(await self.kube.get(NODES, name))
-        except NotFound:
+        raw = await or_none(self.ports.kube.get(NODES, name))
+        if raw is None:
             return ""
+        node = parse_node(raw)
         if not node.terminating or keys.FINALIZER not in node.finalizers or not node.provider_id:
             return ""
         for machine in await self.lists.machines():
             if machine.provider_id == node.provider_id:
                 if not machine.terminating:
-                    await self.writer.delete_machine(machine)
+                    await self.machines.delete(machine)
                 return machine.key
         return ""
 
@@ -120,13 +128,11 @@ class Termination:
             if any(subject.get("uid") == machine.uid for subject in subjects):
                 return AGAIN
         # Read after the records: a launch that ended well in between has written its provider id by now.
-        try:
-            machine = await self.machines.get(machine.key)
-        except NotFound:
-            return DONE
-        if machine.provider_id:
+        stored = await or_none(self.machines.get(machine.key))
+        if stored is not None and stored.provider_id:
             return AGAIN
-        await self.writer.release_machine(machine)
+        if stored is not None:
+            await self.writer.release_machine(stored)
         return DONE
 
     async def _node(self, machine: Machine) -> Node | None:
@@ -140,13 +146,9 @@ class Termination:
 
     async def _node_named(self, name: str, provider_id: str) -> Node | None:
         """None when no node has this name, or one of another instance has it."""
-        if not name:
-            return None
-        try:
-            node = parse_node(await self.kube.get(NODES, name))
-        except NotFound:
-            return None
-        return node if node.provider_id == provider_id else None
+        raw = await or_none(self.ports.kube.get(NODES, name)) if name else None
+        node = parse_node(raw) if raw is not None else None
+        return node if node is not None and node.provider_id == provider_id else None
 
     async def _end(
         self, key: str, provider_id: str, node: Node | None, machine: Machine | None
@@ -227,14 +229,14 @@ class Termination:
             await self.writer.termination_failed(node, machine, error)
             raise
         if progress.ordered is None:
-            progress.ordered = self.clock.monotonic()
+            progress.ordered = self.ports.clock.monotonic()
         if machine is not None:
             await self.writer.instance_terminating(machine)
 
     def _measure(self, machine: Machine, progress: Progress) -> None:
         if progress.ordered is not None:
-            seconds = self.clock.monotonic() - progress.ordered
-            self.metrics.instance_termination_seconds.labels(machine.pool).observe(seconds)
+            seconds = self.ports.clock.monotonic() - progress.ordered
+            self.ports.metrics.instance_termination_seconds.labels(machine.pool).observe(seconds)
 
     def _forget(self, key: str) -> Step:
         """Forget the termination, which is done; also when somebody else removed the object."""
@@ -244,3 +246,21 @@ class Termination:
             if progress.node is not None:
                 self.drains.forget(progress.node)
         return DONE
+
+
+@dataclass(frozen=True)
+class EarlyFailures:
+    """Reports why a Machine never became a node."""
+
+    recorder: Recorder
+    health: PoolHealth
+
+    async def report(self, machine: Machine, instance: Instance | None) -> bool:
+        """True when the instance ended by itself and that was reported."""
+        if machine.has(REGISTERED) or instance is None or not ended_by_itself(instance):
+            return False
+        text = termination_message(instance)
+        await self.recorder.publish(to_machine(machine), "Warning", TERMINATED_REASON, text)
+        if would_end_again(instance):
+            await self.health.failed(machine)
+        return True

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from services.terminator.ports import Ports
 from services.terminator.terminating_node import TerminatingNode
 from shared.api.core.references import to_machine, to_node, to_pod
-from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import (
     DRAINED,
@@ -21,15 +22,12 @@ from shared.domain.nodes import Node
 from shared.domain.pools.generations import Generation
 from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, NotFound
-from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.node_taints import NodeTaints, is_cordoned
-from shared.kube.recorder import Recorder
+from shared.kube.reading import or_none
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.redis import streams
-from shared.redis.bus import Bus
 from shared.redis.messages import MachineTerminated, send
 
 log = get_logger(__name__)
@@ -45,12 +43,8 @@ BLOCKED_SECONDS = 300.0
 class Writer:
     """Every write names the UID it means, or is a compare-and-set. Machines of both generations, nodes, events."""
 
-    kube: Kube
+    ports: Ports
     machines: Machines
-    bus: Bus
-    clock: Clock
-    recorder: Recorder
-    metrics: Metrics
 
     async def close(self, node: Node, api: Generation) -> None:
         """No new pods, no load balancer traffic (TRM-03, TRM-04). Raises Conflict: an open node is not drained."""
@@ -58,7 +52,7 @@ class Writer:
         if closed and keys.EXCLUDE_FROM_BALANCERS in node.labels:
             return
         try:
-            await NodeTaints(self.kube).cordon(node.name, api, EXCLUDED, uid=node.uid)
+            await NodeTaints(self.ports.kube).cordon(node.name, api, EXCLUDED, uid=node.uid)
         except NotFound:
             return
         log.info("tainted node" if api.closes_by_taint else "cordoned node", node=node.name)
@@ -72,7 +66,9 @@ class Writer:
         text = f"All pods will be deleted by {rfc3339(at)}"
         subjects = [to_machine(machine), *([to_node(node)] if node else [])]
         for involved in subjects:
-            await self.recorder.publish(involved, "Warning", "TerminationGracePeriodExpiring", text)
+            await self.ports.recorder.publish(
+                involved, "Warning", "TerminationGracePeriodExpiring", text
+            )
         note = {"annotations": {keys.TERMINATION_TIMESTAMP: rfc3339(at)}}
         try:
             await self.machines.patch(machine, note)
@@ -83,13 +79,9 @@ class Writer:
     async def delete_node(self, node: Node) -> None:
         """The machine was deleted: so is its node (TRM-02)."""
         try:
-            await self.kube.delete(NODES, node.name, uid=node.uid)
+            await self.ports.kube.delete(NODES, node.name, uid=node.uid)
         except (NotFound, Conflict):
             log.info("node changed meanwhile", node=node.name)
-
-    async def delete_machine(self, machine: Machine) -> None:
-        """The node was deleted: so is its machine (TRM-02)."""
-        await self.machines.delete(machine)
 
     async def draining(self, target: TerminatingNode) -> None:
         """The drain has begun (TRM-05)."""
@@ -98,14 +90,13 @@ class Writer:
     async def drained(self, target: TerminatingNode) -> None:
         """The drain is over (TRM-05)."""
         log.info("drained node", node=target.node.name)
-        self.metrics.nodes_drained.labels(target.node.pool).inc()
+        self.ports.metrics.nodes_drained.labels(target.node.pool).inc()
         self.forget_drain(target.node)
         await self._write_condition(target.machine, DRAINED, Condition("True", DRAINED))
 
     def forget_drain(self, node: Node) -> None:
-        """Remove the gauge of this drain."""
         try:
-            self.metrics.drain_seconds.remove(node.name)
+            self.ports.metrics.drain_seconds.remove(node.name)
         except KeyError:
             return
 
@@ -115,7 +106,7 @@ class Writer:
         if len(volumes) > 5:
             text += f" and {len(volumes) - 5} more"
         reason = "AwaitingVolumeDetachment"
-        await self.recorder.publish(to_node(target.node), "Normal", reason, text)
+        await self.ports.recorder.publish(to_node(target.node), "Normal", reason, text)
         await self._write_condition(
             target.machine, VOLUMES_DETACHED, Condition("Unknown", reason, text)
         )
@@ -140,11 +131,11 @@ class Writer:
         """EC2 refused the order to terminate, which is repeated (EVT-02)."""
         labels = machine.labels if machine else node.labels if node else {}
         place = (labels.get(keys.ZONE, ""), labels.get(keys.ZONE_ID, ""))
-        self.metrics.termination_failures.labels(*place).inc()
+        self.ports.metrics.termination_failures.labels(*place).inc()
         text = f"Failed to terminate node, {error.message}"
         for involved in (node and to_node(node), machine and to_machine(machine)):
             if involved:
-                await self.recorder.publish(involved, "Warning", "FailedTermination", text)
+                await self.ports.recorder.publish(involved, "Warning", "FailedTermination", text)
 
     async def unlikely_absence(
         self, node: Node | None, machine: Machine | None, instance_id: str
@@ -153,7 +144,7 @@ class Writer:
         text = f"EC2 does not know {instance_id} although its node is Ready; are region and account right?"
         for involved in (node and to_node(node), machine and to_machine(machine)):
             if involved:
-                await self.recorder.publish(
+                await self.ports.recorder.publish(
                     involved, "Warning", "FailedTermination", text, dedupe_seconds=BLOCKED_SECONDS
                 )
 
@@ -166,7 +157,7 @@ class Writer:
         known = machine.conditions.get(kind)
         if known and (known.status, known.message) == (condition.status, condition.message):
             return
-        now = replace(condition, since=self.clock.now())
+        now = replace(condition, since=self.ports.clock.now())
         try:
             await self.machines.write_condition(machine, kind, now)
         except Conflict as error:
@@ -180,8 +171,8 @@ class Writer:
         if seconds is None:
             return
         log.info("deleted node", node=node.name)
-        lifetime = max(0.0, self.clock.now() - node.created_at)
-        self.metrics.count_gone(node, seconds=seconds, lifetime=lifetime)
+        lifetime = max(0.0, self.ports.clock.now() - node.created_at)
+        self.ports.metrics.count_gone(node, seconds=seconds, lifetime=lifetime)
 
     async def release_machine(self, machine: Machine) -> None:
         """Take our finalizer off the Machine, count it, inform the scheduler."""
@@ -190,21 +181,22 @@ class Writer:
             return
         text = machine.api.worded("deleted nodeclaim")
         log.info(text, machine=machine.name, provider_id=machine.provider_id)
-        self.metrics.machines_terminated.labels(
+        self.ports.metrics.machines_terminated.labels(
             machine.pool, machine.capacity_type, machine.zone
         ).inc()
-        self.metrics.count_event(machine, "terminated")
-        self.metrics.machine_termination_seconds.labels(machine.pool).observe(seconds)
+        self.ports.metrics.count_event(machine, "terminated")
+        self.ports.metrics.machine_termination_seconds.labels(machine.pool).observe(seconds)
         message = MachineTerminated(machine=machine.key)
-        await send(self.bus, streams.MACHINES, message, cause=machine.uid, clock=self.clock)
+        await send(
+            self.ports.bus, streams.MACHINES, message, cause=machine.uid, clock=self.ports.clock
+        )
 
     async def _release(self, resource: Resource, name: str, uid: str) -> float | None:
         """Compare-and-set on the finalizer list (TRM-15). Seconds since the deletion was ordered; None: nothing to
         release.
         """
-        try:
-            raw = await self.kube.get(resource, name)
-        except NotFound:
+        raw = await or_none(self.ports.kube.get(resource, name))
+        if raw is None:
             return None
         meta = raw["metadata"]
         finalizers = meta.get("finalizers") or []
@@ -216,15 +208,15 @@ class Writer:
             "metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}
         }
         try:
-            await self.kube.patch(resource, name, body)
+            await self.ports.kube.patch(resource, name, body)
         except NotFound:
             return None
         ordered = meta.get("deletionTimestamp")
-        return max(0.0, self.clock.now() - parse_rfc3339(ordered)) if ordered else 0.0
+        return max(0.0, self.ports.clock.now() - parse_rfc3339(ordered)) if ordered else 0.0
 
     async def evicted(self, pod: Pod, why: str) -> None:
         """The event of an evicted pod (TRM-08)."""
-        await self.recorder.publish(to_pod(pod), "Normal", "Evicted", f"Evicted pod: {why}")
+        await self.ports.recorder.publish(to_pod(pod), "Normal", "Evicted", f"Evicted pod: {why}")
 
     async def disrupted(self, pod: Pod, grace_seconds: int) -> None:
         """The event of a pod that is deleted at the deadline (TRM-11)."""
@@ -233,11 +225,11 @@ class Writer:
             f"Deleted pod with {grace_seconds} s{cut} of grace, past budgets and annotations: "
             "its node's termination grace period ends"
         )
-        await self.recorder.publish(to_pod(pod), "Normal", "Disrupted", text)
+        await self.ports.recorder.publish(to_pod(pod), "Normal", "Disrupted", text)
 
     async def blocked(self, node: Node, pod: Pod, why: str) -> None:
         """The node's event about what holds its drain (TRM-08)."""
-        await self.recorder.publish(
+        await self.ports.recorder.publish(
             to_node(node),
             "Warning",
             "FailedDraining",

@@ -20,8 +20,6 @@ log = get_logger(__name__)
 
 
 class ObjectVersion(NamedTuple):
-    """One object in one version."""
-
     kind: Kind
     key: Key
     version: str
@@ -29,8 +27,6 @@ class ObjectVersion(NamedTuple):
 
 @dataclass
 class Outcome:
-    """Whether the block failed."""
-
     failed: bool = False
 
 
@@ -63,5 +59,4 @@ class ObjectFaults:
                 )
 
     def forget(self, kind: Kind, key: Key) -> None:
-        """The object is gone."""
         self._logged.pop((kind.resource.kind, key), None)

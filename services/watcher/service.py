@@ -13,15 +13,14 @@ from math import inf
 from services.watcher.conversion import Kind, kinds
 from services.watcher.metrics.conditions import Conditions
 from services.watcher.metrics.pods import PodGauges
-from services.watcher.mirror.comparison import Comparison, Watch
+from services.watcher.mirror.comparison import Comparison, Watch, positions, problem_of
 from services.watcher.mirror.intake import Intake
 from services.watcher.mirror.journal import Journal
-from services.watcher.mirror.soundness import positions, problem_of
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
-from services.watcher.status.joined_nodes import JoinedNodes
-from services.watcher.status.pod_events import PodEvents
+from services.watcher.status.machine_notes import JoinedNodes, PodEvents
+from shared.concurrency.waiting import run_until
 from shared.kube.informer import Event, Informer
 from shared.kube.machines import Machines
 from shared.redis.mirror import MirrorWriter
@@ -40,7 +39,6 @@ TRIM_SECONDS = 30.0
 
 
 async def build(env: Environment[WatcherSettings]) -> Service:
-    """Wire the watcher."""
     leadership = env.leadership("watcher")
     writer = MirrorWriter(
         env.bus.redis, env.bus.prefix, epoch=env.instance, key=env.settings.mirror_key
@@ -64,7 +62,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
 
     async def write(stop: asyncio.Event) -> None:
         for informer in informers.values():
-            await _first(stop, informer.synced)
+            await run_until(stop, informer.synced.wait())
         # A term may have been cut off in the middle of a batch: begin the mirror anew.
         journal.begun = False
         await journal.run(stop)
@@ -100,7 +98,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         timed("trim", TRIM_SECONDS, lambda: _trim(env)),
     ]
     loops = [
-        *(_watch_loop(name, informer) for name, informer in informers.items()),
+        # No time limit here: ``problem_of`` says why a watch makes no progress.
+        *(Loop(f"watch {name}", i.run, late_seconds=inf) for name, i in informers.items()),
         comparison.loop(env.settings.watch_check_period),
         *leadership.loops(),
         *map(leadership.led, acting),
@@ -147,24 +146,10 @@ def _informer(kind: Kind, env: Environment[WatcherSettings], intake: Intake) -> 
     return informer
 
 
-def _watch_loop(name: str, informer: Informer) -> Loop:
-    # No time limit here: ``problem_of`` says why a watch makes no progress.
-    return Loop(f"watch {name}", informer.run, late_seconds=inf)
-
-
 async def _trim(env: Environment[WatcherSettings]) -> None:
     """Drop what every group has read (F11)."""
     for stream in GROUPS:
         await env.bus.trim(stream)
-
-
-async def _first(stop: asyncio.Event, event: asyncio.Event) -> None:
-    """Wait for ``event`` or the order to stop, whichever comes first."""
-    while not stop.is_set() and not event.is_set():
-        try:
-            await asyncio.wait_for(event.wait(), 1.0)
-        except TimeoutError:
-            continue
 
 
 ENTRY = Entry("watcher", WatcherSettings, build)

@@ -20,13 +20,7 @@ from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qu
 from shared.api.core.metadata import read_metadata
 from shared.api.faults import Fault, Path
 from shared.domain import labels as keys
-from shared.domain.instance_types.reservations import (
-    CAPACITY_BLOCK,
-    ID_LABEL,
-    INTERRUPTIBLE_LABEL,
-    TYPE_LABEL,
-    truth,
-)
+from shared.domain.instance_types import reservations
 from shared.domain.instance_types.sizes import DEFAULT_PODS
 from shared.domain.instance_types.types import INSTANCE_NAME, InstanceType, Offering
 from shared.domain.resources import CPU, MEMORY, PODS, add, parse_amount
@@ -41,7 +35,7 @@ OVERHEAD_PARTS = ("kubeReserved", "systemReserved", "evictionThreshold")
 MOST_OFFERINGS = 1000
 MOST_LABELS = 200
 RESERVATION_ID = re.compile(r"cr-[0-9a-z]{1,61}")
-RESERVATION_TYPES = ("default", CAPACITY_BLOCK)
+RESERVATION_TYPES = ("default", reservations.CAPACITY_BLOCK)
 MOST_RESERVED_INSTANCES = 1_000_000
 LATEST_COUNT_TIME = 2.0**53
 """``counted_at`` of reservations in a file: later than any launch, so running machines are not subtracted again."""
@@ -106,9 +100,11 @@ def _offering_labels(offerings: list[Offering]) -> dict[str, tuple[str, ...]]:
     given = {
         keys.ZONE: {one.zone for one in offerings},
         keys.CAPACITY_TYPE: {one.capacity_type for one in offerings},
-        ID_LABEL: {one.reservation_id for one in reserved},
-        TYPE_LABEL: {one.reservation_type for one in reserved},
-        INTERRUPTIBLE_LABEL: {truth(one.interruptible) for one in reserved},
+        reservations.ID_LABEL: {one.reservation_id for one in reserved},
+        reservations.TYPE_LABEL: {one.reservation_type for one in reserved},
+        reservations.INTERRUPTIBLE_LABEL: {
+            reservations.truth(one.interruptible) for one in reserved
+        },
     }
     return {key: tuple(sorted(values)) for key, values in given.items() if values}
 
@@ -138,7 +134,7 @@ class _Reader:
         try:
             return read()
         except InvalidObject as error:
-            self.refuse(path, error.message.removeprefix(f"{error.field}: "))
+            self.refuse(path, error.fault)
         return None
 
     def mapping(self, raw: object, path: Path) -> Json:

@@ -10,7 +10,7 @@ import re
 
 import msgspec
 
-from shared.cloud.client.calls import Json, ServiceCalls
+from shared.cloud.client.calls import AwsService, Json
 from shared.errors import DovetailError
 
 CONTINUE = "CONTINUE"
@@ -43,11 +43,8 @@ class Token(msgspec.Struct, frozen=True):
         return {**named, **token, "InstanceId": self.instance}
 
 
-class AutoScaling:
+class AutoScaling(AwsService):
     """Calls on lifecycle hooks. Writes are sent once; callers may repeat them, they are idempotent."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def hook_times(self, group: str, hook: str) -> HookTimes | None:
         """The timeouts of a hook; None when it does not exist. Raises TransientError and Unauthorized."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.cloud.client.calls import ServiceCalls
+from shared.cloud.client.calls import AwsService
 
 
 class EksCluster(msgspec.Struct, frozen=True):
@@ -22,11 +22,8 @@ class EksCluster(msgspec.Struct, frozen=True):
         return ":" in self.service_cidr
 
 
-class Eks:
+class Eks(AwsService):
     """The one EKS call that Dovetail makes."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def cluster(self, name: str) -> EksCluster:
         """DescribeCluster. Raises NotFound for an unknown name."""

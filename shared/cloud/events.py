@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from shared.cloud.client.calls import ServiceCalls
+from shared.cloud.client.calls import AwsService
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -25,11 +25,8 @@ class Rule(msgspec.Struct, frozen=True):
         return all(event[field] in (named or ()) for field, named in self.pattern.items())
 
 
-class Events:
+class Events(AwsService):
     """The default event bus."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def rules_of(self, target_arn: str) -> list[Rule]:
         """The rules that have this target. Raises Unauthorized."""

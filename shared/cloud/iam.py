@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.cloud.client.calls import MAXIMUM_PAGES, Json, ServiceCalls
+from shared.cloud.client.calls import MAXIMUM_PAGES, AwsService, Json
 from shared.cloud.ec2.records import tags_to
 from shared.errors import AlreadyExists, DovetailError, NotFound, Unavailable
 from shared.log import get_logger
@@ -24,11 +24,8 @@ class InstanceProfile(msgspec.Struct, frozen=True):
     roles: tuple[str, ...]
 
 
-class Iam:
+class Iam(AwsService):
     """Calls on IAM, which is one service for all regions of a partition."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def instance_profile(self, name: str) -> InstanceProfile:
         """The instance profile of this name. Raises NotFound."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from shared.cloud.client.calls import ServiceCalls
+from shared.cloud.client.calls import AwsService
 from shared.errors import DovetailError, NotFound, TransientError, Unauthorized
 from shared.log import get_logger
 
@@ -31,11 +31,8 @@ class QueueMessage(msgspec.Struct, frozen=True):
     sent_at: float
 
 
-class Sqs:
+class Sqs(AwsService):
     """Receives and deletes messages; only EventBridge sends them."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def queue_url(self, name: str) -> str:
         """The URL of a queue. Raises NotFound for an unknown queue."""

@@ -30,7 +30,7 @@ async def pause_unless(woken: asyncio.Event, stop: asyncio.Event, seconds: float
     woken.clear()
 
 
-async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:
     """Await ``work``, and cancel it when ``stop`` is set first. Raises what ``work`` raises."""
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())

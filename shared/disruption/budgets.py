@@ -54,7 +54,7 @@ def allowed_now(
 
 def reported_reasons(pool: NodePool) -> tuple[str, ...]:
     """The reasons that events and metrics of this pool report. A NodePool's machines
-    expire without asking a budget (DIS-60), and few pools follow recommendations.
+    expire whatever the budgets (DIS-60), and few pools follow recommendations.
     """
     ours = ((EXPIRED, pool.api.replaces_expired), (REBALANCE, pool.rebalance == DRAIN))
     return (EMPTY, DRIFTED, UNDERUTILIZED, *(reason for reason, happens in ours if happens))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,13 +19,6 @@ from shared.domain.workloads.pods import Pod
 from shared.solver.plan import PlannedMachine
 from shared.solver.solve import SolverSettings
 
-BLOCKED, UNCONSOLIDATABLE = "DisruptionBlocked", "Unconsolidatable"
-REJECTED = "ConsolidationRejected"
-"""Reasons of events about machines that are not disrupted."""
-
-PROPOSED, APPROVED = "ConsolidationCandidate", "ConsolidationApproved"
-"""Reasons of events about machines of a command, before and after its validation (CON-15)."""
-
 EXPIRED = "Expired"
 """The disruption reason of graceful expiration in v1alpha5 (DIS-61); budgets cannot name it."""
 
@@ -32,6 +27,19 @@ REBALANCE = "Rebalance"
 
 COST_UNIT = 2**27
 """Disruption costs are integers in units of 1/2^27; this is the cost 1 (DIS-15)."""
+
+
+class EventReason(StrEnum):
+    """Reasons of events about machines that are not disrupted, and about those of a command (CON-15)."""
+
+    BLOCKED = "DisruptionBlocked"
+    UNCONSOLIDATABLE = "Unconsolidatable"
+    REJECTED = "ConsolidationRejected"
+    PROPOSED = "ConsolidationCandidate"
+    APPROVED = "ConsolidationApproved"
+
+
+BLOCKED, UNCONSOLIDATABLE, REJECTED, PROPOSED, APPROVED = EventReason
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -58,7 +66,13 @@ class Candidate(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return self.machine.name
 
-    def refused(self, text: str, *, event: str, reason: str = "", pod: str = "") -> Rejection:
+    def blocked(self, reason: str) -> Rejection:
+        """A rejection because of the pod that blocks."""
+        return self.refused(self.blocker, event=BLOCKED, reason=reason, pod=self.blocking_pod)
+
+    def refused(
+        self, text: str, *, event: EventReason, reason: str = "", pod: str = ""
+    ) -> Rejection:
         """A rejection of this candidate."""
         return Rejection(self.machine.key, self.node.name, event, text, reason, pod)
 
@@ -69,7 +83,7 @@ class Rejection(msgspec.Struct, frozen=True):
     machine_key: str
     node: str
     event: str
-    """DisruptionBlocked, Unconsolidatable or ConsolidationRejected."""
+    """An EventReason, or empty where no event is meant."""
     text: str
     reason: str = ""
     """The disruption reason that it concerns, such as Drifted; empty: every voluntary disruption."""
@@ -165,3 +179,22 @@ def within_budgets(
             left[key] = remaining - 1
             kept.append(candidate)
     return tuple(kept)
+
+
+class Cause(StrEnum):
+    """Causes of a ConsolidationRejected event."""
+
+    BUDGET = "budget"
+    SCHEDULING = "scheduling"
+    CHURN = "churn"
+
+
+BUDGET, SCHEDULING, CHURN = Cause
+
+
+class Verdict(NamedTuple):
+    """The valid part of the command; None: it is rejected, with cause and text."""
+
+    command: Command | None
+    cause: Cause | None = None
+    text: str = ""

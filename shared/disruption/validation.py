@@ -15,10 +15,18 @@ from shared.disruption.global_consolidation.proof import price_of
 from shared.disruption.global_consolidation.validation import revalidate
 from shared.disruption.methods import emptiness
 from shared.disruption.methods.consolidation import eligible
-from shared.disruption.records import Candidate, Command, World, within_budgets
+from shared.disruption.records import (
+    BUDGET,
+    CHURN,
+    SCHEDULING,
+    Candidate,
+    Command,
+    Verdict,
+    World,
+    within_budgets,
+)
 from shared.disruption.replacement_price import total_price
 from shared.disruption.simulation import simulate
-from shared.disruption.verdict import BUDGET, CHURN, SCHEDULING, Verdict
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirements
 from shared.solver.plan import PlannedMachine
@@ -37,6 +45,7 @@ def validate(world: World, command: Command, churn: Churn | None = None) -> Verd
         return Verdict(None, BUDGET, "a budget allows fewer nodes by now")
     if command.replacements and not _still_saves(command, fresh):
         return Verdict(None, CHURN, "prices have changed: it saves nothing by now")
+    # Last, because it costs by far the most.
     outcome = simulate(world, fresh, consolidating=True)
     if outcome.problem:
         return Verdict(None, SCHEDULING, outcome.problem)

@@ -1,10 +1,9 @@
 """The algebra of node requirements: requirements of pods, those of pools, and their intersection.
 
-A requirement is a set of label values for one key, written either as its members or as its
-complement, plus inclusive integer bounds (SCH-01). All operations are set operations, so they
-commute, associate and are idempotent. A ``Requirements`` maps keys to requirements and never
-changes: ``add`` and ``intersect`` return a new one, or the same object when nothing changed, which
-lets the solver compare by identity.
+A requirement is a set of label values for one key, written either as its members or as its complement, plus inclusive
+integer bounds (SCH-01). All operations are set operations, so they commute, associate and are idempotent. A
+``Requirements`` maps keys to requirements and never changes: ``add`` and ``intersect`` return a new one, or the same
+object when nothing changed, which lets the solver compare by identity.
 
 Two limitations are Karpenter's and kept on purpose: ``Exists`` intersected with ``NotIn`` is
 ``NotIn``, which also accepts a node without the label; and a bounded complement whose few remaining
@@ -166,8 +165,7 @@ class Requirement(msgspec.Struct, frozen=True):
 def requirement_of(expression: Expression) -> Requirement:
     """The requirement of an expression, with the current name of a legacy key (SCH-03).
 
-    Raises InvalidObject for an unknown operator, or a bound that is not a non-negative integer
-    (SCH-02).
+    Raises InvalidObject for an unknown operator, or a bound that is not a non-negative integer (SCH-02).
     """
     key, values = keys.normalise(expression.key), frozenset(expression.values)
     least = expression.min_values

@@ -1,9 +1,8 @@
 """The Kubernetes API client: plain dicts in and out, with limits on every call.
 
-Reads are quorum reads (no ``resourceVersion=0``) and are tried up to four times on transient
-errors. Writes are retried only on 429, which the server answers before it changes anything; any
-other failed write may have happened, and only the caller can find out (R6). Every call first takes
-a token from a bucket of ``qps``.
+Reads are quorum reads (no ``resourceVersion=0``) and are tried up to four times on transient errors. Writes are retried
+only on 429, which the server answers before it changes anything; any other failed write may have happened, and only the
+caller can find out (R6). Every call first takes a token from a bucket of ``qps``.
 
 Any call may raise Unreachable, Unavailable, Throttled (all transient) and Unauthorized (its text
 names the missing RBAC rule); each method lists its further errors (``shared.errors``).
@@ -18,15 +17,9 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
+from shared import errors
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
-from shared.errors import (
-    Conflict,
-    InvalidObject,
-    NotFound,
-    Throttled,
-    TransientError,
-)
 from shared.kube.listing import KubeList, read_pages
 from shared.kube.resources import PODS, Resource
 from shared.kube.transport.connection import JSON, Connection, Observer, Timeouts
@@ -36,6 +29,8 @@ from shared.kube.watching import WatchEvent, parse_event, read_lines
 
 READ_TRIES = 4
 WRITE_TRIES = 4
+SMALL_PAGE = 100
+"""Objects of one page that are in memory as JSON when only what is read from them is kept."""
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
@@ -105,28 +100,27 @@ class Kube:
         *,
         label_selector: str | None = None,
         field_selector: str | None = None,
-        page_size: int = 500,
     ) -> KubeList:
         """All objects (of all namespaces without ``namespace``); starts again when a page expires.
 
         Holds all objects in memory; for pods and machines prefer ``read_all``. Raises NotFound when the CRD is
         missing, Gone when the list expired three times in a row.
         """
-        selectors: dict[str, Any] = {
-            "label_selector": label_selector,
-            "field_selector": field_selector,
-        }
-        pages = partial(self.pages, resource, namespace, **selectors, page_size=page_size)
+        pages = partial(
+            self.pages,
+            resource,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+        )
         return KubeList(*await read_pages(pages, lambda one: one))
 
-    async def read_all(
-        self, resource: Resource, read: Callable[[Object], T], *, page_size: int = 100
-    ) -> Sequence[T]:
+    async def read_all(self, resource: Resource, read: Callable[[Object], T]) -> Sequence[T]:
         """The results of ``read`` for all objects of all namespaces; the objects themselves are not kept.
 
         ``read`` gets an object again when the list starts again. Raises as ``list``.
         """
-        return (await read_pages(partial(self.pages, resource, page_size=page_size), read))[0]
+        return (await read_pages(partial(self.pages, resource, page_size=SMALL_PAGE), read))[0]
 
     async def pages(
         self,
@@ -144,7 +138,8 @@ class Kube:
         between pages: the pages read so far are not a complete list, start again.
         """
         call = Call("list", resource, None, namespace)
-        query = _selectors(label_selector, field_selector) | {"limit": str(page_size)}
+        asked = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        query = {name: text for name, text in asked.items() if text} | {"limit": str(page_size)}
         while True:
             data = await self._read(call, query, METADATA if metadata_only else JSON)
             page = decode_object(call, data)
@@ -190,9 +185,9 @@ class Kube:
         call = Call("patch", resource, name, namespace, subresource)
         try:
             data = await self._write(call, "PATCH", body, MERGE_PATCH)
-        except InvalidObject as error:
+        except errors.InvalidObject as error:
             if error.field == "metadata.uid":  # the API server reports it as an immutable field
-                raise Conflict(f"another object has this name: {error.message}") from error
+                raise errors.Conflict(f"another object has this name: {error.message}") from error
             raise
         return decode_object(call, data)
 
@@ -209,10 +204,10 @@ class Kube:
         call = Call("patch", resource, name, namespace, subresource)
         try:
             data = await self._write(call, "PATCH", [*operations], JSON_PATCH)
-        except InvalidObject as error:
+        except errors.InvalidObject as error:
             # The API server answers a failed test with 422 and no field; for an invalid object it names the field.
             if error.field == "object" and any(op.get("op") == "test" for op in operations):
-                raise Conflict(f"a test of the patch failed: {error.message}") from error
+                raise errors.Conflict(f"a test of the patch failed: {error.message}") from error
             raise
         return decode_object(call, data)
 
@@ -248,21 +243,18 @@ class Kube:
         body = {"apiVersion": "v1", "kind": "DeleteOptions"} | options
         await self._write(call, "DELETE", body)
 
-    async def evict(
-        self, name: str, namespace: str, *, uid: str, grace_seconds: int | None = None
-    ) -> None:
+    async def evict(self, name: str, namespace: str, *, uid: str) -> None:
         """Evict a pod through the eviction API, which respects disruption budgets.
 
-        Raises EvictionBlocked when a budget forbids it now (``context["multiple"]``: several
-        budgets select the pod, so it can never be evicted), Conflict when another pod has this
-        name, NotFound.
+        Raises EvictionBlocked when a budget forbids it now (``context["multiple"]``: several budgets select the pod, so
+        it can never be evicted), Conflict when another pod has this name, NotFound.
         """
         call = Call("create", PODS, name, namespace, "eviction")
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": _delete_options(uid, None, grace_seconds),
+            "deleteOptions": _delete_options(uid, None, None),
         }
         await self._write(call, "POST", body)
 
@@ -274,7 +266,7 @@ class Kube:
         call = Call("discover", resource)
         try:
             found = await self._ask(call, f"/apis/{resource.api_version}")
-        except NotFound:
+        except errors.NotFound:
             return False
         return any(row.get("name") == resource.plural for row in found.get("resources") or [])
 
@@ -287,20 +279,17 @@ class Kube:
         resource: Resource,
         resource_version: str,
         *,
-        namespace: str | None = None,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
         timeout_seconds: int = 300,
         on_bytes: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Changes after ``resource_version``, bookmarks included, until the server ends the watch.
+        """Changes in all namespaces after ``resource_version``, bookmarks included, until the server ends the watch.
 
         ``on_bytes`` is called when the watch is open and for every chunk that arrives. Use ``contextlib.aclosing`` to
         leave it early. Raises Gone when the version is too old (list again), Unreachable when the stream breaks or is
         silent for ``Timeouts.watch_silence`` seconds, another DovetailError on another ERROR event.
         """
-        call = Call("watch", resource, None, namespace)
-        query = _selectors(label_selector, field_selector) | {
+        call = Call("watch", resource)
+        query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
@@ -308,7 +297,7 @@ class Kube:
         }
         await self._bucket.acquire()
         async with (
-            self._connection.stream(call, resource.path(namespace), query) as answer,
+            self._connection.stream(call, resource.path(), query) as answer,
             aclosing(read_lines(call, answer, on_bytes)) as lines,
         ):
             async for line in lines:
@@ -318,13 +307,13 @@ class Kube:
         path = call.resource.path(call.namespace, call.name, call.subresource)
         return await self._again(
             lambda: self._connection.unary(call, "GET", path, query, accept=accept),
-            TransientError,
+            errors.TransientError,
             READ_TRIES,
         )
 
     async def _ask(self, call: Call, path: str) -> Object:
         data = await self._again(
-            lambda: self._connection.unary(call, "GET", path, {}), TransientError, READ_TRIES
+            lambda: self._connection.unary(call, "GET", path, {}), errors.TransientError, READ_TRIES
         )
         return decode_object(call, data)
 
@@ -334,12 +323,12 @@ class Kube:
         path = call.resource.path(call.namespace, call.name, call.subresource)
         return await self._again(
             lambda: self._connection.unary(call, method, path, {}, body, content_type),
-            Throttled,
+            errors.Throttled,
             WRITE_TRIES,
         )
 
     async def _again(
-        self, send: Callable[[], Awaitable[T]], repeatable: type[TransientError], tries: int
+        self, send: Callable[[], Awaitable[T]], repeatable: type[errors.TransientError], tries: int
     ) -> T:
         """Send up to ``tries`` times while the error is ``repeatable``, with jittered delays."""
         backoff = Backoff(self._random, first=self._first_backoff)
@@ -353,11 +342,6 @@ class Kube:
             await asyncio.sleep(delay)
         await self._bucket.acquire()
         return await send()
-
-
-def _selectors(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
-    query = {"labelSelector": label_selector, "fieldSelector": field_selector}
-    return {key: value for key, value in query.items() if value}
 
 
 def _delete_options(

@@ -88,9 +88,9 @@ class Deleted:
 
 Event = Put | Deleted
 OnEvent = Callable[[Event], Awaitable[None]]
-OnSynced = Callable[[], Awaitable[None]]
 
 
+@dataclass(eq=False)
 class Informer:
     """Watches one kind. Call ``run`` in a supervised task, once at a time.
 
@@ -99,53 +99,30 @@ class Informer:
     progress; ``restarts`` counts lists after the first; ``last_error`` is None after a success.
     """
 
-    def __init__(
-        self,
-        kube: Kube,
-        resource: Resource,
-        *,
-        on_event: OnEvent,
-        clock: Clock,
-        random: Random,
-        on_synced: OnSynced | None = None,
-        namespace: str | None = None,
-        field_selector: str | None = None,
-        page_size: int = 500,
-        first_backoff: float = 0.5,
-    ) -> None:
-        """``on_event`` is awaited for one event after the other.
+    kube: Kube
+    resource: Resource
+    on_event: OnEvent
+    """Awaited for one event after the other."""
+    clock: Clock
+    random: Random
+    first_backoff: float = 0.5
 
-        ``on_synced`` is awaited after every complete list, the first one and later ones.
-        """
+    def __post_init__(self) -> None:
         self.synced = asyncio.Event()
         self.last_progress = -inf
         self.restarts = 0
-        self.duplicates = 0
         self.last_error: DovetailError | None = None
-        self._kube = kube
-        self._resource = resource
-        self._on_event = on_event
-        self._on_synced = on_synced
-        self._namespace = namespace
-        self._field_selector = field_selector
-        self._page_size = page_size
-        self._clock = clock
-        self._random = random
-        self._backoff = Backoff(random, first=first_backoff)
+        self._backoff = Backoff(self.random, first=self.first_backoff)
         self._known: dict[Key, Known] = {}
-        self._position = ""
+        self.position = ""
+        """The resourceVersion up to which ``on_event`` has handled every event; "" before the first list."""
         self._open = False
-        self._unsound_since = clock.monotonic()
+        self._unsound_since = self.clock.monotonic()
         self._relist_requested = asyncio.Event()
 
     def __len__(self) -> int:
         """How many objects are known."""
         return len(self._known)
-
-    @property
-    def position(self) -> str:
-        """The resourceVersion up to which ``on_event`` has handled every event; "" before the first list."""
-        return self._position
 
     @property
     def sound(self) -> bool:
@@ -154,7 +131,7 @@ class Informer:
 
     def unsound_seconds(self) -> float:
         """Seconds since the watch was last ``sound``; 0.0 while it is."""
-        return 0.0 if self.sound else self._clock.monotonic() - self._unsound_since
+        return 0.0 if self.sound else self.clock.monotonic() - self._unsound_since
 
     @property
     def known(self) -> Mapping[Key, Known]:
@@ -198,30 +175,22 @@ class Informer:
     async def _pause(self, message: str, error: DovetailError) -> None:
         self.last_error = error
         delay = pause_after(error, self._backoff)
-        log.warning(message, kind=self._resource.kind, error=error.message, wait_seconds=delay)
+        log.warning(message, kind=self.resource.kind, error=error.message, wait_seconds=delay)
         await asyncio.sleep(delay)
 
     async def _list(self) -> None:
         self._relist_requested.clear()
         seen: set[Key] = set()
         version = ""
-        pages = self._kube.pages(
-            self._resource,
-            self._namespace,
-            field_selector=self._field_selector,
-            page_size=self._page_size,
-        )
-        async with aclosing(pages):
+        async with aclosing(self.kube.pages(self.resource)) as pages:
             async for page in pages:
                 await self._take_page(page, seen)
                 version = page.resource_version
         for key in [key for key in self._known if key not in seen]:
             await self._delete(key)
-        self._position = version
+        self.position = version
         self.last_error = None
         self._progress()
-        if self._on_synced:
-            await self._on_synced()
         self.synced.set()
 
     async def _take_page(self, page: KubeList, seen: set[Key]) -> None:
@@ -233,17 +202,17 @@ class Informer:
         """Watch and resume until the position expires or three watches in a row fail; raises that error."""
         failures = 0
         while True:
-            opened = self._clock.monotonic()
-            position = self._position
+            opened = self.clock.monotonic()
+            position = self.position
             trouble: TransientError | None = None
             try:
                 await self._watch_once()
             except TransientError as error:
                 trouble = error
-            lived = self._clock.monotonic() - opened
+            lived = self.clock.monotonic() - opened
             if lived >= HEALTHY_WATCH_SECONDS:
                 self._backoff.reset()
-            if self._position != position or (trouble is None and lived >= HEALTHY_WATCH_SECONDS):
+            if self.position != position or (trouble is None and lived >= HEALTHY_WATCH_SECONDS):
                 failures = 0
                 self._healthy()
             else:
@@ -255,12 +224,10 @@ class Informer:
                 await self._pause("the watch broke, resuming it", ended)
 
     async def _watch_once(self) -> None:
-        events = self._kube.watch(
-            self._resource,
-            self._position,
-            namespace=self._namespace,
-            field_selector=self._field_selector,
-            timeout_seconds=self._random.randint(SHORTEST_WATCH_SECONDS, LONGEST_WATCH_SECONDS),
+        events = self.kube.watch(
+            self.resource,
+            self.position,
+            timeout_seconds=self.random.randint(SHORTEST_WATCH_SECONDS, LONGEST_WATCH_SECONDS),
             on_bytes=self._heard,
         )
         try:
@@ -270,22 +237,21 @@ class Informer:
         finally:
             # Changes are not seen until the next watch is open, however this one ended.
             if self._open:
-                self._open, self._unsound_since = False, self._clock.monotonic()
+                self._open, self._unsound_since = False, self.clock.monotonic()
 
     async def _take(self, event: WatchEvent) -> None:
         version = str(event.object["metadata"].get("resourceVersion", ""))
-        order = compare_versions(version, self._position)
+        order = compare_versions(version, self.position)
         if event.type == "BOOKMARK":
             if order < 0:
-                raise Gone(f"the server went back from version {self._position} to {version}")
+                raise Gone(f"the server went back from version {self.position} to {version}")
         elif order <= 0:
-            self.duplicates += 1
             return
         elif event.type == "DELETED":
             await self._take_deletion(event.object, version)
         else:
             await self._upsert(event.object)
-        self._position = version
+        self.position = version
         self._healthy()
 
     async def _upsert(self, item: dict[str, Any]) -> None:
@@ -296,20 +262,18 @@ class Informer:
         if old and old.uid != new.uid:
             # The object was deleted and created again under the same name between two events.
             await self._delete(key)
-        await self._on_event(Put(item))
+        await self.on_event(Put(item))
         self._known[key] = new
 
     async def _take_deletion(self, item: dict[str, Any], version: str) -> None:
         key = key_of(item)
         known = self._known.get(key)
-        if known is None or known.uid != known_of(item).uid:
-            self.duplicates += 1
-            return
-        await self._delete(key, version)
+        if known is not None and known.uid == known_of(item).uid:
+            await self._delete(key, version)
 
     async def _delete(self, key: Key, version: str = "") -> None:
         known = self._known[key]
-        await self._on_event(Deleted(key, known.uid, version or known.version))
+        await self.on_event(Deleted(key, known.uid, version or known.version))
         self._known.pop(key, None)
 
     def _heard(self) -> None:
@@ -317,7 +281,7 @@ class Informer:
         self._progress()
 
     def _progress(self) -> None:
-        self.last_progress = self._clock.monotonic()
+        self.last_progress = self.clock.monotonic()
 
     def _healthy(self) -> None:
         self.last_error = None
@@ -338,9 +302,8 @@ def pause_after(error: DovetailError, backoff: Backoff) -> float:
 def compare_versions(left: str, right: str) -> int:
     """-1, 0 or 1 as ``left`` is older than, the same as or newer than ``right``.
 
-    Resource versions of one kind are ordered decimal numbers (Kubernetes API concepts, "Resource
-    versions"); on a server that uses anything else, different means newer, and duplicates reach the
-    caller.
+    Resource versions of one kind are ordered decimal numbers (Kubernetes API concepts, "Resource versions"); on a
+    server that uses anything else, different means newer, and duplicates reach the caller.
     """
     if left == right:
         return 0

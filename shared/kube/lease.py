@@ -1,19 +1,17 @@
 """Leader election by a coordination.k8s.io Lease, with a fencing epoch (F14).
 
-How it works, after client-go: the holder renews every 2 s; another candidate may take over when it
-saw the Lease unchanged for 15 s *on its own monotonic clock* (no wall clocks are compared, so clock
-jumps do no harm, F13). The lease ends for its holder 10 s after the *start* of the last successful
-renewal, without any task having to run: a process that was suspended and resumed sees ``held`` False
-at once. 5 s are left between the two.
+How it works, after client-go: the holder renews every 2 s; another candidate may take over when it saw the Lease
+unchanged for 15 s *on its own monotonic clock* (no wall clocks are compared, so clock jumps do no harm, F13). The lease
+ends for its holder 10 s after the *start* of the last successful renewal, without any task having to run: a process
+that was suspended and resumed sees ``held`` False at once. 5 s are left between the two.
 
 A lease alone does not fence: a request that is already sent cannot be revoked. ``epoch``
 (leaseTransitions) grows with every change of holder. Write it into the objects that you create; the
 service that spends money compares it with ``current_epoch`` right before it does (I9).
 
-What may go wrong: the API server is unreachable (not held after 10 s; retries continue); the outcome
-of a write is unknown (the next read shows it); two candidates write at once (compare-and-set, one
-wins); the Lease is deleted (the epoch continues from the highest one this process saw; when every
-process that saw one is gone, it starts at 0 again).
+What may go wrong: the API server is unreachable (not held after 10 s; retries continue); the outcome of a write is
+unknown (the next read shows it); two candidates write at once (compare-and-set, one wins); the Lease is deleted (the
+epoch continues from the highest one this process saw; when every process that saw one is gone, it starts at 0 again).
 """
 
 from __future__ import annotations
@@ -75,31 +73,24 @@ async def current_epoch(kube: Kube, name: str, namespace: str) -> int:
     return read_record(await kube.get(LEASES, name, namespace)).epoch
 
 
+@dataclass(eq=False)
 class Lease:
     """A candidate for a Lease. ``identity`` must be new for every process (pod name and a nonce)."""
 
-    def __init__(
-        self,
-        kube: Kube,
-        *,
-        name: str,
-        namespace: str,
-        identity: str,
-        clock: Clock,
-        random: Random,
-        times: LeaseTimes | None = None,
-    ) -> None:
+    kube: Kube
+    name: str
+    namespace: str
+    identity: str
+    clock: Clock
+    random: Random
+    times: LeaseTimes = LeaseTimes()
+
+    def __post_init__(self) -> None:
         self.acquired = asyncio.Event()
-        self.last_progress = clock.monotonic()
-        self._kube = kube
-        self._name = name
-        self._namespace = namespace
-        self._identity = identity
-        self._clock = clock
-        self._random = random
-        self._times = times or LeaseTimes()
+        self.last_progress = self.clock.monotonic()
         self._held_until = float("-inf")
-        self._epoch = 0
+        self.epoch = 0
+        """The epoch of this process's last term; valid while ``held``."""
         self._highest_epoch = -1
         self._seen: Record | None = None
         self._seen_at = float("-inf")
@@ -107,12 +98,7 @@ class Lease:
     @property
     def held(self) -> bool:
         """Whether this process leads now. Read it right before every action, not once."""
-        return self._clock.monotonic() < self._held_until
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of this process's last term; valid while ``held``."""
-        return self._epoch
+        return self.clock.monotonic() < self._held_until
 
     async def run(self, stop: asyncio.Event) -> None:
         """Compete for the Lease until ``stop``, then release it. Stop the work that needs the Lease first."""
@@ -126,21 +112,21 @@ class Lease:
     async def _run(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(self._times.renew_deadline / 2):
+                async with asyncio.timeout(self.times.renew_deadline / 2):
                     await self._attempt()
-                self.last_progress = self._clock.monotonic()
+                self.last_progress = self.clock.monotonic()
             except (DovetailError, TimeoutError) as error:
-                log.warning("cannot renew or take the lease", lease=self._name, error=str(error))
+                log.warning("cannot renew or take the lease", lease=self.name, error=str(error))
             if self.acquired.is_set() and not self.held:
-                log.error("lost the lease", lease=self._name, epoch=self._epoch)
+                log.error("lost the lease", lease=self.name, epoch=self.epoch)
                 self._step_down()
-            await asyncio.sleep(self._times.retry_period * self._random.uniform(0.9, 1.1))
+            await asyncio.sleep(self.times.retry_period * self.random.uniform(0.9, 1.1))
 
     async def _attempt(self) -> None:
         """Read the Lease; write it when it is held by this process, free or expired."""
-        started = self._clock.monotonic()
+        started = self.clock.monotonic()
         try:
-            lease = await self._kube.get(LEASES, self._name, self._namespace)
+            lease = await self.kube.get(LEASES, self.name, self.namespace)
         except NotFound:
             await self._create(started)
             return
@@ -148,25 +134,25 @@ class Lease:
         self._observe(record)
         if not self._may_take(record):
             if self.held:
-                log.error("another process took the lease", lease=self._name, holder=record.holder)
+                log.error("another process took the lease", lease=self.name, holder=record.holder)
             self._step_down()
             return
         # Continue from the highest epoch seen, not from the one read: the Lease may have been deleted and recreated.
-        epoch = self._highest_epoch + (record.holder != self._identity)
+        epoch = self._highest_epoch + (record.holder != self.identity)
         lease["spec"] = (lease.get("spec") or {}) | self._spec(epoch, record)
         try:
-            written = await self._kube.replace(LEASES, lease)
+            written = await self.kube.replace(LEASES, lease)
         except Conflict:
             return  # another candidate was faster; the next round reads the new holder
         self._won(read_record(written), started)
 
     async def _create(self, started: float) -> None:
         body = {
-            "metadata": {"name": self._name, "namespace": self._namespace},
+            "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": self._spec(self._highest_epoch + 1, None),
         }
         try:
-            written = await self._kube.create(LEASES, body, self._namespace)
+            written = await self.kube.create(LEASES, body, self.namespace)
         except AlreadyExists:
             return
         self._won(read_record(written), started)
@@ -174,20 +160,20 @@ class Lease:
     def _observe(self, record: Record) -> None:
         self._highest_epoch = max(self._highest_epoch, record.epoch)
         if record != self._seen:
-            self._seen, self._seen_at = record, self._clock.monotonic()
+            self._seen, self._seen_at = record, self.clock.monotonic()
 
     def _may_take(self, record: Record) -> bool:
-        if record.holder in ("", self._identity):
+        if record.holder in ("", self.identity):
             return True
-        return self._clock.monotonic() - self._seen_at >= self._times.duration
+        return self.clock.monotonic() - self._seen_at >= self.times.duration
 
     def _won(self, record: Record, started: float) -> None:
         self._observe(record)
         if not self.acquired.is_set():
-            log.info("leading", lease=self._name, epoch=record.epoch, identity=self._identity)
-        self._epoch = record.epoch
+            log.info("leading", lease=self.name, epoch=record.epoch, identity=self.identity)
+        self.epoch = record.epoch
         # Count from the start of the attempt: other candidates count from their later read of it.
-        self._held_until = started + self._times.renew_deadline
+        self._held_until = started + self.times.renew_deadline
         self.acquired.set()
 
     def _step_down(self) -> None:
@@ -198,21 +184,21 @@ class Lease:
         """Free the Lease if this process holds it, so that the next holder need not wait 15 s. Best effort."""
         try:
             async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
-                lease = await self._kube.get(LEASES, self._name, self._namespace)
-                if read_record(lease).holder == self._identity:
+                lease = await self.kube.get(LEASES, self.name, self.namespace)
+                if read_record(lease).holder == self.identity:
                     lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                    await self._kube.replace(LEASES, lease)
+                    await self.kube.replace(LEASES, lease)
         except (DovetailError, TimeoutError) as error:
-            log.warning("cannot release the lease", lease=self._name, error=str(error))
+            log.warning("cannot release the lease", lease=self.name, error=str(error))
 
     def _spec(self, epoch: int, before: Record | None) -> dict[str, Any]:
-        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = datetime.fromtimestamp(self.clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(1, round(self._times.duration)),
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, round(self.times.duration)),
             "renewTime": now,
             "leaseTransitions": epoch,
         }
-        if before is None or before.holder != self._identity:
+        if before is None or before.holder != self.identity:
             spec["acquireTime"] = now
         return spec

@@ -6,7 +6,7 @@ on a server without our schema) must not hide the others, so ``list`` skips it a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -111,22 +111,12 @@ class Machines:
 
         Raises NotFound when the machine is gone or replaced, Conflict when ``unless`` is true for the stored machine.
         """
-        if not await _settled(lambda: self._annotate_once(machine, name, text, unless)):
-            raise Conflict(f"{machine.key} has another {name} already")
 
-    async def _annotate_once(
-        self, machine: Machine, name: str, text: str, unless: Callable[[Machine], bool]
-    ) -> bool:
-        resource, parse = _KINDS[machine.kind]
-        raw = await self._kube.get(resource, machine.name)
-        if raw["metadata"]["uid"] != machine.uid:
-            raise NotFound(f"{machine.key} was replaced by another machine of this name")
-        if unless(parse(raw)):
-            return False
-        version = raw["metadata"]["resourceVersion"]
-        body = {"metadata": {"resourceVersion": version, "annotations": {name: text}}}
-        await self._kube.patch(resource, machine.name, body)
-        return True
+        def body(stored: Machine) -> dict[str, Any] | None:
+            return None if unless(stored) else {"metadata": {"annotations": {name: text}}}
+
+        if not await self._change(machine, body):
+            raise Conflict(f"{machine.key} has another {name} already")
 
     async def delete(self, machine: Machine, *, version: str | None = None) -> bool:
         """Delete the machine object. False when it is gone, was replaced, or is not at resourceVersion ``version``."""
@@ -154,66 +144,73 @@ class Machines:
         A merge patch replaces the whole list of conditions, so each write reads the list first and is a
         compare-and-set (R3). An unchanged condition is not written again. Raises Conflict after ``CONFLICT_TRIES``.
         """
-        try:
-            return await _settled(
-                lambda: self._write_once(machine, name, condition, status, unless)
-            )
-        except NotFound:
-            return False
+
+        def body(stored: Machine) -> dict[str, Any] | None:
+            if unless is not None and unless(stored):
+                return None
+            known = stored.conditions.get(name)
+            same = known and (known.status, known.message) == (condition.status, condition.message)
+            if same and not status:
+                return {}
+            after = with_readiness(stored.conditions, name, condition)
+            return {"status": {**(status or {}), "conditions": _objects(after, machine)}}
+
+        return await self._change_status(machine, body)
 
     async def drop_condition(self, machine: Machine, name: str) -> bool:
         """Remove one condition. False when the machine is gone or replaced, or has no such condition.
 
         Raises Conflict after ``CONFLICT_TRIES``.
         """
+
+        def body(stored: Machine) -> dict[str, Any] | None:
+            held = dict(stored.conditions)
+            gone = held.pop(name, None)
+            return None if gone is None else {"status": {"conditions": _objects(held, machine)}}
+
+        return await self._change_status(machine, body)
+
+    async def _change_status(
+        self, machine: Machine, body: Callable[[Machine], dict[str, Any] | None]
+    ) -> bool:
         try:
-            return await _settled(lambda: self._drop_once(machine, name))
+            return await self._change(machine, body, "status")
         except NotFound:
             return False
 
-    async def _drop_once(self, machine: Machine, name: str) -> bool:
-        resource, parse = _KINDS[machine.kind]
-        raw = await self._kube.get(resource, machine.name)
-        held = dict(parse(raw).conditions)
-        if raw["metadata"]["uid"] != machine.uid or held.pop(name, None) is None:
-            return False
-        body = {
-            "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]},
-            "status": {"conditions": machine_conditions(held, machine.generation_api)},
-        }
-        await self._kube.patch(resource, machine.name, body, subresource="status")
-        return True
-
-    async def _write_once(
+    async def _change(
         self,
         machine: Machine,
-        name: str,
-        condition: Condition,
-        status: dict[str, Any] | None,
-        unless: Callable[[Machine], bool] | None,
+        body: Callable[[Machine], dict[str, Any] | None],
+        subresource: str | None = None,
     ) -> bool:
+        """Patch by compare-and-set with ``body`` of the stored machine, again while other writers win.
+
+        An empty body needs no write; None means that nothing may be written, and False is returned. Raises NotFound
+        when the machine is gone or replaced, Conflict after ``CONFLICT_TRIES``.
+        """
         resource, parse = _KINDS[machine.kind]
-        raw = await self._kube.get(resource, machine.name)
-        if raw["metadata"]["uid"] != machine.uid:
-            return False
-        stored = parse(raw)
-        if unless is not None and unless(stored):
-            return False
-        old = stored.conditions
-        known = old.get(name)
-        unchanged = known and (known.status, known.message) == (condition.status, condition.message)
-        if unchanged and not status:
-            return True
-        after = with_readiness(old, name, condition)
-        body = {
-            "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]},
-            "status": {
-                **(status or {}),
-                "conditions": machine_conditions(after, machine.generation_api),
-            },
-        }
-        await self._kube.patch(resource, machine.name, body, subresource="status")
-        return True
+        tries = 0
+        while True:
+            raw = await self._kube.get(resource, machine.name)
+            if raw["metadata"]["uid"] != machine.uid:
+                raise NotFound(f"{machine.key} was replaced by another machine of this name")
+            patch = body(parse(raw))
+            if not patch:
+                return patch is not None
+            version = {"resourceVersion": raw["metadata"]["resourceVersion"]}
+            patch["metadata"] = {**patch.get("metadata", {}), **version}
+            try:
+                await self._kube.patch(resource, machine.name, patch, subresource=subresource)
+                return True
+            except Conflict:
+                tries += 1
+                if tries == CONFLICT_TRIES:
+                    raise
+
+
+def _objects(conditions: Mapping[str, Condition], machine: Machine) -> list[dict[str, Any]]:
+    return machine_conditions(conditions, machine.generation_api)
 
 
 def _read(kind: str, raw: Json) -> Machine | Json:
@@ -233,13 +230,3 @@ def _stored(kind: str, raw: Json) -> Stored:
 def _read_stored(kind: str, raw: Json) -> Stored | None:
     machine = _read(kind, raw)
     return _stored(kind, raw) if isinstance(machine, Machine) else None
-
-
-async def _settled(once: Callable[[], Awaitable[bool]]) -> bool:
-    """Repeat a compare-and-set while other writers win. Raises Conflict after ``CONFLICT_TRIES``."""
-    for _ in range(CONFLICT_TRIES - 1):
-        try:
-            return await once()
-        except Conflict:
-            continue
-    return await once()

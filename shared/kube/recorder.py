@@ -1,10 +1,9 @@
 """Kubernetes events, as ``kubectl describe`` shows them (EVT-01 to EVT-03).
 
-``publish`` only adds to a bounded queue; ``run`` writes at a limited rate. The same (reason, object,
-message) is written once in ``dedupe_seconds``: a bounded cache covers this process, and a shared
-``seen`` port (Redis SET NX EX) all services. A later repetition increments the count of the event
-that exists already. An event with ``once`` has a name that follows from its content, so a process
-that repeats it after a crash finds the existing event.
+``publish`` only adds to a bounded queue; ``run`` writes at a limited rate. The same (reason, object, message) is
+written once in ``dedupe_seconds``: a bounded cache covers this process, and a shared ``seen`` port (Redis SET NX EX)
+all services. A later repetition increments the count of the event that exists already. An event with ``once`` has a
+name that follows from its content, so a process that repeats it after a crash finds the existing event.
 
 Faults never reach the caller: a full queue drops the event and counts it, a failed write or a failed
 ``seen`` is logged and counted.
@@ -15,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
@@ -31,6 +30,8 @@ log = get_logger(__name__)
 
 QUEUE_SIZE = 1000
 CACHED_EVENTS_LIMIT = 10_000
+EVENTS_PER_SECOND, BURST = 10.0, 50
+COMPONENT = "dovetail"
 IDLE_SECONDS = 10.0
 WRITE_TIMEOUT_SECONDS = 5.0
 FLUSH_SECONDS = 2.0
@@ -121,40 +122,28 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+@dataclass(eq=False)
 class Recorder:
-    """Writes events as ``component``; counts ``written``, ``dropped`` (queue full), ``failed``."""
+    """Writes events; counts ``written``, ``dropped`` (queue full), ``failed``."""
 
-    def __init__(
-        self,
-        kube: Kube,
-        *,
-        clock: Clock,
-        random: Random,
-        component: str = "dovetail",
-        seen: SeenEvents | None = None,
-        events_per_second: float = 10,
-        burst: int = 50,
-    ) -> None:
-        self.written = 0
-        self.dropped = 0
-        self.failed = 0
-        self.last_progress = clock.monotonic()
-        self._kube = kube
-        self._clock = clock
-        self._random = random
-        self._component = component
-        self._here = LocalSeenEvents(clock)
+    kube: Kube
+    clock: Clock
+    random: Random
+    seen: SeenEvents | None = None
+    """De-duplicates with other processes too (EVT-03)."""
+    written: int = field(default=0, init=False)
+    dropped: int = field(default=0, init=False)
+    failed: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.last_progress = self.clock.monotonic()
+        self._here = LocalSeenEvents(self.clock)
         self._series: OrderedDict[str, tuple[str, int]] = OrderedDict()
         """Key of an occurrence -> name and count of its event."""
-        self._shared = seen
-        self._bucket = TokenBucket(events_per_second, burst, clock)
+        self._bucket = TokenBucket(EVENTS_PER_SECOND, BURST, self.clock)
         self._warnings: deque[Occurrence] = deque()
         self._others: deque[Occurrence] = deque()
         self._ready = asyncio.Event()
-
-    def share(self, seen: SeenEvents) -> None:
-        """De-duplicate with other processes too from now on (EVT-03)."""
-        self._shared = seen
 
     async def publish(
         self,
@@ -209,7 +198,7 @@ class Recorder:
             type,
             reason,
             message[:MESSAGE_LIMIT],
-            self._clock.now(),
+            self.clock.now(),
             dedupe_seconds,
             once,
         )
@@ -220,7 +209,7 @@ class Recorder:
     async def run(self, stop: asyncio.Event) -> None:
         """Write queued events until ``stop``, then the remaining ones; ends at most 7 s after ``stop``."""
         while not stop.is_set():
-            self.last_progress = self._clock.monotonic()
+            self.last_progress = self.clock.monotonic()
             # A stop interrupts only the wait: a write that has begun is completed.
             await run_until(stop, self._wait_for_work())
             if self._waiting() and not stop.is_set():
@@ -254,13 +243,13 @@ class Recorder:
         log.warning("cannot write an event", reason=reason, error=str(error))
 
     async def _write(self, happened: Occurrence) -> None:
-        if await (self._is_written(happened) if happened.once else self._seen(happened)):
+        if await (self._is_written(happened) if happened.once else self._was_seen(happened)):
             return
         if not happened.once and await self._counted(happened):
             return
         body = self._event(happened)
         try:
-            await self._kube.create(EVENTS, body, body["metadata"]["namespace"])
+            await self.kube.create(EVENTS, body, body["metadata"]["namespace"])
         except AlreadyExists:
             if not happened.once:
                 raise
@@ -270,7 +259,7 @@ class Recorder:
                 self._remember(happened, body["metadata"]["name"], 1)
         if happened.once:
             # Only after the write: a crash before it must not keep the next process from writing the event.
-            await self._seen(happened)
+            await self._was_seen(happened)
 
     async def _counted(self, happened: Occurrence) -> bool:
         """Increment the count of the equal event that this process wrote before; False when there is none."""
@@ -279,7 +268,7 @@ class Recorder:
             return False
         body = {"count": count + 1, "lastTimestamp": rfc3339(happened.at)}
         try:
-            await self._kube.patch(EVENTS, name, body, happened.namespace)
+            await self.kube.patch(EVENTS, name, body, happened.namespace)
         except NotFound:  # Kubernetes deletes events after an hour
             return False
         self.written += 1
@@ -292,27 +281,25 @@ class Recorder:
         if len(self._series) > CACHED_EVENTS_LIMIT:
             self._series.popitem(last=False)
 
-    async def _seen(self, happened: Occurrence) -> bool:
+    async def _was_seen(self, happened: Occurrence) -> bool:
         """Whether any service has seen the event before; records it as seen."""
-        if self._shared is None:
-            return False
         try:
-            return not await self._shared.first(happened.key, happened.dedupe_seconds)
+            return self.seen is not None and not await self.seen.first(
+                happened.key, happened.dedupe_seconds
+            )
         except DovetailError as error:
             return _assume_unseen(error)
 
     async def _is_written(self, happened: Occurrence) -> bool:
         """Whether any service has written the event."""
-        if self._shared is None:
-            return False
         try:
-            return await self._shared.has(happened.key)
+            return self.seen is not None and await self.seen.has(happened.key)
         except DovetailError as error:
             return _assume_unseen(error)
 
     def _event(self, happened: Occurrence) -> dict[str, Any]:
         """The core/v1 Event; events about cluster-scoped objects are in namespace ``default``."""
-        suffix = f".{happened.suffix or format(self._random.getrandbits(64), '016x')}"
+        suffix = f".{happened.suffix or format(self.random.getrandbits(64), '016x')}"
         name = happened.involved["name"][: NAME_LIMIT - len(suffix)] + suffix
         at = rfc3339(happened.at)
         return {
@@ -324,8 +311,8 @@ class Recorder:
             "type": happened.type,
             "reason": happened.reason,
             "message": happened.message,
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
             "firstTimestamp": at,
             "lastTimestamp": at,
             "count": 1,

@@ -1,9 +1,8 @@
 """The Kubernetes resources that Dovetail uses, and their REST paths.
 
-A ``Resource`` is a constant without discovery at run time, so a missing CRD is a ``NotFound`` at the
-first call (``Kube.serves`` checks for it). What may go wrong: the path of a namespaced resource
-without a namespace is the cluster-wide collection, which is right for list and watch and wrong for
-one object, so ``path`` refuses the latter.
+A ``Resource`` is a constant without discovery at run time, so a missing CRD is a ``NotFound`` at the first call
+(``Kube.serves`` checks for it). What may go wrong: the path of a namespaced resource without a namespace is the
+cluster-wide collection, which is right for list and watch and wrong for one object, so ``path`` refuses the latter.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ class Resource:
     ) -> str:
         """URL path of a collection (no name), an object, or a subresource of an object.
 
-        Raises ValueError for one namespaced object without its namespace, and for a cluster-scoped
-        object with one.
+        Raises ValueError for one namespaced object without its namespace, and for a cluster-scoped object with one.
         """
         if namespace and not self.namespaced:
             raise ValueError(f"{self.qualified} is cluster-scoped: leave the namespace out")
@@ -65,7 +63,6 @@ PVCS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", Tru
 PVS = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
 
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", True)
-REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", True)
 PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False)
@@ -89,3 +86,14 @@ NODE_POOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", False)
 NODE_OVERLAYS = Resource("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", False)
 NODE_CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
 EC2_NODE_CLASSES = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", False)
+
+OUR_KINDS = (
+    MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    EC2_NODE_CLASSES,
+    PROVISIONERS,
+    AWS_NODE_TEMPLATES,
+    LAUNCH_RECORDS,
+)
+"""The kinds without which no service works; deploy/crds defines them."""

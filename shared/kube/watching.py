@@ -1,9 +1,8 @@
 """The watch wire format: one JSON object per line, on an answer that stays open.
 
-Source: Kubernetes API concepts, "Efficient detection of changes". What may go wrong: the stream
-ends inside a line (``Unreachable``: resume from the last whole event), the server reports that the
-position is too old (``Gone``) or another failure (an ERROR event), a line never ends
-(``Unavailable`` beyond 16 MiB).
+Source: Kubernetes API concepts, "Efficient detection of changes". What may go wrong: the stream ends inside a line
+(``Unreachable``: resume from the last whole event), the server reports that the position is too old (``Gone``) or
+another failure (an ERROR event), a line never ends (``Unavailable`` beyond 16 MiB).
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ class LineSplitter:
 
     def __init__(self, limit: int = LONGEST_LINE_BYTES) -> None:
         self._pieces: list[bytes] = []
-        self._length = 0
+        self.pending = 0
+        """Bytes of the line that has not ended."""
         self._limit = limit
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -43,18 +43,13 @@ class LineSplitter:
         *whole, rest = chunk.split(b"\n")
         if whole:
             whole[0] = b"".join((*self._pieces, whole[0]))
-            self._pieces, self._length = [], 0
+            self._pieces, self.pending = [], 0
         if rest:
             self._pieces.append(rest)
-            self._length += len(rest)
-        if self._length > self._limit:
+            self.pending += len(rest)
+        if self.pending > self._limit:
             raise Unavailable(f"a line of the watch is longer than {self._limit} bytes")
         return [line for line in whole if line]
-
-    @property
-    def pending(self) -> int:
-        """Bytes of the line that has not ended."""
-        return self._length
 
 
 async def read_lines(

@@ -1,6 +1,6 @@
 """Every metric of the product in one registry per service; docs/operating/metrics.md lists them.
 
-Each service serves all names, but only those that it writes get numbers.
+Each service serves all names; only the metrics that it writes have values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from shared.metrics.conditions import CONDITIONS, ConditionMetrics
 from shared.metrics.declaring import Declarations, Declared
 from shared.metrics.disruption import DisruptionMetrics
 from shared.metrics.machines import MachineMetrics
-from shared.metrics.mirror import MirrorMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.pods import OF_PODS, PodMetrics
 from shared.metrics.requests import RequestMetrics
@@ -34,26 +33,24 @@ class Metrics(
     CloudMetrics,
     ConditionMetrics,
     WatchMetrics,
-    MirrorMetrics,
     WorkMetrics,
     RequestMetrics,
 ):
-    """One service's metrics in a registry of its own: five services may share a process."""
+    """The metrics of one service, in a separate registry because five services may share a process."""
 
     def __init__(self, service: str, *, commit: str = "") -> None:
         self.registry = CollectorRegistry(auto_describe=True)
         self._declarations = declare = Declarations(self.registry)
         self._pages: list[Callable[[], str]] = []
-        self._declare_service(declare, service, commit)
+        self._declare_service(declare.by(EVERY_SERVICE), service, commit)
         MachineMetrics.__init__(self, declare)
         NodeMetrics.__init__(self, declare)
         PodMetrics.__init__(self, declare)
-        DisruptionMetrics.__init__(self, declare)
-        SchedulingMetrics.__init__(self, declare)
+        DisruptionMetrics.__init__(self, declare.by("scheduler"))
+        SchedulingMetrics.__init__(self, declare.by("scheduler"))
         CloudMetrics.__init__(self, declare, service)
-        ConditionMetrics.__init__(self, declare)
-        WatchMetrics.__init__(self, declare)
-        MirrorMetrics.__init__(self, declare)
+        ConditionMetrics.__init__(self, declare.by("watcher"))
+        WatchMetrics.__init__(self, declare.by("watcher"))
         WorkMetrics.__init__(self, declare)
         RequestMetrics.__init__(self, declare)
         declare.served(CLUSTER)
@@ -62,16 +59,16 @@ class Metrics(
 
     @property
     def declared(self) -> tuple[Declared, ...]:
-        """Every metric there is."""
+        """All metrics."""
         return tuple(self._declarations.declared)
 
     def add_page(self, page: Callable[[], str]) -> None:
-        """Serve also what ``page`` answers: Prometheus text. It is asked in another thread, at each scrape."""
+        """Serves also the Prometheus text that ``page`` returns. It is called in another thread, at each scrape."""
         self._pages.append(page)
 
     def text(self) -> bytes:
-        """The whole answer to a scrape. Slow in a large cluster: call it beside the event loop."""
-        # Bytes, unlike text, are joined while other threads go on.
+        """The whole answer to a scrape. Slow in a large cluster: call it in a thread."""
+        # Joining bytes, unlike joining text, releases the interpreter lock.
         return b"".join(
             (generate_latest(self.registry), *(page().encode() for page in self._pages))
         )
@@ -79,20 +76,17 @@ class Metrics(
     def _declare_service(self, declare: Declarations, service: str, commit: str) -> None:
         build = declare.gauge(
             "karpenter_build_info",
-            "Constant 1; commit: seven characters, where it is known.",
+            "Constant 1; commit: seven characters, if known.",
             "service", "version", "commit",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         build.labels(service, VERSION, commit).set(1)
         self.loop_failures = declare.counter(
             "dovetail_loop_failures_total",
             "Times a supervised loop ended with an error.",
             "loop",
-            by=EVERY_SERVICE,
         )
-        self.resync_found_work = declare.counter(
+        self.resync_found_work = declare.by("launcher, terminator").counter(
             "dovetail_resync_found_work_total",
-            "Work that only the timed listing found: what the streams lost. About zero in health.",
+            "Work found only by the periodic resync, because its message was lost; normally about zero.",
             "loop",
-            by="launcher, terminator",
         )

@@ -1,4 +1,4 @@
-"""What AWS is asked for and what it tells us (MET-09, MET-10, interruption_* of MET-12)."""
+"""Calls to AWS and interruption notices (MET-09, MET-10, interruption_* of MET-12)."""
 
 from __future__ import annotations
 
@@ -12,71 +12,61 @@ class CloudMetrics:
 
     def __init__(self, declare: Declarations, service: str) -> None:
         self._service = service
-        self._declare_calls(declare)
+        self._declare_calls(declare.by(_CALLERS))
         self._declare_ec2(declare)
-        self._declare_queue(declare)
+        self._declare_queue(declare.by("interruption"))
 
     def _declare_calls(self, declare: Declarations) -> None:
         labels = ("controller", "method", "provider")
         self.call_seconds = declare.histogram(
             "karpenter_cloudprovider_duration_seconds",
-            "Time of one AWS call, by service and by AWS's name of the operation.",
+            "Duration of one AWS call, by service and operation.",
             *labels,
-            by=_CALLERS,
         )
         self.call_errors = declare.counter(
             "karpenter_cloudprovider_errors_total",
-            "AWS calls that failed, each attempt, by AWS's code.",
+            "Failed attempts at AWS calls, by AWS error code.",
             *labels, "error",
-            by=_CALLERS,
         )  # fmt: skip
 
     def _declare_ec2(self, declare: Declarations) -> None:
-        self.launch_failures = declare.counter(
+        self.launch_failures = declare.by("launcher").counter(
             "karpenter_cloudprovider_instance_launch_failures_total",
-            "Failed launches by zone, capacity type and EC2 code.",
+            "Failed launches by zone, capacity type and EC2 error code.",
             "zone", "capacity_type", "reason",
-            by="launcher",
         )  # fmt: skip
-        self.termination_failures = declare.counter(
+        self.termination_failures = declare.by("terminator").counter(
             "karpenter_cloudprovider_instance_termination_failures_total",
-            "Orders to terminate an instance that EC2 did not take; each is given again.",
+            "Failed requests to terminate an instance; each is repeated.",
             "zone", "zone_id",
-            by="terminator",
         )  # fmt: skip
-        self.instances_unhealthy = declare.counter(
+        self.instances_unhealthy = declare.by("interruption").counter(
             "karpenter_interruption_instance_status_unhealthy_total",
-            "Instances of ours that fail a status check or have an event scheduled.",
+            "Instances of the cluster that fail a status check or have a scheduled event.",
             "category",
-            by="interruption",
         )
-        self.lifecycle_actions = declare.counter(
+        self.lifecycle_actions = declare.by("interruption").counter(
             "dovetail_lifecycle_actions_total",
-            "Termination lifecycle hooks by what was done: taken, heartbeat, continue, over, failed.",
+            "Actions on termination lifecycle hooks: taken, heartbeat, continue, over, failed.",
             "result",
-            by="interruption",
         )
 
     def _declare_queue(self, declare: Declarations) -> None:
         received = "karpenter_interruption_received_messages_total"
         deleted = "karpenter_interruption_deleted_messages_total"
         late = "karpenter_interruption_message_queue_duration_seconds"
-        self.interruptions_received = declare.counter(
-            received, "Notices by kind.", "message_type", by="interruption"
-        )
+        self.interruptions_received = declare.counter(received, "Notices by kind.", "message_type")
         self.interruptions_deleted = declare.counter(
-            deleted, "SQS messages deleted after handling.", by="interruption"
+            deleted, "SQS messages deleted after handling."
         )
         self.interruption_seconds = declare.histogram(
             late,
-            "From what EC2 wrote into a notice as its time to the end of its handling.",
-            by="interruption",
+            "From the time in a notice until its handling is complete.",
         )
         self._actions = declare.old_counter(
             "karpenter_interruption_actions_performed",
-            "Notices by what they came to: CordonAndDrain where the machine goes, else NoAction.",
+            "Notices by action: CordonAndDrain when the machine is deleted, else NoAction.",
             "action",
-            by="interruption",
         )
         prefix = "karpenter_interruption"
         declare.also_as(f"{prefix}_received_messages", self.interruptions_received, received)
@@ -84,12 +74,12 @@ class CloudMetrics:
         declare.also_as(f"{prefix}_message_latency_time_seconds", self.interruption_seconds, late)
 
     def count_call(self, method: str, seconds: float, error: str) -> None:
-        """MET-10: AWS was asked. ``error``: its code; empty when all went well."""
+        """MET-10: counts one attempt. ``error``: AWS's error code; empty after a success."""
         labels = (self._service, method, "aws")
         self.call_seconds.labels(*labels).observe(seconds)
         if error:
             self.call_errors.labels(*labels, error).inc()
 
     def count_action(self, *, drains: bool) -> None:
-        """MET-12: a notice was acted on, or only told."""
+        """MET-12: counts the action on a notice. ``drains``: False when it was only reported."""
         self._actions.labels("CordonAndDrain" if drains else "NoAction").inc()

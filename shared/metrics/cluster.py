@@ -26,14 +26,14 @@ def _of_nodes(name: str, text: str) -> Declared:
     return _scheduler(f"nodes_{name}", text, *NODE_LABELS, "resource_type")
 
 
-ALLOCATABLE = _of_nodes("allocatable", "What a node of ours has for pods.")
-POD_REQUESTS = _of_nodes("total_pod_requests", "What the pods on a node request, daemons included.")
-DAEMON_REQUESTS = _of_nodes(
-    "total_daemon_requests", "What the pods of daemon sets on a node request."
+ALLOCATABLE = _of_nodes("allocatable", "Allocatable resources of a node that Dovetail created.")
+POD_REQUESTS = _of_nodes(
+    "total_pod_requests", "Requests of all pods on a node, daemon pods included."
 )
+DAEMON_REQUESTS = _of_nodes("total_daemon_requests", "Requests of the daemon pods on a node.")
 OVERHEAD = _of_nodes(
     "system_overhead",
-    "Capacity of a node that is kept from pods: capacity less allocatable.",
+    "Capacity of a node minus its allocatable resources.",
 )
 LIFETIME = _scheduler("nodes_current_lifetime_seconds", "Age of a node.", *NODE_LABELS)
 
@@ -44,7 +44,7 @@ USAGE = _scheduler(
 LIMIT = _scheduler("nodepools_limit", "A pool's limits.", "nodepool", "resource_type")
 COST = _scheduler(
     "nodepools_cost_total",
-    "What a pool's machines cost, in US dollars an hour; those of unknown price left out.",
+    "Price of a pool's machines in US dollars per hour; machines of unknown price are left out.",
     "nodepool",
 )
 OLD_USAGE = _scheduler(
@@ -59,31 +59,34 @@ OLD_USAGE_PERCENT = _scheduler(
     "Usage in percent of the limit.", "provisioner", "resource_type",
 )  # fmt: skip
 
-NODE_COUNT = _scheduler("cluster_state_node_count", "Nodes of the cluster, ours or not.")
+NODE_COUNT = _scheduler("cluster_state_node_count", "All nodes of the cluster.")
 UTILIZATION = _scheduler(
     "cluster_utilization_percent",
-    "What all pods request, in percent of what all nodes have for pods.", "resource_type",
+    "Requests of all pods, in percent of the allocatable resources of all nodes.", "resource_type",
 )  # fmt: skip
 SYNCED = _scheduler(
     "cluster_state_synced",
-    "1: this scheduler's picture of the cluster may be acted on; the standby serves it too.",
+    "1: this scheduler's copy of the cluster is verified and current; the standby serves it too.",
 )
 UNSYNCED_SECONDS = _scheduler(
-    "cluster_state_unsynced_time_seconds", "How long it has not been so; 0 while it is."
+    "cluster_state_unsynced_time_seconds",
+    "How long the copy has not been verified and current; 0 while it is.",
 )
 
-CPU_CORES = _scheduler("cloudprovider_instance_type_cpu_cores", "Cores of a type.", "instance_type")
+CPU_CORES = _scheduler(
+    "cloudprovider_instance_type_cpu_cores", "CPU cores of an instance type.", "instance_type"
+)
 MEMORY_BYTES = _scheduler(
-    "cloudprovider_instance_type_memory_bytes", "Memory of a type.", "instance_type"
+    "cloudprovider_instance_type_memory_bytes", "Memory of an instance type.", "instance_type"
 )
 _OFFERING = ("instance_type", "capacity_type", "zone")
 AVAILABLE = _scheduler(
     "cloudprovider_instance_type_offering_available",
-    "0: EC2 was short of this offering a while ago.", *_OFFERING,
+    "0: EC2 recently had no capacity for this offering.", *_OFFERING,
 )  # fmt: skip
 PRICE = _scheduler(
     "cloudprovider_instance_type_offering_price_estimate",
-    "US dollars an hour.", *_OFFERING,
+    "Price in US dollars per hour.", *_OFFERING,
 )  # fmt: skip
 OLD_PRICE = _scheduler(
     "cloudprovider_instance_type_price_estimate",

@@ -1,8 +1,8 @@
-"""How the status conditions of our objects change, and how long deletions take (MET-11).
+"""Transitions of status conditions, and durations of deletions (MET-11).
 
-Objects of v1alpha5 count with their kin of v1: a Machine as a nodeclaim, a Provisioner as a nodepool, an
-AWSNodeTemplate as an ec2nodeclass, with their condition types as they spell them. Gauges called ``operator_status_*``
-and ``operator_termination_*`` name the object and its own kind, those of one kind (``operator_node_*``) count objects.
+Objects of v1alpha5 count as their equivalents in v1: a Machine as a nodeclaim, a Provisioner as a nodepool, an
+AWSNodeTemplate as an ec2nodeclass; their condition types keep their names. The gauges ``operator_status_*`` and
+``operator_termination_*`` name the object and its own kind; those of one kind (``operator_node_*``) count objects.
 """
 
 from __future__ import annotations
@@ -14,48 +14,45 @@ _MINUTES = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 6 * 3600, 86_400)
 _LABELS = ("type", "status", "reason")
 
 
-def _watcher(kind: str, name: str, text: str, *labels: str) -> Declared:
-    return Declared(f"operator_{kind}_{name}", GAUGE, f"{text}.", labels, ("watcher",))
+def _gauge(name: str, text: str, *labels: str) -> Declared:
+    return Declared(f"operator_{name}", GAUGE, f"{text}.", labels, ("watcher",))
 
 
 COUNT = {
-    kind: _watcher(kind, "status_condition_count", "Objects whose condition says this", *_LABELS)
+    kind: _gauge(
+        f"{kind}_status_condition_count",
+        "Objects with this condition, status and reason", *_LABELS,
+    )
     for kind in OBSERVED
-}
+}  # fmt: skip
 CURRENT_SECONDS = {
-    kind: _watcher(
-        kind, "status_condition_current_status_seconds",
-        "How long the one that has said this longest has said it", *_LABELS,
+    kind: _gauge(
+        f"{kind}_status_condition_current_status_seconds",
+        "Longest time for which a current condition has had this status", *_LABELS,
     )
     for kind in OBSERVED
 }  # fmt: skip
 TERMINATING_SECONDS = {
-    kind: _watcher(
-        kind, "termination_current_time_seconds",
-        "How long the one that has been going longest has been going; 0: none goes",
+    kind: _gauge(
+        f"{kind}_termination_current_time_seconds",
+        "Longest time since the request to delete an object that still exists; 0: none",
     )
     for kind in OBSERVED
 }  # fmt: skip
 _KIND = ("group", "kind")
 OBJECT = ("namespace", "name", *_KIND)
-"""What names an object; all of ours and nodes have no namespace."""
-
-
-def _of_object(name: str, text: str, *labels: str) -> Declared:
-    return Declared(f"operator_{name}", GAUGE, f"{text}.", labels, ("watcher",))
-
-
-OBJECT_COUNT = _of_object(
+"""Labels that name an object; the namespace is empty, because all these kinds are cluster-scoped."""
+OBJECT_COUNT = _gauge(
     "status_condition_count",
-    "Constant 1 for each condition of each object, as it stands", *OBJECT, *_LABELS,
+    "Constant 1 for each current condition of each object", *OBJECT, *_LABELS,
 )  # fmt: skip
-OBJECT_SECONDS = _of_object(
+OBJECT_SECONDS = _gauge(
     "status_condition_current_status_seconds",
     "How long a condition of an object has had its status", *OBJECT, *_LABELS,
 )  # fmt: skip
-OBJECT_TERMINATING = _of_object(
+OBJECT_TERMINATING = _gauge(
     "termination_current_time_seconds",
-    "How long ago an object that is still there was ordered away", *OBJECT,
+    "Time since the request to delete an object that still exists", *OBJECT,
 )  # fmt: skip
 CONDITIONS = (
     *(table[kind] for kind in OBSERVED for table in (COUNT, CURRENT_SECONDS, TERMINATING_SECONDS)),
@@ -66,28 +63,22 @@ CONDITIONS = (
 
 
 class ConditionMetrics:
-    """What the watcher counts as it sees objects change."""
+    """Counted by the watcher when an object changes."""
 
     def __init__(self, declare: Declarations) -> None:
-        self._declare_kinds(declare)
-        self._declare_all(declare)
-
-    def _declare_kinds(self, declare: Declarations) -> None:
         self.condition_transitions = {
             kind: declare.counter(
                 f"operator_{kind}_status_condition_transitions_total",
-                "Changes of a condition to this status.",
+                "Transitions of a condition to this status.",
                 *_LABELS,
-                by="watcher",
             )
             for kind in OBSERVED
         }
         self.condition_seconds = {
             kind: declare.histogram(
                 f"operator_{kind}_status_condition_transition_seconds",
-                "How long a condition had this status when it changed; before it is said it is Unknown.",
+                "Duration of a condition's status when it changed; a missing condition counts as Unknown.",
                 "type", "status",
-                by="watcher",
                 buckets=_MINUTES,
             )
             for kind in OBSERVED
@@ -95,31 +86,25 @@ class ConditionMetrics:
         self.deletion_seconds = {
             kind: declare.histogram(
                 f"operator_{kind}_termination_duration_seconds",
-                "From the order to delete an object to its end.",
-                by="watcher",
+                "From the request to delete an object until its deletion is complete.",
                 buckets=_MINUTES,
             )
             for kind in OBSERVED
         }
-
-    def _declare_all(self, declare: Declarations) -> None:
         self.all_condition_transitions = declare.counter(
             "operator_status_condition_transitions_total",
-            "Changes of a condition to this status, by the kind of the object.",
+            "Transitions of a condition to this status, by kind of the object.",
             *_KIND, *_LABELS,
-            by="watcher",
         )  # fmt: skip
         self.all_condition_seconds = declare.histogram(
             "operator_status_condition_transition_seconds",
-            "How long a condition had this status when it changed, by the kind of the object.",
+            "Duration of a condition's status when it changed, by kind of the object.",
             *_KIND, "type", "status",
-            by="watcher",
             buckets=_MINUTES,
         )  # fmt: skip
         self.all_deletion_seconds = declare.histogram(
             "operator_termination_duration_seconds",
-            "From the order to delete an object to its end, by its kind.",
+            "From the request to delete an object until its deletion is complete, by kind.",
             *_KIND,
-            by="watcher",
             buckets=_MINUTES,
         )

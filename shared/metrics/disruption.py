@@ -1,7 +1,7 @@
-"""What the scheduler takes away and why not more (MET-05, MET-06, deprovisioning_* of MET-12).
+"""Disruption: decisions, passes, budgets (MET-05, MET-06, deprovisioning_* of MET-12).
 
-``consolidation_score`` and ``consolidation_moves_total`` are about pools of the policy Balanced alone, as Karpenter's
-are: a histogram and a counter of every set of machines that was weighed, those that the search tried on its way too.
+``consolidation_score`` and ``consolidation_moves_total`` only cover pools with the policy Balanced, as in Karpenter.
+They include every set of machines that was scored, also the intermediate steps of the search.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _SCORES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
 
 
 class DisruptionMetrics:
-    """Voluntary disruption, in the words of both generations."""
+    """Voluntary disruption, under the names of both generations."""
 
     def __init__(self, declare: Declarations) -> None:
         self._declare_decisions(declare)
@@ -26,24 +26,20 @@ class DisruptionMetrics:
             "karpenter_voluntary_disruption_decisions_total",
             "Disruption commands.",
             "decision", "reason", "consolidation_type",
-            by="scheduler",
         )  # fmt: skip
         self.decisions_by_nodepool = declare.counter(
             "karpenter_voluntary_disruption_decisions_by_nodepool_total",
-            "Disruption commands by the pools whose machines they take.",
+            "Disruption commands by the pool of their machines.",
             "decision", "reason", "nodepool",
-            by="scheduler",
         )  # fmt: skip
         self.disruption_failures = declare.counter(
             "karpenter_voluntary_disruption_queue_failures_total",
-            "Replacements that never were ready: their commands were rolled back.",
-            by="scheduler",
+            "Replacements that never became ready; their commands were rolled back.",
         )
         self.failed_validations = declare.counter(
             "karpenter_voluntary_disruption_failed_validations_total",
-            "Commands that no longer made sense after their delay.",
+            "Commands that were rejected by the validation after their delay.",
             "consolidation_type",
-            by="scheduler",
         )
 
     def _declare_passes(self, declare: Declarations) -> None:
@@ -51,19 +47,16 @@ class DisruptionMetrics:
             "karpenter_voluntary_disruption_eligible_nodes",
             "Candidates of the last pass that are empty, have drifted or may be consolidated.",
             "reason",
-            by="scheduler",
         )
         self.disruption_seconds = declare.histogram(
             "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
-            "Time of one pass of one method.",
+            "Duration of one pass of one method.",
             "reason", "consolidation_type",
-            by="scheduler",
         )  # fmt: skip
         self.consolidation_timeouts = declare.counter(
             "karpenter_voluntary_disruption_consolidation_timeouts_total",
-            "Passes that did not reach every candidate; the next one begins with the others.",
+            "Passes that did not reach every candidate; the next pass starts with the remaining ones.",
             "consolidation_type",
-            by="scheduler",
         )
 
     def _declare_consolidation(self, declare: Declarations) -> None:
@@ -73,73 +66,63 @@ class DisruptionMetrics:
             "Share of a Balanced pool's cost that a move saves, over the share of its disruption that it takes; 10 at "
             "most, 0 for a move that saves nothing; approved from 0.5 on.",
             *labels,
-            by="scheduler",
             buckets=_SCORES,
         )
         self.consolidation_moves = declare.counter(
             "karpenter_consolidation_moves_total",
-            "Moves of Balanced pools' machines that were weighed: approved or rejected.",
+            "Scored moves of machines in Balanced pools: approved or rejected.",
             *labels,
-            by="scheduler",
         )
 
     def _declare_budgets(self, declare: Declarations) -> None:
         self.allowed_disruptions = Series(
             declare.gauge(
                 "karpenter_nodepools_allowed_disruptions",
-                "How many machines the budgets allow to be disrupted at once.",
+                "Number of machines that the budgets allow to be disrupted at the same time.",
                 "nodepool", "reason",
-                by="scheduler",
             )
         )  # fmt: skip
         self.consuming_budgets = Series(
             declare.gauge(
                 "karpenter_nodepools_nodes_consuming_budgets",
-                "Machines that count against the budgets: down, or on their way out.",
+                "Machines that count against the budgets: not ready, or being deleted.",
                 "nodepool", "reason",
-                by="scheduler",
             )
         )  # fmt: skip
 
     def _declare_deprovisioning(self, declare: Declarations) -> None:
         self.deprovisioning_actions = declare.old_counter(
             "karpenter_deprovisioning_actions_performed",
-            "Disruption commands about machines of Provisioners.",
+            "Disruption commands for machines of Provisioners.",
             "action", "deprovisioner",
-            by="scheduler",
         )  # fmt: skip
         self.deprovisioning_seconds = declare.histogram(
             "karpenter_deprovisioning_evaluation_duration_seconds",
-            "Time of one pass of one method over machines of Provisioners.",
+            "Duration of one pass of one method over machines of Provisioners.",
             "deprovisioner",
-            by="scheduler",
         )
         self.deprovisioning_eligible = declare.gauge(
             "karpenter_deprovisioning_eligible_machines",
             "Candidates of the last pass that are machines of Provisioners.",
             "deprovisioner",
-            by="scheduler",
         )
         self.replacement_seconds = declare.histogram(
             "karpenter_deprovisioning_replacement_machine_initialized_seconds",
-            "From the creation of a replacement, a machine of a Provisioner, until it was initialised.",
-            by="scheduler",
+            "From the creation of a Provisioner's replacement machine until it was initialized.",
         )
         self.replacement_failures = declare.old_counter(
             "karpenter_deprovisioning_replacement_machine_launch_failure_counter",
-            "Replacements of Provisioners' machines that never were ready.",
+            "Replacements of Provisioners' machines that never became ready.",
             "deprovisioner",
-            by="scheduler",
         )
         self.deprovisioning_timeouts = declare.old_counter(
             "karpenter_deprovisioning_consolidation_timeouts",
             "Passes over machines of Provisioners that did not reach every candidate.",
             "consolidation_type",
-            by="scheduler",
         )
 
     def forget_disruption(self) -> None:
-        """Another scheduler leads: what this one saw last says nothing any more."""
+        """Removes the values of the last pass, because another scheduler leads now."""
         self.allowed_disruptions.replace({})
         self.consuming_budgets.replace({})
         self.disruption_eligible.clear()

@@ -1,4 +1,4 @@
-"""What becomes of machines, from the plan that wants them to their end (MET-01, MET-02, machines_* of MET-12)."""
+"""Creation, drift, disruption and deletion of machines (MET-01, MET-02, machines_* of MET-12)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from shared.domain.pools.generations import Generation
 from shared.metrics.declaring import Declarations
 
 GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"
-"""MET-02, how a machine ends: within its pool's budgets only; within them, but its pods may be ended; at once."""
+"""MET-02, the mode of a deletion: within the pool's budgets; within them, but pods may be deleted after the grace
+period; immediately."""
 MACHINE_EVENTS = (
     "created",
     "terminated",
@@ -27,7 +28,7 @@ _WRITERS = {
 
 
 class Counted(Protocol):
-    """A machine, as far as it is counted."""
+    """The properties of a machine that its metrics need."""
 
     @property
     def pool(self) -> str: ...
@@ -38,88 +39,78 @@ class Counted(Protocol):
 
 
 class MachineMetrics:
-    """NodeClaims and Machines; those of Provisioners count under both names."""
+    """NodeClaims and Machines; Machines count under both names."""
 
     def __init__(self, declare: Declarations) -> None:
         self._declare_machines(declare)
-        self._declare_ends(declare)
+        self._declare_ends(declare.by("terminator"))
         self._of_machines = {
-            event: declare.old_counter(
+            event: declare.by(_WRITERS.get(event, "launcher")).old_counter(
                 f"karpenter_machines_{event}",
                 f"Machines of Provisioners {event}.",
                 *(["reason", "provisioner"] if event in _WITH_REASON else ["provisioner"]),
-                by=_WRITERS.get(event, "launcher"),
             )
             for event in MACHINE_EVENTS
         }
 
     def _declare_machines(self, declare: Declarations) -> None:
-        self.machines_created = declare.counter(
+        self.machines_created = declare.by("scheduler").counter(
             "karpenter_nodeclaims_created_total",
             "Machines created.",
             "reason", "nodepool", "min_values_relaxed",
-            by="scheduler",
         )  # fmt: skip
-        self.machines_terminated = declare.counter(
+        self.machines_terminated = declare.by("terminator").counter(
             "karpenter_nodeclaims_terminated_total",
-            "Machines that are gone.",
+            "Machines whose deletion is complete.",
             "nodepool", "capacity_type", "zone",
-            by="terminator",
         )  # fmt: skip
-        self.machines_disrupted = declare.counter(
+        self.machines_disrupted = declare.by("interruption, launcher, scheduler, terminator").counter(
             "karpenter_nodeclaims_disrupted_total",
-            "Machines that were ordered away.",
+            "Machines whose deletion was requested.",
             "reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode",
-            by="interruption, launcher, scheduler, terminator",
         )  # fmt: skip
-        self.machines_drifted = declare.counter(
+        self.machines_drifted = declare.by("launcher").counter(
             "karpenter_machines_drifted_total",
-            "Machines that were found to be outdated, by reason.",
+            "Machines for which drift was detected, by reason.",
             "reason", "nodepool",
-            by="launcher",
         )  # fmt: skip
-        self.consistency_errors = declare.counter(
+        self.consistency_errors = declare.by("launcher").counter(
             "karpenter_consistency_errors_total",
-            "Nodes with less of a resource than their machine says, seen again at each check.",
+            "Nodes with less of a resource than their machine's status; counted at each check.",
             "check",
-            by="launcher",
         )
         declare.also_as(
             "karpenter_consistency_errors",
             self.consistency_errors,
             "karpenter_consistency_errors_total",
         )
-        self.deletions_held = declare.gauge(
+        self.deletions_held = declare.by("launcher").gauge(
             "dovetail_deletions_held",
-            "Deletions that the breaker holds back because a list looks wrong; above 0: look.",
+            "Deletions that the breaker stopped because a list seems incomplete; check the list when above 0.",
             "direction", "nodepool",
-            by="launcher",
         )  # fmt: skip
 
     def _declare_ends(self, declare: Declarations) -> None:
         self.machine_termination_seconds = declare.histogram(
             "karpenter_nodeclaims_termination_duration_seconds",
-            "From the order to delete a machine to its end.",
+            "From the request to delete a machine until its deletion is complete.",
             "nodepool",
-            by="terminator",
         )
         self.instance_termination_seconds = declare.histogram(
             "karpenter_nodeclaims_instance_termination_duration_seconds",
-            "From the order to terminate an instance until EC2 says that it is gone.",
+            "From the request to terminate an instance until EC2 reports it as terminated.",
             "nodepool",
-            by="terminator",
         )
         self.unhealthy_disrupted = declare.counter(
             "karpenter_nodeclaims_unhealthy_disrupted_total",
-            "Machines that node repair ended.",
+            "Machines that node repair deleted.",
             "condition", "nodepool", "capacity_type", "image_id",
-            by="terminator",
         )  # fmt: skip
 
     def count_created(
         self, reason: str, pool: str, api: Generation, *, relaxed: bool = False
     ) -> None:
-        """MET-01, MET-12: a machine was written. ``relaxed``: of fewer kinds than its pool asks for."""
+        """MET-01, MET-12: a machine was created. ``relaxed``: with fewer distinct values than minValues of its pool."""
         self.machines_created.labels(reason, pool, str(relaxed).lower()).inc()
         if api.older_names:
             self._of_machines["created"].labels(reason, pool).inc()
@@ -127,7 +118,8 @@ class MachineMetrics:
     def count_disrupted(
         self, machine: Counted, reason: str, mode: str = FORCEFUL, *, policy: str = ""
     ) -> None:
-        """MET-01, MET-02, MET-12: it was ordered away. ``policy``: its pool's word on consolidation, if that counts."""
+        """MET-01, MET-02, MET-12: its deletion was requested. ``policy``: the pool's consolidation policy, after a
+        consolidation."""
         self.machines_disrupted.labels(
             reason, machine.pool, machine.capacity_type, policy, mode
         ).inc()
@@ -135,12 +127,12 @@ class MachineMetrics:
             self._of_machines["disrupted"].labels(reason, machine.pool).inc()
 
     def count_drifted(self, machine: Counted, reason: str) -> None:
-        """MET-12, DRF-03: it was found to be outdated."""
+        """MET-12, DRF-03: drift was detected."""
         self.machines_drifted.labels(reason, machine.pool).inc()
         if machine.api.older_names:
             self._of_machines["drifted"].labels(reason, machine.pool).inc()
 
     def count_event(self, machine: Counted, event: str) -> None:
-        """MET-12: terminated, launched, registered or initialized; other metrics say it of NodeClaims."""
+        """MET-12: counts terminated, launched, registered or initialized; NodeClaims have other metrics for these."""
         if machine.api.older_names:
             self._of_machines[event].labels(machine.pool).inc()

@@ -1,4 +1,4 @@
-"""How nodes come and go, and what their pods have to do with it (MET-03, MET-04, nodes_* of MET-12)."""
+"""Registration, drain and deletion of nodes, and evictions (MET-03, MET-04, nodes_* of MET-12)."""
 
 from __future__ import annotations
 
@@ -11,94 +11,82 @@ _LIFETIMES = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
 
 
 class NodeMetrics:
-    """Events of nodes; what nodes are made of at a moment is in ``shared.metrics.cluster``."""
+    """Events of nodes; gauges of their current state are in ``shared.metrics.cluster``."""
 
     def __init__(self, declare: Declarations) -> None:
-        self._declare_nodes(declare)
-        self._declare_old_names(declare)
-        self._declare_pods(declare)
+        self._declare_nodes(declare.by("terminator"))
+        self._declare_old_names(declare.by("terminator"))
+        self._declare_pods(declare.by("terminator"))
 
     def _declare_nodes(self, declare: Declarations) -> None:
-        self.nodes_created = declare.counter(
+        self.nodes_created = declare.by("launcher").counter(
             "karpenter_nodes_created_total",
             "Nodes that were registered.",
             "nodepool", "zone",
-            by="launcher",
         )  # fmt: skip
         self.nodes_terminated = declare.counter(
             "karpenter_nodes_terminated_total",
-            "Nodes that are gone.",
+            "Nodes whose deletion is complete.",
             "nodepool", "zone",
-            by="terminator",
         )  # fmt: skip
         self.nodes_drained = declare.counter(
             "karpenter_nodes_drained_total",
             "Nodes that were drained.",
             "nodepool",
-            by="terminator",
         )
         self.node_termination_seconds = declare.summary(
             "karpenter_nodes_termination_duration_seconds",
-            "From the order to delete a node to its end.",
+            "From the request to delete a node until its deletion is complete.",
             "nodepool",
-            by="terminator",
         )
         self.node_lifetime_seconds = declare.histogram(
             "karpenter_nodes_lifetime_duration_seconds",
-            "Age of nodes at their end.",
+            "Age of nodes when they are deleted.",
             "nodepool",
-            by="terminator",
             buckets=_LIFETIMES,
         )
         self.drain_seconds = declare.gauge(
             "dovetail_drain_seconds",
-            "How long a node has been drained already; one that grows for long is blocked.",
+            "Duration of a running drain; a drain that takes very long is blocked.",
             "node",
-            by="terminator",
         )
 
     def _declare_old_names(self, declare: Declarations) -> None:
-        self._old_created = declare.old_counter(
+        self._old_created = declare.by("launcher").old_counter(
             "karpenter_nodes_created",
             "Nodes of Provisioners that were registered.",
             "provisioner",
-            by="launcher",
         )
         self._old_terminated = declare.old_counter(
             "karpenter_nodes_terminated",
-            "Nodes of Provisioners that are gone.",
+            "Nodes of Provisioners whose deletion is complete.",
             "provisioner",
-            by="terminator",
         )
         self._old_termination_seconds = declare.summary(
             "karpenter_nodes_termination_time_seconds",
-            "From the order to delete a Provisioner's node to its end.",
+            "From the request to delete a Provisioner's node until its deletion is complete.",
             "provisioner",
-            by="terminator",
         )
 
     def _declare_pods(self, declare: Declarations) -> None:
         self.evictions = declare.counter(
             "karpenter_pods_eviction_requests_total",
-            "Eviction calls by answer code.",
+            "Requests to the Eviction API, by status code of the answer.",
             "code",
-            by="terminator",
         )
         self.pods_drained = declare.counter(
             "karpenter_pods_drained_total",
-            "Pods that a drain evicted or deleted, by why their node goes.",
+            "Pods that a drain evicted or deleted, by the reason of the drain.",
             "reason",
-            by="terminator",
         )
-        self.pods_disrupted = declare.counter(
+        self.pods_disrupted = declare.by("scheduler").counter(
             "karpenter_pods_disruption_initiated_total",
-            "Pods that have to move because a command deletes their machine.",
+            "Pods that must move because a command deletes their machine.",
             "reason",
-            by="scheduler",
         )
 
     def count_registered(self, machine: Machine) -> None:
-        """MET-03, MET-12: its node is part of the cluster."""
+        """MET-03, MET-12: the machine's node is registered."""
         self.nodes_created.labels(machine.pool, machine.zone).inc()
         if machine.api.older_names:
             self._old_created.labels(machine.pool).inc()

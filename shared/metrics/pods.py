@@ -1,7 +1,6 @@
-"""What pods are in and how long they wait, as Karpenter tells it (MET-04).
+"""States and waiting times of pods, as in Karpenter (MET-04).
 
-Gauges of single pods are made whole when somebody scrapes: a pod that is gone has no series. Times of waiting pods
-are seconds.
+Gauges of single pods are rendered anew at each scrape, so a deleted pod has no series. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from shared.metrics.declaring import GAUGE, Declarations, Declared
 PLACE = (
     "nodepool", "provisioner", "zone", "arch", "capacity_type", "instance_type", "managed",
 )  # fmt: skip
-"""What a pod has from its node; a pod without a node, or on one of nobody's, is of the pool ``N/A``."""
+"""Labels with values from the pod's node; without a node of a pool, ``nodepool`` is ``N/A``."""
 _POD = ("name", "namespace")
 
 
@@ -21,7 +20,7 @@ def _gauge(by: str, name: str, text: str, *labels: str) -> Declared:
 
 STATE = _gauge(
     "watcher", "state",
-    "Constant 1 for each pod that there is", *_POD, "owner", "node", "phase", "scheduled", "ready", *PLACE,
+    "Constant 1 for each pod", *_POD, "owner", "node", "phase", "scheduled", "ready", *PLACE,
 )  # fmt: skip
 UNSTARTED = _gauge(
     "watcher", "unstarted_time_seconds", "Age of a pod that has never been ready", *_POD
@@ -43,26 +42,23 @@ OF_PODS = (STATE, UNSTARTED, UNBOUND, UNDECIDED, PLANNED_UNBOUND, PLANNED_UNSTAR
 
 
 class PodMetrics:
-    """How long pods took: the watcher knows those of all pods, the scheduler those that it placed."""
+    """Durations until pods are bound and ready: the watcher measures all pods, the scheduler those that it placed."""
 
     def __init__(self, declare: Declarations) -> None:
         startup = "karpenter_pods_startup_duration_seconds"
-        self.pod_startup_seconds = declare.summary(
-            startup, "From a pod's creation until it was ready.", by="watcher"
+        self.pod_startup_seconds = declare.by("watcher").summary(
+            startup, "From a pod's creation until it was ready."
         )
         declare.also_as("karpenter_pods_startup_time_seconds", self.pod_startup_seconds, startup)
-        self.pod_bound_seconds = declare.histogram(
+        self.pod_bound_seconds = declare.by("watcher").histogram(
             "karpenter_pods_bound_duration_seconds",
             "From a pod's creation until it was bound.",
-            by="watcher",
         )
-        self.planned_bound_seconds = declare.histogram(
+        self.planned_bound_seconds = declare.by("scheduler").histogram(
             "karpenter_pods_provisioning_bound_duration_seconds",
             "From the first plan that placed a pod until it was bound.",
-            by="scheduler",
         )
-        self.planned_startup_seconds = declare.histogram(
+        self.planned_startup_seconds = declare.by("scheduler").histogram(
             "karpenter_pods_provisioning_startup_duration_seconds",
             "From the first plan that placed a pod until it ran.",
-            by="scheduler",
         )

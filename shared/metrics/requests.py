@@ -1,7 +1,7 @@
-"""Requests to the API server and to AWS, under the names that operators know from client-go and the AWS SDK for Go.
+"""Requests to the API server and to AWS, under the names of client-go and the AWS SDK for Go.
 
-``code`` is the HTTP status, ``<error>`` where no answer came. A request to AWS may take several attempts: reads are
-repeated, everything else is sent once. Requests to the API server are counted each time they are sent.
+``code`` is the HTTP status, or ``<error>`` without an answer. A request to AWS may have several attempts: only reads
+are repeated. A request to the API server is counted each time it is sent.
 """
 
 from __future__ import annotations
@@ -14,65 +14,58 @@ NO_ANSWER = "<error>"
 
 
 class RequestMetrics:
-    """Written by the two clients, whoever uses them."""
+    """Written by the clients of the API server and of AWS."""
 
     def __init__(self, declare: Declarations) -> None:
-        self._declare_server(declare)
-        self._declare_aws(declare)
+        self._declare_server(declare.by(EVERY_SERVICE))
+        self._declare_aws(declare.by(_CALLERS))
 
     def _declare_server(self, declare: Declarations) -> None:
         self._server_requests = declare.counter(
             "client_go_request_total",
             "Requests to the API server by HTTP status and method.",
             "code", "method",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         self._server_seconds = declare.histogram(
             "client_go_request_duration_seconds",
-            "Time until the API server answers, of a watch until it is open.",
+            "Time until the API server answers; for a watch until it is open.",
             "verb", "group", "version", "kind", "subresource",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         self._rest_requests = declare.counter(
             "rest_client_requests_total",
             "The same as client_go_request_total, by the API server's host too.",
             "code", "method", "host",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         self._rest_seconds = declare.histogram(
             "rest_client_request_duration_seconds",
             "The same as client_go_request_duration_seconds, by HTTP method and host.",
             "verb", "host",
-            by=EVERY_SERVICE,
         )  # fmt: skip
 
     def _declare_aws(self, declare: Declarations) -> None:
         labels = ("service", "action", "code")
         self._aws_requests = declare.counter(
-            "aws_sdk_go_request_total", "Requests to AWS.", *labels, by=_CALLERS
+            "aws_sdk_go_request_total", "Requests to AWS.", *labels
         )
         self._aws_seconds = declare.histogram(
             "aws_sdk_go_request_duration_seconds",
-            "Time of a request to AWS, repetitions and the pauses between them included.",
+            "Duration of a request to AWS, including its repetitions and the pauses between them.",
             *labels,
-            by=_CALLERS,
         )
         self._aws_attempts = declare.counter(
             "aws_sdk_go_request_attempt_total",
-            "Attempts at requests to AWS.", *labels,
-            by=_CALLERS,
+            "Attempts of requests to AWS.", *labels,
         )  # fmt: skip
         self._aws_attempt_seconds = declare.histogram(
             "aws_sdk_go_request_attempt_duration_seconds",
-            "Time of one attempt at a request to AWS.",
+            "Duration of one attempt of a request to AWS.",
             *labels,
-            by=_CALLERS,
         )
 
     def count_server_request(
         self, target: tuple[str, str, str, str, str], method: str, host: str, status: int, seconds: float
     ) -> None:  # fmt: skip
-        """``target``: verb, group, version, kind, subresource. ``status``: 0 where no answer came."""
+        """``target``: verb, group, version, kind, subresource. ``status``: 0 without an answer."""
         code = _code(status)
         self._server_requests.labels(code, method).inc()
         self._server_seconds.labels(*target).observe(seconds)
@@ -80,13 +73,13 @@ class RequestMetrics:
         self._rest_seconds.labels(method, host).observe(seconds)
 
     def count_aws_request(self, service: str, action: str, status: int, seconds: float) -> None:
-        """A request is done, after however many attempts. ``status``: 0 where no answer came."""
+        """A request ended, after one or more attempts. ``status``: 0 without an answer."""
         labels = (service.upper(), action, _code(status))
         self._aws_requests.labels(*labels).inc()
         self._aws_seconds.labels(*labels).observe(seconds)
 
     def count_aws_attempt(self, service: str, action: str, status: int, seconds: float) -> None:
-        """AWS was asked once."""
+        """One attempt ended. ``status``: 0 without an answer."""
         labels = (service.upper(), action, _code(status))
         self._aws_attempts.labels(*labels).inc()
         self._aws_attempt_seconds.labels(*labels).observe(seconds)

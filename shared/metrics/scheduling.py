@@ -1,11 +1,11 @@
-"""How long plans and decisions take and what cannot be placed (MET-04, MET-07, provisioner_scheduling_* of MET-12)."""
+"""Durations of plans and decisions, and pods without a place (MET-04, MET-07, provisioner_scheduling_* of MET-12)."""
 
 from __future__ import annotations
 
 from shared.metrics.declaring import Declarations
 
 PROVISIONER = "provisioner"
-"""The controller that plans for pods, in Karpenter's words."""
+"""Karpenter's name of the controller that plans for pods."""
 
 
 class SchedulingMetrics:
@@ -14,9 +14,8 @@ class SchedulingMetrics:
     def __init__(self, declare: Declarations) -> None:
         self.scheduling_seconds = declare.histogram(
             "karpenter_scheduler_scheduling_duration_seconds",
-            "Time of one solve.",
+            "Duration of one plan computation.",
             "controller",
-            by="scheduler",
         )
         declare.also_as(
             "karpenter_provisioner_scheduling_duration_seconds",
@@ -25,22 +24,19 @@ class SchedulingMetrics:
         )
         self.decision_seconds = declare.histogram(
             "karpenter_pods_scheduling_decision_duration_seconds",
-            "From the first sight of a waiting pod to the first decision about it.",
-            by="scheduler",
+            "From when a pending pod was first seen until the first decision about it.",
         )
         self.unschedulable_pods = declare.gauge(
             "karpenter_scheduler_unschedulable_pods_count",
             "Pods that the last plan could not place.",
             "controller",
-            by="scheduler",
         )
         self.ignored_pods = declare.gauge(
             "karpenter_scheduler_ignored_pods_count",
-            "Pods whose own text is faulty.",
-            by="scheduler",
+            "Pods with invalid fields.",
         )
 
     def forget_plans(self) -> None:
-        """Another scheduler leads."""
+        """Removes the values of the last plan, because another scheduler leads now."""
         self.unschedulable_pods.clear()
         self.ignored_pods.set(0)

@@ -1,8 +1,8 @@
-"""What the loops and the consumers of a service do, under the names that operators know from controller-runtime.
+"""Metrics of the loops and consumers of a service, under the names of controller-runtime.
 
-A loop that acts again and again is a controller, each of its turns a reconciliation; a consumer is a controller with a
-work queue, the stream that it reads, and each message a reconciliation. What may go wrong: an endless loop that only
-listens has no turns; then only its failures count.
+A periodic loop counts as a controller, and each of its passes as a reconciliation. A consumer counts as a controller
+whose work queue is its stream, and each message as a reconciliation. A loop without passes, such as a watch, only
+counts its failures.
 """
 
 from __future__ import annotations
@@ -25,111 +25,98 @@ class WorkMetrics:
         self._now = now
         self._tokens = count()
         self._running: dict[str, dict[int, float]] = {}
-        """Controller -> when each message that is worked on was begun."""
+        """Controller -> start time of each message that is being handled."""
         self._deep: frozenset[str] | set[str] = frozenset()
-        """Consumers whose depth is told."""
-        self._declare_turns(declare)
-        self._declare_messages(declare)
-        self._declare_running(declare)
+        """Consumers whose depth is served."""
+        self._declare_turns(declare.by(EVERY_SERVICE))
+        self._declare_messages(declare.by(_CONSUMERS))
+        self._declare_running(declare.by(_CONSUMERS))
 
     def _declare_turns(self, declare: Declarations) -> None:
         self._turns = declare.counter(
             "controller_runtime_reconcile_total",
-            "Turns of a loop and messages of a consumer: success, error, or requeue_after for one that comes again.",
+            "Passes of a loop and messages of a consumer: success, error, or requeue_after when repeated later.",
             "controller", "result",
-            by=EVERY_SERVICE,
         )  # fmt: skip
         self._errors = declare.counter(
             "controller_runtime_reconcile_errors_total",
-            "Turns and messages that ended with an error.",
+            "Passes and messages that ended with an error.",
             "controller",
-            by=EVERY_SERVICE,
         )
-        self._leads = declare.gauge(
+        self._leads = declare.by("scheduler, watcher").gauge(
             "leader_election_master_status",
-            "1: this process holds the Lease and acts, 0: it stands by.",
+            "1: this process holds the Lease and is active; 0: it is on standby.",
             "name",
-            by="scheduler, watcher",
         )
         self._panics = declare.counter(
             "controller_runtime_reconcile_panics_total",
-            "Turns of a loop that ended with an error that nobody foresaw.",
+            "Passes of a loop that ended with an unexpected error.",
             "controller",
-            by=EVERY_SERVICE,
         )
         self._turn_seconds = declare.histogram(
             "controller_runtime_reconcile_time_seconds",
-            "Time of one turn or one message.",
+            "Duration of one pass or one message.",
             "controller",
-            by=EVERY_SERVICE,
         )
 
     def _declare_messages(self, declare: Declarations) -> None:
         self._adds = declare.counter(
-            "workqueue_adds_total", "Messages that were taken up.", "name", "controller", by=_CONSUMERS
+            "workqueue_adds_total", "Messages whose handling started.", "name", "controller"
         )  # fmt: skip
         self._retries = declare.counter(
             "workqueue_retries_total",
-            "Messages that failed or asked for later: they come again.",
+            "Messages that failed or were postponed; they are delivered again.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
         self._queue_seconds = declare.histogram(
             "workqueue_queue_duration_seconds",
-            "From the writing of a message until it was taken up.",
+            "From when a message was written until its handling started.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
         self._work_seconds = declare.histogram(
             "workqueue_work_duration_seconds",
-            "Time of the work on one message.",
+            "Duration of the handling of one message.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
         self._depth = declare.gauge(
             "workqueue_depth",
-            "Messages that are not done with, those that are worked on included.",
+            "Messages that are not acknowledged, including those being handled.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
 
     def _declare_running(self, declare: Declarations) -> None:
         self._workers = declare.gauge(
             "controller_runtime_active_workers",
-            "Messages that are worked on.",
+            "Messages that are being handled.",
             "controller",
-            by=_CONSUMERS,
         )
         self._most_workers = declare.gauge(
             "controller_runtime_max_concurrent_reconciles",
-            "Messages that a consumer works on at once, at most.",
+            "Maximum number of messages that a consumer handles at the same time.",
             "controller",
-            by=_CONSUMERS,
         )
         self._unfinished = declare.gauge(
             "workqueue_unfinished_work_seconds",
-            "How long all messages that are worked on have been worked on, together.",
+            "Sum of the durations of the messages that are being handled.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
         self._longest = declare.gauge(
             "workqueue_longest_running_processor_seconds",
-            "How long the message that has been worked on longest has been worked on.",
+            "Longest duration of a message that is being handled.",
             "name", "controller",
-            by=_CONSUMERS,
         )  # fmt: skip
 
-    def tell_leadership(self, lease: str, held: Callable[[], bool]) -> None:
-        """``held``: asked at each scrape. Without an election there is nothing to tell."""
+    def report_leadership(self, lease: str, held: Callable[[], bool]) -> None:
+        """``held`` is called at each scrape. Not called without leader election."""
         self._leads.labels(lease).set_function(lambda: float(held()))
 
     def expect_loop(self, name: str) -> None:
-        """It has not failed yet, and says so."""
+        """Serves the loop's error counters from its start, with the value 0."""
         self._errors.labels(name)
         self._panics.labels(name)
 
     def count_turn(self, name: str, seconds: float) -> None:
-        """A loop did its work once, whole."""
+        """A loop completed one pass."""
         self._turns.labels(name, SUCCESS).inc()
         self._turn_seconds.labels(name).observe(seconds)
 
@@ -141,7 +128,7 @@ class WorkMetrics:
             self._panics.labels(name).inc()
 
     def expect_messages(self, name: str, limit: int) -> None:
-        """A consumer begins; it works on at most ``limit`` messages at once."""
+        """A consumer started, which handles at most ``limit`` messages at the same time."""
         running = self._running.setdefault(name, {})
         self._most_workers.labels(name).set(limit)
         self._workers.labels(name).set_function(lambda: len(running))
@@ -151,7 +138,8 @@ class WorkMetrics:
 
     @contextmanager
     def message(self, name: str, waited: float, later: type[Exception]) -> Iterator[None]:
-        """Around the work on one message. ``waited``: seconds since it was written; ``later``: it comes again."""
+        """Measures the handling of one message. ``waited``: seconds since it was written. ``later``: the error that
+        postpones it."""
         token, started, result = next(self._tokens), self._now(), ERROR
         self._adds.labels(name, name).inc()
         self._queue_seconds.labels(name, name).observe(max(0.0, waited))
@@ -167,7 +155,7 @@ class WorkMetrics:
             self._count_message(name, result, self._now() - started)
 
     def set_depth(self, name: str, messages: int | None) -> None:
-        """How much lies before a consumer; None: it does not consume any more."""
+        """The number of waiting messages of a consumer; None: it stopped."""
         if messages is not None:
             self._depth.labels(name, name).set(messages)
         elif name in self._deep:

@@ -32,32 +32,28 @@ class Message(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     version: ClassVar[int] = 1
+    KEY: ClassVar[str]
+    """The field that holds the key."""
 
     @property
     def key(self) -> str:
-        raise NotImplementedError
+        return str(getattr(self, self.KEY))
 
 
 class MachineMessage(Message):
     """A message about one machine, by its key such as ``NodeClaim/default-abc``; a bare name means a Machine."""
 
+    KEY = "machine"
     machine: str = NAME
-
-    @property
-    def key(self) -> str:
-        return self.machine
 
 
 class PodUnschedulable(Message):
     """watcher -> scheduler: this pod is unschedulable; the mirror holds it from ``generation`` on."""
 
+    KEY = "uid"
     uid: str = NAME
     pod: str = NAME
     generation: int = Field(ge=0)
-
-    @property
-    def key(self) -> str:
-        return self.uid
 
 
 class LaunchMachine(MachineMessage):
@@ -73,12 +69,9 @@ class LaunchFailed(MachineMessage):
 class NodeJoined(Message):
     """watcher -> launcher: a node with a provider id appeared or changed on its way to being ready."""
 
+    KEY = "node"
     node: str = NAME
     resource_version: str = Field(default="", max_length=64)
-
-    @property
-    def key(self) -> str:
-        return self.node
 
 
 class NodeClassChanged(Message):
@@ -87,12 +80,9 @@ class NodeClassChanged(Message):
     ``node_class`` is its key, such as ``EC2NodeClass/default``.
     """
 
+    KEY = "node_class"
     node_class: str = NAME
     generation: int = Field(default=0, ge=0)
-
-    @property
-    def key(self) -> str:
-        return self.node_class
 
 
 class NodePoolChanged(Message):
@@ -101,12 +91,9 @@ class NodePoolChanged(Message):
     ``pool`` is its key, such as ``NodePool/default``.
     """
 
+    KEY = "pool"
     pool: str = NAME
     generation: int = Field(default=0, ge=0)
-
-    @property
-    def key(self) -> str:
-        return self.pool
 
 
 class MachineTerminated(MachineMessage):
@@ -163,14 +150,11 @@ class EndInstance(Message):
 class InterruptionReceived(Message):
     """interruption -> scheduler: EC2 interrupts these instances."""
 
+    KEY = "event"
     kind: str = NAME
     instances: tuple[str, ...] = ()
     deadline: float | None = None
     event: str = NAME
-
-    @property
-    def key(self) -> str:
-        return self.event
 
 
 TYPES: dict[str, type[Message]] = {
@@ -190,11 +174,8 @@ are acknowledged and dropped, while any other unknown type becomes a dead letter
 class Retired(Message):
     """A message of a retired type; its content is dropped."""
 
+    KEY = "type"
     type: str
-
-    @property
-    def key(self) -> str:
-        return self.type
 
 
 Kind = TypeVar("Kind", bound=Message)

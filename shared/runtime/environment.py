@@ -19,29 +19,14 @@ from typing import Any, Generic, TypeVar
 
 import uvloop
 
+from shared import errors
 from shared import log as logs
 from shared.concurrency.clock import Clock, SystemClock
 from shared.distribution.version import VERSION
-from shared.errors import (
-    ConfigurationError,
-    DovetailError,
-    TransientError,
-    Unauthorized,
-    Unavailable,
-)
 from shared.kube.client import Kube
 from shared.kube.lease import Lease
 from shared.kube.recorder import Recorder
-from shared.kube.resources import (
-    AWS_NODE_TEMPLATES,
-    EC2_NODE_CLASSES,
-    LAUNCH_RECORDS,
-    MACHINES,
-    NODE_CLAIMS,
-    NODE_POOLS,
-    PROVISIONERS,
-    Resource,
-)
+from shared.kube.resources import OUR_KINDS, Resource
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.redis.bus import Bus, ConsumerSettings, Envelope, Handler, RetryLater, shown
@@ -53,23 +38,14 @@ from shared.runtime.live_settings import REFRESH_SECONDS, LiveSettings
 from shared.runtime.ram import settle
 from shared.runtime.status import PROBE_LIMITS, Listener
 from shared.settings import ServiceSettings, describe, read_early
-from shared.settings.foreign import without_meaning
 from shared.settings.own import AccessKey, own_access_key, own_values
+from shared.settings.reading import without_meaning
 
 log = get_logger(__name__)
 
 CONNECT_PAUSE_SECONDS = 2.0
 QUEUE_DEPTH_SECONDS = 10.0
 """How often the number of waiting messages of each consumer is measured."""
-NEEDED_KINDS = (
-    MACHINES,
-    NODE_CLAIMS,
-    NODE_POOLS,
-    EC2_NODE_CLASSES,
-    PROVISIONERS,
-    AWS_NODE_TEMPLATES,
-    LAUNCH_RECORDS,
-)
 Config = TypeVar("Config", bound=ServiceSettings)
 
 
@@ -142,7 +118,7 @@ class Environment(Generic[Config]):
             clock=self.clock,
             random=self.random,
         )
-        self.metrics.tell_leadership(lease_name, lambda: lease.held)
+        self.metrics.report_leadership(lease_name, lambda: lease.held)
         return Leadership(lease, self.clock)
 
     async def epoch_of(self, name: str) -> int:
@@ -178,7 +154,7 @@ class Environment(Generic[Config]):
         for name, (stream, group) in list(self.consuming.items()):
             try:
                 found = await self.bus.waiting(stream, group)
-            except DovetailError as error:
+            except errors.DovetailError as error:
                 log.debug("a stream cannot be measured", stream=stream, error=error.message)
                 continue
             if name in self.consuming:
@@ -218,7 +194,7 @@ async def open_environment(
         burst=early.kube_client_burst,
     )
     stack.push_async_callback(kube.close)
-    recorder = Recorder(kube, component="dovetail", clock=clock, random=chance)
+    recorder = Recorder(kube, clock, chance)
     live = LiveSettings(kind, kube, recorder, namespace=early.system_namespace, own=own)
 
     async def ask_server() -> None:
@@ -232,7 +208,7 @@ async def open_environment(
     place = f"Redis at {shown(settings.redis_url)}"
     await reach(place, "REDIS_URL", bus.start, clock, patience)
     stack.push_async_callback(bus.close)
-    recorder.share(SharedSeenEvents(bus.redis, bus.prefix))
+    recorder.seen = SharedSeenEvents(bus.redis, bus.prefix)
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
     metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
     kube.observe(metrics.count_server_request)
@@ -243,9 +219,11 @@ async def open_environment(
 
 async def check_kinds(kube: Kube) -> None:
     """Raises Unavailable that names every kind the API server does not serve (OPS-10)."""
-    missing = [_plural(kind) for kind in NEEDED_KINDS if not await kube.serves(kind)]
+    missing = [_plural(kind) for kind in OUR_KINDS if not await kube.serves(kind)]
     if missing:
-        raise Unavailable(f"it does not know {', '.join(missing)}: kubectl apply -f deploy/crds")
+        raise errors.Unavailable(
+            f"it does not know {', '.join(missing)}: kubectl apply -f deploy/crds"
+        )
 
 
 def _plural(resource: Resource) -> str:
@@ -264,14 +242,14 @@ async def reach(
     while True:
         try:
             await connect()
-        except TransientError as error:
+        except errors.TransientError as error:
             text = f"cannot reach {what}: {error.message}. Is it running? Check {variable}"
             if clock.monotonic() > deadline:
-                raise ConfigurationError(text) from error
+                raise errors.ConfigurationError(text) from error
             log.warning("waiting for a connection", problem=text)
-        except Unauthorized as error:
+        except errors.Unauthorized as error:
             text = f"{what} lets nobody in by this name: {error.message}. Check {variable}"
-            raise ConfigurationError(text) from error
+            raise errors.ConfigurationError(text) from error
         else:
             return
         await asyncio.sleep(min(CONNECT_PAUSE_SECONDS, timeout_seconds))
@@ -332,7 +310,7 @@ def main(*entries: Entry[Any], options: argparse.ArgumentParser | None = None) -
     parser.parse_args()
     try:
         uvloop.run(_run(entries))
-    except* DovetailError as group:
+    except* errors.DovetailError as group:
         for error in _leaves(group):
             sys.stderr.write(f"dovetail {names}: {error}\n")
         raise SystemExit(1) from None

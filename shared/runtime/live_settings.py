@@ -8,6 +8,7 @@ leaves the last valid values in place (at start: the defaults), with a warning i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from shared.api.core.references import to_object
@@ -29,28 +30,19 @@ MOST_NOTES = 20
 Config = TypeVar("Config", bound=ServiceSettings)
 
 
+@dataclass(eq=False)
 class LiveSettings(Generic[Config]):
     """The settings of one service. ``problem`` is why the ConfigMap is not applied; "" while it is."""
 
-    settings: Config
-
-    def __init__(
-        self,
-        kind: type[Config],
-        kube: Kube,
-        recorder: Recorder,
-        *,
-        namespace: str,
-        own: Mapping[str, str] | None = None,
-    ) -> None:
-        """``own``: values by field that take precedence over all others (``shared.settings.own``)."""
-        self.problem = ""
-        self._kind = kind
-        self._kube = kube
-        self._recorder = recorder
-        self._namespace = namespace
-        self._own = dict(own or {})
-        self._version: str | None = None
+    settings: Config = field(init=False)
+    kind: type[Config]
+    kube: Kube
+    recorder: Recorder
+    namespace: str
+    own: Mapping[str, str] = field(default_factory=dict)
+    """Values by field that take precedence over all others (``shared.settings.own``)."""
+    problem: str = field(default="", init=False)
+    _version: str | None = field(default=None, init=False)
 
     async def start(self) -> None:
         """Create ``settings``. Raises TransientError, and ConfigurationError without a cluster name."""
@@ -60,13 +52,13 @@ class LiveSettings(Generic[Config]):
         try:
             # The cluster name and the defaults suffice to start, even if the ConfigMap is otherwise invalid.
             self.settings = read(
-                self._kind, {name: given[name] for name in AT_START if name in given}, **self._own
+                self.kind, {name: given[name] for name in AT_START if name in given}, **self.own
             )
         except ConfigurationError as error:
             wrong = "; ".join(texts_of(parsed.faults)) or self.problem
             raise ConfigurationError(
                 "the name of the cluster is missing: set CLUSTER_NAME, or aws.clusterName in "
-                f"ConfigMap {self._namespace}/{NAME}{f' ({wrong})' if wrong else ''}. "
+                f"ConfigMap {self.namespace}/{NAME}{f' ({wrong})' if wrong else ''}. "
                 "See --help for all variables"
             ) from error
         await self._apply_changed(raw)
@@ -81,8 +73,8 @@ class LiveSettings(Generic[Config]):
         A list with a name selector instead of a get, which would answer 404 in most clusters on every refresh.
         """
         try:
-            found = await self._kube.list(
-                CONFIG_MAPS, self._namespace, field_selector=f"metadata.name={NAME}"
+            found = await self.kube.list(
+                CONFIG_MAPS, self.namespace, field_selector=f"metadata.name={NAME}"
             )
             return found.items[0] if found.items else {}
         except TransientError:
@@ -112,7 +104,7 @@ class LiveSettings(Generic[Config]):
         """Apply ``record`` to ``settings``. Returns the fault, or ""."""
         ours = {name: getattr(self.settings, name) for name in AT_START}
         try:
-            fresh = read(self._kind, ours | record.present(), **self._own)
+            fresh = read(self.kind, ours | record.present(), **self.own)
         except ConfigurationError as error:
             return error.message
         waiting = [name for name in AT_START if getattr(fresh, name) != ours[name]]
@@ -132,5 +124,5 @@ class LiveSettings(Generic[Config]):
             return
         log.warning("keeping the last good settings", name=NAME, problem=problem[:LONGEST_PROBLEM])
         if raw:
-            about = to_object(raw) | {"namespace": self._namespace}
-            await self._recorder.publish(about, "Warning", INVALID, problem[:LONGEST_PROBLEM])
+            about = to_object(raw) | {"namespace": self.namespace}
+            await self.recorder.publish(about, "Warning", INVALID, problem[:LONGEST_PROBLEM])

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+import orjson
+
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
@@ -80,6 +82,11 @@ class Answer:
 
     status: int
     body: bytes
+
+
+def json_answer(status: int, document: Mapping[str, object]) -> Answer:
+    """``document`` as the body."""
+    return Answer(status, orjson.dumps(document))
 
 
 @dataclass(frozen=True)

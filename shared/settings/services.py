@@ -14,6 +14,7 @@ from shared.settings.types import (
     CountTerminating,
     Duration,
     Gates,
+    Rate,
     SecretKey,
     Tags,
     WebhookTemplate,
@@ -47,10 +48,8 @@ class ServiceSettings(BaseSettings):
         pattern="^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
         description="Namespace of the ConfigMap karpenter-global-settings.",
     )
-    kube_client_qps: float = Field(
+    kube_client_qps: Rate = Field(
         200,
-        gt=0,
-        allow_inf_nan=False,
         description="Requests per second to the API server, on average.",
     )
     kube_client_burst: int = Field(300, ge=1, description="Burst of requests to the API server.")
@@ -255,11 +254,9 @@ class LauncherSettings(AwsSettings):
     unavailable_seconds: Duration = Field(
         180.0, description="How long an offering without capacity is not requested again."
     )
-    create_fleet_per_second: float = Field(
+    create_fleet_per_second: Rate = Field(
         10.0,
-        gt=0,
         le=1000,
-        allow_inf_nan=False,
         description="Maximum number of CreateFleet calls per second; reduced automatically when EC2 throttles.",
     )
     launches_per_minute: int = Field(
@@ -295,10 +292,8 @@ class TerminatorSettings(AwsSettings):
     self_managed_nodes: bool = Field(
         True, description="Drain nodes without a pool when a lifecycle hook waits for it."
     )
-    kube_client_qps: float = Field(
+    kube_client_qps: Rate = Field(
         500,
-        gt=0,
-        allow_inf_nan=False,
         description="Requests per second to the API server, on average; enough for hundreds of drains at once.",
     )
     kube_client_burst: int = Field(500, ge=1, description="Burst of requests to the API server.")
@@ -370,10 +365,8 @@ class InterruptionSettings(AwsSettings):
     node_name: str = Field(
         "", description="Name of the node, for --source imds; empty: the instance's host name."
     )
-    kube_client_qps: float = Field(
+    kube_client_qps: Rate = Field(
         500,
-        gt=0,
-        allow_inf_nan=False,
         description="Requests per second to the API server, on average; enough for 15,000 notices per minute.",
     )
     kube_client_burst: int = Field(500, ge=1, description="Burst of requests to the API server.")

@@ -5,6 +5,7 @@ A parser returns an invalid value unchanged, so that pydantic refuses it with th
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -12,15 +13,22 @@ from pydantic_settings import NoDecode
 
 from shared.domain.durations import go_duration_seconds
 from shared.domain.feature_gates import FeatureGates, parse_feature_gates
-from shared.domain.json_template import json_object
 from shared.domain.tags import parse_tags
 
 
-def parse_duration(value: object) -> object:
-    """Seconds of a Go duration such as ``1s``, ``250ms`` or ``1m30s``; plain numbers are seconds.
+def json_object(value: object) -> object:
+    """``value`` unchanged. Raises ValueError for text that is not a JSON object, so that a start fails early."""
+    try:
+        document = json.loads(str(value))
+    except ValueError as error:
+        raise ValueError(f"must be JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise ValueError('must be a JSON object such as {"text": "$machines"}')
+    return value
 
-    An invalid value is returned unchanged, so that pydantic refuses it with the field's name.
-    """
+
+def parse_duration(value: object) -> object:
+    """Seconds of a Go duration such as ``1s``, ``250ms`` or ``1m30s``; plain numbers are seconds."""
     seconds = go_duration_seconds(value) if isinstance(value, str) else None
     return value if seconds is None else seconds
 
@@ -59,3 +67,5 @@ CountTerminating = Annotated[
     ),
 ]
 """Scheduler and launcher must count in the same way."""
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""Requests per second, on average."""

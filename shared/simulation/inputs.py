@@ -35,19 +35,7 @@ from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
-from shared.simulation.completion import (
-    as_unschedulable,
-    complete,
-    default_class_of,
-    missing_class,
-    ready_class,
-    reservations_of,
-    with_binding,
-    with_readiness,
-    with_reservation_classes,
-    with_usual_capacity,
-    zones_of,
-)
+from shared.simulation import completion
 from shared.simulation.objects import KubeObject, ObjectFault, Objects, collect
 from shared.simulation.workloads import expand
 
@@ -95,7 +83,9 @@ class _Inputs:
         catalogue = self._corrected(catalogue)
         pools = self._pools()
         classes = self._node_classes(pools, catalogue)
-        catalogue = with_reservation_classes(catalogue, classes, self._listed_reservations())
+        catalogue = completion.with_reservation_classes(
+            catalogue, classes, self._listed_reservations()
+        )
         snapshot = Snapshot(
             generation=0,
             pods=self._pods(),
@@ -120,8 +110,7 @@ class _Inputs:
             try:
                 found.append(parse(one.raw))
             except InvalidObject as error:
-                message = error.message.removeprefix(f"{error.field}: ")
-                self.faults.append(one.fault(error.field, message))
+                self.faults.append(one.fault(error.field, error.fault))
         self.usable += len(found)
         return found
 
@@ -168,7 +157,9 @@ class _Inputs:
         found = []
         unique: dict[ObjectFault, None] = {}
         for one in self.objects.of("Pod"):
-            pod = as_unschedulable(one.raw, complete(one.raw, parse_pod(one.raw)))
+            pod = completion.as_unschedulable(
+                one.raw, completion.complete(one.raw, parse_pod(one.raw))
+            )
             unique.update(dict.fromkeys(_pod_faults(one, pod)))
             self.usable += not pod.faults
             if not pod.is_terminal:
@@ -182,7 +173,7 @@ class _Inputs:
         raws = {one.metadata["uid"]: one for one in self.objects.of("Node")}
         for record in self._all("Node", parse_node):
             one = raws[record.uid]
-            node = with_usual_capacity(one.raw, record, catalogue)
+            node = completion.with_usual_capacity(one.raw, record, catalogue)
             if not node.allocatable:
                 self.faults.append(one.fault("status.allocatable", CAPACITY_UNKNOWN))
             found.append(node)
@@ -194,35 +185,42 @@ class _Inputs:
             *((one, parse_node_pool(one.raw)) for one in self.objects.of("NodePool")),
         ]
         read = ((one, self._checked(one, pool)) for one, pool in parsed)
-        return _sorted([with_readiness(one.raw, pool) for one, pool in read if pool is not None])
+        return _sorted(
+            [completion.with_readiness(one.raw, pool) for one, pool in read if pool is not None]
+        )
 
     def _node_classes(
         self, pools: Iterable[NodePool], catalogue: Catalogue
     ) -> tuple[NodeClass, ...]:
-        everywhere = zones_of(catalogue)
+        everywhere = completion.zones_of(catalogue)
         found: dict[str, NodeClass] = {}
         for one in self.objects.of(OLD_CLASS, NEW_CLASS):
             read = parse_node_template if one.kind == OLD_CLASS else parse_ec2_node_class
             parsed = read(one.raw)
             record = self._checked(one, parsed)
-            usable = ready_class(record, everywhere) if record else _faulty_class(one, parsed)
+            usable = (
+                completion.ready_class(record, everywhere) if record else _faulty_class(one, parsed)
+            )
             found[usable.key] = usable
         for pool in pools:
             if pool.node_class_key not in found:
-                found[pool.node_class_key] = missing_class(pool, everywhere)
+                found[pool.node_class_key] = completion.missing_class(pool, everywhere)
         return _sorted(list(found.values()))
 
     def _listed_reservations(self) -> dict[str, frozenset[str]]:
         """Key of each class among the inputs -> ids in its ``status.capacityReservations``."""
         given = self.objects.of(NEW_CLASS)
-        return {f"{NEW_CLASS}/{one.metadata['name']}": reservations_of(one.raw) for one in given}
+        return {
+            f"{NEW_CLASS}/{one.metadata['name']}": completion.reservations_of(one.raw)
+            for one in given
+        }
 
     def _storage(self) -> dict[str, Any]:
         classes = self._all("StorageClass", parse_storage_class)
-        default = default_class_of([one.raw for one in self.objects.of("StorageClass")])
+        default = completion.default_class_of([one.raw for one in self.objects.of("StorageClass")])
         claims = self._all("PersistentVolumeClaim", parse_claim)
         return {
-            "claims": _sorted([with_binding(claim, default) for claim in claims]),
+            "claims": _sorted([completion.with_binding(claim, default) for claim in claims]),
             "volumes": _sorted(self._all("PersistentVolume", parse_volume)),
             "storage_classes": _sorted(classes),
             "csi_nodes": _sorted(self._all("CSINode", parse_csi_node)),

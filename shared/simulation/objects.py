@@ -152,8 +152,7 @@ class Objects:
         try:
             metadata = complete_metadata(document.get("metadata"), known.namespaced, number)
         except InvalidObject as error:
-            message = error.message.removeprefix(f"{error.field}: ")
-            self.faults.append(ObjectFault(kind, _shown_name(document), error.field, message))
+            self.faults.append(ObjectFault(kind, _shown_name(document), error.field, error.fault))
             return
         self.take(KubeObject(kind, {**document, "kind": kind, "metadata": metadata}))
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
+from shared.domain.pools.nodepools import PackingPolicy
 from shared.domain.resources import CPU, parse_amount
 from shared.errors import ConfigurationError, InvalidObject
+from shared.solver.placement.fewest_nodes import MinValuesPolicy
+from shared.solver.placement.relaxation import PreferencePolicy
 from shared.solver.solve import SolverSettings
 
-POLICIES = ("FewestNodes", "LowestCost")
-PREFERENCE_POLICIES = ("Respect", "Ignore")
-MIN_VALUES_POLICIES = ("Strict", "BestEffort")
 MOST_EFFORT = 60_000
 NAMES = (
     "region",
@@ -40,22 +41,19 @@ def read_options(given: Mapping[str, str]) -> Options:
         )
     usual = SolverSettings()
     settings = SolverSettings(
-        packing_policy=_choice(given, "policy", POLICIES, usual.packing_policy),
-        preference_policy=_choice(
-            given, "preference-policy", PREFERENCE_POLICIES, usual.preference_policy
-        ),
-        min_values_policy=_choice(
-            given, "min-values-policy", MIN_VALUES_POLICIES, usual.min_values_policy
-        ),
+        packing_policy=_choice(given, "policy", PackingPolicy),
+        preference_policy=_choice(given, "preference-policy", PreferencePolicy),
+        min_values_policy=_choice(given, "min-values-policy", MinValuesPolicy),
         effort=_effort(given.get("effort"), usual.effort),
         most_node_cpu_milli=_cpu(given.get("max-node-cpu")),
     )
     return Options(settings, given.get("region", ""))
 
 
-def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
-    chosen = given.get(name, default)
-    if chosen not in choices:
+def _choice(given: Mapping[str, str], name: str, choices: type[StrEnum]) -> str:
+    """The chosen policy; the first one is the usual one."""
+    chosen = given.get(name, next(iter(choices)))
+    if chosen not in tuple(choices):
         raise ConfigurationError(f"{name} must be {' or '.join(choices)}, not {chosen[:40]!r}")
     return chosen
 

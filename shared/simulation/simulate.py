@@ -10,15 +10,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from shared.api.core.nodes import taint_objects
+from shared.api.schema.requirements import requirement_objects
 from shared.concurrency.clock import Clock
 from shared.domain.instance_types.types import Catalogue
-from shared.domain.snapshot import moving_pods
-from shared.simulation.answer import answer_of, faults_of
+from shared.domain.resources import format_resources
+from shared.domain.snapshot import Snapshot, moving_pods
+from shared.domain.workloads.pods import Pod
+from shared.errors import InvalidObject
 from shared.simulation.inputs import read_inputs
 from shared.simulation.objects import ObjectFault
 from shared.simulation.regions import region_mismatch
 from shared.simulation.workloads import MOST_PODS
+from shared.solver.encode import ResourceAxis
+from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.pod_classes import ClassRegistry
 from shared.solver.solve import SolverSettings, solve
+from shared.solver.topology.selectors import label_keys
 
 
 @dataclass(frozen=True)
@@ -54,3 +62,75 @@ def simulate(
     seconds = clock.monotonic() - started
     answer = answer_of(plan, snapshot, settings, seconds)
     return Simulation({**answer, "faults": faults_of(faults)}, inputs.usable > 0, inputs.ignored)
+
+
+MICRO = 1_000_000
+
+
+def answer_of(
+    plan: Plan, snapshot: Snapshot, settings: SolverSettings, seconds: float
+) -> dict[str, Any]:
+    """The document without the faults. ``seconds``: how long the planner took."""
+    pods = {pod.uid: pod for pod in snapshot.pods}
+    planned = [uid for machine in plan.machines for uid in machine.pods]
+    planned += [uid for uids in plan.existing.values() for uid in uids]
+    planned += list(plan.unschedulable)
+    verdicts = ((pods[uid].key, reason) for uid, reason in plan.unschedulable.items())
+    return {
+        "machines": [_machine(one, pods) for one in plan.machines],
+        "existing": [
+            {"node": name, "pods": [pods[uid].key for uid in uids]}
+            for name, uids in plan.existing.items()
+            if uids
+        ],
+        "unschedulable": [{"pod": pod, "reason": reason} for pod, reason in sorted(verdicts)],
+        "cost": {
+            "hourly": _usd(plan.cost_micro_usd_per_hour),
+            "lowerBound": _usd(plan.lower_bound_micro_usd_per_hour),
+        },
+        "policy": settings.packing_policy,
+        "stats": {
+            "pods": len(planned),
+            "classes": count_classes([pods[uid] for uid in planned]),
+            "seconds": round(seconds, 6),
+        },
+    }
+
+
+def _machine(planned: PlannedMachine, pods: dict[str, Pod]) -> dict[str, Any]:
+    return {
+        "name": planned.name,
+        "nodePool": planned.pool,
+        "pods": [pods[uid].key for uid in planned.pods],
+        "instanceTypes": list(planned.instance_types),
+        "requirements": requirement_objects(planned.requirements),
+        "requests": format_resources(planned.requests),
+        "taints": taint_objects(planned.taints),
+        "offering": {
+            "instanceType": planned.instance_type,
+            "zone": planned.offering.zone,
+            "capacityType": planned.offering.capacity_type,
+            "price": _usd(planned.offering.price_micro_usd_per_hour),
+        },
+    }
+
+
+def _usd(micro: int | None) -> float | None:
+    return None if micro is None else micro / MICRO
+
+
+def count_classes(pods: list[Pod]) -> int:
+    """The number of pod classes among these pods."""
+    selected = frozenset[str]().union(*map(label_keys, pods))
+    registry = ClassRegistry(ResourceAxis(pod.requests for pod in pods), selected)
+    for pod in pods:
+        try:
+            registry.intern(pod)
+        except InvalidObject:
+            continue  # an invalid pod has a verdict and no class
+    return len(list(registry))
+
+
+def faults_of(faults: Iterable[ObjectFault]) -> list[dict[str, str]]:
+    """The faults as JSON objects, in the order in which they were found."""
+    return [one._asdict() for one in faults]

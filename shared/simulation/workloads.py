@@ -60,8 +60,7 @@ def _faults_of(one: KubeObject, objects: Objects) -> Iterator[None]:
     try:
         yield
     except InvalidObject as error:
-        message = error.message.removeprefix(f"{error.field}: ")
-        fault = one.fault(error.field, message)
+        fault = one.fault(error.field, error.fault)
         if fault not in objects.faults[-1:]:
             objects.faults.append(fault)
 

@@ -11,10 +11,12 @@ to be removed (POD-09).
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 
 import msgspec
 
 from shared.domain.expressions import PREFER_NO_SCHEDULE
+from shared.domain.pools.nodepools import PackingPolicy
 from shared.domain.pools.usage import USUAL, Counting
 from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
@@ -26,8 +28,8 @@ from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
 from shared.solver.placement.existing import existing_targets, group_by_node, host_name, node_labels
-from shared.solver.placement.fewest_nodes import BEST_EFFORT, Placement, Run, no_deadline
-from shared.solver.placement.relaxation import IGNORE, without_preferences
+from shared.solver.placement.fewest_nodes import MinValuesPolicy, Placement, Run, no_deadline
+from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without_preferences
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.pools.daemons import with_running_daemons
@@ -43,16 +45,22 @@ from shared.solver.topology.selectors import label_keys
 from shared.solver.volumes.reach import Volumes
 from shared.solver.volumes.shared_claims import with_shared_claims
 
+POLICIES: dict[str, type[StrEnum]] = {
+    "preference_policy": PreferencePolicy,
+    "min_values_policy": MinValuesPolicy,
+    "packing_policy": PackingPolicy,
+}
+"""The settings of the planner that name a policy, and their values."""
+
 
 class SolverSettings(msgspec.Struct, frozen=True):
-    """Settings of the planner. ``preference_policy``: Respect or Ignore (SCH-26)."""
+    """Settings of the planner. The policies may be given as plain strings."""
 
     max_instance_types: int = 600
-    preference_policy: str = "Respect"
-    min_values_policy: str = "Strict"
-    """Strict or BestEffort (SCH-12)."""
-    packing_policy: str = "FewestNodes"
-    """FewestNodes or LowestCost, for pools without a policy of their own."""
+    preference_policy: str = PreferencePolicy.RESPECT
+    min_values_policy: str = MinValuesPolicy.STRICT
+    packing_policy: str = PackingPolicy.FEWEST_NODES
+    """For pools without a policy of their own."""
     effort: int = 200
     """The work that LowestCost may spend on a plan, in units of about a millisecond; counted, not timed."""
     most_node_cpu_milli: int | None = None
@@ -71,10 +79,9 @@ class SolverSettings(msgspec.Struct, frozen=True):
         """Raises ConfigurationError for an invalid value."""
         if self.max_instance_types < 1:
             raise ConfigurationError("max_instance_types must be at least 1")
-        if self.preference_policy not in ("Respect", IGNORE):
-            raise ConfigurationError("preference_policy must be Respect or Ignore")
-        if self.min_values_policy not in ("Strict", BEST_EFFORT):
-            raise ConfigurationError("min_values_policy must be Strict or BestEffort")
+        for name, choices in POLICIES.items():
+            if getattr(self, name) not in tuple(choices):
+                raise ConfigurationError(f"{name} must be {' or '.join(choices)}")
 
 
 def solve(

@@ -69,8 +69,8 @@ ENDING = (
     Mutant(
         "deleted-instead-of-evicted",
         f"{TERMINATOR}/drain/eviction.py",
-        "            await self.kube.evict(pod.name, pod.namespace, uid=pod.uid)",
-        "            await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)",
+        "            await self.ports.kube.evict(pod.name, pod.namespace, uid=pod.uid)",
+        "            await self.ports.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)",
         "a drain deletes pods past their PodDisruptionBudgets",
         "quiet",
     ),
@@ -85,8 +85,8 @@ ENDING = (
     Mutant(
         "drain-over-with-pods-left",
         f"{TERMINATOR}/drain/controller.py",
-        "        if left or seconds < self.settings.drain_minimum:",
-        "        if seconds < self.settings.drain_minimum:",
+        "        if left or seconds < self.ports.settings.drain_minimum:",
+        "        if seconds < self.ports.settings.drain_minimum:",
         "a drain is over although pods are left",
         "quiet",
     ),
@@ -156,7 +156,7 @@ ENDING = (
     ),
     Mutant(
         "orphans-kept",
-        f"{COLLECTION}/orphaned_instances.py",
+        f"{COLLECTION}/orphaned.py",
         '        await self.writer.end_instances(sorted(ids), "no machine owns it")',
         "        pass",
         "instances without a machine are never terminated",
@@ -196,7 +196,7 @@ ENDING = (
     ),
     Mutant(
         "orphaned-nodes-kept",
-        f"{COLLECTION}/orphaned_nodes.py",
+        f"{COLLECTION}/orphaned.py",
         "                await self._delete(node)",
         "                pass",
         "nodes without machine and instance stay",

@@ -10,12 +10,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import httptools
 
 Header = tuple[str, str]
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+class Work(Protocol):
+    """What writes an answer that takes time: a task, a timer, a long poll."""
+
+    def cancel(self) -> object: ...
 
 
 class ConnectionLost(Exception):
@@ -83,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._keep = True
         self._writable: asyncio.Event | None = None
-        self.work: asyncio.Task[Any] | None = None
+        self.work: Work | None = None
         """The task or timer that writes the current answer; it is cancelled when the client leaves."""
 
     # asyncio.Protocol

@@ -46,7 +46,7 @@ def skip_certificates() -> None:
     """Let TLS contexts be made without reading the system's certificates, 50 ms each: nothing here uses TLS."""
     ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # type: ignore[method-assign]
     ssl.SSLContext.load_default_certs = lambda *_, **__: None  # type: ignore[method-assign]
-    ssl.SSLContext.set_default_verify_paths = lambda _: None  # type: ignore[method-assign]
+    ssl.SSLContext.set_default_verify_paths = lambda _: None  # type: ignore[method-assign, assignment]
 
 
 async def _ask_all(loop: SimulatedLoop) -> None:

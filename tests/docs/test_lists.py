@@ -12,7 +12,7 @@ from importlib import import_module
 import pytest
 
 import shared.disruption
-from services.interruption.actions.action import action_for
+from services.interruption.actions.policy import action_for
 from services.interruption.notices.notice import NoticeKind
 from shared import settings
 from shared.redis.streams import GROUPS, PUBLISHERS

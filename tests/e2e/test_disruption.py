@@ -6,10 +6,12 @@ ACC-28, ACC-29, ACC-34, ACC-36, ACC-52, ACC-74, ACC-79 and ACC-82; ``git grep -w
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from cli.demo import workload
+from cli.demo.snapshot import Snapshot
 from local.probe import request_json
 from shared.domain import labels as keys
 from shared.domain.machines.machine import EMPTY
@@ -33,6 +35,10 @@ pytestmark = [
     pytest.mark.e2e,
     NEEDS_KUBECTL,
 ]
+
+
+def settled_and_cheaper(replicas: int, cost: float, now: Snapshot) -> bool:
+    return settled(replicas)(now) and hourly(now) < cost
 
 
 async def test_28_29_an_empty_node_goes_after_its_ttl_unless_a_pod_comes(
@@ -123,7 +129,7 @@ async def test_52_consolidation_follows_a_workload_from_10_to_6_to_1(
         now = await seen(
             playground,
             f"{replicas} pods on cheaper nodes",
-            lambda now, n=replicas: settled(n)(now) and hourly(now) < costs[-1],
+            partial(settled_and_cheaper, replicas, costs[-1]),
         )
         costs.append(hourly(now))
     told = [

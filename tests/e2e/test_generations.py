@@ -66,7 +66,7 @@ async def test_both_generations_live_in_one_cluster_under_one_name(playground: P
         ("old", keys.PROVISIONER_NAME, "Machine"),
         ("new", keys.NODE_POOL, "NodeClaim"),
     ):
-        nodes = await until(lambda name=name: running_on(playground, name), f"{name} pods run")
+        nodes = await until(partial(running_on, playground, name), f"{name} pods run")
         for node in nodes:
             raw = await playground.kube.get(NODES, node)
             assert raw["metadata"]["labels"][label] == "default"

@@ -16,7 +16,7 @@ from shared.domain import labels as keys
 from shared.domain.machines.machine import DRIFTED, EMPTY
 from shared.kube.resources import DAEMON_SETS, PODS
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
-from tests.support.stories.playground import NAMESPACE, Playground, ShellKubectl, until
+from tests.support.stories.playground import NAMESPACE, Playground, ShellKubectl, is_leaving, until
 from tests.support.stories.scale_down import (
     CONSOLIDATE,
     Json,
@@ -27,7 +27,6 @@ from tests.support.stories.scale_down import (
     hourly,
     instance_type,
     is_initialized,
-    is_leaving,
     name_of,
     owner,
     passes,

@@ -54,7 +54,7 @@ async def test_400_small_pods_run_on_at_most_two_nodes_and_services_stay_below_1
     report = await came_out(fresh_playground, "burst-400")
     assert report.pods[0] == 400
     assert report.launched <= 2
-    assert report.comparison.estimate.nodes == 27
+    assert report.comparison.nodes == 27
     resident = {name: resident_kib(fresh_playground.part(name).process.pid) for name in SERVICES}
     assert {name: kib for name, kib in resident.items() if kib > MOST_MEMORY_KIB} == {}
 

@@ -14,13 +14,12 @@ from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.kube.resources import EVENTS, PODS
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
-from tests.support.stories.playground import NAMESPACE, Playground, ShellKubectl, until
+from tests.support.stories.playground import NAMESPACE, Playground, ShellKubectl, is_leaving, until
 from tests.support.stories.scale_down import (
     CONSOLIDATE,
     Pool,
     family,
     is_initialized,
-    is_leaving,
     name_of,
     owner,
     passes,

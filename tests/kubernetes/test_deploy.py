@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,9 @@ def whole(deployed: ControlPlane) -> ControlPlane:
     return deployed
 
 
-def items(plane: ControlPlane, *words: str) -> list[dict]:
-    return json.loads(plane.kubectl("get", *words, "-o", "json"))["items"]
+def items(plane: ControlPlane, *words: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(plane.kubectl("get", *words, "-o", "json"))["items"]
+    return found
 
 
 def test_every_definition_is_established_and_none_breaks_the_rules_for_schemas(

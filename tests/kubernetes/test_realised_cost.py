@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 import pytest
@@ -51,12 +52,12 @@ class Outcome:
         return self.realised / self.planned
 
 
-def pods(count: int) -> list[dict]:
+def pods(count: int) -> list[dict[str, Any]]:
     """Bare pods without rules, for added nodes alone."""
     return [pod(number, one.requests) for number, one in enumerate(workloads.zipf(count))]
 
 
-def pod(number: int, requests: Mapping[str, int]) -> dict:
+def pod(number: int, requests: Mapping[str, int]) -> dict[str, Any]:
     """A real server takes no request of ``pods``, which every pod has."""
     asked = {name: amount for name, amount in requests.items() if name != "pods"}
     container = {"name": "main", "image": "app:1", "resources": {"requests": quantities(asked)}}
@@ -84,7 +85,8 @@ async def nominations(playground: Playground) -> dict[str, int]:
     async with aiohttp.ClientSession() as session:
         url = f"{playground.environment.services['scheduler']}/status"
         async with session.get(url) as answer:
-            return (await answer.json())["handover"]["realised"]
+            realised: dict[str, int] = (await answer.json())["handover"]["realised"]
+            return realised
 
 
 async def play(playground: Playground, count: int) -> Outcome:
@@ -101,7 +103,8 @@ async def play(playground: Playground, count: int) -> Outcome:
 
     async def running() -> bool:
         listed = (await kube.list(PODS, NAMESPACE, label_selector=f"app={APP}")).items
-        return sum(raw["status"].get("phase") == "Running" for raw in listed) == count
+        running = [raw for raw in listed if raw["status"].get("phase") == "Running"]
+        return len(running) == count
 
     await until(running, "all pods run", seconds=RUN_SECONDS, every=1)
     prices = [machine.price_per_hour or 0.0 for machine in (await playground.look()).machines]

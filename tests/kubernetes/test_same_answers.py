@@ -96,7 +96,7 @@ async def real(deployed: ControlPlane) -> AsyncIterator[Server]:
 
         async def account() -> bool:
             found = await server.ask("GET", f"{CORE}/serviceaccounts/default")
-            return found["kind"] == "ServiceAccount"
+            return str(found["kind"]) == "ServiceAccount"
 
         await wait_until(account, "the namespace's account", every=0.1)
         server.answers.clear()
@@ -116,7 +116,7 @@ async def embedded() -> AsyncIterator[Server]:
         yield Server(url, session, True)
 
 
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "web", "labels": {"app": "web"}},
@@ -186,7 +186,8 @@ async def mistaken_patches(server: Server) -> None:
 
 async def shapeless(server: Server) -> None:
     """A spec that is none or no object."""
-    for spec in (None, [], "text", 1):
+    specs: tuple[Any, ...] = (None, [], "text", 1)
+    for spec in specs:
         await server.ask("POST", f"{KARPENTER}/v1alpha5/provisioners", {**POOL, "spec": spec})
     without = {name: value for name, value in POOL.items() if name != "spec"}
     await server.ask("POST", f"{KARPENTER}/v1alpha5/provisioners", without)
@@ -276,7 +277,7 @@ async def rights(server: Server) -> None:
         ("GET", "/metrics"),
     ):
         media = MERGE if method == "PATCH" else "application/json"
-        body = None if method == "GET" else {}
+        body: dict[str, Any] | None = None if method == "GET" else {}
         await server.ask(method, path, body, media=media, token=token)
     await server.ask("GET", PODS, token="nobody's")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +27,7 @@ async def _answer(port: int, command: bytes) -> bytes:
     return answer
 
 
-async def test_it_answers_when_start_returns_and_has_ended_after_stop(tmp_path):
+async def test_it_answers_when_start_returns_and_has_ended_after_stop(tmp_path: Path) -> None:
     """Bounded start, and no process left."""
     async with RedisServer(tmp_path / "data") as server:
         assert server.url == f"redis://127.0.0.1:{server.port}/0"
@@ -39,14 +40,14 @@ async def test_it_answers_when_start_returns_and_has_ended_after_stop(tmp_path):
     await server.stop()
 
 
-async def test_nothing_is_persisted_by_default(tmp_path):
+async def test_nothing_is_persisted_by_default(tmp_path: Path) -> None:
     """Redis is never the record."""
     async with RedisServer(tmp_path) as server:
         await _answer(server.port, b"SET a 1")
-    assert {file.name for file in tmp_path.iterdir()} == {"redis.log"}
+    assert os.listdir(tmp_path) == ["redis.log"]
 
 
-async def test_a_persistent_server_remembers(tmp_path):
+async def test_a_persistent_server_remembers(tmp_path: Path) -> None:
     """`dovetail up` may be stopped and started."""
     async with RedisServer(tmp_path, persistent=True) as server:
         await _answer(server.port, b"SET a 1")
@@ -54,14 +55,14 @@ async def test_a_persistent_server_remembers(tmp_path):
         assert await _answer(server.port, b"GET a") == b"$1\r\n"
 
 
-async def test_a_port_in_use_is_reported(tmp_path):
+async def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     """The server's own log is quoted."""
     async with RedisServer(tmp_path / "a") as server:
         with pytest.raises(Unavailable, match="in use"):
             await RedisServer(tmp_path / "b", port=server.port).start()
 
 
-def test_the_command_runs_in_the_foreground_on_loopback(tmp_path):
+def test_the_command_runs_in_the_foreground_on_loopback(tmp_path: Path) -> None:
     """What a process supervisor would run."""
     command = redis_server_command(7000, tmp_path)
     assert command[0] == str(find_redis_server())
@@ -72,7 +73,9 @@ def test_the_command_runs_in_the_foreground_on_loopback(tmp_path):
 
 
 @pytest.mark.skipif(wheel_redis_server() is None, reason="the wheel is not for this platform")
-def test_the_wheel_serves_when_path_has_none(tmp_path, monkeypatch):
+def test_the_wheel_serves_when_path_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A fresh machine has no redis-server of its own."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_redis_server() == wheel_redis_server()
@@ -85,7 +88,9 @@ def test_the_wheel_serves_when_path_has_none(tmp_path, monkeypatch):
         (("valkey-server",), "valkey-server"),
     ],
 )
-def test_redis_or_valkey_on_path_come_before_the_wheel(tmp_path, monkeypatch, present, taken):
+def test_redis_or_valkey_on_path_come_before_the_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: tuple[str, ...], taken: str
+) -> None:
     """Distributions that left Redis have Valkey, which answers the same."""
     for name in present:
         (tmp_path / name).symlink_to(find_redis_server())
@@ -100,14 +105,16 @@ def test_redis_or_valkey_on_path_come_before_the_wheel(tmp_path, monkeypatch, pr
         "Valkey server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=fe5b4d1a4b1b4e7",
     ],
 )
-def test_both_print_their_version(tmp_path, said):
+def test_both_print_their_version(tmp_path: Path, said: str) -> None:
     binary = tmp_path / "server"
     binary.write_text(f"#!/bin/sh\necho '{said}'\n")
     binary.chmod(0o755)
     assert redis_version(binary) == (7, 0, 15)
 
 
-def test_a_server_that_is_too_old_is_passed_by(tmp_path, monkeypatch):
+def test_a_server_that_is_too_old_is_passed_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Debian 11 has 6.0, whose streams lack commands that Dovetail needs."""
     old = tmp_path / "redis-server"
     old.write_text("#!/bin/sh\necho 'Redis server v=6.0.16 sha=0'\n")
@@ -121,7 +128,9 @@ def test_a_server_that_is_too_old_is_passed_by(tmp_path, monkeypatch):
         find_redis_server()
 
 
-def test_without_any_binary_one_line_names_the_packages_to_install(tmp_path, monkeypatch):
+def test_without_any_binary_one_line_names_the_packages_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(redis_server, "wheel_redis_server", lambda: None)
     with pytest.raises(
@@ -131,6 +140,6 @@ def test_without_any_binary_one_line_names_the_packages_to_install(tmp_path, mon
     assert "\n" not in shown.value.message
 
 
-def test_ports_are_free():
+def test_ports_are_free() -> None:
     """Two in a row are usable."""
     assert free_loopback_port() > 1023

@@ -87,7 +87,7 @@ def test_a_release_is_committed_numbered_and_new() -> None:
     assert len([*of_version("1.2.3.dev1"), *of_git(" M a\n", "v1.2.2\nv1.2.3\n", "1.2.3")]) == 3
 
 
-def test_coverage_is_told_by_part() -> None:
+def test_the_coverage_page_has_a_row_for_each_part() -> None:
     summary = {
         "num_statements": 8, "covered_lines": 7, "num_branches": 2, "covered_branches": 1,
     }  # fmt: skip

@@ -40,7 +40,7 @@ from shared.kube.resources import (
 )
 from shared.metrics import Metrics
 from shared.redis.bus import Bus, Envelope
-from shared.redis.bus.connection import ask, pairs
+from shared.redis.bus.connection import call, pairs
 from shared.redis.messages import Message, decode
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.chosen_uids import StoreWithChosenUids
@@ -77,7 +77,7 @@ async def bus(redis_url: str) -> AsyncIterator[Bus]:
 
 async def messages_on(bus: Bus, stream: str) -> list[Message]:
     """Every message, oldest first."""
-    entries = await ask(bus.redis, "read a stream", "XRANGE", f"{bus.prefix}{stream}", "-", "+")
+    entries = await call(bus.redis, "read a stream", "XRANGE", f"{bus.prefix}{stream}", "-", "+")
     return [decode(Envelope.decode(pairs(fields))) for _, fields in entries]
 
 
@@ -209,7 +209,7 @@ async def connect_cloud(url: str) -> Cloud:
         "user_agent": "dovetail-tests",
     }
     if url not in _sessions:  # the first connection stays open: it owns the thread that parses
-        _sessions[url] = (await Cloud.connect(**words))._session
+        _sessions[url] = (await Cloud.connect(**words)).session
     return Cloud(_sessions[url], executor=ThreadPoolExecutor(max_workers=1), **words)
 
 

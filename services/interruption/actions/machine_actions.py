@@ -9,22 +9,32 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from services.interruption.actions.action import NORMAL, WARNING, Action
 from services.interruption.actions.notifier import Notifier
-from services.interruption.actions.policy import Policy, Step, caused, policy_of, step_for
+from services.interruption.actions.policy import (
+    NORMAL,
+    WARNING,
+    Action,
+    Policy,
+    Step,
+    caused,
+    policy_of,
+    step_for,
+)
 from services.interruption.actions.recent_actions import RecentActions
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import InstanceLookup
-from services.interruption.notices.notice import ANNOUNCED, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import (
+from services.interruption.notices.notice import (
+    ANNOUNCED,
     Maintenance,
+    Notice,
+    NoticeKind,
     ends,
     held_by,
     maintenance_of,
+    taint_for,
 )
-from services.interruption.notices.taints import taint_for
 from shared.api.core.references import to_machine, to_node
-from shared.concurrency.clock import Clock, rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import Machine
@@ -32,9 +42,9 @@ from shared.domain.nodes import Node
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.kube.machines import Machines
 from shared.kube.node_taints import NodeTaints
-from shared.kube.recorder import Recorder
+from shared.kube.reading import or_none
 from shared.log import get_logger
-from shared.metrics import Metrics
+from shared.runtime.environment import Environment
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
@@ -64,24 +74,21 @@ class Case:
 class MachineActions:
     """Does what ``policy.step_for`` says."""
 
-    settings: InterruptionSettings
+    env: Environment[InterruptionSettings]
     machines: Machines
     nodes: NodeTaints
     directory: InstanceLookup
     notifier: Notifier
     webhook: Webhook
-    clock: Clock
-    metrics: Metrics
-    recorder: Recorder
     deleted: int = 0
     """Machines whose deletion was ordered."""
     _recent: RecentActions = field(default_factory=RecentActions)
 
     async def act(self, machine: Machine, instance: str, action: Action, notice: Notice) -> None:
         """Act on one machine. Raises the translated error of what failed."""
-        policy = policy_of(await self.directory.pool(machine), self.settings)
+        policy = policy_of(await self.directory.pool(machine), self.env.settings)
         case = Case(machine, instance, notice, action, policy)
-        step = step_for(notice, policy, now=self.clock.now())
+        step = step_for(notice, policy, now=self.env.clock.now())
         if step == Step.REOPEN:
             healed = notice.kind == NoticeKind.HEALED
             await (self._reopen_healed if healed else self._reopen_after_event)(case)
@@ -108,7 +115,7 @@ class MachineActions:
             Step.REPORT: self._only_report,
         }
         await actions[step](case)
-        self.metrics.count_action(drains=step in (Step.DELETE, Step.REPLACE))
+        self.env.metrics.count_action(drains=step in (Step.DELETE, Step.REPLACE))
 
     def _mark_unavailable(self, case: Case, step: Step) -> None:
         """The replacement must not be bought from the offering that EC2 takes back, or recommends to leave."""
@@ -149,7 +156,7 @@ class MachineActions:
             kind=case.notice.kind,
             instance=case.instance,
         )
-        self.metrics.count_disrupted(machine, case.notice.kind)
+        self.env.metrics.count_disrupted(machine, case.notice.kind)
         self.notifier.deleted(machine, case.instance, case.notice)
         self._report(case, Step.DELETE)
 
@@ -167,7 +174,7 @@ class MachineActions:
 
     async def _end_now(self, machine: Machine) -> None:
         """End the drain at once: the termination timestamp is now (TRM-10). An earlier timestamp stays."""
-        now = self.clock.now()
+        now = self.env.clock.now()
         if machine.terminate_at is None or machine.terminate_at > now:
             await self._annotate(machine, keys.TERMINATION_TIMESTAMP, rfc3339(now))
 
@@ -189,7 +196,7 @@ class MachineActions:
             return
         # Also without a write of this call: the process that closed the node may have been killed before its event.
         if self._recent.begin(
-            _event_key(taint, node), self.clock.monotonic(), REPORT_DEDUPE_SECONDS
+            _event_key(taint, node), self.env.clock.monotonic(), REPORT_DEDUPE_SECONDS
         ):
             await self._event(case, WARNING, "Cordon", f"Node is closed by the taint {taint.key}")
         if done:
@@ -212,13 +219,13 @@ class MachineActions:
         """
         if case.machine.terminating or case.notice.kind in ANNOUNCED:
             return
-        if case.notice.at is not None and self.clock.now() < case.notice.at + NODE_WAIT_SECONDS:
+        if case.notice.at is not None and self.env.clock.now() < case.notice.at + NODE_WAIT_SECONDS:
             raise Unavailable(f"{case.machine.key} has no node yet that could be closed")
         log.warning("no node to close", machine=case.machine.name, kind=case.notice.kind)
 
     async def _replace(self, case: Case) -> None:
         """Ask the scheduler to buy the replacement first and then delete the machine, within its budgets (INT-43)."""
-        machine, now = case.machine, rfc3339(self.clock.now())
+        machine, now = case.machine, rfc3339(self.env.clock.now())
         if machine.terminating or keys.REPLACE_ANNOTATION in machine.annotations:
             return
         if await self._annotate(machine, keys.REPLACE_ANNOTATION, now):
@@ -243,9 +250,8 @@ class MachineActions:
         The machine is read from the API server: the mirror may not show yet what the event's notice wrote, and a
         cancellation is announced only once.
         """
-        try:
-            machine = await self.machines.get(case.machine.key)
-        except NotFound:
+        machine = await or_none(self.machines.get(case.machine.key))
+        if machine is None:
             return
         held = held_by(machine)
         if machine.uid != case.machine.uid or machine.terminating:
@@ -259,7 +265,7 @@ class MachineActions:
         if node is not None:
             await self._untaint(node, taint)
         for involved in self._involved(case):
-            await self.recorder.write_now(
+            await self.env.recorder.write_now(
                 involved, NORMAL, case.action.reason, case.action.text, once=case.notice.id
             )
         # The annotation goes last: as long as it stands, a killed process leaves something that finds the rest.
@@ -300,7 +306,7 @@ class MachineActions:
 
     async def _once(self, name: str, write: Callable[[], Awaitable[None]]) -> bool:
         """True when ``write`` was made now, False when it was made a moment ago. One that fails may be tried again."""
-        if not self._recent.begin(name, self.clock.monotonic(), MIRROR_LAG_SECONDS):
+        if not self._recent.begin(name, self.env.clock.monotonic(), MIRROR_LAG_SECONDS):
             return False
         try:
             await write()
@@ -312,7 +318,7 @@ class MachineActions:
     def _report(self, case: Case, what: str) -> None:
         once = f"reported/{case.notice.kind}/{what}/{case.machine.uid}"
         if case.policy.webhook and self._recent.begin(
-            once, self.clock.monotonic(), REPORT_DEDUPE_SECONDS
+            once, self.env.clock.monotonic(), REPORT_DEDUPE_SECONDS
         ):
             node = self.directory.node(case.instance)
             name = node.name if node else ""
@@ -332,7 +338,7 @@ class MachineActions:
     ) -> None:
         """``once``: names the occasion, which has one event; empty: the notice does."""
         for involved in self._involved(case):
-            await self.recorder.publish(
+            await self.env.recorder.publish(
                 involved,
                 event_type,
                 reason,

@@ -77,20 +77,13 @@ class Notifier:
         """Send until ``stop``, then what is left, for at most two seconds."""
         while not stop.is_set():
             self.last_progress = self.clock.monotonic()
-            await run_until(stop, self._wait_for_work())
+            await run_until(stop, pause(self._work, IDLE_SECONDS))
             if self._work.is_set():
                 await pause(stop, GATHER_SECONDS)
                 await self.send()
         try:
             async with asyncio.timeout(LAST_SEND_SECONDS):
                 await self.send()
-        except TimeoutError:
-            return
-
-    async def _wait_for_work(self) -> None:
-        try:
-            async with asyncio.timeout(IDLE_SECONDS):
-                await self._work.wait()
         except TimeoutError:
             return
 

@@ -1,4 +1,5 @@
-"""What a pool wants done about a notice, and so what is done now: pure (INT-40, INT-43).
+"""What each kind of notice asks for, what a pool wants done about it, and so what is done now: pure (INT-16, INT-40,
+INT-43).
 
 Without annotations and settings this is Karpenter's table: a recommendation is only reported, everything else deletes
 the machine at once.
@@ -10,11 +11,66 @@ from enum import StrEnum
 
 import msgspec
 
-from services.interruption.notices.notice import ANNOUNCED, ENDED, OVER, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import held_by
+from services.interruption.notices.notice import ANNOUNCED, ENDED, OVER, Notice, NoticeKind, held_by
+from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE, NodePool
 from shared.settings import InterruptionSettings
+
+NORMAL, WARNING = "Normal", "Warning"
+_UNHEALTHY = "Instance fails its status checks or is scheduled for maintenance"
+
+
+class Action(msgspec.Struct, frozen=True):
+    """``delete`` the Machine, or only publish an event of ``reason`` and ``text``."""
+
+    delete: bool
+    reason: str
+    text: str
+    event_type: str = WARNING
+    shortage: str = ""
+    """Capacity type of the offering that is unavailable from now on; empty: none is."""
+    at_once: bool = False
+    """No graceful drain: the termination timestamp is now."""
+
+
+_ACTIONS = {
+    NoticeKind.SPOT: Action(
+        True, "SpotInterrupted", "Spot interruption warning was triggered", shortage=keys.SPOT
+    ),
+    NoticeKind.REBALANCE: Action(
+        False,
+        "SpotRebalanceRecommendation",
+        "Spot rebalance recommendation was triggered",
+        event_type=NORMAL,
+    ),
+    NoticeKind.STOPPED: Action(True, "InstanceStopping", "Instance is stopping"),
+    NoticeKind.TERMINATED: Action(True, "InstanceTerminating", "Instance is terminating"),
+    NoticeKind.SCHEDULED: Action(True, "InstanceUnhealthy", _UNHEALTHY),
+    NoticeKind.EVENT_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY),
+    NoticeKind.INSTANCE_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
+    NoticeKind.SYSTEM_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
+    NoticeKind.SCHEDULED_OVER: Action(
+        False,
+        "ScheduledEventOver",
+        "Scheduled event was cancelled or is over",
+        event_type=NORMAL,
+    ),
+    NoticeKind.HEALED: Action(
+        False, "InstanceHealthy", "Instance passes its status checks again", event_type=NORMAL
+    ),
+    NoticeKind.CAPACITY_RESERVATION: Action(
+        True,
+        "CapacityReservationInstanceInterrupted",
+        "Capacity reservation takes the instance back",
+        shortage=keys.RESERVED,
+    ),
+}
+
+
+def action_for(kind: NoticeKind) -> Action | None:
+    """None: nothing to do but count."""
+    return _ACTIONS.get(kind)
 
 
 class Step(StrEnum):
@@ -65,7 +121,8 @@ def step_for(notice: Notice, policy: Policy, *, now: float) -> Step:
         return Step.REOPEN
     if notice.kind == NoticeKind.REBALANCE:
         return _for_recommendation(policy)
-    if notice.kind in ANNOUNCED and not _is_due(notice, policy, now):
+    early = notice.deadline is not None and now < notice.deadline - policy.lead_seconds
+    if notice.kind in ANNOUNCED and early:
         return Step.WAIT
     # An instance that has ended needs its record and its node gone, whatever a pool thinks of draining.
     return Step.CORDON if policy.mode == CORDON and notice.kind not in ENDED else Step.DELETE
@@ -82,8 +139,10 @@ def caused(notice: Notice, machine: Machine, policy: Policy) -> bool:
         return False
     if notice.at is None:
         return _went_for_event(notice, machine, policy)
-    said = int(notice.at)
-    return machine.deleted_at > said if notice.kind in ENDED else machine.deleted_at >= said
+    announced = int(notice.at)
+    return (
+        machine.deleted_at > announced if notice.kind in ENDED else machine.deleted_at >= announced
+    )
 
 
 def _went_for_event(notice: Notice, machine: Machine, policy: Policy) -> bool:
@@ -100,7 +159,3 @@ def _for_recommendation(policy: Policy) -> Step:
         return Step.REPORT
     drains = policy.rebalance == DRAIN and policy.mode != CORDON
     return Step.REPLACE if drains else Step.CORDON
-
-
-def _is_due(notice: Notice, policy: Policy, now: float) -> bool:
-    return notice.deadline is None or now >= notice.deadline - policy.lead_seconds

@@ -88,7 +88,7 @@ class Webhook:
         async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
             while not stop.is_set():
                 self.last_progress = self.clock.monotonic()
-                await run_until(stop, self._wait_for_reports())
+                await run_until(stop, pause(self._ready, IDLE_SECONDS))
                 if self._ready.is_set():
                     await pause(stop, GATHER_SECONDS)
                     await run_until(stop, self._post_all(session))
@@ -97,13 +97,6 @@ class Webhook:
                     await self._post_all(session)
             except TimeoutError:
                 self.dropped += len(self._waiting)
-
-    async def _wait_for_reports(self) -> None:
-        try:
-            async with asyncio.timeout(IDLE_SECONDS):
-                await self._ready.wait()
-        except TimeoutError:
-            return
 
     async def _post_all(self, session: aiohttp.ClientSession) -> None:
         self._ready.clear()

@@ -1,7 +1,8 @@
 """Acts on notices: first the writes to Kubernetes, then the source may delete its message.
 
 In that order a notice whose handling failed, or whose process was killed, comes again, and handling it a second time
-changes nothing. Many notices are handled at once; two about one machine delete it once (INT-21).
+changes nothing. Many notices are handled at once; two about one machine delete it once (INT-21). ``NoticeHandling``
+wires all that acts on notices, whichever source they come from.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from services.interruption.actions.action import Action, action_for
 from services.interruption.actions.machine_actions import MachineActions
+from services.interruption.actions.notifier import Notifier
+from services.interruption.actions.policy import Action, action_for
+from services.interruption.actions.webhook import Webhook
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind
@@ -21,8 +24,14 @@ from shared.concurrency.clock import Clock
 from shared.concurrency.parallel import in_parallel
 from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError
+from shared.kube.machines import Machines
+from shared.kube.node_taints import NodeTaints
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
+from shared.runtime.environment import Environment
+from shared.runtime.services import Loop
+from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
 
@@ -111,3 +120,56 @@ class Worker:
             machine = await self.directory.machine(instance)
             if machine is not None:
                 await self.actions.act(machine, instance, action, notice)
+
+
+@dataclass
+class NoticeHandling:
+    """The parts, their loops and what the status page shows of them."""
+
+    backlog: Backlog
+    worker: Worker
+    notifier: Notifier
+    webhook: Webhook
+
+    @classmethod
+    def of(
+        cls,
+        env: Environment[InterruptionSettings],
+        directory: InstanceLookup,
+        webhook: Webhook,
+        take_lifecycle: Callable[[Notice], Awaitable[None]] | None = None,
+    ) -> NoticeHandling:
+        """For the instances that ``directory`` knows. ``take_lifecycle`` gets the notices of lifecycle hooks."""
+        unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
+        notifier = Notifier(env.settings, env.bus, unavailable, env.clock)
+        machines, nodes = Machines(env.kube), NodeTaints(env.kube)
+        actions = MachineActions(env, machines, nodes, directory, notifier, webhook)
+        backlog = Backlog()
+        worker = Worker(backlog, directory, actions, env.clock, env.metrics, take_lifecycle)
+        return cls(backlog, worker, notifier, webhook)
+
+    def loops(self) -> list[Loop]:
+        clock = self.notifier.clock
+        return [
+            Loop("notices", self.worker.run, progress=lambda: self.worker.last_progress),
+            Loop(
+                "notifier",
+                self.notifier.run,
+                progress=lambda: self.notifier.last_progress or clock.monotonic(),
+            ),
+            Loop(
+                "webhook",
+                self.webhook.run,
+                progress=lambda: self.webhook.last_progress or clock.monotonic(),
+            ),
+        ]
+
+    def status(self) -> dict[str, object]:
+        return {
+            "waiting": len(self.backlog),
+            "expired": self.backlog.expired,
+            "handled": {kind.value: count for kind, count in self.worker.handled.items()},
+            "failed": self.worker.failed,
+            "deleted": self.worker.actions.deleted,
+            "webhook": {"posted": self.webhook.posted, "dropped": self.webhook.dropped},
+        }

@@ -48,7 +48,6 @@ class Backlog:
         return self._waiting.qsize()
 
     async def put(self, entry: Entry, rank: Rank) -> None:
-        """Wait for room, then line up."""
         await self._waiting.put((rank, next(self._numbers), entry))
 
     async def take(self, now: Callable[[], float]) -> Entry:

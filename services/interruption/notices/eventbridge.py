@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 import orjson
@@ -115,12 +116,8 @@ def _in_two_minutes(at: float | None) -> float | None:
     return None if at is None else at + NOTICE_SECONDS
 
 
-def _spot(detail: Json, at: float | None) -> Reading:
-    return NoticeKind.SPOT, _instance(detail), _in_two_minutes(at)
-
-
-def _capacity_reservation(detail: Json, at: float | None) -> Reading:
-    return NoticeKind.CAPACITY_RESERVATION, _instance(detail), _in_two_minutes(at)
+def _warning(kind: NoticeKind, detail: Json, at: float | None) -> Reading:
+    return kind, _instance(detail), _in_two_minutes(at)
 
 
 def _rebalance(detail: Json, _at: float | None) -> Reading:
@@ -153,7 +150,7 @@ def _health(detail: Json, _at: float | None) -> Reading:
 
 
 def _lifecycle(detail: Json, at: float | None) -> Reading:
-    """A termination hook waits, for how long is not said, so it is urgent (INT-41). Tests have no transition."""
+    """A termination hook waits, for how long is unknown, so it is urgent (INT-41). Tests have no transition."""
     if detail.get("LifecycleTransition") != TERMINATING:
         return _IGNORED
     return NoticeKind.LIFECYCLE, (_text(detail, "EC2InstanceId"),), _in_two_minutes(at)
@@ -175,10 +172,10 @@ def _text(detail: Json, field: str) -> str:
 
 
 _READERS: dict[str, Reader] = {
-    "SpotInterruption": _spot,
+    "SpotInterruption": partial(_warning, NoticeKind.SPOT),
     "Rebalance": _rebalance,
     "InstanceStateChange": _state,
-    "CapacityReservationInterruption": _capacity_reservation,
+    "CapacityReservationInterruption": partial(_warning, NoticeKind.CAPACITY_RESERVATION),
     "HealthEvents": _health,
     LIFECYCLE.name: _lifecycle,
 }

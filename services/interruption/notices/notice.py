@@ -1,6 +1,8 @@
-"""What EC2 announces about instances, wherever it was read: pure.
+"""What EC2 announces about instances, wherever it was read, and the traces that a notice leaves: pure.
 
-Sources make Notices; the worker acts on them without knowing where they came from.
+Sources make Notices; the worker acts on them without knowing where they came from. A scheduled event is written on the
+Machine that waits for it, as an annotation: SQS keeps a message for minutes and an event may be days away, so it must
+stand where a restart finds it. A taint closes a node because of a notice (INT-42).
 """
 
 from __future__ import annotations
@@ -9,6 +11,15 @@ import math
 from enum import StrEnum
 
 import msgspec
+
+from shared.concurrency.clock import parse_rfc3339, rfc3339
+from shared.domain import labels as keys
+from shared.domain.expressions import NO_SCHEDULE, Taint
+from shared.domain.machines.machine import Machine
+
+UNNAMED = "-"
+OUR_TAINT_VALUE = "dovetail"
+"""The value of every taint of this service: it differs from the Node Termination Handler's."""
 
 
 class NoticeKind(StrEnum):
@@ -32,6 +43,13 @@ class NoticeKind(StrEnum):
     """An instance whose node was closed passes its status checks again."""
 
 
+_TAINT_KEYS = {
+    NoticeKind.SPOT: keys.SPOT_ITN_TAINT_KEY,
+    NoticeKind.CAPACITY_RESERVATION: keys.SPOT_ITN_TAINT_KEY,
+    NoticeKind.REBALANCE: keys.REBALANCE_TAINT_KEY,
+    NoticeKind.INSTANCE_STATUS: keys.IMPAIRED_TAINT_KEY,
+    NoticeKind.SYSTEM_STATUS: keys.IMPAIRED_TAINT_KEY,
+}
 QUEUE = "sqs"
 STATUS_CHECKS = "instance status"
 IMDS = "imds"
@@ -88,3 +106,58 @@ def rank(notice: Notice, ours: int) -> Rank:
         due = notice.deadline // SAME_DEADLINE_SECONDS
     at = notice.received_at if notice.at is None else notice.at
     return (notice.kind in PATIENT, due, -ours, at)
+
+
+class Maintenance(msgspec.Struct, frozen=True):
+    """``start``: seconds since the epoch. ``source`` and ``event``: who announced it, and what they call it."""
+
+    start: float
+    source: str
+    event: str = ""
+
+    @property
+    def text(self) -> str:
+        """``2027-01-27T06:00:00Z imds instance-event-0a1b``."""
+        source = self.source.replace(" ", "-")
+        return f"{rfc3339(self.start)} {source} {self.event or UNNAMED}"
+
+
+def parse_maintenance(text: str) -> Maintenance | None:
+    """None for a text that this service did not write."""
+    parts = text.split(" ")
+    if len(parts) != 3:
+        return None
+    try:
+        start = parse_rfc3339(parts[0])
+    except (ValueError, OverflowError):
+        return None
+    return Maintenance(start, parts[1].replace("-", " "), "" if parts[2] == UNNAMED else parts[2])
+
+
+def held_by(machine: Machine) -> Maintenance | None:
+    """The event that is written on this Machine; None: none is."""
+    return parse_maintenance(machine.annotations.get(keys.MAINTENANCE_ANNOTATION, ""))
+
+
+def maintenance_of(notice: Notice) -> Maintenance:
+    """The event that a notice announces; one without a start begins at its announcement."""
+    announced = notice.received_at if notice.at is None else notice.at
+    start = announced if notice.deadline is None else notice.deadline
+    return Maintenance(start, notice.source, notice.event)
+
+
+def ends(notice: Notice, held: Maintenance) -> bool:
+    """Is the event that ``notice`` says is over the one that the Machine waits for?
+
+    Sources name the same event differently, so only the source that announced it can end it.
+    """
+    named = bool(notice.event and held.event)
+    return notice.source == held.source and (not named or notice.event == held.event)
+
+
+def taint_for(kind: NoticeKind) -> Taint:
+    """The taint for a node that is closed and not taken away; every kind without a key of its own gets maintenance's.
+
+    A kind that may be undone has a key of its own: with one key for two reasons, nobody could say which of them ended.
+    """
+    return Taint(_TAINT_KEYS.get(kind, keys.MAINTENANCE_TAINT_KEY), NO_SCHEDULE, OUR_TAINT_VALUE)

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from services.interruption.notices.notice import STATUS_CHECKS, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import Maintenance, held_by
+from services.interruption.notices.notice import (
+    STATUS_CHECKS,
+    Maintenance,
+    Notice,
+    NoticeKind,
+    held_by,
+)
 from shared.cloud.ec2.instance_status import EVENT_STATUS, StatusProblem
 from shared.domain.machines.machine import Machine
 

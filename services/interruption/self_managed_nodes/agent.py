@@ -6,11 +6,9 @@ It reads the metadata of the instance that it runs on and handles that one machi
 from __future__ import annotations
 
 from services.interruption.actions.webhook import Webhook
-from services.interruption.composition import NoticeHandling
-from services.interruption.self_managed_nodes.imds import Imds
-from services.interruption.self_managed_nodes.imds_source import ImdsSource
+from services.interruption.actions.worker import NoticeHandling
+from services.interruption.self_managed_nodes.imds_source import Imds, ImdsSource, OwnNode
 from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
-from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.errors import ConfigurationError
 from shared.kube.machines import Machines
 from shared.runtime.environment import Entry, Environment
@@ -26,7 +24,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         )
     own = OwnNode(env.kube, Machines(env.kube))
     webhook = Webhook(env.settings, env.clock, env.random)
-    hooks = LifecycleHooks.of(env, own, webhook)
+    hooks = LifecycleHooks(env, own, webhook)
     handling = NoticeHandling.of(env, own, webhook, hooks.take)
     imds = Imds(env.settings.imds_endpoint, env.clock)
     env.stack.push_async_callback(imds.close)

@@ -11,27 +11,28 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from random import Random
 
-from services.interruption.actions.action import NORMAL, WARNING
+from services.interruption.actions.policy import NORMAL, WARNING
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import Directory
 from services.interruption.notices.notice import NoticeKind
-from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, action_of
 from services.interruption.self_managed_nodes.hook_timing import HookStep, due
-from services.interruption.self_managed_nodes.lifecycle_hooks import OVER, REASON
+from services.interruption.self_managed_nodes.lifecycle_hooks import (
+    OVER,
+    REASON,
+    HookAnnotations,
+    action_of,
+)
 from shared.api.core.references import to_node
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, Token
 from shared.concurrency.backoff import Backoff
-from shared.concurrency.clock import Clock
 from shared.concurrency.parallel import in_parallel
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodes import Node
 from shared.errors import DovetailError, NotFound
-from shared.kube.recorder import Recorder
 from shared.log import get_logger
-from shared.metrics import Metrics
+from shared.runtime.environment import Environment
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
@@ -67,29 +68,23 @@ class Attempts:
 class HookKeeper:
     """Call ``check`` every second."""
 
-    settings: InterruptionSettings
+    env: Environment[InterruptionSettings]
     autoscaling: AutoScaling
     directory: Directory
-    annotations: HookAnnotations
     webhook: Webhook
-    clock: Clock
-    random: Random
-    metrics: Metrics
-    recorder: Recorder
     problem: str = ""
-    """What AWS said last, empty when it took the last call."""
+    """The last error of AWS; empty when it took the last call."""
     _attempts: dict[Key, Attempts] = field(default_factory=dict)
     _cases: dict[Key, Case] = field(default_factory=dict)
     """The hooks that waited at the last check."""
 
     @property
     def waiting(self) -> int:
-        """LifecycleHooks that wait for us."""
         return len(self._cases)
 
     async def check(self) -> None:
         """Give each hook what it needs now. Failures are reported and tried again."""
-        if not self.settings.self_managed_nodes:
+        if not self.env.settings.self_managed_nodes:
             self._cases.clear()
             return
         seen = {(case[0].uid, case[2].identity): case for case in self._open()}
@@ -115,18 +110,19 @@ class HookKeeper:
 
     async def _keep(self, key: Key, case: Case, lost: bool) -> None:
         node, action, hook = case
-        known = self._attempts.setdefault(key, Attempts(action.at, self._pauses()))
+        pauses = Backoff(self.env.random, first=1.0, cap=LONGEST_PAUSE_SECONDS)
+        known = self._attempts.setdefault(key, Attempts(action.at, pauses))
         drained = lost or keys.DRAINED_ANNOTATION in node.annotations
-        now = self.clock.now()
+        now = self.env.clock.now()
         step = due(action, hook, drained=drained, last_beat=known.beat_at, now=now)
-        waits = self.clock.monotonic() < known.again_at
+        waits = self.env.clock.monotonic() < known.again_at
         if waits or (step == HookStep.NOTHING and not known.how):
             return
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 await self._call(case, known, step)
         except (DovetailError, TimeoutError) as error:
-            known.again_at = self.clock.monotonic() + known.backoff.next()
+            known.again_at = self.env.clock.monotonic() + known.backoff.next()
             await self._report_failure(node, hook, error)
             return
         known.backoff.reset()
@@ -134,16 +130,13 @@ class HookKeeper:
         if lost:
             del self._cases[key]
 
-    def _pauses(self) -> Backoff:
-        return Backoff(self.random, first=1.0, cap=LONGEST_PAUSE_SECONDS)
-
     async def _call(self, case: Case, known: Attempts, step: HookStep) -> None:
         node, action, hook = case
         token = Token(hook.group, hook.name, hook.token, action.instance)
         if step == HookStep.HEARTBEAT and not known.how:
             if await self.autoscaling.heartbeat(token):
-                known.beat_at = self.clock.now()
-                self.metrics.lifecycle_actions.labels("heartbeat").inc()
+                known.beat_at = self.env.clock.now()
+                self.env.metrics.lifecycle_actions.labels("heartbeat").inc()
                 log.info("lifecycle hook waits on", node=node.name, hook=hook.name)
                 return
             known.how = OVER
@@ -155,17 +148,17 @@ class HookKeeper:
         """Write on the node how its hook ended; a node that is gone needs no write."""
         node, _, hook = case
         try:
-            await self.annotations.end(node, hook, known.how)
+            await HookAnnotations(self.env.kube).end(node, hook, known.how)
         except NotFound:
             log.info("node is gone", node=node.name)
         if known.reported:
             return
         known.reported = True
-        self.metrics.lifecycle_actions.labels(known.how.lower()).inc()
+        self.env.metrics.lifecycle_actions.labels(known.how.lower()).inc()
         end = "waits no longer" if known.how == OVER else f"was ended: {known.how}"
         log.info("lifecycle hook ended", node=node.name, hook=hook.name, how=known.how)
         text = f"Lifecycle hook {hook.name} of {hook.group} {end}"
-        await self.recorder.publish(to_node(node), NORMAL, REASON, text)
+        await self.env.recorder.publish(to_node(node), NORMAL, REASON, text)
         self.webhook.report(
             Report(NoticeKind.LIFECYCLE, REASON, known.how.lower(), node, node.name)
         )
@@ -173,12 +166,12 @@ class HookKeeper:
     async def _report_failure(
         self, node: Node, hook: Hook, error: DovetailError | TimeoutError
     ) -> None:
-        self.metrics.lifecycle_actions.labels("failed").inc()
+        self.env.metrics.lifecycle_actions.labels("failed").inc()
         problem = getattr(error, "message", f"no answer within {CALL_SECONDS:.0f} s")
         if problem != self.problem:
             log.warning("lifecycle hook not reached", node=node.name, problem=problem)
         self.problem = problem
         text = f"Lifecycle hook {hook.name} of {hook.group} is not reached: {problem}"
-        await self.recorder.publish(
+        await self.env.recorder.publish(
             to_node(node), WARNING, REASON, text, dedupe_seconds=FAILED_SECONDS
         )

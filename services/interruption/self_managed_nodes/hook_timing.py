@@ -32,8 +32,8 @@ GIVE_UP_SECONDS = 5.0
 
 def step_for_hook(settings: InterruptionSettings) -> str:
     """IGNORE, CORDON or DRAIN: what to do with a node that its auto scaling group ends; in a dry run, what would be."""
-    wanted = settings.lifecycle_hooks if settings.self_managed_nodes else IGNORE
-    return CORDON if wanted == DRAIN and settings.interruption_mode == CORDON else wanted
+    desired = settings.lifecycle_hooks if settings.self_managed_nodes else IGNORE
+    return CORDON if desired == DRAIN and settings.interruption_mode == CORDON else desired
 
 
 def timing(

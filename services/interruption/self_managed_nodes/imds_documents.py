@@ -11,8 +11,7 @@ from typing import Any
 
 import orjson
 
-from services.interruption.notices.notice import IMDS, NOTICE_SECONDS, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import held_by
+from services.interruption.notices.notice import IMDS, NOTICE_SECONDS, Notice, NoticeKind, held_by
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain.machines.machine import Machine
 from shared.redis.bus import BadMessage
@@ -31,10 +30,15 @@ LONGEST_IN_ID = 60
 
 
 def spot_notice(text: str, instance: str, *, now: float) -> Notice:
-    """From ``spot/instance-action``, which says when the instance ends, not when that was said. Raises BadMessage."""
+    """From ``spot/instance-action``, which says when the instance ends, not when that was announced.
+
+    Raises BadMessage.
+    """
     end = _stamp(_object(text).get("time"), "time")
-    said = min(now, end - NOTICE_SECONDS)
-    return Notice(f"spot/{instance}/{int(end)}", NoticeKind.SPOT, (instance,), said, end, now, IMDS)
+    announced_at = min(now, end - NOTICE_SECONDS)
+    return Notice(
+        f"spot/{instance}/{int(end)}", NoticeKind.SPOT, (instance,), announced_at, end, now, IMDS
+    )
 
 
 def rebalance_notice(text: str, instance: str, *, now: float) -> Notice:

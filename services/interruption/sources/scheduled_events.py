@@ -1,6 +1,6 @@
 """Machines that wait for a scheduled event, as a source of notices: at the pool's lead time they are acted on.
 
-The event stands on the Machine (``notices.scheduled_events``) and is found in the mirror, so a restart loses none. The
+The event stands on the Machine (``notices.notice``) and is found in the mirror, so a restart loses none. The
 worker decides, because it knows what the pool says now. A Machine that is being deleted is put once more, because the
 process that deleted it may have been killed before its event and report.
 """
@@ -13,8 +13,7 @@ from functools import partial
 from services.interruption.actions.policy import policy_of
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
-from services.interruption.notices.notice import Notice, NoticeKind, rank
-from services.interruption.notices.scheduled_events import Maintenance, held_by
+from services.interruption.notices.notice import Maintenance, Notice, NoticeKind, held_by, rank
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
 from shared.errors import DovetailError

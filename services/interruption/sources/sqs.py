@@ -2,10 +2,11 @@
 
 One long poll at a time while it is quiet; after a poll that comes back half full, several pollers read a storm at once.
 A message is deleted, in batches, when it was handled, or when it cannot be read: then its first 4 KiB stay among the
-dead letters of the stream ``interruptions``.
+dead letters of the stream ``interruptions``, each once.
 
 What may go wrong: the queue is missing or forbidden: ``problem`` says so on /readyz, and it is looked for again, with
-growing pauses. A deletion fails: the message comes again and is found to be handled; ``undeleted`` says why.
+growing pauses. A deletion fails: the message comes again and is found to be handled; ``undeleted`` says why. The
+service is killed between keeping a dead letter and deleting its message: it is recognised by its id and body.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from random import Random
 
 from services.interruption.directory import Directory
@@ -29,6 +31,7 @@ from shared.errors import DovetailError, NotFound
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.redis.bus import BadMessage
+from shared.redis.bus.dead_letters import DeadLetters
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
@@ -57,6 +60,7 @@ UNREADABLE = "unreadable"
 
 Bury = Callable[[str, bytes, Exception], Awaitable[None]]
 """(message id, body, what is wrong with it) -> kept for people. Raises TransientError."""
+GROUP = "interruption"
 
 
 @dataclass
@@ -246,3 +250,19 @@ class SqsSource:
             return
         self._undeleted = ""
         self.metrics.interruptions_deleted.inc(len(receipts) - len(failed))
+
+
+def keeping(dead_letters: DeadLetters) -> Bury:
+    """A function that keeps one message among ``dead_letters``."""
+
+    async def bury(message: str, body: bytes, error: Exception) -> None:
+        await dead_letters.add(
+            source=f"sqs/{message}",
+            group=GROUP,
+            fields={b"body": body},
+            deliveries=1,
+            error=error,
+            once=f"{message}/{sha256(body).hexdigest()}",
+        )
+
+    return bury

@@ -36,8 +36,6 @@ _MEMORY_LABEL = keys.AWS_PREFIX + "instance-memory"
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What one node reported."""
-
     instance_type: str
     image: str
     memory_bytes: int

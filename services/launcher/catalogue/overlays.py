@@ -21,6 +21,7 @@ from shared.domain.instance_types.overlays import Overlay, judged
 from shared.domain.machines.machine import Condition
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
+from shared.kube.reading import list_if_served
 from shared.kube.resources import NODE_OVERLAYS
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
@@ -37,10 +38,7 @@ Json = Mapping[str, Any]
 
 async def listed_overlays(kube: Kube) -> list[dict[str, Any]]:
     """All that stay, as stored; none where the cluster does not know the kind. Raises TransientError."""
-    try:
-        items = (await kube.list(NODE_OVERLAYS)).items
-    except NotFound:
-        return []
+    items = await list_if_served(kube, NODE_OVERLAYS)
     return [raw for raw in items if not raw["metadata"].get("deletionTimestamp")]
 
 

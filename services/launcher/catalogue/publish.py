@@ -158,7 +158,7 @@ class Catalogues:
         body = await asyncio.to_thread(encode_catalogue, fresh)
         await self.store.put(body, fresh.generation)
         self.held = Held(fresh.generation, len(fresh.types))
-        log.info("published what nodes told of their memory", generation=fresh.generation)
+        log.info("published the memory that nodes reported", generation=fresh.generation)
 
 
 def _warn(message: str, details: Iterable[str], logged: set[str]) -> None:

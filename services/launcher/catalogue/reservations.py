@@ -13,18 +13,16 @@ from typing import Any
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.capacity_reservations import is_ending
 from services.launcher.node_class.controller import NodeClasses
-from shared.cloud.client.session import Cloud
-from shared.concurrency.clock import Clock
+from services.launcher.ports import Ports
 from shared.domain import labels as keys
 from shared.domain.instance_types.reservations import ID_LABEL
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.errors import Conflict, NotFound
-from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.kube.reading import or_none
 from shared.kube.resources import NODES
 from shared.log import get_logger
-from shared.metrics import Metrics
 
 log = get_logger(__name__)
 
@@ -42,12 +40,15 @@ def on_demand_labels() -> dict[str, Any]:
 
 
 @dataclass
-class ReservationLabels:
-    """Compares the labels of reserved machines with what EC2 says of their instances."""
+class Reservations:
+    """Compares the labels of reserved machines with what EC2 says of their instances, publishes reservations for the
+    scheduler, and deletes the machines of capacity blocks that end.
+    """
 
-    kube: Kube
+    ports: Ports
     machines: Machines
-    cloud: Cloud
+    node_classes: NodeClasses
+    writer: MachineWriter
 
     async def relabel(self) -> None:
         """Relabel those whose instance left its reservation."""
@@ -59,7 +60,7 @@ class ReservationLabels:
         reserved.pop("", None)
         if not reserved:
             return
-        for instance in await self.cloud.ec2.instances(ids=reserved):
+        for instance in await self.ports.cloud.ec2.instances(ids=reserved):
             if not instance.capacity_reservation_id:
                 await self._relabel(reserved[instance.id])
 
@@ -78,24 +79,10 @@ class ReservationLabels:
     async def _relabel_node(self, machine: Machine) -> None:
         if not machine.node_name:
             return
-        try:
-            raw = await self.kube.get(NODES, machine.node_name)
-        except NotFound:
-            return
-        if raw["spec"].get("providerID") == machine.provider_id:
+        raw = await or_none(self.ports.kube.get(NODES, machine.node_name))
+        if raw is not None and raw["spec"].get("providerID") == machine.provider_id:
             metadata = {"uid": raw["metadata"]["uid"], "labels": on_demand_labels()}
-            await self.kube.patch(NODES, machine.node_name, {"metadata": metadata})
-
-
-@dataclass
-class ReservationUpdates:
-    """Publishes reservations for the scheduler, and deletes the machines of capacity blocks that end."""
-
-    machines: Machines
-    node_classes: NodeClasses
-    clock: Clock
-    writer: MachineWriter
-    metrics: Metrics
+            await self.ports.kube.patch(NODES, machine.node_name, {"metadata": metadata})
 
     async def update(self) -> None:
         """Publish what is left of them, and end blocks. Without a class that selects any, EC2 is not asked."""
@@ -108,7 +95,7 @@ class ReservationUpdates:
 
     async def _end_blocks(self) -> None:
         """EC2 takes the machines of a block back before its end; their pods move while there is time (LCH-84)."""
-        now = self.clock.now()
+        now = self.ports.clock.now()
         ending = {
             one.id for one in await self.node_classes.reservations.listed() if is_ending(one, now)
         }
@@ -116,7 +103,7 @@ class ReservationUpdates:
             if machine.terminating or machine.labels.get(ID_LABEL) not in ending:
                 continue
             if await self.writer.delete(machine, BLOCK_ENDS):
-                self.metrics.count_disrupted(machine, BLOCK_ENDS)
+                self.ports.metrics.count_disrupted(machine, BLOCK_ENDS)
                 log.info(
                     machine.api.worded("deleting nodeclaim, its capacity block ends"),
                     machine=machine.name,

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.launcher.cluster import ClusterDescription
+from services.launcher.ports import Ports
 from shared.api.core.references import to_object
-from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.errors import NotFound, TransientError, Unauthorized
-from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
+from shared.kube.reading import list_if_served
 from shared.kube.resources import NODE_POOLS, PROVISIONERS
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
@@ -37,24 +36,20 @@ Json = Mapping[str, Any]
 class ZonalShifts:
     """Asks for shifts of the cluster, and marks offerings."""
 
-    kube: Kube
-    cloud: Cloud
+    ports: Ports
     cluster: ClusterDescription
     catalogues: CatalogueSource
     unavailable: UnavailableOfferings
-    recorder: Recorder
     published: ShiftedZones
     """Where other parts and services read them."""
-    enabled: bool
-    """ENABLE_ZONAL_SHIFT."""
     _names: dict[str, str] = field(default_factory=dict)
     """Zone id -> name."""
     _shifted: frozenset[str] = frozenset()
-    """Names of the zones as AWS said last."""
+    """Names of the zones in the last answer of AWS."""
 
     async def check(self) -> None:
         """Ask AWS, publish the shifted zones, and mark what is sold there."""
-        if not self.enabled:
+        if not self.ports.settings.enable_zonal_shift:
             return
         shifted = await self._shifted_zones()
         for zone in sorted(shifted - self._shifted):
@@ -68,9 +63,9 @@ class ZonalShifts:
     async def _shifted_zones(self) -> frozenset[str]:
         try:
             cluster = await self.cluster.described()
-            ids = await self.cloud.zonal_shift.shifted_zones(cluster.arn)
+            ids = await self.ports.cloud.zonal_shift.shifted_zones(cluster.arn)
             if not ids <= self._names.keys():
-                self._names = {v: k for k, v in (await self.cloud.ec2.zones()).items()}
+                self._names = {v: k for k, v in (await self.ports.cloud.ec2.zones()).items()}
         except NotFound:
             return frozenset()  # the cluster takes no part in zonal shifts
         except (TransientError, Unauthorized) as error:
@@ -95,9 +90,5 @@ class ZonalShifts:
         """On every pool of either generation (EVT-02)."""
         log.warning("zonal shift", state=reason, why=text)
         for resource in (NODE_POOLS, PROVISIONERS):
-            try:
-                pools = (await self.kube.list(resource)).items
-            except NotFound:
-                continue  # a cluster may have one generation's kinds only
-            for raw in pools:
-                await self.recorder.publish(to_object(raw), "Normal", reason, text)
+            for raw in await list_if_served(self.ports.kube, resource):
+                await self.ports.recorder.publish(to_object(raw), "Normal", reason, text)

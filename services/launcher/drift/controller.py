@@ -13,24 +13,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from services.launcher.drift.reasons import Facts, drift_of
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
+from services.launcher.ports import Ports
 from services.launcher.resolved_class import Resolved
-from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import Instance
-from shared.concurrency.clock import Clock
-from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import DRIFTED, LAUNCHED, Condition, Machine
 from shared.domain.nodes import provider_instance_id
 from shared.domain.pools.nodepools import NodePool
 from shared.errors import DovetailError
-from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.pools import readable_pools
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)
@@ -47,15 +45,11 @@ _NEVER = float("-inf")
 class DriftController:
     """Judges machines and writes what changed."""
 
-    kube: Kube
+    ports: Ports
     machines: Machines
-    cloud: Cloud
-    clock: Clock
-    gates: FeatureGates
     node_classes: NodeClasses
     catalogues: CatalogueSource
     writer: MachineWriter
-    metrics: Metrics
     _changed: set[str] = field(default_factory=set)
     """Keys of pools and classes; as many as there are of them."""
     _judged_at: float = _NEVER
@@ -68,7 +62,7 @@ class DriftController:
 
     async def check(self) -> None:
         """Judge the machines that are due. Raises what the API server or Redis raises; then all is tried again."""
-        now = self.clock.monotonic()
+        now = self.ports.clock.monotonic()
         all_due = now - self._judged_at >= PERIOD_SECONDS
         changed, self._changed = self._changed, set()
         if not (all_due or changed):
@@ -87,7 +81,7 @@ class DriftController:
         if changed is None:
             uids = {machine.uid for machine in launched}
             self._types_seen = {u: at for u, at in self._types_seen.items() if u in uids}
-        pools = await readable_pools(self.kube)
+        pools = await readable_pools(self.ports.kube)
         due = [
             machine
             for machine in launched
@@ -102,7 +96,7 @@ class DriftController:
 
     def _may_drift(self, machine: Machine) -> bool:
         """V1alpha5 needs the gate (DRF-08, OPS-05)."""
-        return self.gates.drift or not machine.api.drift_needs_gate
+        return self.ports.settings.feature_gates.drift or not machine.api.drift_needs_gate
 
     async def _verdicts(
         self, machines: list[Machine], pools: Mapping[str, NodePool]
@@ -111,7 +105,7 @@ class DriftController:
         if not machines:
             return {}
         facts = await self._facts(machines, pools)
-        now = self.clock.now()
+        now = self.ports.clock.now()
         found = {m.uid: drift_of(m, facts[m.uid], now=now) for m in machines}
         open_ids = {
             provider_instance_id(m.provider_id)
@@ -122,7 +116,7 @@ class DriftController:
         for machine in machines:
             instance = instances.get(provider_instance_id(machine.provider_id))
             if instance is not None:
-                known = facts[machine.uid].with_instance(instance)
+                known = replace(facts[machine.uid], instance=instance)
                 found[machine.uid] = drift_of(machine, known, now=now)
         return found
 
@@ -158,7 +152,7 @@ class DriftController:
         return found
 
     def _type_seen(self, machine: Machine, types: Mapping[str, InstanceType]) -> bool:
-        now = self.clock.monotonic()
+        now = self.ports.clock.monotonic()
         if now - self._types_seen.get(machine.uid, _NEVER) < TYPE_SEEN_SECONDS:
             return True
         if machine.instance_type in types:
@@ -170,7 +164,7 @@ class DriftController:
         if not ids:
             return {}
         try:
-            return {one.id: one for one in await self.cloud.ec2.instances(ids=sorted(ids))}
+            return {one.id: one for one in await self.ports.cloud.ec2.instances(ids=sorted(ids))}
         except DovetailError as error:
             log.warning("drift waits for EC2's list of instances", error=error.message)
             return {}
@@ -178,13 +172,13 @@ class DriftController:
     async def _write(self, machine: Machine, reason: str) -> None:
         """Each change once. One machine that cannot be written does not stop the others."""
         held = machine.conditions.get(DRIFTED)
-        said = held.reason if held and held.status == "True" else ""
-        if said == reason and (reason or held is None):
+        held_reason = held.reason if held and held.status == "True" else ""
+        if held_reason == reason and (reason or held is None):
             return
         try:
             if reason:
-                condition = Condition("True", reason, reason, self.clock.now())
-                await self.writer.condition(machine, DRIFTED, condition)
+                condition = Condition("True", reason, reason, self.ports.clock.now())
+                await self.machines.write_condition(machine, DRIFTED, condition)
             else:
                 await self.machines.drop_condition(machine, DRIFTED)
         except DovetailError as error:
@@ -196,7 +190,7 @@ class DriftController:
         if not reason:
             log.debug(machine.api.worded("nodeclaim is no longer drifted"), machine=machine.name)
             return
-        self.metrics.count_drifted(machine, reason)
+        self.ports.metrics.count_drifted(machine, reason)
         log.debug("marking drifted", machine=machine.name, reason=reason)
 
 

@@ -44,10 +44,6 @@ class Facts(msgspec.Struct, frozen=True):
     authority: str = ""
     """Digest of the cluster's certificate authority."""
 
-    def with_instance(self, instance: Instance) -> Facts:
-        """The same facts with the instance as EC2 lists it."""
-        return msgspec.structs.replace(self, instance=instance)
-
 
 _Check = Callable[[Machine, Facts, float], bool | None]
 
@@ -86,10 +82,10 @@ def _authority(machine: Machine, facts: Facts, _now: float) -> bool | None:
     return bool(held and facts.authority and held != facts.authority)
 
 
-def _outdated(machine: Machine, wanted: Mapping[str, str]) -> bool | None:
+def _outdated(machine: Machine, desired: Mapping[str, str]) -> bool | None:
     """Has it another hash, made in the same way?"""
     held = machine.annotations
-    differing = {key for key, value in wanted.items() if held.get(key) != value}
+    differing = {key for key, value in desired.items() if held.get(key) != value}
     if differing - _DIGESTS or not all(key in held for key in differing):
         return None
     return bool(differing)
@@ -99,8 +95,8 @@ def _requirements(machine: Machine, facts: Facts, _now: float) -> bool | None:
     if facts.pool is None:
         return None
     kind = facts.types.get(machine.instance_type)
-    wanted = Requirements.of(facts.pool.requirements)
-    return not _is(machine, kind).compatible(wanted)
+    desired = Requirements.of(facts.pool.requirements)
+    return not _is(machine, kind).compatible(desired)
 
 
 def _is(machine: Machine, kind: InstanceType | None) -> Requirements:
@@ -142,9 +138,9 @@ def _security_groups(_machine: Machine, facts: Facts, _now: float) -> bool | Non
         return False
     if facts.resolved is None or facts.instance is None:
         return None
-    wanted = {group.id for group in facts.resolved.security_groups}
+    desired = {group.id for group in facts.resolved.security_groups}
     held = set(facts.instance.security_group_ids)
-    return wanted != held if wanted and held else None
+    return desired != held if desired and held else None
 
 
 def _subnet(_machine: Machine, facts: Facts, _now: float) -> bool | None:

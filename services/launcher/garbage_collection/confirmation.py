@@ -34,11 +34,11 @@ class Breaker:
         """All of ``names`` or none; ``total``: how many the pool has. A name that was let go before counts once."""
         self._forget(now)
         taken = self.taken.get(pool, {})
-        wanted = {**dict.fromkeys(names, now), **taken}
-        if len(wanted) > max(BREAKER_LEAST, int(total * BREAKER_SHARE)):
+        desired = {**dict.fromkeys(names, now), **taken}
+        if len(desired) > max(BREAKER_LEAST, int(total * BREAKER_SHARE)):
             return False
-        if wanted:
-            self.taken[pool] = wanted
+        if desired:
+            self.taken[pool] = desired
         return True
 
     def _forget(self, now: float) -> None:

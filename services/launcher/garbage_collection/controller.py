@@ -1,7 +1,7 @@
 """The sweep that finds what crashed launches and deletions by hand left behind (LCH-80, LCH-81, F24).
 
-Four kinds of garbage: instances without a Machine (``orphaned_instances``), Machines without an instance or a node
-(``lost_machines``), nodes without either (``orphaned_nodes``), and records of launches that nobody wants any more. The
+Four kinds of garbage: instances without a Machine (``orphaned``), Machines without an instance or a node
+(``lost_machines``), nodes without either (``orphaned``), and records of launches that nobody wants any more. The
 first three are judged by absence and therefore slowly; the last by what the record says, at once.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,23 +20,19 @@ from services.launcher.garbage_collection.lost_machines import (
     INSTANCE_VISIBLE_SECONDS,
     LostMachines,
 )
-from services.launcher.garbage_collection.orphaned_instances import OrphanedInstances
-from services.launcher.garbage_collection.orphaned_nodes import OrphanedNodes
+from services.launcher.garbage_collection.orphaned import OrphanedInstances, OrphanedNodes
 from services.launcher.machine_writer import MachineWriter
-from shared.cloud.client.session import Cloud
+from services.launcher.ports import Ports
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
-from shared.concurrency.clock import Clock, parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.concurrency.waiting import pause
 from shared.domain.machines.launches import is_wanted
 from shared.errors import NotFound
-from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.redis.mirror.pools.pool_health import PoolHealth
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -50,13 +47,9 @@ SUSPICIOUS_SECONDS = 30.0
 class GarbageCollection:
     """Sweeps again and again through everything that is ours."""
 
-    kube: Kube
+    ports: Ports
     store: Machines
-    cloud: Cloud
-    clock: Clock
-    settings: LauncherSettings
     writer: MachineWriter
-    metrics: Metrics
     health: PoolHealth
     shifted: ShiftedZones
     last_progress: float = field(init=False)
@@ -68,28 +61,27 @@ class GarbageCollection:
     _orphaned_nodes: OrphanedNodes = field(init=False)
 
     def __post_init__(self) -> None:
-        self.last_progress = self.clock.monotonic()
+        self.last_progress = self.ports.clock.monotonic()
         breaker = Breaker()
-        self.deletions = HeldDeletions(self.kube, self.writer.recorder, self.metrics)
+        self.deletions = HeldDeletions(self.ports)
         self._orphaned_instances = OrphanedInstances(
-            self.kube, self.store, self.writer, self.clock, self.settings, breaker, self.deletions
+            self.ports, self.store, self.writer, breaker, self.deletions
         )
-        self._orphaned_nodes = OrphanedNodes(self.kube, self.cloud, self.clock, self.settings)
+        self._orphaned_nodes = OrphanedNodes(self.ports)
         self._lost_machines = LostMachines(
-            self.kube, self.cloud, self.clock, self.settings, self.metrics, self.writer,
-            self.health, breaker, self.deletions,
-        )  # fmt: skip
+            self.ports, self.writer, self.health, breaker, self.deletions
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sweep until ``stop``."""
         while not stop.is_set():
             await self.sweep()
-            self.last_progress = self.clock.monotonic()
+            self.last_progress = self.ports.clock.monotonic()
             await pause(stop, self.pause_seconds())
 
     def pause_seconds(self) -> float:
         """10 s for the first 20 rounds, then every two minutes, sooner while something seems lost (LCH-81)."""
-        usual = self.settings.garbage_period
+        usual = self.ports.settings.garbage_period
         if self._rounds < FIRST_ROUNDS:
             return min(FIRST_ROUNDS_SECONDS, usual)
         return min(SUSPICIOUS_SECONDS, usual) if self._suspicious else usual
@@ -98,10 +90,10 @@ class GarbageCollection:
         """Take an inventory, and end what is garbage by it."""
         self._rounds += 1
         inventory = await take_inventory(
-            self.kube,
+            self.ports.kube,
             self.store,
-            self.cloud.ec2,
-            self.settings.cluster_name,
+            self.ports.cloud.ec2,
+            self.ports.settings.cluster_name,
             await self.shifted.current(),
         )
         # All judge by one inventory: a Machine that is deleted here still owns its instance in the next step, so the
@@ -127,14 +119,14 @@ class GarbageCollection:
     async def _end_record(self, record: Mapping[str, Any], inventory: Inventory) -> None:
         """Order the end of what the token started for nobody, and drop the record once EC2 shows nothing (F20)."""
         token = str(record["spec"]["clientToken"])
-        tags = {cluster_tag(self.settings.cluster_name): "owned", TOKEN_TAG: token}
-        found = await self.cloud.ec2.instances(tags=tags)
+        tags = {cluster_tag(self.ports.settings.cluster_name): "owned", TOKEN_TAG: token}
+        found = await self.ports.cloud.ec2.instances(tags=tags)
         stray = [
             one.id
             for one in found
             if one.state not in GONE_STATES and one.id not in inventory.owned
         ]
-        age = self.clock.now() - parse_rfc3339(str(record["spec"]["createdAt"]))
+        age = self.ports.clock.now() - parse_rfc3339(str(record["spec"]["createdAt"]))
         reachable = [
             one.id for one in found if one.id in stray and one.zone not in inventory.shifted
         ]
@@ -144,10 +136,5 @@ class GarbageCollection:
             )
             await self.writer.end_instances(reachable, "nobody wants its launch")
         elif age > INSTANCE_VISIBLE_SECONDS and not stray:
-            await self._drop(token)
-
-    async def _drop(self, token: str) -> None:
-        try:
-            await self.kube.delete(LAUNCH_RECORDS, token)
-        except NotFound:
-            return
+            with suppress(NotFound):
+                await self.ports.kube.delete(LAUNCH_RECORDS, token)

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from services.launcher.ports import Ports
 from shared.api.core.references import to_object
 from shared.errors import DovetailError
-from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
 from shared.kube.resources import NODE_POOLS, PROVISIONERS
 from shared.log import get_logger
-from shared.metrics import Metrics
 
 log = get_logger(__name__)
 
@@ -29,9 +27,7 @@ ANY_POOL = ""
 class HeldDeletions:
     """What is held back now, by (direction, pool)."""
 
-    kube: Kube
-    recorder: Recorder
-    metrics: Metrics
+    ports: Ports
     held: dict[tuple[str, str], str] = field(default_factory=dict)
 
     async def hold(self, direction: str, pool: str, names: Collection[str], why: str) -> None:
@@ -41,7 +37,7 @@ class HeldDeletions:
         if (direction, pool) not in self.held:
             log.error("deletions held back", what=text, pool=pool, names=shown)
         self.held[direction, pool] = text
-        self.metrics.deletions_held.labels(direction, pool).set(len(names))
+        self.ports.metrics.deletions_held.labels(direction, pool).set(len(names))
         await self._publish(pool, f"{text} ({', '.join(shown)})")
 
     def release(self, direction: str, pools: Collection[str] = ()) -> None:
@@ -49,16 +45,16 @@ class HeldDeletions:
         for held in [h for h in self.held if h[0] == direction and h[1] not in pools]:
             log.info("deletions are no longer held back", direction=held[0], pool=held[1])
             del self.held[held]
-            self.metrics.deletions_held.labels(*held).set(0)
+            self.ports.metrics.deletions_held.labels(*held).set(0)
 
     async def _publish(self, pool: str, text: str) -> None:
         kind, _, name = pool.partition("/")
         if kind not in POOLS:
             return
         try:
-            raw = await self.kube.get(POOLS[kind], name)
+            raw = await self.ports.kube.get(POOLS[kind], name)
         except DovetailError:
             return  # a pool that is gone has nobody who reads its events; the log and the gauge say it
-        await self.recorder.publish(
+        await self.ports.recorder.publish(
             to_object(raw), "Warning", "DeletionsHeld", text, dedupe_seconds=EVENT_SECONDS
         )

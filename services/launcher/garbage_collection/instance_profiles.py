@@ -15,18 +15,16 @@ from dataclasses import dataclass, field
 
 from services.launcher.garbage_collection.inventory import our_instances
 from services.launcher.node_class.instance_profiles import InstanceProfiles
+from services.launcher.ports import Ports
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
-from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import Instance
-from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
-from shared.errors import NotFound, Unauthorized
-from shared.kube.client import Kube
+from shared.errors import Unauthorized
 from shared.kube.machines import Machines
+from shared.kube.reading import list_if_served
 from shared.kube.resources import EC2_NODE_CLASSES
 from shared.log import get_logger
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -39,18 +37,15 @@ PROTECTED_SECONDS = 3600.0
 class UnusedInstanceProfiles:
     """Sweeps through the profiles of the cluster, again and again."""
 
-    kube: Kube
+    ports: Ports
     machines: Machines
-    cloud: Cloud
-    clock: Clock
-    settings: LauncherSettings
     profiles: InstanceProfiles
     _unused_since: dict[str, float] = field(default_factory=dict)
     """Name -> monotonic time of the first sweep that found no use."""
 
     async def sweep(self) -> None:
         """Delete what nobody used for an hour. Where IAM cannot be reached there is nothing to do."""
-        if self.settings.isolated_vpc:
+        if self.ports.settings.isolated_vpc:
             return
         try:
             made = await self.profiles.made()
@@ -61,7 +56,7 @@ class UnusedInstanceProfiles:
             self._unused_since.clear()
             return
         names, unreadable = await self._wanted()
-        instances = await our_instances(self.cloud.ec2, self.settings.cluster_name)
+        instances = await our_instances(self.ports.cloud.ec2, self.ports.settings.cluster_name)
         if not _is_complete(instances, await self.machines.list()):
             log.info("not looking for unused instance profiles: EC2 lists too few instances")
             return
@@ -71,7 +66,7 @@ class UnusedInstanceProfiles:
             for one in made
             if one.name not in used and not any(f"/{uid}/" in one.path for uid in unreadable)
         }
-        now = self.clock.monotonic()
+        now = self.ports.clock.monotonic()
         self._unused_since = {name: self._unused_since.get(name, now) for name in idle}
         for name, since in list(self._unused_since.items()):
             if now - since >= PROTECTED_SECONDS:
@@ -82,11 +77,7 @@ class UnusedInstanceProfiles:
         """Names that classes have now, and the UIDs of classes that cannot be read."""
         names: set[str] = set()
         unreadable: set[str] = set()
-        try:
-            listed = (await self.kube.list(EC2_NODE_CLASSES)).items
-        except NotFound:
-            return names, unreadable
-        for raw in listed:
+        for raw in await list_if_served(self.ports.kube, EC2_NODE_CLASSES):
             node_class = parse_ec2_node_class(raw).record
             if node_class is None:
                 unreadable.add(str(raw["metadata"]["uid"]))

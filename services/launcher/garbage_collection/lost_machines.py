@@ -19,21 +19,18 @@ from services.launcher.garbage_collection.confirmation import Breaker, Confirmat
 from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.machine_writer import MachineWriter
+from services.launcher.ports import Ports
 from shared.api.core.nodes import parse_node
-from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ended_instances import TERMINATED_REASON, termination_message, would_end_again
 from shared.cloud.ec2.ownership import GONE_STATES
-from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone
-from shared.errors import InvalidObject, NotFound
-from shared.kube.client import Kube
+from shared.errors import InvalidObject
+from shared.kube.reading import or_none
 from shared.kube.resources import NODES
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.redis.mirror.pools.pool_health import PoolHealth
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -87,11 +84,7 @@ def _launched(inventory: Inventory) -> Iterable[Machine]:
 class LostMachines:
     """Deletes Machines whose loss is confirmed."""
 
-    kube: Kube
-    cloud: Cloud
-    clock: Clock
-    settings: LauncherSettings
-    metrics: Metrics
+    ports: Ports
     writer: MachineWriter
     health: PoolHealth
     breaker: Breaker
@@ -110,13 +103,13 @@ class LostMachines:
 
     def _confirmed(self, seen: Confirmation, lost: list[Machine]) -> list[Machine]:
         by_uid = {machine.uid: machine for machine in lost}
-        now, grace = self.clock.monotonic(), self.settings.garbage_grace
+        now, grace = self.ports.clock.monotonic(), self.ports.settings.garbage_grace
         return [by_uid[uid] for uid in seen.confirmed(by_uid, now=now, grace=grace)]
 
     async def _end_without_instance(self, lost: list[Machine], inventory: Inventory) -> set[str]:
         """Returns the pools that are held back."""
         ids = [provider_instance_id(machine.provider_id) for machine in lost]
-        known = {one.id: one for one in await self.cloud.ec2.instances(ids=ids)}
+        known = {one.id: one for one in await self.ports.cloud.ec2.instances(ids=ids)}
         if any(one.state not in GONE_STATES for one in known.values()):
             why = "EC2 knows them by id but does not list them by tag"
             await self.deletions.hold(WITHOUT_INSTANCE, ANY_POOL, [m.name for m in lost], why)
@@ -151,23 +144,19 @@ class LostMachines:
         if why:
             await self.deletions.hold(WITHOUT_NODE, ANY_POOL, names, why)
             return {ANY_POOL}
-        said = (REMOVED, "its node was taken off the cluster while the instance ran")
-        return await self._end_few(WITHOUT_NODE, lost, inventory, said)
+        cause = (REMOVED, "its node was taken off the cluster while the instance ran")
+        return await self._end_few(WITHOUT_NODE, lost, inventory, cause)
 
     async def _has_node(self, machine: Machine) -> bool:
         name = _joined(machine)
-        if not name:
-            return False
+        raw = await or_none(self.ports.kube.get(NODES, name)) if name else None
         try:
-            node = parse_node(await self.kube.get(NODES, name))
-        except NotFound:
-            return False
+            return raw is not None and parse_node(raw).provider_id == machine.provider_id
         except InvalidObject:
             return True
-        return node.provider_id == machine.provider_id
 
     async def _end_few(
-        self, direction: str, lost: list[Machine], inventory: Inventory, said: tuple[str, str]
+        self, direction: str, lost: list[Machine], inventory: Inventory, cause: tuple[str, str]
     ) -> set[str]:
         """Delete what the breaker lets through, pool by pool. Returns the pools that are held back."""
         pools: dict[str, list[Machine]] = defaultdict(list)
@@ -177,18 +166,18 @@ class LostMachines:
         for pool, found in pools.items():
             total = sum(machine.pool_key == pool for machine in inventory.machines)
             names = [machine.name for machine in found]
-            if not self.breaker.admits(pool, names, total, now=self.clock.monotonic()):
+            if not self.breaker.admits(pool, names, total, now=self.ports.clock.monotonic()):
                 await self.deletions.hold(direction, pool, names, TOO_MANY)
                 held.add(pool)
                 continue
             for machine in found:
-                await self._delete(machine, *said)
+                await self._delete(machine, *cause)
         return held
 
     def _age(self, machine: Machine) -> float:
         launched = machine.conditions.get(LAUNCHED)
         since = launched.since if launched and launched.since else machine.created_at
-        return self.clock.now() - since
+        return self.ports.clock.now() - since
 
     async def _delete(
         self, machine: Machine, reason: str, text: str, *, again: bool = True
@@ -202,7 +191,7 @@ class LostMachines:
         )
         if not await self.writer.delete(machine, reason):
             return
-        self.metrics.count_disrupted(machine, "garbage_collected")
+        self.ports.metrics.count_disrupted(machine, "garbage_collected")
         await self.writer.event(machine, "Warning", reason, text)
         if again and not machine.has(REGISTERED):
             await self.health.failed(machine)

@@ -4,7 +4,7 @@ Read from the API server, not from any cache: the pool's limits, the safety limi
 that never registered, and the scheduler's fencing epoch.
 
 About the epoch (F14): each machine carries the epoch of the scheduler that made it. After a change of leader the
-machines of the old one are still wanted: the new leader finds them on the API server and plans with them, so refusing
+machines of the old one are still desired: the new leader finds them on the API server and plans with them, so refusing
 them all would delete good plans at every restart. What must not cost money is the plan of a scheduler that was paused,
 lost its lease and woke up: it made machines for pods that the new leader had made others for. So a machine of an older
 epoch is launched while it is older than every machine of a newer epoch, by the API server's own stamps, which nobody's
@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from shared.concurrency.clock import Clock, rfc3339
+from services.launcher.ports import Ports
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.errors import DovetailError, NotFound, TransientError
+from shared.errors import DovetailError, TransientError
 from shared.kube import pools
-from shared.kube.client import Kube
+from shared.kube.reading import or_none
 from shared.log import get_logger
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff, template_of
 
@@ -79,17 +80,13 @@ def is_stale(machine: Machine, current: int, oldest: Mapping[int, float]) -> boo
 class Admission:
     """The questions that need the API server or Redis."""
 
-    kube: Kube
-    clock: Clock
+    ports: Ports
     backoff: LaunchBackoff
     current_epoch: CurrentEpoch = no_election
 
     async def epoch(self) -> int:
         """The scheduler's epoch now, 0 before its first election. Raises TransientError: then nothing is launched."""
-        try:
-            return await self.current_epoch()
-        except NotFound:
-            return 0
+        return await or_none(self.current_epoch()) or 0
 
     async def limits(self, pool_key: str) -> Mapping[str, int]:
         """The pool's limits as they are now. None for a machine without a pool, and where the pool is gone: its
@@ -101,11 +98,8 @@ class Admission:
         if kind not in pools.KINDS:
             return {}
         resource, parse = pools.KINDS[kind]
-        try:
-            raw = await self.kube.get(resource, name)
-        except NotFound:
-            return {}
-        return parse(raw).require(pool_key).limits
+        raw = await or_none(self.ports.kube.get(resource, name))
+        return parse(raw).require(pool_key).limits if raw is not None else {}
 
     async def check_backoff(self, machine: Machine) -> None:
         """Raises NotNow while the machine's pool waits. While Redis is away no pool does (R2) (F25)."""
@@ -122,4 +116,4 @@ class Admission:
                 f"machines of {machine.pool_key} do not register: the next one is tried "
                 f"after {rfc3339(until)}; look at the last one's console output"
             )
-            raise NotNow("LaunchBackoff", text, max(1.0, until - self.clock.now()))
+            raise NotNow("LaunchBackoff", text, max(1.0, until - self.ports.clock.now()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.launcher.launch.record import LaunchRecord, Subject
+from services.launcher.launch.fleet import LaunchRecord, Subject
 from shared.cloud.ec2.records import FleetInstance, Instance
 from shared.domain import labels as keys
 from shared.domain.instance_types.reservations import ID_LABEL

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from services.launcher.launch.admission import NotNow, StaleEpoch
+from services.launcher.launch.fleet import LaunchRecord
 from services.launcher.launch.limits import ReservedRoom
-from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch.record_store import LaunchRecords
 from services.launcher.launch.request import ClassNotReady, LaunchRequest, LaunchRequests
 from services.launcher.launch.results import (
@@ -70,8 +70,6 @@ Run = Callable[[], Awaitable[Answers]]
 
 
 class Decision(NamedTuple):
-    """What one round decides."""
-
     uids: dict[str, str]
     """Key -> uid of the machines that want an instance."""
     answers: Answers

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from services.launcher.launch.fleet import overrides_of
-from services.launcher.launch.record import LaunchRecord
+from services.launcher.launch.fleet import LaunchRecord, overrides_of
 from services.launcher.launch_template.variants import Choice
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.commands import holder
@@ -159,7 +158,6 @@ def _less(used: Mapping[str, int], off: Mapping[str, int]) -> dict[str, int]:
 
 
 def largest(capacities: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The largest amount of each resource."""
     found: dict[str, int] = {}
     for capacity in capacities:
         for name, amount in capacity.items():

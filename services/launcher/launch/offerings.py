@@ -61,19 +61,20 @@ def choose(
 
     Raises InsufficientCapacity when no offering is left (LCH-53).
     """
-    wanted = Requirements.of(machine.requirements)
-    listed = (adapted(t, sizes) for t in catalogue.types if _is_named(t, wanted))
-    types = [t for t in listed if _suits(t, wanted, machine)]
+    desired = Requirements.of(machine.requirements)
+    listed = (adapted(t, sizes) for t in catalogue.types if _is_named(t, desired))
+    types = [t for t in listed if _suits(t, desired, machine)]
     offered = frozenset(zones)
     by_kind = {
-        kind: _offered(types, wanted, kind, offered, unavailable) for kind in capacity_types(wanted)
+        kind: _offered(types, desired, kind, offered, unavailable)
+        for kind in capacity_types(desired)
     }
-    every_spot = _offered(types, wanted, keys.SPOT, offered) if by_kind.get(keys.SPOT) else []
+    every_spot = _offered(types, desired, keys.SPOT, offered) if by_kind.get(keys.SPOT) else []
     if _is_exhausted(every_spot, by_kind):
         del by_kind[keys.SPOT]
-    for capacity_type, choices in _ranked(by_kind, wanted):
+    for capacity_type, choices in _ranked(by_kind, desired):
         if choices:
-            return Chosen(capacity_type, truncated(choices, wanted))
+            return Chosen(capacity_type, truncated(choices, desired))
     raise InsufficientCapacity(
         "no capacity offerings are currently available given the constraints",
         machine=machine.name,
@@ -87,18 +88,18 @@ def falls_back_to_few(machine: Machine, chosen: Chosen) -> bool:
     return fell_back and len(chosen.choices) < FEW_TYPES
 
 
-def capacity_types(wanted: Requirements) -> list[str]:
+def capacity_types(desired: Requirements) -> list[str]:
     """Those that are allowed; what is paid already first, then spot (LCH-47)."""
-    rule = wanted.get(keys.CAPACITY_TYPE)
+    rule = desired.get(keys.CAPACITY_TYPE)
     order = (keys.RESERVED, keys.SPOT, keys.ON_DEMAND)
     return [kind for kind in order if rule is None or rule.has(kind)]
 
 
-def truncated(choices: list[Choice], wanted: Requirements) -> tuple[Choice, ...]:
+def truncated(choices: list[Choice], desired: Requirements) -> tuple[Choice, ...]:
     """The 60 cheapest, after those that it takes to keep every ``minValues`` (LCH-46)."""
     if len(choices) <= MOST_TYPES:
         return tuple(choices)
-    kept = {choice.type.name for choice in _needed(choices, wanted)}
+    kept = {choice.type.name for choice in _needed(choices, desired)}
     for choice in choices:
         if len(kept) >= MOST_TYPES:
             break
@@ -106,9 +107,9 @@ def truncated(choices: list[Choice], wanted: Requirements) -> tuple[Choice, ...]
     return tuple(choice for choice in choices if choice.type.name in kept)
 
 
-def _needed(choices: list[Choice], wanted: Requirements) -> Iterator[Choice]:
+def _needed(choices: list[Choice], desired: Requirements) -> Iterator[Choice]:
     """The cheapest type of each of the first ``minValues`` values."""
-    for rule in wanted:
+    for rule in desired:
         seen: set[str] = set()
         for choice in choices:
             if len(seen) >= (rule.min_values or 0):
@@ -119,14 +120,14 @@ def _needed(choices: list[Choice], wanted: Requirements) -> Iterator[Choice]:
                 yield choice
 
 
-def _is_named(kind: InstanceType, wanted: Requirements) -> bool:
+def _is_named(kind: InstanceType, desired: Requirements) -> bool:
     """Does the machine allow this type? Most machines name few, and only those need to be adapted."""
-    rule = wanted.get(keys.INSTANCE_TYPE)
+    rule = desired.get(keys.INSTANCE_TYPE)
     return rule is None or rule.has(kind.name)
 
 
-def _suits(kind: InstanceType, wanted: Requirements, machine: Machine) -> bool:
-    for rule in wanted:
+def _suits(kind: InstanceType, desired: Requirements, machine: Machine) -> bool:
+    for rule in desired:
         if rule.key in _NOT_THE_TYPES_OWN or rule.key not in keys.WELL_KNOWN:
             continue
         values = kind.labels.get(rule.key)
@@ -139,13 +140,13 @@ def _suits(kind: InstanceType, wanted: Requirements, machine: Machine) -> bool:
 
 def _offered(
     types: list[InstanceType],
-    wanted: Requirements,
+    desired: Requirements,
     capacity_type: str,
     zones: frozenset[str],
     unavailable: frozenset[OfferingKey] = frozenset(),
 ) -> list[Choice]:
     """Types with those of their offerings that may be bought, the cheapest first."""
-    rule = wanted.get(keys.ZONE)
+    rule = desired.get(keys.ZONE)
     found = []
     for kind in types:
         offerings = sorted(
@@ -156,7 +157,7 @@ def _offered(
                 and o.zone in zones
                 and (rule is None or rule.has(o.zone))
                 and (capacity_type, kind.name, o.zone) not in unavailable
-                and _is_asked_reservation(o, wanted)
+                and _is_asked_reservation(o, desired)
             ),
             key=lambda o: (o.price_micro_usd_per_hour, o.order, o.zone),
         )
@@ -165,16 +166,16 @@ def _offered(
     return _by_price(found)
 
 
-def _is_asked_reservation(offering: Offering, wanted: Requirements) -> bool:
+def _is_asked_reservation(offering: Offering, desired: Requirements) -> bool:
     """Of reserved offerings only those that a machine may use (IT-04)."""
     if offering.capacity_type != keys.RESERVED:
         return True
-    said = (
+    labels = (
         (ID_LABEL, offering.reservation_id),
         (TYPE_LABEL, offering.reservation_type or "default"),
         (INTERRUPTIBLE_LABEL, truth(offering.interruptible)),
     )
-    rules = ((wanted.get(key), value) for key, value in said)
+    rules = ((desired.get(key), value) for key, value in labels)
     return all(rule is None or rule.has(value) for rule, value in rules)
 
 
@@ -183,14 +184,14 @@ def _by_price(choices: Iterable[Choice]) -> list[Choice]:
     return sorted(choices, key=lambda one: (one.price, one.offerings[0].order, one.type.name))
 
 
-def _ranked(by_kind: _ByKind, wanted: Requirements) -> Iterator[tuple[str, list[Choice]]]:
+def _ranked(by_kind: _ByKind, desired: Requirements) -> Iterator[tuple[str, list[Choice]]]:
     """LCH-45, LCH-47: what may be asked for, the best first; some of it may be empty.
 
     Reserved capacity is paid already. Then spot no dearer than on-demand, then on-demand; metal and accelerators only
     when neither has anything else. A pool that wants variety gets it: filters that only save money are skipped.
     """
     reserved = _of_one_kind_of_reservation(by_kind.get(keys.RESERVED) or [])
-    varied = any(rule.min_values is not None for rule in wanted)
+    varied = any(rule.min_values is not None for rule in desired)
     yield keys.RESERVED, reserved if varied else _plain(reserved)
     spot, on_demand = by_kind.get(keys.SPOT) or [], by_kind.get(keys.ON_DEMAND) or []
     if varied:

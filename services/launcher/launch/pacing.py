@@ -55,7 +55,7 @@ class Pace:
         return now
 
     def succeeded(self) -> None:
-        """EC2 answered, whatever it said: it was not too fast."""
+        """EC2 answered, whatever the answer: the call was not too fast."""
         self.rate_per_second = self._bounded(self.rate_per_second + STEP_PER_SECOND)
 
     def throttled(self, sent: float, now: float) -> bool:
@@ -84,7 +84,6 @@ class CallQueue:
 
     @property
     def rate_per_second(self) -> float:
-        """Calls a second now."""
         return self.pace.rate_per_second
 
     async def wait(self) -> float | None:

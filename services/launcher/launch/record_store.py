@@ -1,39 +1,62 @@
-"""The open LaunchRecords on the API server. Each is written with one POST and never changed (F1)."""
+"""The open LaunchRecords on the API server, each written with one POST and never changed, and the turn to launch a
+machine: of all open records that name it, only the oldest may be sent (F1, F30).
+
+Two launchers run at once during a rolling update, or as replicas. Each lists its own work, so both may decide to launch
+one machine, together with different other machines and so with different tokens. Therefore, after a record is written
+and before it is sent, the records and then the machines are read once more:
+
+    an older record is open    this one was never sent, and is deleted
+    a machine has an instance  of another call: this one was never sent, and is deleted; its other machines ask anew
+    a machine is gone          the same for a new record; one that was found open may have been sent, and goes on
+
+The order of the two reads matters. Whoever wrote an older record either has it open still, or has written its result to
+the machines before deleting it: so one of the two reads finds it. A launcher that dies between its record and these
+reads leaves a record for which the next one does the same.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from services.launcher.launch.record import (
+from services.launcher.launch.fleet import (
     LaunchRecord,
     read_record,
     record_body,
     revision_of,
     uids_in,
 )
-from shared.concurrency.clock import Clock
+from services.launcher.ports import Ports
+from shared.domain import labels as keys
+from shared.domain.machines.machine import Machine
 from shared.errors import AlreadyExists, NotFound
-from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.kube.reading import or_none
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 
 log = get_logger(__name__)
 
+MOST_READ_SINGLY = 16
+"""More machines than these are read with one list."""
+
 
 @dataclass
 class LaunchRecords:
-    """The open records on the API server."""
+    """The open records on the API server, and which of them may be sent."""
 
-    kube: Kube
-    clock: Clock
+    ports: Ports
+    machines: Machines
 
     async def list_open(self) -> tuple[list[LaunchRecord], frozenset[str]]:
         """The readable records, and the uids of machines in unreadable ones, which must not be launched twice."""
         found: list[LaunchRecord] = []
         unreadable: set[str] = set()
-        for raw in (await self.kube.list(LAUNCH_RECORDS)).items:
+        for raw in (await self.ports.kube.list(LAUNCH_RECORDS)).items:
             try:
                 found.append(read_record(raw))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -48,9 +71,9 @@ class LaunchRecords:
         Raises TransientError: no record, no call.
         """
         try:
-            stored = await self.kube.create(LAUNCH_RECORDS, record_body(record))
+            stored = await self.ports.kube.create(LAUNCH_RECORDS, record_body(record))
         except AlreadyExists:
-            return read_record(await self.kube.get(LAUNCH_RECORDS, record.token)), False
+            return read_record(await self.ports.kube.get(LAUNCH_RECORDS, record.token)), False
         return replace(record, revision=revision_of(stored)), True
 
     async def is_first(self, record: LaunchRecord) -> bool:
@@ -68,11 +91,46 @@ class LaunchRecords:
 
     async def drop(self, token: str) -> None:
         """Delete it: the call is over, and its result is written to the machines."""
-        try:
-            await self.kube.delete(LAUNCH_RECORDS, token)
-        except NotFound:
-            return
+        with suppress(NotFound):
+            await self.ports.kube.delete(LAUNCH_RECORDS, token)
 
     def age(self, record: LaunchRecord) -> float:
         """Seconds since it was written. A clock that was set back makes it young, never negative."""
-        return max(0.0, self.clock.now() - record.created_at)
+        return max(0.0, self.ports.clock.now() - record.created_at)
+
+    async def take_turn(self, record: LaunchRecord, *, fresh: bool) -> Mapping[str, Machine] | None:
+        """The record's machines as they are now, by uid, when the record may be sent. None when it may not: it was
+        never sent, and is deleted now.
+
+        ``fresh``: it was written a moment ago. Raises TransientError.
+        """
+        first = await self.is_first(record)
+        found = await self._read(record) if first else {}
+        listed = [found.get(uid) for uid in record.uids]
+        served = any(is_served_by_another(machine, record.token) for machine in listed)
+        if first and not served and not (fresh and any(map(is_gone, listed))):
+            return found
+        log.info("another launch was faster", token=record.token, machines=len(record.uids))
+        await self.drop(record.token)
+        return None
+
+    async def _read(self, record: LaunchRecord) -> dict[str, Machine]:
+        desired = set(record.uids)
+        if len(desired) > MOST_READ_SINGLY:
+            listed = await self.machines.list()
+            return {machine.uid: machine for machine in listed if machine.uid in desired}
+        gets = (or_none(self.machines.get(subject.key)) for subject in record.subjects)
+        read = await asyncio.gather(*gets)
+        return {machine.uid: machine for machine in read if machine and machine.uid in desired}
+
+
+def is_served_by_another(machine: Machine | None, token: str) -> bool:
+    """Has it an instance that another call started? A machine of an older build names no call, and counts as ours."""
+    if machine is None or not machine.provider_id:
+        return False
+    return machine.annotations.get(keys.LAUNCH_TOKEN_ANNOTATION, token) != token
+
+
+def is_gone(machine: Machine | None) -> bool:
+    """Is it deleted, or being deleted?"""
+    return machine is None or machine.terminating

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from services.launcher.launch.admission import Admission, NotNow, StaleEpoch, first_made, is_stale
-from services.launcher.launch.fleet import Json, digest, fleet_request
+from services.launcher.launch.fleet import Json, LaunchRecord, digest, fleet_request
 from services.launcher.launch.limits import (
     PoolLimits,
     ReservedRoom,
@@ -20,15 +20,14 @@ from services.launcher.launch.limits import (
     room_of_records,
 )
 from services.launcher.launch.offerings import Chosen, choose, falls_back_to_few
-from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors
+from services.launcher.launch_template.content import instance_tags
 from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.node_class.capacity_reservations import offered
 from services.launcher.node_class.controller import NodeClasses
+from services.launcher.ports import Ports
 from services.launcher.resolved_class import Resolved
-from services.launcher.tags import instance_tags
-from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.instance_types.reservations import with_reserved
 from shared.domain.instance_types.size_settings import SizeSettings
@@ -40,7 +39,6 @@ from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject, NotFound
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -86,16 +84,13 @@ class LaunchRound:
 
 @dataclass
 class LaunchRequests:
-    """Works out requests."""
-
+    ports: Ports
     admission: Admission
     node_classes: NodeClasses
     templates: LaunchTemplates
     catalogues: CatalogueSource
     capacity_errors: CapacityErrors
     subnets: SubnetReservations
-    clock: Clock
-    settings: LauncherSettings
 
     async def begin_round(
         self,
@@ -113,8 +108,8 @@ class LaunchRequests:
         limits = PoolLimits(
             machines,
             {**room_of_records(records, by_uid, catalogue), **reserved},
-            now=self.clock.now(),
-            counting=Counting(self.settings.limits_count_terminating),
+            now=self.ports.clock.now(),
+            counting=Counting(self.ports.settings.limits_count_terminating),
         )
         unavailable = await self.capacity_errors.unavailable_now()
         epoch, oldest = await self.admission.epoch(), first_made(machines)
@@ -140,7 +135,7 @@ class LaunchRequests:
         return LaunchRequest(machine, content, room)
 
     def _check_safety_limits(self, now: LaunchRound) -> None:
-        settings = self.settings
+        settings = self.ports.settings
         refusal = now.limits.refusal(SafetyLimits(settings.max_nodes, settings.launches_per_minute))
         if refusal:
             raise NotNow("SafetyLimit", refusal)
@@ -160,7 +155,7 @@ class LaunchRequests:
             zones = _zones(machine, resolved)
             # What the machine's class selects. EC2 itself says whether a reservation still has room.
             selected = {resolved.node_class.key: resolved.reservations}
-            reservations = offered(selected, counted_at=0.0, now=self.clock.now())
+            reservations = offered(selected, counted_at=0.0, now=self.ports.clock.now())
             catalogue = with_reserved(now.catalogue, reservations)
             found = choose(machine, catalogue, zones, now.unavailable, sizes)
             now.chosen[kind] = found
@@ -199,7 +194,7 @@ class LaunchRequests:
             chosen.choices,
             templates,
             self.subnets.choose(resolved.subnets),
-            instance_tags(machine, resolved.node_class, self.settings.cluster_name),
+            instance_tags(machine, resolved.node_class, self.ports.settings.cluster_name),
             resolved.node_class.context,
         )
         if not request["LaunchTemplateConfigs"]:

@@ -11,7 +11,7 @@ from services.launcher.launch.assignment import LaunchedInstance, metadata_of, s
 from services.launcher.launch_template.content import TENANCY, partition_of, tenancy_of
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
-from shared.concurrency.clock import Clock
+from services.launcher.ports import Ports
 from shared.domain import labels as keys
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.sizes import adapted
@@ -20,8 +20,8 @@ from shared.domain.machines.machine import LAUNCHED, Condition, Machine
 from shared.domain.resources import format_resources
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.machines import Machines
+from shared.kube.reading import or_none
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.redis import streams
 from shared.redis.messages import LaunchFailed
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
@@ -45,10 +45,9 @@ LONGEST_MESSAGE = 500
 class LaunchResults:
     """Writes the result to the Machine, with its events, metrics and messages. Each method may be repeated."""
 
+    ports: Ports
     machines: Machines
     writer: MachineWriter
-    clock: Clock
-    metrics: Metrics
     catalogues: CatalogueSource
     node_classes: NodeClasses
 
@@ -66,7 +65,7 @@ class LaunchResults:
             log.warning("instance is nobody's", machine=machine.name, id=instance.id)
             return False
         self.writer.remember_launch(instance.provider_id, machine.key)
-        self.metrics.count_event(machine, "launched")
+        self.ports.metrics.count_event(machine, "launched")
         _log_launched(machine, instance, kind)
         return True
 
@@ -84,13 +83,11 @@ class LaunchResults:
                 instance.provider_id,
             )
 
-        try:
-            if has_another(await self.machines.get(machine.key)):
-                return False
-        except NotFound:
+        stored = await or_none(self.machines.get(machine.key))
+        if stored is None or has_another(stored):
             return False
         await self._patch(machine, metadata_of(instance, kind))
-        condition = Condition("True", LAUNCHED, "", self.clock.now())
+        condition = Condition("True", LAUNCHED, "", self.ports.clock.now())
         status = status_of(machine, instance, kind)
         return await self.machines.write_condition(
             machine, LAUNCHED, condition, status, unless=has_another
@@ -135,7 +132,7 @@ class LaunchResults:
             machine, "Warning", reason, f"{machine.kind} {machine.name} event: {message}"
         )
         why = _METRIC_REASONS[reason]
-        self.metrics.count_disrupted(machine, why)
+        self.ports.metrics.count_disrupted(machine, why)
         await self.writer.delete(machine, why.replace("_", " "))
         failed = LaunchFailed(machine=machine.key, reason=message[:256])
         await self.writer.send(streams.MACHINES, failed, machine.uid)
@@ -155,8 +152,8 @@ class LaunchResults:
 
     async def wait(self, machine: Machine, reason: str, message: str) -> None:
         """Write what it waits for in its condition Launched."""
-        condition = Condition("Unknown", reason, message[:LONGEST_MESSAGE], self.clock.now())
-        await self.writer.condition(machine, LAUNCHED, condition)
+        condition = Condition("Unknown", reason, message[:LONGEST_MESSAGE], self.ports.clock.now())
+        await self.machines.write_condition(machine, LAUNCHED, condition)
 
 
 def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings) -> InstanceType:

@@ -3,7 +3,7 @@
     1. wait until a call may go (``pacing``)
     2. read the scheduler's epoch again: after a change of leader the machines are looked at anew
     3. write a LaunchRecord with the exact request and its client token: no record, no call
-    4. take the turn: read records and machines again, another launcher may have been faster (``turns``)
+    4. take the turn: read records and machines again, another launcher may have been faster (``record_store``)
     5. CreateFleet with that token: a repeat of the same call gives the same instances
     6. write the instances, or what went wrong, to the machines (``results``)
     7. delete the record
@@ -32,26 +32,30 @@ from functools import partial
 
 from services.launcher.launch.admission import Admission
 from services.launcher.launch.assignment import assign, assign_found, from_answer, from_listing
-from services.launcher.launch.fleet import addressed, launch_token
+from services.launcher.launch.fleet import (
+    LaunchRecord,
+    Subject,
+    addressed,
+    attempt_of,
+    launch_token,
+    subjects_of,
+)
 from services.launcher.launch.pacing import QUEUE_FULL_SECONDS, CallBudget, CallQueue
-from services.launcher.launch.record import LaunchRecord, Subject, attempt_of, subjects_of
 from services.launcher.launch.record_store import LaunchRecords
 from services.launcher.launch.request import LaunchRequest
 from services.launcher.launch.results import NO_CAPACITY, LaunchResults
 from services.launcher.launch.subnets import SubnetReservations
-from services.launcher.launch.turns import LaunchTurns
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from services.launcher.launch_template.controller import LaunchTemplates
+from services.launcher.ports import Ports
 from shared.cloud.client.errors import (
     IDEMPOTENT_INSTANCE_TERMINATED,
     SPOT_ROLE_MISSING,
     THROTTLING_CODES,
     is_not_found,
 )
-from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import TOKEN_TAG, cluster_tag
 from shared.cloud.ec2.records import FleetInstance, FleetResult
-from shared.concurrency.clock import Clock
 from shared.concurrency.parallel import in_parallel
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
@@ -88,12 +92,9 @@ _write_all = partial(in_parallel, most=WRITES_AT_ONCE)
 class LaunchSaga:
     """Carries out calls, one after the other."""
 
-    cloud: Cloud
-    cluster: str
-    clock: Clock
+    ports: Ports
     admission: Admission
     records: LaunchRecords
-    turns: LaunchTurns
     queue: CallQueue
     budget: CallBudget
     subnets: SubnetReservations
@@ -118,7 +119,7 @@ class LaunchSaga:
         if await self.admission.epoch() != epoch:
             return answers | retry(uids, RETRY_SECONDS)
         # The record before the call: a launcher that dies in between leaves a record, never an unknown instance.
-        record, fresh = await self.records.write(_record(ready, epoch, self.clock.now()))
+        record, fresh = await self.records.write(_record(ready, epoch, self.ports.clock.now()))
         return answers | await self.send(record, sent, fresh=fresh)
 
     async def resume(self, record: LaunchRecord) -> Answers:
@@ -140,13 +141,13 @@ class LaunchSaga:
         """Take the turn, make the call, and write what EC2 says. ``sent``: when the queue let the call go, in monotonic
         seconds; ``fresh``: the record was never sent before.
         """
-        machines = await self.turns.take(record, fresh=fresh)
+        machines = await self.records.take_turn(record, fresh=fresh)
         if machines is None:
             return retry(record.uids, RETRY_SECONDS)
         self.budget.spend(record.uids)
         await self.subnets.reserve(record)
         try:
-            result = await self.cloud.ec2.create_fleet(record.request)
+            result = await self.ports.cloud.ec2.create_fleet(record.request)
         except Throttled as error:
             return self._throttled(record, sent, error)
         except TransientError as error:
@@ -158,7 +159,9 @@ class LaunchSaga:
             await self.subnets.settle(record, ())
             return await self._refused(record, machines, error, fresh=fresh)
         if not result.instances and not result.errors:
-            return await self._unexplained(record, machines)
+            # EC2 says why it launches nothing. Without a reason the instances may exist all the same.
+            log.warning("CreateFleet names neither instances nor errors", machines=len(machines))
+            return await self._adopt(record, machines)
         self._learn(record, sent, {error.code for error in result.errors})
         return await self._answered(record, machines, result)
 
@@ -180,6 +183,7 @@ class LaunchSaga:
             self.results.launched(machine, from_answer(record, one, names.get(one.id, "")))
             for machine, one in present
         )
+        # Before machines are given up: their pods are planned anew at once, and without what was refused now.
         await self.capacity_errors.record_fleet(record, result)
         answers: Answers = dict.fromkeys(record.uids)
         if without:
@@ -201,13 +205,9 @@ class LaunchSaga:
             await _write_all(self.results.give_up(one, NO_CAPACITY, reasons) for one in left)
             return {}
         if result.errors:
-            await self._report(left, _first_code(result), reasons)
+            codes = (error.code for error in result.errors if error.code)
+            await self._report(left, min(codes, default="LaunchFailed"), reasons)
         return await self._next_attempt(record, left)
-
-    async def _unexplained(self, record: LaunchRecord, machines: Mapping[str, Machine]) -> Answers:
-        """EC2 says why it launches nothing. Without a reason the instances may exist all the same: list them."""
-        log.warning("CreateFleet names neither instances nor errors", machines=len(machines))
-        return await self._adopt(record, machines)
 
     def _throttled(self, record: LaunchRecord, sent: float, error: Throttled) -> Answers:
         """Counted once per call, however many machines it is for (F17)."""
@@ -250,7 +250,7 @@ class LaunchSaga:
 
     async def _find(self, record: LaunchRecord) -> Answers:
         """The record is too old to be sent: list what its call started."""
-        machines = await self.turns.take(record, fresh=False)
+        machines = await self.records.take_turn(record, fresh=False)
         if machines is None:
             return retry(record.uids, RETRY_SECONDS)
         return await self._adopt(record, machines)
@@ -258,11 +258,11 @@ class LaunchSaga:
     async def _adopt(
         self, record: LaunchRecord, machines: Mapping[str, Machine], *, certain: bool = False
     ) -> Answers:
-        """Assign the live instances with the record's token to its machines. ``certain``: EC2 said that there are no
-        more than it lists.
+        """Assign the live instances with the record's token to its machines. ``certain``: EC2 reported that
+        there are no more than it lists.
         """
-        tags = {cluster_tag(self.cluster): "owned", TOKEN_TAG: record.token}
-        found = await self.cloud.ec2.instances(tags=tags)
+        tags = {cluster_tag(self.ports.settings.cluster_name): "owned", TOKEN_TAG: record.token}
+        found = await self.ports.cloud.ec2.instances(tags=tags)
         alive = [instance for instance in found if instance.state in LIVE_STATES]
         owned = [machine.provider_id for machine in machines.values()]
         pairs = assign_found(_waiting(record, machines), alive, owned)
@@ -280,7 +280,7 @@ class LaunchSaga:
         return answers
 
     def _seconds_since_first_list(self, token: str) -> float:
-        now = self.clock.monotonic()
+        now = self.ports.clock.monotonic()
         if len(self._listed) >= MOST_LISTED:
             self._listed.clear()
         return now - self._listed.setdefault(token, now)
@@ -320,7 +320,7 @@ class LaunchSaga:
             return {}
         try:
             async with asyncio.timeout(HOST_NAMES_SECONDS):
-                found = await self.cloud.ec2.instances(ids=ids)
+                found = await self.ports.cloud.ec2.instances(ids=ids)
         except (DovetailError, TimeoutError) as error:
             log.debug("cannot look up host names", error=str(error))
             return {}
@@ -364,13 +364,9 @@ def _waiting(
     record: LaunchRecord, machines: Mapping[str, Machine], uids: Iterable[str] | None = None
 ) -> list[Machine]:
     """The record's machines that exist and have no instance."""
-    wanted = set(record.uids if uids is None else uids)
+    desired = set(record.uids if uids is None else uids)
     return [
         machine
         for uid in record.uids
-        if uid in wanted and (machine := machines.get(uid)) is not None and is_waiting(machine)
+        if uid in desired and (machine := machines.get(uid)) is not None and is_waiting(machine)
     ]
-
-
-def _first_code(result: FleetResult) -> str:
-    return min((error.code for error in result.errors if error.code), default="LaunchFailed")

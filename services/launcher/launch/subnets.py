@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.launcher.launch.fleet import overrides_of
-from services.launcher.launch.record import LaunchRecord
+from services.launcher.launch.fleet import LaunchRecord, overrides_of
 from shared.cloud.ec2.records import FleetInstance, Subnet
 from shared.concurrency.clock import Clock
 from shared.domain.resources import PODS
@@ -105,7 +104,7 @@ class SubnetAddresses:
         self.reserve(launch, taken, now)
 
     def exhausted(self, subnet_id: str, now: float) -> None:
-        """EC2 said InsufficientFreeAddressesInSubnet (LCH-12)."""
+        """EC2 answered InsufficientFreeAddressesInSubnet (LCH-12)."""
         self._full_until[subnet_id] = now + RESERVATION_SECONDS
 
     def _rank(self, subnet: Subnet, is_ipv6: bool) -> tuple[bool, int, str]:
@@ -143,8 +142,8 @@ class SubnetReservations:
     async def reserve(self, record: LaunchRecord) -> None:
         """Other launches count on the addresses that are left when this call has all it asks for (LCH-11)."""
         overrides, machines = overrides_of(record.request), len(record.subjects)
-        wanted = most_taken(overrides, await self._pods(), machines)
-        self.addresses.reserve(record.token, wanted, self.clock.monotonic())
+        desired = most_taken(overrides, await self._pods(), machines)
+        self.addresses.reserve(record.token, desired, self.clock.monotonic())
 
     async def settle(self, record: LaunchRecord, instances: Iterable[FleetInstance]) -> None:
         """Count only what the call took, as EC2 answered (LCH-11)."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.launcher.launch.fleet import overrides_of
-from services.launcher.launch.record import LaunchRecord
+from services.launcher.launch.fleet import LaunchRecord, overrides_of
 from services.launcher.launch.subnets import SubnetReservations
 from shared.cloud.client.errors import SPOT_ROLE_MISSING, is_capacity_error
 from shared.cloud.ec2.records import FleetError, FleetResult

@@ -2,6 +2,7 @@
 
 One template serves all instance types that need the same content. What differs between the types of one launch is a
 ``Variant``; what else decides, such as what the kubelet reserves, is the same for all of them, and is in the hash.
+Tags say whose an instance or a launch template is (LCH-23, LCH-56).
 
 What may go wrong: a size that is no quantity, in a class that nobody checked: ``InvalidObject`` names the field.
 """
@@ -10,22 +11,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from services.launcher.launch_template.block_devices import volumes
 from services.launcher.launch_template.variants import Variant
 from services.launcher.resolved_class import Resolved
-from services.launcher.tags import instance_tags, v1_tags
-from shared.cloud.ec2.ownership import cluster_tag
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.cloud.ec2.records import tag_specification
 from shared.domain import labels as keys
+from shared.domain.instance_types.size_settings import WINDOWS_BUILDS
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirements
+from shared.domain.resources import parse_quantity
 
 TENANCY = keys.AWS_PREFIX + "instance-tenancy"
 DEFAULT_TENANCY, DEDICATED_TENANCY = "default", "dedicated"
@@ -40,6 +42,14 @@ _METADATA = {
     V1: {**_LIKE_ALL, "HttpPutResponseHopLimit": 1, "InstanceMetadataTags": "disabled"},
 }
 """Metadata options by generation, where a class says nothing (T-08, EC-13, LCH-24)."""
+_VOLUMES = {
+    "Bottlerocket": (("/dev/xvda", 4), ("/dev/xvdb", 20)),
+    "Ubuntu": (("/dev/sda1", 20),),
+    "Custom": (),
+    **dict.fromkeys(WINDOWS_BUILDS, (("/dev/sda1", 50),)),
+}
+_USUAL_VOLUMES = (("/dev/xvda", 20),)
+"""AMI family -> devices and GiB when the class maps none (IT-16). A custom image knows its devices itself."""
 
 
 def template_name(cluster: str, data: Mapping[str, Any]) -> str:
@@ -216,4 +226,70 @@ def _reservation(variant: Variant) -> dict[str, Any]:
             "CapacityReservationTarget": {"CapacityReservationId": variant.reservation_id},
         },
         **market,
+    }
+
+
+def volumes(node_class: NodeClass) -> list[dict[str, Any]]:
+    """BlockDeviceMappings: the class's own, or the family's. Raises InvalidObject."""
+    mapped = [_volume(raw, index) for index, raw in enumerate(node_class.block_device_mappings)]
+    return mapped or [
+        {
+            "DeviceName": device,
+            "Ebs": {
+                "VolumeSize": gib,
+                "VolumeType": "gp3",
+                "Encrypted": True,
+                "DeleteOnTermination": True,
+            },
+        }
+        for device, gib in _VOLUMES.get(node_class.ami_family, _USUAL_VOLUMES)
+    ]
+
+
+def _volume(raw: Mapping[str, Any], index: int) -> dict[str, Any]:
+    ebs = raw.get("ebs") or {}
+    field_name = f"spec.blockDeviceMappings[{index}].ebs.volumeSize"
+    size = ebs.get("volumeSize")
+    settings: dict[str, Any] = {
+        "VolumeSize": None
+        if size is None
+        else math.ceil(parse_quantity(size, field=field_name) / 2**30),
+        "VolumeType": ebs.get("volumeType"),
+        "Iops": ebs.get("iops"),
+        "Throughput": ebs.get("throughput"),
+        "Encrypted": ebs.get("encrypted"),
+        "KmsKeyId": ebs.get("kmsKeyID"),
+        "DeleteOnTermination": ebs.get("deleteOnTermination"),
+        "SnapshotId": ebs.get("snapshotID"),
+        "VolumeInitializationRate": ebs.get("volumeInitializationRate"),
+    }
+    return {
+        "DeviceName": raw.get("deviceName"),
+        "Ebs": {name: value for name, value in settings.items() if value is not None},
+    }
+
+
+def instance_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
+    """LCH-56: what the instances of a machine carry, whichever machine of its kind it is.
+
+    Of the user's own tags only Name wins, and in v1alpha5 only.
+    """
+    owned = {cluster_tag(cluster): "owned"}
+    if machine.api.own_tags:
+        return {**node_class.tags, **owned, **v1_tags(machine, node_class, cluster)}
+    return {
+        "Name": f"karpenter.sh/provisioner-name/{machine.pool}",
+        **node_class.tags,
+        **owned,
+        keys.PROVISIONER_NAME: machine.pool,
+        keys.MANAGED_BY: cluster,
+    }
+
+
+def v1_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
+    """LCH-23, LCH-56: the tags that say whose an instance or a template is. A machine without pool has an empty one."""
+    return {
+        keys.NODE_POOL: machine.pool,
+        CLUSTER_NAME_TAG: cluster,
+        keys.NODE_CLASS: node_class.name,
     }

@@ -30,7 +30,6 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def price(self) -> int:
-        """Of the cheapest offering."""
         return self.offerings[0].price_micro_usd_per_hour
 
 

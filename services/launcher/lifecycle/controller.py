@@ -10,18 +10,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from services.launcher.lifecycle.initialization import Initialization
-from services.launcher.lifecycle.liveness import Liveness
 from services.launcher.lifecycle.nodes import cluster_nodes
-from services.launcher.lifecycle.registration import Registration
 from services.launcher.lifecycle.stages import by_provider_id, is_settled, node_of
+from services.launcher.lifecycle.steps import LifecycleSteps
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
-from shared.errors import DovetailError, InvalidObject, NotFound
+from shared.errors import DovetailError, InvalidObject
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.kube.reading import or_none
 from shared.kube.resources import NODES
 from shared.log import get_logger
 
@@ -45,21 +44,18 @@ class LifecycleController:
     kube: Kube
     machines: Machines
     writer: MachineWriter
-    registration: Registration
-    initialization: Initialization
-    liveness: Liveness
+    steps: LifecycleSteps
     _known: Known = field(default_factory=Known)
 
     async def node_changed(self, name: str) -> None:
         """A node came or changed: find its Machine and take the next step."""
+        raw = await or_none(self.kube.get(NODES, name))
         try:
-            node = parse_node(await self.kube.get(NODES, name))
-        except NotFound:
-            return
+            node = parse_node(raw) if raw is not None else None
         except InvalidObject as error:
             log.warning("unreadable node", node=name, error=error.message)
             return
-        if node.terminating or not provider_instance_id(node.provider_id):
+        if node is None or node.terminating or not provider_instance_id(node.provider_id):
             return
         machine = await self._machine_of(node.provider_id)
         if machine is None or machine.terminating or is_settled(machine):
@@ -86,10 +82,7 @@ class LifecycleController:
         key = self._known.machines.get(provider_id)
         if key is None:
             return None
-        try:
-            machine = await self.machines.get(key)
-        except NotFound:
-            machine = None
+        machine = await or_none(self.machines.get(key))
         if machine is None or machine.provider_id != provider_id:
             self._known.machines.pop(provider_id, None)
             return None
@@ -121,10 +114,10 @@ class LifecycleController:
         node, missing = node_of(machine, nodes)
         if node is not None and not node.terminating and await self._advance(machine, node):
             return True
-        if await self.liveness.expire(machine):
+        if await self.steps.expire(machine):
             return True
         if node is None and machine.provider_id and not machine.has(REGISTERED):
-            await self.registration.say_missing(machine, missing)
+            await self.steps.say_missing(machine, missing)
         return False
 
     async def _advance(self, machine: Machine, node: Node) -> bool:
@@ -132,6 +125,6 @@ class LifecycleController:
         if not machine.has(LAUNCHED):
             return False
         registered = machine.has(REGISTERED)
-        if not registered and not await self.registration.register(machine, node):
+        if not registered and not await self.steps.register(machine, node):
             return False
-        return await self.initialization.initialize(machine, node, registered_before=registered)
+        return await self.steps.initialize(machine, node, registered_before=registered)

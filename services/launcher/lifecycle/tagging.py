@@ -42,8 +42,8 @@ def needs_tags(machine: Machine) -> bool:
 
 def tags_due(machine: Machine, instance: Instance) -> dict[str, str]:
     """Pure: what the instance still lacks."""
-    wanted = {NAME_TAG: machine.node_name, keys.NODE_CLAIM_TAG: machine.name}
-    return {key: value for key, value in wanted.items() if key not in instance.tags}
+    desired = {NAME_TAG: machine.node_name, keys.NODE_CLAIM_TAG: machine.name}
+    return {key: value for key, value in desired.items() if key not in instance.tags}
 
 
 @dataclass

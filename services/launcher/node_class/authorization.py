@@ -12,21 +12,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from services.launcher.launch_template.content import template_data, template_name_v1, template_tags
+from services.launcher.launch_template.content import (
+    instance_tags,
+    template_data,
+    template_name_v1,
+    template_tags,
+)
 from services.launcher.launch_template.variants import Variant
-from services.launcher.node_class.problems import VALIDATION_SUCCEEDED, Problem
+from services.launcher.node_class.status import Part, Problem
+from services.launcher.ports import Ports
 from services.launcher.resolved_class import Resolved
-from services.launcher.tags import instance_tags
 from shared.cloud.client.calls import Json
-from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import tag_specification
-from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.generations import V1
 from shared.errors import DovetailError, TransientError, Unauthorized
 from shared.log import get_logger
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -101,32 +103,30 @@ def requests(resolved: Resolved, cluster: str) -> tuple[Json, Json, Json]:
 class Authorization:
     """Asks EC2, and remembers which classes passed."""
 
-    cloud: Cloud
-    clock: Clock
-    settings: LauncherSettings
+    ports: Ports
     _passed: dict[str, tuple[float, object]] = field(default_factory=dict)
     """Class -> since when, and how it was written then."""
 
     async def problems(self, resolved: Resolved) -> list[Problem]:
         """What EC2 denies to machines of this class; v1 only. Raises TransientError."""
         node_class = resolved.node_class
-        if self.settings.disable_dry_run or not node_class.api.class_is_authorized:
+        if self.ports.settings.disable_dry_run or not node_class.api.class_is_authorized:
             return []
         written = (node_class.uid, node_class.generation, resolved.profile)
         since, passed = self._passed.get(node_class.key, (0.0, None))
-        if passed == written and self.clock.monotonic() - since < AUTHORIZATION_FRESH_SECONDS:
+        if passed == written and self.ports.clock.monotonic() - since < AUTHORIZATION_FRESH_SECONDS:
             return []
         problems, is_certain = await self._ask(resolved)
         if is_certain and not problems:
             if len(self._passed) >= MOST_CLASSES_KNOWN:
                 self._passed.clear()
-            self._passed[node_class.key] = (self.clock.monotonic(), written)
+            self._passed[node_class.key] = (self.ports.clock.monotonic(), written)
         return problems
 
     async def _ask(self, resolved: Resolved) -> tuple[list[Problem], bool]:
         """What is denied, and whether every call was answered by yes or no."""
-        fleet, template, instances = requests(resolved, self.settings.cluster_name)
-        runs = self.cloud.dry_runs
+        fleet, template, instances = requests(resolved, self.ports.settings.cluster_name)
+        runs = self.ports.cloud.dry_runs
         calls: tuple[tuple[str, Callable[[Json], Awaitable[None]], Json], ...] = (
             (CREATE_FLEET, runs.create_fleet, fleet),
             (CREATE_LAUNCH_TEMPLATE, runs.create_launch_template, template),
@@ -138,13 +138,13 @@ class Authorization:
             try:
                 await call(request)
             except Unauthorized as error:
-                problems.append(Problem(VALIDATION_SUCCEEDED, reason, error.message))
+                problems.append(Problem(Part.VALIDATION, reason, error.message))
             except TransientError:
                 raise
             except DovetailError as error:
                 code = str(error.context.get("code"))
                 if code in CLASS_FAULTS:
-                    problems.append(Problem(VALIDATION_SUCCEEDED, code, error.message))
+                    problems.append(Problem(Part.VALIDATION, code, error.message))
                 log.warning(
                     "a dry run was not answered by yes or no",
                     node_class=resolved.node_class.key,

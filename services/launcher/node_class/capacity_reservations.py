@@ -43,14 +43,14 @@ BLOCK_END_SECONDS = 40 * 60.0
 
 def selects(term: SelectorTerm, one: CapacityReservation) -> bool:
     """Every field of the term matches. ``*`` stands for any text in a tag's value. Pure (EC-05)."""
-    said = (
+    fields = (
         (term.id, one.id),
         (term.owner, one.owner),
         (term.match_criteria, one.criteria),
     )
     return (
         any((term.id, term.owner, term.match_criteria, term.tags))
-        and all(value in ("", held) for value, held in said)
+        and all(value in ("", held) for value, held in fields)
         and all(
             key in one.tags and fnmatchcase(one.tags[key], pattern.replace("[", "[[]"))
             for key, pattern in term.tags.items()

@@ -22,25 +22,21 @@ from services.launcher.node_class.finalizer import ClassFinalizer, is_held, with
 from services.launcher.node_class.images import Images
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
-from services.launcher.node_class.problems import Findings
-from services.launcher.node_class.status import found_status, invalid_status, message_of
+from services.launcher.node_class.status import Findings, found_status, invalid_status, message_of
+from services.launcher.ports import Ports
 from services.launcher.resolved_class import BootImages, Resolved
 from shared.api.core.references import to_object
 from shared.api.faults import Parsed
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.v1alpha5.node_templates import parse_node_template
-from shared.cloud.client.session import Cloud
-from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass
 from shared.errors import Conflict, DovetailError, InsufficientCapacity, InvalidObject, NotFound
-from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
+from shared.kube.reading import list_if_served
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, Resource
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.reservations import ReservationStore
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -57,13 +53,7 @@ _KINDS: dict[str, tuple[Resource, Callable[[Json], Parsed[NodeClass]]]] = {
 
 @dataclass
 class NodeClasses:
-    """Resolves classes by key."""
-
-    kube: Kube
-    cloud: Cloud
-    clock: Clock
-    recorder: Recorder
-    settings: LauncherSettings
+    ports: Ports
     reservation_store: ReservationStore | None = None
     """Where the scheduler reads what classes select; None: nobody does."""
     _known: dict[str, tuple[float, Resolved]] = field(default_factory=dict)
@@ -71,21 +61,20 @@ class NodeClasses:
     """Keys of classes that are being deleted and carry our finalizer."""
 
     def __post_init__(self) -> None:
-        self.cluster = ClusterDescription(self.cloud, self.clock, self.settings)
-        self.profiles = InstanceProfiles(self.cloud, self.clock, self.settings)
-        self._groups = PlacementGroups(self.cloud, self.clock)
-        images = Images(self.cloud, self.clock)
-        gate = self.settings.feature_gates.reserved_capacity
+        cloud, clock = self.ports.cloud, self.ports.clock
+        self.cluster = ClusterDescription(self.ports)
+        self.profiles = InstanceProfiles(self.ports)
+        self._groups = PlacementGroups(cloud, clock)
+        images = Images(cloud, clock)
+        gate = self.ports.settings.feature_gates.reserved_capacity
         self.reservations = CapacityReservations(
-            self.cloud, self.clock, gate, self.reservation_store
+            self.ports.cloud, self.ports.clock, gate, self.reservation_store
         )
         self._discovery = Discovery(
-            self.cloud, images, self.profiles, self._groups, self.reservations
+            self.ports.cloud, images, self.profiles, self._groups, self.reservations
         )
-        self._authorization = Authorization(self.cloud, self.clock, self.settings)
-        self._finalizer = ClassFinalizer(
-            self.kube, self.cloud, self.profiles, self.recorder, self.settings
-        )
+        self._authorization = Authorization(self.ports)
+        self._finalizer = ClassFinalizer(self.ports, self.profiles)
 
     async def resolve(self, key: str) -> Resolved:
         """The class with its subnets, groups, images and profile.
@@ -97,7 +86,7 @@ class NodeClasses:
         if held is not None:
             return held
         resource, parse, name = _split(key)
-        raw = await self.kube.get(resource, name)
+        raw = await self.ports.kube.get(resource, name)
         if raw["metadata"].get("deletionTimestamp"):
             raise InsufficientCapacity(f"{key} is being deleted", node_class=key)
         node_class = parse(raw).require(key)
@@ -112,13 +101,13 @@ class NodeClasses:
         if held is not None:
             return held.node_class
         resource, parse, name = _split(key)
-        return parse(await self.kube.get(resource, name)).require(key)
+        return parse(await self.ports.kube.get(resource, name)).require(key)
 
     async def readable(self) -> dict[str, NodeClass]:
         """Every class that can be read, as it is written now, by key."""
         found: dict[str, NodeClass] = {}
         for resource, parse in _KINDS.values():
-            records = [parse(raw).record for raw in await self._listed(resource)]
+            records = [parse(raw).record for raw in await list_if_served(self.ports.kube, resource)]
             found |= {record.key: record for record in records if record is not None}
         return found
 
@@ -143,7 +132,7 @@ class NodeClasses:
 
     def _held(self, key: str) -> Resolved | None:
         found = self._known.get(key)
-        if found is None or self.clock.monotonic() - found[0] >= DISCOVERY_FRESH_SECONDS:
+        if found is None or self.ports.clock.monotonic() - found[0] >= DISCOVERY_FRESH_SECONDS:
             return None
         return found[1]
 
@@ -156,7 +145,7 @@ class NodeClasses:
         failed: DovetailError | None = None
         seen: set[str] = set()
         for resource, _ in _KINDS.values():
-            for raw in await self._listed(resource):
+            for raw in await list_if_served(self.ports.kube, resource):
                 seen.add(_key(raw))
                 try:
                     await self.refresh(raw)
@@ -166,12 +155,6 @@ class NodeClasses:
         self._known = {key: held for key, held in self._known.items() if key in seen}
         if failed is not None:
             raise failed
-
-    async def _listed(self, resource: Resource) -> list[dict[str, Any]]:
-        try:
-            return (await self.kube.list(resource)).items
-        except NotFound:
-            return []  # a cluster may have one generation's kinds only
 
     async def release_leaving(self) -> None:
         """A machine is gone: classes that waited for it may go now (EC-20)."""
@@ -185,7 +168,7 @@ class NodeClasses:
         try:
             resource, _, name = _split(key)
             for _ in range(MOST_REFRESH_TRIES):
-                if await self.refresh(await self.kube.get(resource, name)):
+                if await self.refresh(await self.ports.kube.get(resource, name)):
                     return
         except NotFound:
             self._leaving.discard(key)
@@ -221,11 +204,11 @@ class NodeClasses:
             return raw
         meta = raw["metadata"]
         body = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": finalizers}}
-        return await self.kube.patch(EC2_NODE_CLASSES, meta["name"], body)
+        return await self.ports.kube.patch(EC2_NODE_CLASSES, meta["name"], body)
 
     async def _status(self, raw: Json, parsed: Parsed[NodeClass]) -> dict[str, Any] | None:
         """The status to write; None for an unreadable v1alpha1 class, of which the watcher tells all there is."""
-        now = self.clock.now()
+        now = self.ports.clock.now()
         if parsed.record is None:
             self._known.pop(_key(raw), None)
             if OF_KIND[raw["kind"]].detailed_status:
@@ -247,14 +230,14 @@ class NodeClasses:
         if denied:
             self._known.pop(node_class.key, None)
             return replace(findings, problems=tuple(denied))
-        self._known[node_class.key] = (self.clock.monotonic(), resolved)
+        self._known[node_class.key] = (self.ports.clock.monotonic(), resolved)
         return findings
 
     def _resolved(self, node_class: NodeClass, findings: Findings) -> Resolved:
         group = findings.group
         known = replace(
             node_class,
-            tags={**self.settings.aws_tags, **node_class.tags},
+            tags={**self.ports.settings.aws_tags, **node_class.tags},
             placement_group_id=group.id if group else "",
             partitions=group.partitions if group else 0,
         )
@@ -270,17 +253,19 @@ class NodeClasses:
 
     async def _publish(self, raw: Json, message: str) -> None:
         log.warning("node class is not ready", node_class=_key(raw), reason=message)
-        await self.recorder.publish(
+        await self.ports.recorder.publish(
             to_object(raw), "Warning", "NodeClassNotReady", message, dedupe_seconds=300
         )
 
-    async def _write(self, raw: Json, wanted: dict[str, Any]) -> None:
+    async def _write(self, raw: Json, desired: dict[str, Any]) -> None:
         old = raw.get("status") or {}
-        if all(old.get(name) == value for name, value in wanted.items()):
+        if all(old.get(name) == value for name, value in desired.items()):
             return
         meta = raw["metadata"]
-        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": wanted}
-        await self.kube.patch(_KINDS[raw["kind"]][0], meta["name"], body, subresource="status")
+        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": desired}
+        await self.ports.kube.patch(
+            _KINDS[raw["kind"]][0], meta["name"], body, subresource="status"
+        )
 
 
 def _key(raw: Json) -> str:

@@ -1,7 +1,7 @@
 """Looks up everything that a node class selects in AWS, all parts at once, and says which parts fail (EC-15..17).
 
-A part that finds nothing, or may not look, becomes a ``Problem`` and the others are looked up all the same: a user
-mends a class once. What may go wrong beyond that (EC2 throttles, no network) is raised: nothing is known then.
+A part that finds nothing, or that we may not read, becomes a ``Problem`` and the others are looked up all the same: a
+user mends a class once. What may go wrong beyond that (EC2 throttles, no network) is raised: nothing is known then.
 """
 
 from __future__ import annotations
@@ -14,26 +14,20 @@ from services.launcher.node_class import (
     capacity_reservations,
     images,
     placement_groups,
-    user_launch_template,
 )
 from services.launcher.node_class import instance_profiles as profiles
 from services.launcher.node_class.capacity_reservations import CapacityReservations
 from services.launcher.node_class.images import Images, described
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
-from services.launcher.node_class.problems import (
-    AMIS_READY,
-    CAPACITY_RESERVATIONS_READY,
-    INSTANCE_PROFILE_READY,
-    PLACEMENT_GROUP_READY,
-    SECURITY_GROUPS_READY,
-    SUBNETS_READY,
-    VALIDATION_SUCCEEDED,
+from services.launcher.node_class.status import (
     Findings,
+    Part,
     Problem,
     part,
+    snapshots_of,
+    volume_problems,
 )
-from services.launcher.node_class.volume_checks import snapshots_of, volume_problems
 from services.launcher.resolved_class import BootImage
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import (
@@ -57,8 +51,6 @@ UNKNOWN_CLUSTER = EksCluster("", "", "", "")
 
 @dataclass
 class Discovery:
-    """Asks EC2, SSM and IAM."""
-
     cloud: Cloud
     images: Images
     profiles: InstanceProfiles
@@ -69,14 +61,14 @@ class Discovery:
         """Everything of this class, for nodes of this cluster. Raises TransientError."""
         problems = problems_of(node_class, cluster)
         subnets, groups, found, profile, snapshots, (reserved, group) = await asyncio.gather(
-            part(self._subnets(node_class), SUBNETS_READY, "SubnetsNotFound", problems),
+            part(self._subnets(node_class), Part.SUBNETS, "SubnetsNotFound", problems),
             part(
-                self._groups(node_class), SECURITY_GROUPS_READY, "SecurityGroupsNotFound", problems
+                self._groups(node_class), Part.SECURITY_GROUPS, "SecurityGroupsNotFound", problems
             ),
-            part(self._images(node_class, cluster), AMIS_READY, images.NOT_FOUND, problems),
+            part(self._images(node_class, cluster), Part.AMIS, images.NOT_FOUND, problems),
             part(
                 self.profiles.resolve(node_class),
-                INSTANCE_PROFILE_READY,
+                Part.INSTANCE_PROFILE,
                 profiles.NOT_FOUND,
                 problems,
             ),
@@ -100,17 +92,16 @@ class Discovery:
     async def _capacity(
         self, node_class: NodeClass, problems: list[Problem]
     ) -> tuple[tuple[CapacityReservation, ...], PlacementGroup | None]:
-        """Its reservations and its placement group."""
         found, group = await asyncio.gather(
             part(
                 self.reservations.find(node_class),
-                CAPACITY_RESERVATIONS_READY,
+                Part.CAPACITY_RESERVATIONS,
                 capacity_reservations.NOT_FOUND,
                 problems,
             ),
             part(
                 self.placement_groups.find(node_class),
-                PLACEMENT_GROUP_READY,
+                Part.PLACEMENT_GROUP,
                 placement_groups.NOT_FOUND,
                 problems,
             ),
@@ -122,17 +113,16 @@ class Discovery:
     ) -> tuple[LaunchTemplate | None, tuple[BootImage, ...]]:
         """The user's own template with its image, or the images that the class selects."""
         if node_class.launch_template:
-            own = await user_launch_template.find(self.cloud, node_class.launch_template)
-            return own.template, own.images
+            return await images.find_user_template(self.cloud, node_class.launch_template)
         return None, await self.images.find(node_class, cluster.version)
 
     async def _snapshots(self, node_class: NodeClass) -> dict[str, int] | None:
         """Sizes in GiB of those that the class's volumes start from; None when we may not ask."""
-        wanted = snapshots_of(node_class)
-        if not wanted:
+        desired = snapshots_of(node_class)
+        if not desired:
             return {}
         try:
-            return await self.cloud.ec2.snapshot_sizes(wanted)
+            return await self.cloud.ec2.snapshot_sizes(desired)
         except Unauthorized as error:
             log.warning(
                 "cannot check the snapshots", node_class=node_class.key, error=error.message
@@ -168,7 +158,7 @@ def problems_of(node_class: NodeClass, cluster: EksCluster = UNKNOWN_CLUSTER) ->
         render(node_class.ami_family, _least_bootstrap(node_class, cluster))
     except InvalidObject as error:
         reason = str(error.context.get("reason") or "UserDataInvalid")
-        found.append(Problem(VALIDATION_SUCCEEDED, reason, str(error)))
+        found.append(Problem(Part.VALIDATION, reason, str(error)))
     return found
 
 

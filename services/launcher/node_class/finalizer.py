@@ -10,18 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.launcher.launch_template.store import delete, used_by_launches
+from services.launcher.launch_template.controller import delete, used_by_launches
 from services.launcher.node_class.instance_profiles import InstanceProfiles
+from services.launcher.ports import Ports
 from shared.api.core.references import to_object
-from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import cluster_tag
 from shared.domain import labels as keys
 from shared.errors import Conflict, NotFound
-from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
 from shared.log import get_logger
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -59,13 +56,8 @@ def uses(claim: Json, node_class: str) -> bool:
 
 @dataclass
 class ClassFinalizer:
-    """Lets deleted classes go."""
-
-    kube: Kube
-    cloud: Cloud
+    ports: Ports
     profiles: InstanceProfiles
-    recorder: Recorder
-    settings: LauncherSettings
 
     async def advance(self, raw: Json) -> None:
         """Do what can be done now for a class that ``is_held``."""
@@ -74,7 +66,7 @@ class ClassFinalizer:
         if waiting:
             shown = ", ".join(waiting[:MOST_NAMED])
             more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
-            await self.recorder.publish(
+            await self.ports.recorder.publish(
                 to_object(raw),
                 "Normal",
                 "WaitingOnNodeClaimTermination",
@@ -91,19 +83,19 @@ class ClassFinalizer:
             return str(raw["metadata"]["name"]) if uses(raw, node_class) else ""
 
         try:
-            listed = await self.kube.read_all(NODE_CLAIMS, user)
+            listed = await self.ports.kube.read_all(NODE_CLAIMS, user)
         except NotFound:
             return []  # this cluster has no NodeClaims at all
         return sorted(name for name in listed if name)
 
     async def _delete_templates(self, node_class: str) -> bool:
         """Those of the class that no open launch uses. Are all gone? (LCH-22)"""
-        tags = {cluster_tag(self.settings.cluster_name): "owned", keys.NODE_CLASS: node_class}
-        for template in await self.cloud.launch_templates.tagged(tags):
-            if template.id in await used_by_launches(self.kube):
+        tags = {cluster_tag(self.ports.settings.cluster_name): "owned", keys.NODE_CLASS: node_class}
+        for template in await self.ports.cloud.launch_templates.tagged(tags):
+            if template.id in await used_by_launches(self.ports.kube):
                 log.info("a launch still uses the class's template", node_class=node_class)
                 return False
-            await delete(self.cloud, template)
+            await delete(self.ports.cloud, template)
         return True
 
     async def _release(self, raw: Json) -> None:
@@ -111,7 +103,7 @@ class ClassFinalizer:
         rest = [one for one in _finalizers(raw) if one != keys.CLASS_FINALIZER]
         body = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": rest}}
         try:
-            await self.kube.patch(EC2_NODE_CLASSES, meta["name"], body)
+            await self.ports.kube.patch(EC2_NODE_CLASSES, meta["name"], body)
         except (NotFound, Conflict):
             log.debug("node class changed meanwhile", node_class=meta["name"])
             return

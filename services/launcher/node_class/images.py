@@ -1,10 +1,13 @@
 """Which images the machines of a node class boot: by alias, SSM parameter, id, name, owner or tags (LCH-01..09).
 
 Each image carries requirements on the instance type: its architecture always, and, when a family publishes several,
-whether the type has GPUs or Neuron devices. A type boots the newest image whose requirements it meets.
+whether the type has GPUs or Neuron devices. A type boots the newest image whose requirements it meets. A launch
+template that the user keeps, which an AWSNodeTemplate names, is used as it is, at its newest version, with its image
+(T-07).
 
-What may go wrong: a release that was never published, a selector that finds nothing. Each raises ``InvalidObject``
-with the field and, in its context, the reason for the class's condition (EC-17).
+What may go wrong: a release that was never published, a selector that finds nothing, a template that does not exist or
+names no image that exists. Each raises ``InvalidObject`` with the field and, in its context, the reason for the class's
+condition (EC-17).
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ from services.launcher.node_class.published_images import (
 from services.launcher.resolved_class import BootImage, BootImages
 from shared.api.schema.selector_terms import alias_family
 from shared.cloud.client.session import Cloud
-from shared.cloud.ec2.records import Image
+from shared.cloud.ec2.records import Image, LaunchTemplate
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject, NotFound
+from shared.kube.reading import or_none
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -40,6 +44,10 @@ DEPRECATED_SECONDS = 30 * 60.0
 MOST_PARAMETERS = 1000
 MOST_LOGGED = 1000
 _ANY = (Requirements(),)
+TEMPLATE_FIELD = "spec.launchTemplate"
+TEMPLATE_NOT_FOUND = "LaunchTemplateNotFound"
+SSM_PREFIX = "resolve:ssm:"
+"""EC2 reads the image's id at this parameter."""
 
 
 def boot_images(
@@ -58,14 +66,14 @@ def boot_images(
             continue
         rule = Requirement(keys.ARCH, False, frozenset({arch}))
         for kind in kinds.get(image.id, _ANY):
-            wanted = kind.add(rule)
-            found.setdefault(wanted, BootImage(image, wanted))
+            desired = kind.add(rule)
+            found.setdefault(desired, BootImage(image, desired))
     return tuple(found.values())
 
 
 @dataclass
 class Images:
-    """Finds images and remembers what SSM said."""
+    """Finds images and remembers the answers of SSM."""
 
     cloud: Cloud
     clock: Clock
@@ -94,9 +102,8 @@ class Images:
         known = self._parameters.get(path)
         if known is not None and self.clock.monotonic() - known[0] < PARAMETER_SECONDS:
             return known[1]
-        try:
-            value = await self.cloud.ssm.parameter(path)
-        except NotFound:
+        value = await or_none(self.cloud.ssm.parameter(path))
+        if value is None:
             return ""
         if len(self._parameters) >= MOST_PARAMETERS:
             self._parameters.clear()
@@ -173,3 +180,46 @@ def described(term: SelectorTerm) -> str:
         "tags": tags,
     }
     return " ".join(f"{name} {value}" for name, value in named.items() if value)
+
+
+async def find_user_template(
+    cloud: Cloud, name: str
+) -> tuple[LaunchTemplate, tuple[BootImage, ...]]:
+    """The template of this name at its newest version, which launches pin, and the image that it starts.
+
+    Raises InvalidObject when it cannot be launched from, and Unauthorized.
+    """
+    try:
+        template = await cloud.launch_templates.named(name)
+        written = await cloud.launch_templates.data(template)
+    except NotFound as error:
+        raise InvalidObject(
+            f"EC2 has no launch template {name}; make it, or name another",
+            field=TEMPLATE_FIELD,
+            reason=TEMPLATE_NOT_FOUND,
+        ) from error
+    named = str(written.get("ImageId") or "")
+    if not named:
+        raise InvalidObject(
+            f"launch template {name} names no image; give it one", field=TEMPLATE_FIELD
+        )
+    images = await cloud.ec2.images([SelectorTerm(id=await _image_id(cloud, name, named))])
+    found = boot_images(images, {})
+    if not found:
+        raise InvalidObject(
+            f"the image {named} of launch template {name} does not exist; give it another",
+            field=TEMPLATE_FIELD,
+        )
+    return template, found
+
+
+async def _image_id(cloud: Cloud, name: str, named: str) -> str:
+    if not named.startswith(SSM_PREFIX):
+        return named
+    try:
+        return await cloud.ssm.parameter(named.removeprefix(SSM_PREFIX))
+    except NotFound as error:
+        raise InvalidObject(
+            f"launch template {name} takes its image from {named}, which SSM does not have",
+            field=TEMPLATE_FIELD,
+        ) from error

@@ -12,15 +12,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from shared.cloud.client.session import Cloud
+from services.launcher.ports import Ports
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.cloud.iam import InstanceProfile
-from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import NodeClass
 from shared.errors import InvalidObject, NotFound, Unauthorized
 from shared.log import get_logger
-from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
@@ -43,11 +41,7 @@ def profile_path(cluster: str, region: str, uid: str) -> str:
 
 @dataclass
 class InstanceProfiles:
-    """Makes, checks and deletes profiles."""
-
-    cloud: Cloud
-    clock: Clock
-    settings: LauncherSettings
+    ports: Ports
     _seen: dict[str, float] = field(default_factory=dict)
 
     async def resolve(self, node_class: NodeClass) -> str:
@@ -55,7 +49,7 @@ class InstanceProfiles:
         name = self.name_of(node_class)
         since = self._seen.get(name)
         if not name or (
-            since is not None and self.clock.monotonic() - since < PROFILE_FRESH_SECONDS
+            since is not None and self.ports.clock.monotonic() - since < PROFILE_FRESH_SECONDS
         ):
             return name
         if node_class.role and not node_class.instance_profile:
@@ -64,36 +58,36 @@ class InstanceProfiles:
             await self._check(name)
         if len(self._seen) >= MOST_PROFILES_KNOWN:
             self._seen.clear()
-        self._seen[name] = self.clock.monotonic()
+        self._seen[name] = self.ports.clock.monotonic()
         return name
 
     async def delete_all(self, uid: str) -> None:
         """Delete every profile that was made for this class."""
-        path = profile_path(self.settings.cluster_name, self.settings.aws_region, uid)
-        for profile in await self.cloud.iam.instance_profiles(path):
+        path = profile_path(self.ports.settings.cluster_name, self.ports.settings.aws_region, uid)
+        for profile in await self.ports.cloud.iam.instance_profiles(path):
             await self.delete(profile)
 
     async def made(self) -> list[InstanceProfile]:
         """Every profile that was made for any class of this cluster."""
-        path = profile_path(self.settings.cluster_name, self.settings.aws_region, "")
-        return await self.cloud.iam.instance_profiles_below(path.rstrip("/") + "/")
+        path = profile_path(self.ports.settings.cluster_name, self.ports.settings.aws_region, "")
+        return await self.ports.cloud.iam.instance_profiles_below(path.rstrip("/") + "/")
 
     async def delete(self, profile: InstanceProfile) -> None:
         """Take it away, and believe no longer that it is there."""
         self._seen.pop(profile.name, None)
-        await self.cloud.iam.delete_instance_profile(profile)
+        await self.ports.cloud.iam.delete_instance_profile(profile)
 
     def name_of(self, node_class: NodeClass) -> str:
         """Empty for none (T-05, EC-07)."""
         if node_class.instance_profile:
             return node_class.instance_profile
         if not node_class.api.class_makes_profile:
-            return self.settings.default_instance_profile
-        cluster, region = self.settings.cluster_name, self.settings.aws_region
+            return self.ports.settings.default_instance_profile
+        cluster, region = self.ports.settings.cluster_name, self.ports.settings.aws_region
         return profile_name(cluster, region, node_class.uid, node_class.role)
 
     async def _ensure(self, name: str, node_class: NodeClass) -> None:
-        cluster, region = self.settings.cluster_name, self.settings.aws_region
+        cluster, region = self.ports.settings.cluster_name, self.ports.settings.aws_region
         tags = {
             **node_class.tags,
             cluster_tag(cluster): "owned",
@@ -103,7 +97,7 @@ class InstanceProfiles:
         }
         path = profile_path(cluster, region, node_class.uid)
         try:
-            await self.cloud.iam.ensure_instance_profile(
+            await self.ports.cloud.iam.ensure_instance_profile(
                 name, role=node_class.role, path=path, tags=tags
             )
         except NotFound as error:
@@ -115,7 +109,7 @@ class InstanceProfiles:
 
     async def _check(self, name: str) -> None:
         try:
-            await self.cloud.iam.instance_profile(name)
+            await self.ports.cloud.iam.instance_profile(name)
         except Unauthorized as error:
             # Who makes profiles outside may keep IAM closed to us: EC2 judges the name then.
             log.warning("cannot check the instance profile", profile=name, error=error.message)

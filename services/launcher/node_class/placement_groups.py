@@ -23,8 +23,6 @@ _Name = tuple[tuple[str, str], ...]
 
 @dataclass
 class PlacementGroups:
-    """Remembers which groups exist."""
-
     cloud: Cloud
     clock: Clock
     _seen: dict[_Name, tuple[float, PlacementGroup]] = field(default_factory=dict)

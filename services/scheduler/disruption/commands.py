@@ -18,7 +18,7 @@ from services.scheduler.actions import MachineActions, key_of
 from services.scheduler.disruption.command_record import Step, Written, is_shown, running, step
 from services.scheduler.disruption.conditions import occupied_nodes
 from services.scheduler.disruption.reporting import DisruptionReporter
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import View
 from shared.api.core.pods import parse_pod
 from shared.concurrency.clock import Clock
 from shared.disruption.methods import emptiness
@@ -71,7 +71,6 @@ class Commands:
 
     @property
     def taints(self) -> NodeTaints:
-        """Closes and opens nodes."""
         return NodeTaints(self.kube)
 
     def records(self) -> list[CommandRecord]:
@@ -118,6 +117,7 @@ class Commands:
         command = _with_names_of_its_own(command, id_)
         record = self._record(command, id_)
         self.reporter.disrupting(command, id_)
+        # Noted before the first write: until the mirror shows the record, ``clean`` must not open the nodes again.
         self._note(record)
         self._targets[record.id] = command.targets
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from services.scheduler.disruption.conditions import ConditionChange, due, occupied_nodes
 from services.scheduler.disruption.reporting import DisruptionReporter
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import View
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Condition
 from shared.errors import Conflict, NotFound

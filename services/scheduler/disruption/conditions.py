@@ -15,8 +15,6 @@ from shared.domain.workloads.pods import Pod, is_reschedulable
 
 
 class ConditionChange(msgspec.Struct, frozen=True):
-    """One condition to write."""
-
     machine: Machine
     condition: str
     is_true: bool
@@ -46,18 +44,19 @@ def due(
         if pool is None or machine.terminating:
             continue
         if pool.api.waits_until_consolidatable:
-            wanted = {CONSOLIDATABLE: is_consolidatable(machine, pool, now=now)}
+            desired = {CONSOLIDATABLE: is_consolidatable(machine, pool, now=now)}
         else:
             busy = machine.node_name in occupied or bool(
                 {machine.node_name, machine.name} & nominated
             )
-            wanted = {
+            ttl, age = pool.expire_seconds, now - machine.created_at
+            desired = {
                 EMPTY: pool.empty_ttl_seconds is not None and machine.has(INITIALIZED) and not busy,
-                EXPIRED: _is_expired(machine, pool, now=now),
+                EXPIRED: ttl is not None and age >= ttl,
             }
         found += [
             ConditionChange(machine, c, want)
-            for c, want in wanted.items()
+            for c, want in desired.items()
             if want != machine.has(c)
         ]
     return found
@@ -70,10 +69,6 @@ def is_consolidatable(machine: Machine, pool: NodePool, *, now: float) -> bool:
         return False
     quiet_since = max(machine.last_pod_event_at, machine.conditions[INITIALIZED].since)
     return now - quiet_since >= after
-
-
-def _is_expired(machine: Machine, pool: NodePool, *, now: float) -> bool:
-    return pool.expire_seconds is not None and now - machine.created_at >= pool.expire_seconds
 
 
 def _is_terminating(pod: Pod) -> bool:

@@ -9,16 +9,16 @@ Nothing is decided on a mirror that is incomplete or old (OPS-13).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from services.scheduler.actions import MachineActions
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.conditions import ConditionChange
-from services.scheduler.disruption.findings import Findings
 from services.scheduler.disruption.methods import (
     CONSOLIDATIONS,
+    Findings,
     Inputs,
     Method,
     allowed_in,
@@ -26,7 +26,6 @@ from services.scheduler.disruption.methods import (
     inputs_of,
     methods_of,
 )
-from services.scheduler.disruption.ports import Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.static_capacity.controller import StaticCapacity
@@ -45,6 +44,7 @@ from shared.errors import TransientError
 from shared.log import get_logger
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.settings import SchedulerSettings
+from shared.solver.solve import SolverSettings
 
 log = get_logger(__name__)
 
@@ -52,6 +52,16 @@ UNCHANGED_SECONDS = 300.0
 """How long a pass that found nothing stands while the cluster does not change (DIS-27)."""
 MOST_POSTPONED_SECONDS = 30.0
 """Pods that wait come first, but not without end."""
+
+
+@dataclass(frozen=True)
+class Provisioning:
+    """``nominated``: names of nodes and machines that pods are to run on; ``is_batching``: do pods wait for a plan?
+    ``solver_settings``: as the operator chose."""
+
+    nominated: Callable[[], set[str]]
+    is_batching: Callable[[], bool]
+    solver_settings: Callable[[], SolverSettings]
 
 
 @dataclass
@@ -77,8 +87,6 @@ class Schedule:
 
 @dataclass
 class Disruption:
-    """The voluntary removal of machines."""
-
     settings: SchedulerSettings
     clock: Clock
     cluster: ClusterState

@@ -1,8 +1,12 @@
-"""Which methods of disruption are tried, in which order: pure (DIS-03, DIS-05, DIS-31, CON-11)."""
+"""Which methods of disruption are tried, in which order, and what their last passes found: pure (DIS-03, DIS-05,
+DIS-31, CON-11).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -19,18 +23,20 @@ from shared.disruption.methods import (
     single_node,
     static_drift,
 )
-from shared.disruption.records import Command, Proposal, World
+from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
 from shared.domain.pools.generations import Generation
 from shared.domain.pools.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED
 from shared.domain.snapshot import OfferingKey
 
 CONSOLIDATIONS = frozenset({plan.METHOD, multi_node.METHOD, single_node.METHOD})
 _DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
+MOST_TEXTS = 20
+"""Of each method, in ``/status``: the most frequent."""
+SURVEY = "candidates"
+"""Stands where a method's name would: the survey that comes before all methods."""
 
 
 class Method(msgspec.Struct, frozen=True):
-    """One way to find a command."""
-
     name: str
     propose: Callable[[World], Proposal]
     remembers: bool = False
@@ -72,11 +78,13 @@ def _consolidations(consolidation: str, unseen: frozenset[str], churn: Churn) ->
     ]
 
 
-def of_consolidator(world: World, wanted: str, default: str) -> World:
+def of_consolidator(world: World, desired: str, default: str) -> World:
     """The same world with the candidates whose pools are consolidated this way."""
     return replace(
         world,
-        candidates=tuple(c for c in world.candidates if (c.pool.consolidator or default) == wanted),
+        candidates=tuple(
+            c for c in world.candidates if (c.pool.consolidator or default) == desired
+        ),
     )
 
 
@@ -103,7 +111,6 @@ class Inputs(NamedTuple):
 
 
 def inputs_of(world: World, churn: Churn) -> Inputs:
-    """The inputs of this pass."""
     return Inputs(
         world.snapshot.generation,
         world.snapshot.catalogue.generation,
@@ -119,3 +126,38 @@ def allowed_in(world: World) -> bool:
     """Did no budget hold consolidation back (DIS-27)?"""
     pools = {c.machine.pool_key for c in world.candidates}
     return all(world.left(key, UNDERUTILIZED) > 0 for key in pools)
+
+
+@dataclass
+class Findings:
+    """Overwritten by every pass. Read for ``/status`` and ``/explain``."""
+
+    surveyed: tuple[Rejection, ...] = ()
+    """Machines that are no candidates, as of the last survey."""
+    candidates: tuple[Candidate, ...] = ()
+    """Of the last survey, both generations."""
+    by_method: dict[tuple[str, str], tuple[Rejection, ...]] = field(default_factory=dict)
+    """(method, generation of API) -> why machines stayed, of its last pass."""
+    allowed: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(pool key, reason) -> how many more machines the budgets allowed."""
+
+    def stay(self) -> dict[str, dict[str, int]]:
+        """Method -> why machines stay, and how many: the most frequent texts."""
+        texts = {SURVEY: Counter(rejection.text for rejection in self.surveyed)}
+        for (method, _), found in self.by_method.items():
+            texts.setdefault(method, Counter()).update(rejection.text for rejection in found)
+        return {method: dict(counts.most_common(MOST_TEXTS)) for method, counts in texts.items()}
+
+    def about(self, machine_key: str) -> Iterator[tuple[str, Rejection]]:
+        """(method, why it stays) of one machine."""
+        for rejection in self.surveyed:
+            if rejection.machine_key == machine_key:
+                yield SURVEY, rejection
+        for (method, _), rejections in sorted(self.by_method.items()):
+            for rejection in rejections:
+                if rejection.machine_key == machine_key:
+                    yield method, rejection
+
+    def exhausted(self, pool_key: str) -> list[str]:
+        """Reasons for which the pool's budgets allowed nothing."""
+        return [r for (key, r), left in self.allowed.items() if key == pool_key and left == 0]

@@ -1,6 +1,7 @@
 """What users see of a disruption: logs, events and metrics (EXE-01, EXE-04..06, EVT-02, MET-06).
 
-Each generation has its own texts: Karpenter's users match on them.
+Each generation has its own texts, which Karpenter's users match on, and its own names of metrics (deprovisioning_* of
+MET-12).
 """
 
 from __future__ import annotations
@@ -9,28 +10,38 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from services.scheduler.disruption import metrics as counts
 from services.scheduler.disruption.conditions import ConditionChange
+from services.scheduler.disruption.methods import CONSOLIDATIONS
 from shared.api.core.references import to_machine, to_node, to_pod, to_pool
 from shared.disruption.budgets import Allowance
-from shared.disruption.methods import drift, emptiness, expiration, static_drift
+from shared.disruption.methods import drift, emptiness, expiration, rebalance, static_drift
 from shared.disruption.pod_blocks import annotation_event
 from shared.disruption.records import (
     APPROVED,
     BLOCKED,
+    CHURN,
     PROPOSED,
+    REBALANCE,
     REJECTED,
     BalancedScore,
     Candidate,
     Command,
     Rejection,
+    Verdict,
 )
-from shared.disruption.verdict import CHURN, Verdict
+from shared.disruption.records import EXPIRED as EXPIRED_REASON
 from shared.domain.machines.commands import CommandRecord
-from shared.domain.machines.machine import EMPTY, INITIALIZED, Machine
+from shared.domain.machines.machine import (
+    CONSOLIDATABLE,
+    DRIFTED,
+    EMPTY,
+    EXPIRED,
+    INITIALIZED,
+    Machine,
+)
 from shared.domain.nodes import Node
 from shared.domain.pools.generations import Generation
-from shared.domain.pools.nodepools import NodePool
+from shared.domain.pools.nodepools import BALANCED, UNDERUTILIZED, WHEN_EMPTY, NodePool
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
 from shared.kube.recorder import Recorder
@@ -46,6 +57,14 @@ NOTED_SECONDS = 3600.0
 FIRST_NAMES = 5
 MOST_REPORTED = 50
 """Machines of one command that get an event: two each, and the recorder's queue is for others too."""
+CONSOLIDATION = "consolidation"
+_REASONS = {
+    emptiness.METHOD: EMPTY,
+    expiration.METHOD: EXPIRED_REASON,
+    drift.METHOD: DRIFTED,
+    static_drift.METHOD: DRIFTED,
+    rebalance.METHOD: REBALANCE,
+}
 
 
 @dataclass
@@ -57,16 +76,21 @@ class DisruptionReporter:
 
     def disrupting(self, command: Command, id_: str) -> None:
         """A command begins (EXE-01). ``id_``: of its record."""
-        counts.count_command(self.metrics, command)
-        names = [c.node.name for c in command.candidates]
+        reason = command.reason.lower()
+        self.metrics.disruption_decisions.labels(command.decision, reason, command.method).inc()
+        for pool in sorted({c.machine.pool for c in command.candidates}):
+            self.metrics.decisions_by_nodepool.labels(command.decision, reason, pool).inc()
         if command.candidates[0].machine.api.older_names:
+            old = deprovisioner(command.method)
+            self.metrics.deprovisioning_actions.labels(command.decision, old).inc()
             log.info(_deprovisioning(command), command=id_)
             return
+        names = [c.node.name for c in command.candidates]
         log.info(
             "disrupting node(s)",
             **{"command-id": id_, "disrupted-node-count": len(names)},
             command=command.text,
-            reason=command.reason.lower(),
+            reason=reason,
             decision=command.decision,
             **{
                 "replacement-node-count": len(command.replacements),
@@ -99,7 +123,12 @@ class DisruptionReporter:
 
     def replaced(self, record: CommandRecord, machines: Mapping[str, Machine]) -> None:
         """Its replacements are ready (MET-12). ``machines``: by key."""
-        counts.count_replaced(self.metrics, record, machines)
+        for key in record.replacements:
+            machine = machines.get(key)
+            if machine is None or not (machine.api.older_names and machine.has(INITIALIZED)):
+                continue
+            seconds = machine.conditions[INITIALIZED].since - machine.created_at
+            self.metrics.replacement_seconds.observe(max(0.0, seconds))
 
     async def terminating(
         self,
@@ -173,16 +202,36 @@ class DisruptionReporter:
         self.metrics.allowed_disruptions.replace(most)
 
     def eligible(self, candidates: Collection[Candidate]) -> None:
-        """Of the last survey, both generations."""
-        counts.count_eligible(self.metrics, candidates)
+        full = [one for one in candidates if not one.empty]
+        eligible = self.metrics.disruption_eligible
+        eligible.labels("empty").set(len(candidates) - len(full))
+        eligible.labels("drifted").set(sum(one.machine.has(DRIFTED) for one in candidates))
+        eligible.labels("underutilized").set(sum(one.machine.has(CONSOLIDATABLE) for one in full))
+        old = [one for one in candidates if one.machine.api.older_names]
+        eligible = self.metrics.deprovisioning_eligible
+        eligible.labels(emptiness.METHOD).set(sum(one.empty for one in old))
+        eligible.labels(drift.METHOD).set(sum(one.machine.has(DRIFTED) for one in old))
+        eligible.labels(expiration.METHOD).set(sum(one.machine.has(EXPIRED) for one in old))
+        eligible.labels(CONSOLIDATION).set(sum(_may_be_consolidated(one) for one in old))
 
     def pass_done(self, method: str, generation: Generation, *, seconds: float, late: bool) -> None:
         """One method evaluated the candidates of a generation. ``late``: not all of them (CON-10)."""
-        counts.count_pass(self.metrics, method, generation, seconds=seconds, late=late)
+        reason = _REASONS.get(method, UNDERUTILIZED).lower()
+        self.metrics.disruption_seconds.labels(reason, method).observe(seconds)
+        if generation.older_names:
+            self.metrics.deprovisioning_seconds.labels(deprovisioner(method)).observe(seconds)
+        if not late:
+            return
+        self.metrics.consolidation_timeouts.labels(method).inc()
+        if generation.older_names:
+            self.metrics.deprovisioning_timeouts.labels(method).inc()
 
     def balanced_scores(self, moves: Iterable[BalancedScore]) -> None:
         """Moves that a Balanced pool judged (CON-12)."""
-        counts.count_weighed(self.metrics, moves)
+        for move in moves:
+            labels = ("approved" if move.approved else "rejected", move.pool, BALANCED)
+            self.metrics.consolidation_score.labels(*labels).observe(move.score)
+            self.metrics.consolidation_moves.labels(*labels).inc()
 
     async def proposed(self, command: Command) -> None:
         """The command waits for its validation (CON-15)."""
@@ -217,7 +266,9 @@ class DisruptionReporter:
     def failed(self, record: CommandRecord, why: str, unready: int) -> None:
         """The command was rolled back (EXE-05). ``unready``: replacements that were deleted again."""
         log.warning("disruption rolled back", command=record.id, why=why, replacements=unready)
-        counts.count_failed(self.metrics, record, unready)
+        self.metrics.disruption_failures.inc(max(1, unready))
+        if unready and any(key.startswith("Machine/") for key in record.replacements):
+            self.metrics.replacement_failures.labels(deprovisioner(record.method)).inc(unready)
 
     async def rejected(
         self,
@@ -263,3 +314,13 @@ def _text_of_timeout(record: CommandRecord, machine: Machine, pool: NodePool | N
         if record.method == expiration.METHOD and pool.expire_seconds is not None:
             return f"triggering termination for expired node after TTL {pool.expire_seconds:.0f}s"
     return ""
+
+
+def deprovisioner(method: str) -> str:
+    """The name of a method in v0.31."""
+    return CONSOLIDATION if method in CONSOLIDATIONS else method
+
+
+def _may_be_consolidated(candidate: Candidate) -> bool:
+    """For v1alpha5, which has no condition for it."""
+    return not candidate.empty and candidate.pool.consolidation_policy != WHEN_EMPTY

@@ -75,7 +75,6 @@ class ProvisioningBackoff:
 
     @property
     def has_attempts(self) -> bool:
-        """Is there an attempt to check?"""
         return bool(self._attempts)
 
     def check(self, machines: Mapping[str, Machine], pods: Iterable[Pod], *, now: float) -> None:
@@ -106,12 +105,12 @@ class ProvisioningBackoff:
         self._forget(now)
         workloads = {pod.uid: workload_of(pod) for pod in pods}
         present = {(pod.node_name, workload_of(pod)) for pod in pods if not pod.terminating}
-        wanted: dict[Key, set[str]] = {}
+        desired: dict[Key, set[str]] = {}
         for planned in plan.machines:
             for uid in planned.pods:
-                wanted.setdefault((planned.pool_key, workloads.get(uid, uid)), set()).add(uid)
+                desired.setdefault((planned.pool_key, workloads.get(uid, uid)), set()).add(uid)
         verdicts = {
-            key: self._verdict(key, uids, machines, present, now) for key, uids in wanted.items()
+            key: self._verdict(key, uids, machines, present, now) for key, uids in desired.items()
         }
         allowed = self._allowed(plan, workloads, verdicts, machines, now)
         return allowed, [verdict for verdict in verdicts.values() if isinstance(verdict, Hold)]

@@ -1,25 +1,86 @@
-"""Turns the planned machines of a plan into Machines on the API server, and requests their launch."""
+"""Turns the planned machines of a plan into Machines on the API server, and requests their launch.
+
+Does anybody need a planned machine? That is read from the API server right before the machine is written: the mirror is
+as of a moment ago, and the watcher may not have noticed yet that it misses changes. One read of a pod per machine, or
+for many machines one list of the names of all pods without a node, proves that the pods still exist. What may go wrong:
+the pods that were read are gone and others of the machine still wait; the next round plans for those.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from services.scheduler.actions import MachineActions, key_of
-from services.scheduler.evidence.need import Need
+from shared.api.core.pods import parse_pod
 from shared.concurrency.parallel import in_parallel
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
-from shared.errors import AlreadyExists, DovetailError
+from shared.errors import AlreadyExists, DovetailError, InvalidObject, NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import PODS
 from shared.log import get_logger
 from shared.runtime.leadership import Leadership
 from shared.solver.plan import Plan, PlannedMachine
 
 log = get_logger(__name__)
 
+MOST_READ = 5
+"""Pods of one machine, spread over all of them; after the first that needs it none is read."""
+MANY_MACHINES = 20
+"""From so many on a list is cheaper than a read for each: 500 pods in one answer of metadata."""
+WITHOUT_NODE = "spec.nodeName=,status.phase=Pending"
 CREATIONS_AT_ONCE = 16
 """Machines that are checked and written at the same time: the API server is shared with all other clients."""
+
+
+@dataclass
+class Need:
+    kube: Kube
+
+    async def listed(self, machines: int) -> frozenset[str]:
+        """UIDs of all pods that wait for a node, when a list is cheaper for so many machines; else none. Raises as
+        ``Kube.pages``."""
+        if machines < MANY_MACHINES:
+            return frozenset()
+        found: set[str] = set()
+        pages = self.kube.pages(PODS, field_selector=WITHOUT_NODE, metadata_only=True)
+        async with aclosing(pages):
+            async for page in pages:
+                metadata = [item["metadata"] for item in page.items]
+                found |= {one["uid"] for one in metadata if not one.get("deletionTimestamp")}
+        return frozenset(found)
+
+    async def is_proven(
+        self, uids: Sequence[str], pods: Mapping[str, Pod], listed: Set[str] = frozenset()
+    ) -> bool:
+        """Whether one of these pods is as it was planned for. ``pods`` by UID, as planned; ``listed``: UIDs that are
+        known to wait. Raises TransientError."""
+        if not listed.isdisjoint(uids):
+            return True
+        for uid in spread(uids, MOST_READ):
+            pod = pods.get(uid)
+            with suppress(NotFound, InvalidObject):
+                if pod is not None:
+                    raw = await self.kube.get(PODS, pod.name, pod.namespace)
+                    if still_needs(pod, parse_pod(raw)):
+                        return True
+        return False
+
+
+def still_needs(planned: Pod, stored: Pod) -> bool:
+    """The same pod, in the same place as when it was planned for, and still to run."""
+    same = stored.uid == planned.uid and stored.node_name == planned.node_name
+    return same and not stored.is_terminal and (planned.terminating or not stored.terminating)
+
+
+def spread(items: Sequence[str], most: int) -> list[str]:
+    """At most so many, from all over the sequence."""
+    if len(items) <= most:
+        return list(items)
+    return [items[index * len(items) // most] for index in range(most)]
 
 
 @dataclass
@@ -31,11 +92,11 @@ class MachineCreation:
     leadership: Leadership
 
     async def create(
-        self, wanted: list[PlannedMachine], plan: Plan, snapshot: Snapshot
+        self, desired: list[PlannedMachine], plan: Plan, snapshot: Snapshot
     ) -> list[PlannedMachine]:
-        """Those of ``wanted``, which belong to ``plan``, that exist now. One that fails does not stop the others."""
+        """Those of ``desired``, which belong to ``plan``, that exist now. One that fails does not stop the others."""
         pods = {pod.uid: pod for pod in snapshot.pods}
-        waiting = await self._listed(len(wanted))
+        waiting = await self._listed(len(desired))
 
         async def create(planned: PlannedMachine) -> bool:
             # Asked for every machine: another scheduler may have begun to plan while we waited (F14).
@@ -43,8 +104,8 @@ class MachineCreation:
                 return False
             return await self._create_one(planned, plan, snapshot)
 
-        done = await in_parallel(map(create, wanted), most=CREATIONS_AT_ONCE)
-        return [planned for planned, ok in zip(wanted, done, strict=True) if ok]
+        done = await in_parallel(map(create, desired), most=CREATIONS_AT_ONCE)
+        return [planned for planned, ok in zip(desired, done, strict=True) if ok]
 
     async def _listed(self, machines: int) -> frozenset[str]:
         try:

@@ -34,7 +34,7 @@ from services.scheduler.provisioning.nominations import (
     promises_of,
     settle,
 )
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import View
 from shared.concurrency.clock import Clock
 from shared.concurrency.parallel import in_parallel
 from shared.concurrency.waiting import pause, pause_unless
@@ -201,7 +201,6 @@ class Handover:
         return msgspec.structs.replace(pod, nominated_node=node)
 
     def _note(self, pod: Pod, node: str, tries: int = 1) -> None:
-        """The API server has it."""
         self._written[pod.uid] = Written(node, tries)
         now = self.clock.monotonic()
         self._pending.note(pod.uid, node, now=now, most_seconds=MIRROR_LAG_SECONDS)
@@ -218,8 +217,8 @@ class Handover:
                 met = "kept" if last and last.node == pod.node_name else "elsewhere"
                 self.realised[met if last and last.node else "not nominated"] += 1
 
-    async def _write(self, wanted: list[Order], homes: Homes) -> None:
-        """The first of ``wanted``; an API server that refuses us is left alone for a while."""
+    async def _write(self, desired: list[Order], homes: Homes) -> None:
+        """The first of ``desired``; an API server that refuses us is left alone for a while."""
         if self.clock.monotonic() < self._quiet_until:
             return
         self.problem = ""
@@ -228,8 +227,8 @@ class Handover:
             if not self.problem:
                 await self._write_one(order, homes)
 
-        await in_parallel(map(write, wanted[:WRITES_PER_STEP]), most=WRITES_AT_ONCE)
-        if len(wanted) > WRITES_PER_STEP:
+        await in_parallel(map(write, desired[:WRITES_PER_STEP]), most=WRITES_AT_ONCE)
+        if len(desired) > WRITES_PER_STEP:
             self.hasten()
 
     async def _write_one(self, order: Order, homes: Homes) -> None:

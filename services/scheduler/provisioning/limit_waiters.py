@@ -16,9 +16,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from services.scheduler.provisioning.solver import Solver
-from services.scheduler.state.cluster import ClusterState
-from services.scheduler.state.view import pods_to_move
+from services.scheduler.provisioning.planner import Solver
+from services.scheduler.state.cluster import ClusterState, pods_to_move
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import LAUNCHED, Machine
 from shared.domain.snapshot import Snapshot
@@ -40,8 +39,6 @@ LIMITS_EXCEEDED = "LimitsExceeded"
 
 @dataclass
 class LimitWaiters:
-    """Checks them now and then."""
-
     clock: Clock
     cluster: ClusterState
     solver: Solver

@@ -1,24 +1,34 @@
 """The log lines of one planning round, with the texts of each generation: operators match on them (BAT-09, BAT-10).
 
 For v1 they are those of Karpenter now; for v1alpha5 those of v0.24 before a machine is written (ACC-14), and those
-of v0.29 after it. A round that creates no machine and fills no node logs nothing.
+of v0.29 after it. A round that creates no machine and fills no node logs nothing. Pods whose preferences may keep
+machines from being consolidated are logged once an hour each (SCH-28): a preference counts as a requirement until it
+cannot be met, so a machine that exists only for it is not given up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from shared.domain.machines.machine import INITIALIZED
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.log import get_logger
+from shared.solver.placement.relaxation import SCHEDULE_ANYWAY
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME, amounts
 
 log = get_logger(__name__)
 
 NAMES_SHOWN = 5
+AGAIN_SECONDS = 3600.0
+MOST_LOGGED = 100
+"""In one round; pods of one workload are alike."""
+MOST_KNOWN = 20_000
+ANTI_AFFINITY = "pod has a preferred Anti-Affinity which can prevent consolidation"
+SPREAD = "pod has a preferred TopologySpreadConstraint which can prevent consolidation"
 
 
 def some(names: Iterable[str]) -> str:
@@ -30,7 +40,6 @@ def some(names: Iterable[str]) -> str:
 
 
 def considering(waiting: Sequence[Pod], moving: frozenset[str]) -> None:
-    """Before a plan is computed."""
     log.debug(
         "computing scheduling decision for provisionable pod(s)",
         **{"pending-pods": len(waiting), "deleting-pods": len(moving)},
@@ -38,11 +47,11 @@ def considering(waiting: Sequence[Pod], moving: frozenset[str]) -> None:
 
 
 def decided(
-    plan: Plan, wanted: Sequence[PlannedMachine], snapshot: Snapshot, *, seconds: float
+    plan: Plan, desired: Sequence[PlannedMachine], snapshot: Snapshot, *, seconds: float
 ) -> None:
     """What a plan wants, before any of it is written. ``seconds``: how long it took."""
     pods = {pod.uid: pod for pod in snapshot.pods}
-    if wanted:
+    if desired:
         found = [pods[uid].key for uid in _placed(plan) if _is_waiting(pods.get(uid))]
         log.info("found provisionable pod(s)", Pods=some(found), duration=f"{seconds * 1000:.3f}ms")
     late = sum(text == OUT_OF_TIME for text in plan.unschedulable.values())
@@ -53,8 +62,8 @@ def decided(
         log.debug(
             "relaxing soft constraints for pod since it previously failed to schedule", **named
         )
-    _computed([one for one in wanted if not one.api.older_names])
-    _computed_older([one for one in wanted if one.api.older_names])
+    _computed([one for one in desired if not one.api.older_names])
+    _computed_older([one for one in desired if one.api.older_names])
     _absorbed(plan, snapshot)
 
 
@@ -88,18 +97,18 @@ def created(machines: Iterable[PlannedMachine]) -> None:
             log.info("created nodeclaim", **named, **details)
 
 
-def _computed(wanted: Sequence[PlannedMachine]) -> None:
-    if wanted:
-        pods = sum(len(machine.pods) for machine in wanted)
-        log.info("computed new nodeclaim(s) to fit pod(s)", nodeclaims=len(wanted), pods=pods)
+def _computed(desired: Sequence[PlannedMachine]) -> None:
+    if desired:
+        pods = sum(len(machine.pods) for machine in desired)
+        log.info("computed new nodeclaim(s) to fit pod(s)", nodeclaims=len(desired), pods=pods)
 
 
-def _computed_older(wanted: Sequence[PlannedMachine]) -> None:
-    for machine in wanted:
+def _computed_older(desired: Sequence[PlannedMachine]) -> None:
+    for machine in desired:
         log.info(_launching(machine), provisioner=machine.pool)
-    if wanted:
-        pods = sum(len(machine.pods) for machine in wanted)
-        log.info("computed new node(s) to fit pod(s)", nodes=len(wanted), pods=pods)
+    if desired:
+        pods = sum(len(machine.pods) for machine in desired)
+        log.info("computed new node(s) to fit pod(s)", nodes=len(desired), pods=pods)
 
 
 def _launching(machine: PlannedMachine) -> str:
@@ -135,3 +144,33 @@ def _placed(plan: Plan) -> Iterable[str]:
 
 def _is_waiting(pod: Pod | None) -> bool:
     return pod is not None and is_provisionable(pod)
+
+
+@dataclass
+class PreferenceLog:
+    """Remembers which pods it has logged."""
+
+    _logged: dict[str, float] = field(default_factory=dict)
+    """Pod UID -> monotonic time."""
+
+    def note(self, pods: Iterable[Pod], *, now: float) -> None:
+        """``pods`` that are planned now; ``now`` is monotonic."""
+        self._logged = {uid: at for uid, at in self._logged.items() if now - at < AGAIN_SECONDS}
+        logged = 0
+        for pod in pods:
+            texts = list(_preferences(pod))
+            if not texts or pod.uid in self._logged:
+                continue
+            if logged == MOST_LOGGED or len(self._logged) >= MOST_KNOWN:
+                return
+            logged += 1
+            self._logged[pod.uid] = now
+            for text in texts:
+                log.info(text, pod=pod.key)
+
+
+def _preferences(pod: Pod) -> Iterable[str]:
+    if any(term.weight is not None for term in pod.anti_affinity):
+        yield ANTI_AFFINITY
+    if any(one.when_unsatisfiable == SCHEDULE_ANYWAY for one in pod.spread):
+        yield SPREAD

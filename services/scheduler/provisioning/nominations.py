@@ -45,7 +45,6 @@ class Promise(msgspec.Struct, frozen=True):
 
     @property
     def since(self) -> float:
-        """When it was made."""
         return self.until - PROMISE_SECONDS
 
 
@@ -188,8 +187,8 @@ def followed(
 
 def _crowded_out(pods: Iterable[Pod], nominated: Iterable[Pod], homes: Homes) -> set[str]:
     """UIDs of nominated pods that their node has no room for beside what runs there and what goes before them."""
-    wanted = {pod.nominated_node for pod in nominated}
-    room = {name: homes.nodes[name].allocatable for name in wanted if homes.is_settled(name)}
+    desired = {pod.nominated_node for pod in nominated}
+    room = {name: homes.nodes[name].allocatable for name in desired if homes.is_settled(name)}
     for pod in pods:
         if pod.node_name in room:
             room[pod.node_name] = subtract(room[pod.node_name], pod.requests)

@@ -1,7 +1,8 @@
 """Provisioning rounds: wait until the window closes, take a snapshot, compute a plan, create its Machines.
 
 Rounds never overlap (BAT-07). Machines are written to the API server before any message is sent: a crash after the
-first one loses nothing, because the launcher lists Machines without an instance, and the next plan counts them.
+first one loses nothing, because the launcher lists Machines without an instance, and the next plan counts them. Plans
+are computed in a thread, as the operator's settings say, within a bound of time.
 """
 
 from __future__ import annotations
@@ -15,18 +16,16 @@ from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import CHECK_SECONDS, ProvisioningBackoff
 from services.scheduler.provisioning.batching import Window
 from services.scheduler.provisioning.creation import MachineCreation
-from services.scheduler.provisioning.decision_latency import DecisionLatency
 from services.scheduler.provisioning.handover import Handover
-from services.scheduler.provisioning.pod_latency import PodLatency, placed_by
-from services.scheduler.provisioning.preferences import PreferenceLog
+from services.scheduler.provisioning.logs import PreferenceLog
+from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
-from services.scheduler.provisioning.solver import Solver
-from services.scheduler.state.cluster import ClusterState
-from services.scheduler.state.view import pods_to_move, waiting_pods
+from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, pause_unless
+from shared.domain.pools.usage import Counting
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.pods import Pod, is_provisionable
+from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import DovetailError
 from shared.kube.machines import Machines
 from shared.log import get_logger
@@ -37,9 +36,12 @@ from shared.settings import SchedulerSettings
 from shared.solver.placement.relaxation import IGNORE
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
+from shared.solver.solve import SolverSettings, solve
 
 log = get_logger(__name__)
 
+SOLVE_SECONDS = 60.0
+"""After this a plan holds what is placed by then (BAT-07)."""
 LONGEST_IDLE_SECONDS = 1.0
 """How often settings, rechecks and the back-off are looked after while no window is open."""
 RECHECK_SECONDS = 10.0
@@ -49,6 +51,41 @@ LACKING_SECONDS = 1.0
 NOT_SYNCED_PAUSE_SECONDS = 1.0
 VERIFY_SECONDS = 3.0
 """Longer than between two heartbeats of the watcher: by then a picture is verified or wrong."""
+
+
+@dataclass(frozen=True)
+class Solver:
+    """``default_spread`` is for pods without constraints of their own (SCH-85)."""
+
+    settings: SchedulerSettings
+    clock: Clock
+    default_spread: tuple[SpreadConstraint, ...] = ()
+
+    async def plan(self, snapshot: Snapshot, moving: frozenset[str]) -> Plan:
+        """Place the pods that wait and those of ``moving`` (UIDs of pods on terminating nodes)."""
+        started = self.clock.monotonic()
+        # In a thread: a large plan takes seconds, and the loop must answer probes and renew the Lease meanwhile.
+        return await asyncio.to_thread(
+            solve,
+            snapshot,
+            now=self.clock.now(),
+            settings=self.options(),
+            reschedule=moving,
+            time_is_up=lambda: self.clock.monotonic() - started >= SOLVE_SECONDS,
+        )
+
+    def options(self) -> SolverSettings:
+        """As the settings are now: they may change while the process runs (OPS-04)."""
+        return SolverSettings(
+            preference_policy=self.settings.preference_policy,
+            min_values_policy=self.settings.min_values_policy,
+            packing_policy=self.settings.packing_policy,
+            effort=self.settings.packing_effort,
+            most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
+            ignore_device_claims=self.settings.ignore_dra_requests,
+            default_spread=self.default_spread,
+            counting=Counting(self.settings.limits_count_terminating),
+        )
 
 
 @dataclass
@@ -112,7 +149,6 @@ class Planner:
         self._woken.set()
 
     def is_batching(self) -> bool:
-        """Is a window open?"""
         return self.window.opened_at is not None
 
     def nominated(self) -> set[str]:
@@ -193,8 +229,8 @@ class Planner:
             self.preferences.note(waiting, now=self.clock.monotonic())
         plan, seconds = await self._plan(snapshot, moving)
         self._measure_latency(plan, waiting)
-        wanted = await self._held_back(plan, snapshot, seconds)
-        created = await self.creation.create(wanted, plan, snapshot)
+        desired = await self._held_back(plan, snapshot, seconds)
+        created = await self.creation.create(desired, plan, snapshot)
         self._nominate(plan, created)
         self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
         self.rounds += 1
@@ -231,12 +267,12 @@ class Planner:
     ) -> list[PlannedMachine]:
         """The plan's machines without those that the back-off holds back. ``seconds``: how long planning took."""
         machines = {machine.name: machine for machine in snapshot.machines}
-        wanted, holds = self.backoff.judge(
+        desired, holds = self.backoff.judge(
             plan, snapshot.pods, machines, now=self.clock.monotonic()
         )
-        logs.decided(plan, wanted, snapshot, seconds=seconds)
+        logs.decided(plan, desired, snapshot, seconds=seconds)
         await self.reporter.held_back(holds, snapshot)
-        return wanted
+        return desired
 
     async def _plan(self, snapshot: Snapshot, moving: frozenset[str]) -> tuple[Plan, float]:
         """The plan, and how long it took in seconds."""

@@ -1,13 +1,15 @@
-"""How long pods that a plan placed wait to be bound and to run: ``karpenter_pods_provisioning_*`` (MET-04).
+"""How long pods waited for the first decision about them, and then to be bound and to run (POD-11, MET-04).
 
-Times count from the first plan that placed the pod, as this process remembers it; a pod is forgotten when it runs, is
-over or is gone. What may go wrong: the scheduler starts again; then it times the pods that it places itself. A change
-of the mirror is missed; then the next check of all records finds it, some seconds late.
+Whether the decision found a place or not counts alike. Times to be bound and to run (``karpenter_pods_provisioning_*``)
+count from the first plan that placed the pod, as this process remembers it; a pod is forgotten when it runs, is over or
+is gone. What may go wrong: the scheduler starts again; then it times the pods that it places itself, and the pods that
+wait are decided on without being timed. A change of the mirror is missed; then the next check of all records finds it,
+some seconds late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -23,6 +25,8 @@ from shared.redis.mirror import Change
 MOST_PLACED = 20_000
 """Pods that are remembered; of more at once the later ones are not timed."""
 RUNNING = "Running"
+MOST_SEEN = 20_000
+"""Pods that are timed at the same time; of more the others are not timed."""
 
 
 @dataclass(slots=True)
@@ -115,3 +119,32 @@ def undecided_text(pods: Iterable[Pod], since: Mapping[str, float], *, now: floa
         if pod.uid in since and not pod.node_name
     )
     return block(UNDECIDED, rows)
+
+
+@dataclass
+class DecisionLatency:
+    """Remembers pods by UID while they wait; times are monotonic seconds."""
+
+    _seen: dict[str, float] = field(default_factory=dict)
+    """When a pod without a decision was first seen."""
+    _decided: set[str] = field(default_factory=set)
+
+    def see(self, uid: str, *, now: float) -> None:
+        """A pod waits; only the first call for it counts."""
+        if uid not in self._decided and len(self._seen) < MOST_SEEN:
+            self._seen.setdefault(uid, now)
+
+    def decide(self, uids: Collection[str], *, waiting: Collection[str], now: float) -> list[float]:
+        """Seconds that those of ``uids`` waited about which this is the first decision. Of pods that are not among
+        ``waiting`` nothing is remembered."""
+        took = [now - self._seen[uid] for uid in uids if uid in self._seen]
+        still = set(waiting)
+        self._decided = (self._decided | {*uids}) & still
+        self._seen = {
+            uid: at for uid, at in self._seen.items() if uid in still and uid not in self._decided
+        }
+        return took
+
+    def undecided(self) -> dict[str, float]:
+        """Since when each pod waits for its first decision."""
+        return dict(self._seen)

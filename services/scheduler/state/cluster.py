@@ -1,21 +1,171 @@
-"""The cluster as decisions may be made from it: the view, what AWS offers, and whether both may be acted on."""
+"""The cluster as decisions may be made from it: the view, what AWS offers, and whether both may be acted on (OPS-13).
+
+The view is the mirror, and Machines that we created and the mirror does not show yet. Without the latter a second plan,
+made before the watcher saw the first one's Machines, would buy twice (BAT-05). One is dropped when the mirror shows it,
+or when the mirror is at or past the version that the API server gave it and does not show it: then it is gone. Never by
+the clock: a mirror may stand still for as long as it likes. There are no more of them than were planned since it stood
+still, and the planner plans nothing once it notices that.
+
+The catalogue is what AWS sells, what administrators correct, and what is paid for already. Only the first and the last
+come from stores of their own, which may lag behind the cluster. A store that does not cover a node class that the
+mirror calls ready is named in the catalogue's ``lacking``, and the solver plans nothing for it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
 
-from services.scheduler.evidence.sync import not_synced
-from services.scheduler.state.view import View
 from shared.concurrency.clock import Clock
-from shared.domain.snapshot import Snapshot
-from shared.redis.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
+from shared.disruption.pod_blocks import holds, pdb_block
+from shared.domain.feature_gates import FeatureGates
+from shared.domain.instance_types.overlays import Overlay
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import Machine
+from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import NodeClass, NodePool
+from shared.domain.records import (
+    CLAIMS,
+    CSI_NODES,
+    DAEMON_SETS,
+    MACHINES,
+    NAMESPACES,
+    NODE_CLASSES,
+    NODE_OVERLAYS,
+    NODE_POOLS,
+    NODES,
+    PDBS,
+    PODS,
+    RECORD_TYPES,
+    STORAGE_CLASSES,
+    VOLUMES,
+    decode_record,
+)
+from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
+from shared.domain.workloads.pdbs import PodDisruptionBudget
+from shared.domain.workloads.pods import Pod, is_provisionable
+from shared.kube import resources
+from shared.kube.machines import Stored
+from shared.redis.bus import Bus
+from shared.redis.mirror import MirrorReader
+from shared.redis.mirror.catalogue.offerings import (
+    CatalogueSource,
+    CatalogueStore,
+    UnavailableOfferings,
+)
+from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
+from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
+from shared.redis.mirror.pending_writes import PendingWrites
 from shared.settings import SchedulerSettings
+
+_PLURALS = {one.kind: one.plural for one in (resources.MACHINES, resources.NODE_CLAIMS)}
+BOOKMARK_SECONDS = 60.0
+"""A sound watch of a quiet kind is silent for so long between two bookmarks."""
+PATIENCE_SECONDS = 5.0
+"""A doubt that lasts for less is about to be settled: nothing is decided meanwhile, but readiness does not report
+it."""
+
+
+@dataclass
+class View:
+    """Typed records, decoded once per change."""
+
+    reader: MirrorReader
+    _decoded: dict[str, dict[str, tuple[bytes, Any]]] = field(
+        default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
+    )
+    created: PendingWrites[str, Stored] = field(default_factory=PendingWrites)
+    """Machines by key, as the API server answered."""
+
+    def records(self, kind: str) -> dict[str, Any]:
+        """Key -> record of one kind, as the mirror has it now."""
+        cache, bodies = self._decoded[kind], self.reader.kinds.get(kind, {})
+        for key in cache.keys() - bodies.keys():
+            del cache[key]
+        for key, body in bodies.items():
+            held = cache.get(key)
+            if held is None or held[0] is not body:
+                cache[key] = (body, decode_record(kind, body))
+        return {key: record for key, (_, record) in cache.items()}
+
+    def machines(self) -> list[Machine]:
+        """All machines, ours of a moment ago included."""
+        shown = self.records(MACHINES)
+        ours = self.created.unshown(lambda key, stored: self._is_settled(stored, shown.get(key)))
+        # Ours replace namesakes: the mirror shows the machine that had the name before.
+        return list({**shown, **{key: one.machine for key, one in ours.items()}}.values())
+
+    def assume(self, stored: Stored) -> None:
+        """The API server has this machine."""
+        self.created.note(stored.machine.key, stored)
+
+    def _is_settled(self, stored: Stored, shown: Machine | None) -> bool:
+        if shown is not None and shown.uid == stored.machine.uid:
+            return True
+        return self.reader.has_reached(_PLURALS[stored.machine.kind], stored.version)
+
+    def pods(self) -> list[Pod]:
+        """All pods that are not finished."""
+        return [pod for pod in self.records(PODS).values() if not pod.is_terminal]
+
+    def nodes(self) -> dict[str, Node]:
+        return self.records(NODES)
+
+    def pools(self) -> dict[str, NodePool]:
+        """Valid pools by key."""
+        return self.records(NODE_POOLS)
+
+    def snapshot(self, catalogue: Catalogue, unavailable: frozenset[OfferingKey]) -> Snapshot:
+        """One immutable picture, in a fixed order."""
+        return Snapshot(
+            generation=self.reader.generation,
+            pods=tuple(sorted(self.pods(), key=lambda pod: pod.uid)),
+            nodes=_sorted(self.nodes().values()),
+            machines=_sorted(self.machines()),
+            pools=_sorted(self.pools().values()),
+            node_classes=_sorted(self.records(NODE_CLASSES).values()),
+            daemon_sets=tuple(sorted(self.records(DAEMON_SETS).values(), key=lambda d: d.key)),
+            catalogue=catalogue,
+            unavailable=unavailable,
+            claims=_sorted(self.records(CLAIMS).values()),
+            volumes=_sorted(self.records(VOLUMES).values()),
+            storage_classes=_sorted(self.records(STORAGE_CLASSES).values()),
+            csi_nodes=_sorted(self.records(CSI_NODES).values()),
+            pdbs=tuple(sorted(self.records(PDBS).values(), key=lambda pdb: pdb.key)),
+            namespaces=_sorted(self.records(NAMESPACES).values()),
+        )
+
+
+def _sorted(records: Collection[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(records, key=lambda record: (record.name, getattr(record, "key", ""))))
+
+
+def waiting_pods(pods: Collection[Pod]) -> list[Pod]:
+    """Pods that wait for capacity."""
+    return [pod for pod in pods if is_provisionable(pod)]
+
+
+def pods_to_move(snapshot: Snapshot, *, now: float) -> frozenset[str]:
+    """UIDs of pods on leaving nodes that need a new home at once (POD-09); ``now`` in seconds since the epoch.
+
+    Those whose eviction is refused now are left out: they stay for a while, so nothing is bought for them yet (POD-10).
+    """
+    moving = moving_pods(snapshot)
+    budgets: dict[str, list[PodDisruptionBudget]] = {}
+    for budget in snapshot.pdbs:
+        budgets.setdefault(budget.namespace, []).append(budget)
+    held = {
+        pod.uid
+        for pod in snapshot.pods
+        if pod.uid in moving
+        and (holds(pod, now=now) or pdb_block(pod, budgets.get(pod.namespace, ())))
+    }
+    return moving - held
 
 
 @dataclass
 class ClusterState:
-    """What every decision reads."""
-
     settings: SchedulerSettings
     clock: Clock
     view: View
@@ -41,3 +191,46 @@ class ClusterState:
         unavailable = await self.unavailable.current()
         # Asked last: the picture may have become doubtful while we waited for Redis.
         return None if self.not_synced() else self.view.snapshot(catalogue, unavailable)
+
+
+def not_synced(reader: MirrorReader, *, now: float, max_age: float, patience: float = 0.0) -> str:
+    """Empty when it may be acted on. ``now`` is monotonic; ``max_age`` of the picture and ``patience`` with a doubt
+    are seconds."""
+    if not reader.complete:
+        return "the mirror is not complete: is the watcher running?"
+    age = reader.age(now)
+    if age > max_age:
+        return f"the mirror is {age:.0f} s old: is the watcher running?"
+    if reader.doubt and reader.doubtful_seconds(now) >= patience:
+        return f"the mirror is not verified: {reader.doubt}"
+    return unsound(reader, now=now, max_age=max_age)
+
+
+def unsound(reader: MirrorReader, *, now: float, max_age: float) -> str:
+    """The first resource whose changes may pass unseen; empty for none."""
+    if not reader.watched():
+        return "the watcher has not said yet how far its watches are: is it of this version?"
+    for plural in reader.watched():
+        position = reader.position(plural, now)
+        if position is not None and not position.sound:
+            return f"the watch of {plural} has been broken for {position.seconds:.0f} s: see the watcher's log"
+        if position is not None and position.seconds > max_age + BOOKMARK_SECONDS:
+            return f"the watch of {plural} has been silent for {position.seconds:.0f} s: see the watcher's log"
+    return ""
+
+
+def catalogue_source(bus: Bus, gates: FeatureGates, view: View) -> CatalogueSource:
+    """Reads what may be bought now (NO-01, IT-04)."""
+
+    async def overlays() -> list[Overlay]:
+        return list(view.records(NODE_OVERLAYS).values())
+
+    def classes() -> list[NodeClass]:
+        return list(view.records(NODE_CLASSES).values())
+
+    source: CatalogueSource = CatalogueStore(bus.redis, bus.prefix)
+    if gates.node_overlay:
+        source = OverlaidCatalogues(source, overlays)
+    if gates.reserved_capacity:
+        source = ReservedCatalogues(source, ReservationStore(bus.redis, bus.prefix), classes)
+    return source

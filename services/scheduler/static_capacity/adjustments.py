@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Set
 
 import msgspec
 
-from shared.disruption.candidates import pods_by_node
-from shared.disruption.costs import disruption_cost
+from shared.disruption.candidates import disruption_cost, pods_by_node
 from shared.disruption.pod_blocks import first_block
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import Node

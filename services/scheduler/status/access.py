@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import orjson
-
 from services.scheduler.status import explain, simulate
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.simulate import Simulator
 from shared.kube.token_access import TokenAccess
-from shared.runtime.services import Answer, Question
+from shared.runtime.services import Answer, Question, json_answer
 
 OFF = (
     "questions are switched off here; QUESTIONS=authenticated on the scheduler allows them by token"
@@ -38,13 +36,11 @@ def _admit(mode: str, path: str, access: TokenAccess) -> Admit | None:
 
     async def by_token(authorization: str) -> Answer | None:
         verdict = await access.judge(authorization, path)
-        return None if verdict.status == 200 else _refusal(verdict.status, verdict.reason)
+        if verdict.status == 200:
+            return None
+        return json_answer(verdict.status, {"error": verdict.reason})
 
     async def nobody(_authorization: str) -> Answer | None:
-        return _refusal(403, OFF)
+        return json_answer(403, {"error": OFF})
 
     return by_token if mode == "authenticated" else nobody
-
-
-def _refusal(status: int, text: str) -> Answer:
-    return Answer(status, orjson.dumps({"error": text}))

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from services.scheduler.evidence.sync import PATIENCE_SECONDS
 from services.scheduler.provisioning.pod_latency import PodLatency, undecided_text
-from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState
 from services.scheduler.status import cluster_gauges
 from shared.concurrency.clock import Clock
 from shared.disruption.candidates import offering_prices

@@ -12,15 +12,15 @@ from typing import Any
 import orjson
 
 from services.scheduler.disruption.commands import Commands
-from services.scheduler.disruption.findings import Findings
-from services.scheduler.state.view import View
+from services.scheduler.disruption.methods import Findings
+from services.scheduler.state.cluster import View
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
 from shared.disruption.budgets import reported_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.workloads.pods import is_reschedulable
-from shared.runtime.services import Answer
+from shared.runtime.services import Answer, json_answer
 from shared.settings import SchedulerSettings
 
 PATH = "/explain"
@@ -43,11 +43,13 @@ class Explainer:
         """Body or query: ``node`` names a node or a machine."""
         name = query.get("node") or _named(body)
         if not name:
-            return _json(400, {"error": 'name a node: {"node": "ip-10-0-0-1"}'})
+            return json_answer(400, {"error": 'name a node: {"node": "ip-10-0-0-1"}'})
         machine = self._machine(name)
         if machine is None:
-            return _json(404, {"error": f"no machine of ours is or has the node {name[:253]!r}"})
-        return _json(200, self._explain(machine))
+            return json_answer(
+                404, {"error": f"no machine of ours is or has the node {name[:253]!r}"}
+            )
+        return json_answer(200, self._explain(machine))
 
     def _machine(self, name: str) -> Machine | None:
         machines = self.view.machines()
@@ -58,7 +60,8 @@ class Explainer:
             (c for c in self.findings.candidates if c.machine.uid == machine.uid), None
         )
         found = self.commands.record_of(machine.key)
-        proposal = next((c for c in self.proposed() if _takes(c, machine)), None)
+        takes = ((c, {one.machine.uid for one in c.candidates}) for c in self.proposed())
+        proposal = next((c for c, uids in takes if machine.uid in uids), None)
         rejections = list(self.findings.about(machine.key))
         if not rejections and candidate is None and found is None:
             rejections = [("", _rejection(machine, NOT_EVALUATED))]
@@ -112,10 +115,6 @@ class Explainer:
                 yield _rejection(machine, f"{NO_BUDGET} {reason} due to blocking budget")
 
 
-def _takes(command: Command, machine: Machine) -> bool:
-    return any(candidate.machine.uid == machine.uid for candidate in command.candidates)
-
-
 def _rejection(machine: Machine, text: str) -> Rejection:
     return Rejection(machine.key, machine.node_name, "", text)
 
@@ -157,7 +156,3 @@ def _named(body: bytes) -> str:
         return ""
     named = document.get("node") if isinstance(document, dict) else None
     return named if isinstance(named, str) else ""
-
-
-def _json(status: int, document: Mapping[str, Any]) -> Answer:
-    return Answer(status, orjson.dumps(document))

@@ -24,7 +24,7 @@ from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 from shared.runtime.child import Bounds, ChildFailed, in_child
-from shared.runtime.services import Answer
+from shared.runtime.services import Answer, json_answer
 from shared.simulation.objects import flattened
 from shared.simulation.options import Options, read_options
 from shared.simulation.simulate import Simulation, simulate
@@ -73,13 +73,14 @@ class Simulator:
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
         """The answer to one request. ``query``: the options of ``dovetail simulate``, by the same names."""
         if self._busy:
-            return _refusal(429, "another simulation runs; try again when it is done")
+            return json_answer(429, {"error": "another simulation runs; try again when it is done"})
         self._busy = True
         try:
             request = Request(body, query, await self._held())
             return await in_child(answer_request, request, self.bounds)
         except ChildFailed as error:
-            return _refusal(503, f"{error.message}; send fewer objects, or use dovetail simulate")
+            text = f"{error.message}; send fewer objects, or use dovetail simulate"
+            return json_answer(503, {"error": text})
         finally:
             self._busy = False
 
@@ -97,14 +98,14 @@ def answer_request(request: Request) -> Answer:
     try:
         return _simulated(request)
     except Refused as refused:
-        return _refusal(refused.status, refused.message)
+        return json_answer(refused.status, {"error": refused.message})
     except ConfigurationError as error:
-        return _refusal(400, error.message)
+        return json_answer(400, {"error": error.message})
 
 
 def _simulated(request: Request) -> Answer:
-    documents, said = read_body(request.body)
-    options = read_options({**said, **request.query})
+    documents, fields = read_body(request.body)
+    options = read_options({**fields, **request.query})
     if options.settings.effort > MOST_EFFORT:
         raise Refused(400, f"effort must be at most {MOST_EFFORT} here")
     held = decode_catalogue(request.catalogue) if request.catalogue else None
@@ -126,10 +127,6 @@ def _answer(found: Simulation) -> Answer:
     return Answer(200 if found.usable else 422, body)
 
 
-def _refusal(status: int, message: str) -> Answer:
-    return Answer(status, orjson.dumps({"error": message}))
-
-
 def choose_catalogue(options: Options, held: Catalogue | None) -> Catalogue:
     """That of the cluster's region, before it was ever read the bundled one. Raises Refused for another region."""
     if held is not None and options.region in ("", held.region):
@@ -149,13 +146,13 @@ def read_body(body: bytes) -> tuple[list[object], dict[str, str]]:
     except orjson.JSONDecodeError as error:
         fix = "send what kubectl get -o json prints, or a list of objects"
         raise Refused(400, f"the body is no JSON: {error}; {fix}") from error
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     if isinstance(document, dict) and not document.get("kind"):
-        document, said = _unwrapped(document)
+        document, fields = _unwrapped(document)
     documents = list(flattened(document if isinstance(document, list) else [document]))
     if len(documents) > MOST_OBJECTS:
         raise Refused(413, f"more than {MOST_OBJECTS} objects")
-    return documents, said
+    return documents, fields
 
 
 def _unwrapped(envelope: Mapping[str, Any]) -> tuple[list[object], dict[str, str]]:
@@ -164,5 +161,5 @@ def _unwrapped(envelope: Mapping[str, Any]) -> tuple[list[object], dict[str, str
     if not isinstance(objects, list):
         raise Refused(400, "the body needs a list of Kubernetes objects in 'objects'")
     others: Iterable[tuple[str, Any]] = envelope.items()
-    said = {name: str(value) for name, value in others if name not in (*names, "apiVersion")}
-    return objects, said
+    fields = {name: str(value) for name, value in others if name not in (*names, "apiVersion")}
+    return objects, fields

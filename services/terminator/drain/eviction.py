@@ -11,17 +11,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from services.terminator.drain.pods import Deletion, DrainStep
+from services.terminator.ports import Ports
 from services.terminator.writer import Writer
 from shared.concurrency.backoff import doubled
-from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, EvictionBlocked, NotFound, TransientError
-from shared.kube.client import Kube
 from shared.kube.resources import PODS
 from shared.log import get_logger
-from shared.metrics import Metrics
 
 log = get_logger(__name__)
 
@@ -41,10 +39,8 @@ class Retry(NamedTuple):
 class Evictions:
     """Keeps when each pod was tried. A restart forgets that, which costs one more request per pod."""
 
-    kube: Kube
-    clock: Clock
+    ports: Ports
     writer: Writer
-    metrics: Metrics
     _retries: dict[str, dict[str, Retry]] = field(default_factory=dict)
     """Node UID -> pod UID -> its next attempt."""
 
@@ -53,9 +49,9 @@ class Evictions:
 
         A call that fails for the moment (F28: somebody's webhook is away) holds up that one pod.
         """
-        fresh_until = self.clock.monotonic() + FRESH_SECONDS
-        wanted = [*(deletion.pod for deletion in step.delete), *step.evict]
-        self._keep(node, wanted)
+        fresh_until = self.ports.clock.monotonic() + FRESH_SECONDS
+        desired = [*(deletion.pod for deletion in step.delete), *step.evict]
+        self._keep(node, desired)
         for deletion in step.delete:
             if self._may_try(node, deletion.pod):
                 await self._delete(node, deletion, why)
@@ -65,13 +61,12 @@ class Evictions:
             )
         for place, pod in enumerate(step.evict):
             # A slow API server ends the round early: the rest of the list would be too old.
-            if self.clock.monotonic() >= fresh_until:
+            if self.ports.clock.monotonic() >= fresh_until:
                 return
             if self._may_try(node, pod):
                 await self._evict(node, pod, why, place / len(step.evict))
 
     def forget(self, node: Node) -> None:
-        """The node is drained, or gone."""
         self._retries.pop(node.uid, None)
 
     def _keep(self, node: Node, pods: Iterable[Pod]) -> None:
@@ -80,11 +75,11 @@ class Evictions:
 
     def _may_try(self, node: Node, pod: Pod) -> bool:
         retry = self._retries[node.uid].get(pod.uid)
-        return retry is None or self.clock.monotonic() >= retry.at
+        return retry is None or self.ports.clock.monotonic() >= retry.at
 
     async def _evict(self, node: Node, pod: Pod, why: str, place: float) -> None:
         try:
-            await self.kube.evict(pod.name, pod.namespace, uid=pod.uid)
+            await self.ports.kube.evict(pod.name, pod.namespace, uid=pod.uid)
         except NotFound:
             code = "404"
         except Conflict:
@@ -100,7 +95,7 @@ class Evictions:
             log.info("evicted pod", pod=pod.key, node=node.name)
             self._count(pod, why)
             await self.writer.evicted(pod, why)
-        self.metrics.evictions.labels(code).inc()
+        self.ports.metrics.evictions.labels(code).inc()
 
     async def _postpone(
         self, node: Node, pod: Pod, error: DovetailError, place: float = 0.0
@@ -111,20 +106,22 @@ class Evictions:
         known = self._retries[node.uid].get(pod.uid)
         failures = known.failures if known else 0
         pause = doubled(failures, first=FIRST_PAUSE_SECONDS, cap=LONGEST_PAUSE_SECONDS)
-        at = self.clock.monotonic() + pause * (1 - place / 2)
+        at = self.ports.clock.monotonic() + pause * (1 - place / 2)
         self._retries[node.uid][pod.uid] = Retry(at, failures + 1)
         await self.writer.blocked(node, pod, error.message)
 
     def _count(self, pod: Pod, why: str) -> None:
         """Count each pod once, however often it is evicted or deleted (MET-04)."""
         if not pod.terminating:
-            self.metrics.pods_drained.labels(why.lower()).inc()
+            self.ports.metrics.pods_drained.labels(why.lower()).inc()
 
     async def _delete(self, node: Node, deletion: Deletion, why: str) -> None:
         """Delete past budgets and annotations, because the deadline is near (TRM-11)."""
         pod, grace = deletion.pod, deletion.grace_seconds
         try:
-            await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=grace)
+            await self.ports.kube.delete(
+                PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=grace
+            )
         except (NotFound, Conflict):
             return
         except TransientError as error:

@@ -1,7 +1,7 @@
 """Drains nodes that no pool owns, whose auto scaling group ends them and waits for the drain (INT-41).
 
 The interruption service's annotation on the node says until when; that the node is drained is written beside it. Where
-only a cordon is wanted, nothing is evicted: the node is drained when its pods have ended by themselves. The node, its
+only a cordon is desired, nothing is evicted: the node is drained when its pods have ended by themselves. The node, its
 instance and its volumes are taken away by others. Daemon pods stay, as for ``kubectl drain``.
 
 What may go wrong: a budget refuses until the end. Then the pods are deleted so early that their grace fits, as for a
@@ -16,21 +16,20 @@ from typing import Any
 
 from services.terminator.drain.eviction import Evictions
 from services.terminator.drain.pods import DrainStep, next_step
-from services.terminator.step import AGAIN, DONE, Step
+from services.terminator.ports import Ports
+from services.terminator.terminating_node import AGAIN, DONE, Step
 from shared.api.core.nodes import parse_node
 from shared.api.core.pods import parse_pod
 from shared.api.core.references import to_node
-from shared.concurrency.clock import Clock, rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import LifecycleAction, parse_lifecycle_action
 from shared.domain.nodes import Node
 from shared.domain.pools.generations import GENERATIONS, V1ALPHA5
 from shared.errors import Conflict, NotFound
-from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
+from shared.kube.reading import or_none
 from shared.kube.resources import NODES, PODS
 from shared.log import get_logger
-from shared.settings import TerminatorSettings
 
 log = get_logger(__name__)
 
@@ -42,26 +41,21 @@ REASON = "ASGLifecycle"
 class LifecycleDrains:
     """One step at a time, by the node's name. A restart forgets only when each pod was tried."""
 
-    kube: Kube
-    clock: Clock
+    ports: Ports
     evictions: Evictions
-    recorder: Recorder
-    settings: TerminatorSettings
     _nodes: dict[str, Node] = field(default_factory=dict)
     """The nodes that are being drained, by name."""
 
     async def step(self, name: str) -> Step:
         """One round of evictions. DONE when the node is drained, or needs no drain."""
-        try:
-            node = parse_node(await self.kube.get(NODES, name))
-        except NotFound:
-            return self._forget(name)
-        action = _open_action(node) if self.settings.self_managed_nodes else None
-        if action is None:
+        raw = await or_none(self.ports.kube.get(NODES, name))
+        node = parse_node(raw) if raw is not None else None
+        action = _open_action(node) if node and self.ports.settings.self_managed_nodes else None
+        if node is None or action is None:
             return self._forget(name)
         self._nodes[name] = node
         step = await self._next(node, action)
-        late = self.clock.now() >= action.until
+        late = self.ports.clock.now() >= action.until
         if action.evict:
             await self.evictions.carry_out(node, step, WHY)
         if step.left and not late:
@@ -76,22 +70,24 @@ class LifecycleDrains:
         return DONE
 
     async def _next(self, node: Node, action: LifecycleAction) -> DrainStep:
-        listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={node.name}")
+        listed = await self.ports.kube.list(PODS, field_selector=f"spec.nodeName={node.name}")
         pods = [pod for pod in map(parse_pod, listed.items) if not pod.is_daemon]
         # The node is cordoned, which is how v1alpha5 closes one.
-        return next_step(pods, GENERATIONS[V1ALPHA5], now=self.clock.now(), deadline=action.until)
+        return next_step(
+            pods, GENERATIONS[V1ALPHA5], now=self.ports.clock.now(), deadline=action.until
+        )
 
     async def _drained(self, node: Node, left: int) -> None:
-        now = rfc3339(self.clock.now())
+        now = rfc3339(self.ports.clock.now())
         metadata = {"uid": node.uid, "annotations": {keys.DRAINED_ANNOTATION: now}}
         try:
-            await self.kube.patch(NODES, node.name, {"metadata": metadata})
+            await self.ports.kube.patch(NODES, node.name, {"metadata": metadata})
         except (NotFound, Conflict):
             return
         log.info("drained node for a lifecycle hook", node=node.name, left=left)
         text = f"Node is drained, {left} pods are left" if left else "Node is drained"
         kind = "Warning" if left else "Normal"
-        await self.recorder.publish(to_node(node), kind, REASON, text)
+        await self.ports.recorder.publish(to_node(node), kind, REASON, text)
 
 
 def needs_drain(raw: Mapping[str, Any]) -> bool:

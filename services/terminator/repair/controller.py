@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.terminator.ports import Ports
 from services.terminator.repair.conditions import (
     NodeHealth,
     Unhealthy,
@@ -21,17 +22,14 @@ from services.terminator.repair.conditions import (
 )
 from shared.api.core.nodes import parse_node
 from shared.api.core.references import to_machine, to_node
-from shared.concurrency.clock import Clock, rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.errors import Conflict, InvalidObject, NotFound
-from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.recorder import Recorder
 from shared.kube.resources import NODES
 from shared.log import get_logger
-from shared.metrics import Metrics
 
 log = get_logger(__name__)
 
@@ -44,27 +42,24 @@ BLOCKED_SECONDS = 900.0
 
 @dataclass
 class NodeRepair:
-    """``enabled``: the gate, read at each check because it may change. ``add``: begins a termination at once."""
+    """``add`` begins a termination at once."""
 
-    kube: Kube
+    ports: Ports
     machines: Machines
-    clock: Clock
-    recorder: Recorder
-    metrics: Metrics
-    enabled: Callable[[], bool]
     add: Callable[[str, str], None]
     _retry_at: dict[str, float] = field(default_factory=dict)
     """Pool key -> monotonic time from which it may be repaired again."""
 
     async def check(self) -> None:
         """Read all nodes and repair what is due."""
-        if not self.enabled():
+        # Read at each check, because the gate may change.
+        if not self.ports.settings.feature_gates.node_repair:
             self._retry_at.clear()
             return
         groups = by_pool(await self._read_nodes())
-        now = self.clock.monotonic()
+        now = self.ports.clock.monotonic()
         self._retry_at = {key: at for key, at in self._retry_at.items() if now < at}
-        waiting = {key: due(group, now=self.clock.now()) for key, group in groups.items()}
+        waiting = {key: due(group, now=self.ports.clock.now()) for key, group in groups.items()}
         waiting[""] = [one for one in waiting[""] if not one.node.pool_key]
         if any(found for key, found in waiting.items() if key not in self._retry_at):
             machines = {one.provider_id: one for one in await self.machines.list()}
@@ -74,7 +69,7 @@ class NodeRepair:
                     await self._repair_pool(key, groups[key], found, machines)
 
     async def _read_nodes(self) -> list[NodeHealth]:
-        listed = await self.kube.read_all(NODES, _node_health)
+        listed = await self.ports.kube.read_all(NODES, _node_health)
         return [one for one in listed if one is not None]
 
     async def _repair_pool(
@@ -91,7 +86,7 @@ class NodeRepair:
         ]
         going = [(one, machine) for one, machine in owned if not machine.terminating]
         if going and too_many_unhealthy(group):
-            self._retry_at[key] = self.clock.monotonic() + RETRY_SECONDS
+            self._retry_at[key] = self.ports.clock.monotonic() + RETRY_SECONDS
             for one, machine in going:
                 await self._report_blocked(key, one.node, machine)
             return
@@ -102,7 +97,7 @@ class NodeRepair:
     async def _repair(self, node: Node, unhealthy: Unhealthy, machine: Machine) -> None:
         """Set the end and delete the Machine (TRM-22). An earlier end stays."""
         # The end goes first: a Machine that was only deleted would drain for as long as its pods want.
-        now = self.clock.now()
+        now = self.ports.clock.now()
         if machine.terminate_at is None or machine.terminate_at > now:
             note = {"annotations": {keys.TERMINATION_TIMESTAMP: rfc3339(now)}}
             try:
@@ -118,17 +113,17 @@ class NodeRepair:
             condition=unhealthy.condition,
             status=unhealthy.status,
         )
-        self.metrics.unhealthy_disrupted.labels(
+        self.ports.metrics.unhealthy_disrupted.labels(
             snake_case(unhealthy.condition), machine.pool, machine.capacity_type, machine.image_id
         ).inc()
-        self.metrics.count_disrupted(machine, "unhealthy")
+        self.ports.metrics.count_disrupted(machine, "unhealthy")
         self.add(machine.kind, machine.name)
 
     async def _report_blocked(self, key: str, node: Node, machine: Machine) -> None:
         place = f"of {key}" if key else "in the cluster"
         text = f"more than 20% of the nodes {place} are unhealthy: none of them is repaired"
         for involved in (to_node(node), to_machine(machine)):
-            await self.recorder.publish(
+            await self.ports.recorder.publish(
                 involved, "Warning", "NodeRepairBlocked", text, dedupe_seconds=BLOCKED_SECONDS
             )
 

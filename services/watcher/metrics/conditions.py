@@ -28,7 +28,7 @@ OTHER = "other"
 UNKNOWN = "Unknown"
 _KINDS = dict(zip((MACHINES, NODES, NODE_POOLS, NODE_CLASSES), names.OBSERVED, strict=True))
 Json = Mapping[str, Any]
-Said = tuple[str, str, str]
+State = tuple[str, str, str]
 """Type, status, reason."""
 
 
@@ -47,8 +47,8 @@ class Conditions:
     def __init__(self, metrics: Metrics, clock: Clock, leads: Callable[[], bool]) -> None:
         self._metrics, self._clock, self._leads = metrics, clock, leads
         self._seen: dict[str, dict[str, Seen]] = {kind: {} for kind in names.OBSERVED}
-        """Kind -> UID -> what it said last."""
-        self._reasons: dict[str, set[Said]] = {kind: set() for kind in names.OBSERVED}
+        """Kind -> UID -> its last state."""
+        self._reasons: dict[str, set[State]] = {kind: set() for kind in names.OBSERVED}
 
     def note(self, kind: Kind, raw: Json) -> None:
         """An object was seen; other kinds are passed by."""
@@ -56,8 +56,8 @@ class Conditions:
         uid = str(raw["metadata"].get("uid") or "")
         if observed is None or not uid:
             return
-        said = known_conditions(raw.get("status"))
-        slim = {intern(type_): _slim(condition) for type_, condition in said.items()}
+        known_now = known_conditions(raw.get("status"))
+        slim = {intern(type_): _slim(condition) for type_, condition in known_now.items()}
         known = self._seen[observed].get(uid)
         whose = known.whose if known is not None else _named(kind, raw)
         now = Seen(slim, whose, _time_of(raw, "deletionTimestamp"))
@@ -66,14 +66,13 @@ class Conditions:
         self._seen[observed][uid] = now
 
     def forget(self, kind: Kind, uid: str) -> None:
-        """An object is gone; when it was ordered away is what it said last."""
+        """An object is gone; when it was ordered away is its last state."""
         observed = _KINDS.get(kind.name)
         known = self._seen[observed].pop(uid, None) if observed else None
         if observed and known is not None:
             self._count_end(kind, known.deleted_at)
 
     def text(self) -> str:
-        """For a scrape."""
         if not self._leads():
             return ""
         objects = {kind: list(seen.values()) for kind, seen in self._seen.items()}
@@ -82,20 +81,20 @@ class Conditions:
 
     def _text_of(self, kind: str, objects: list[Seen]) -> str:
         now = self._clock.now()
-        counts: Counter[Said] = Counter()
-        oldest: dict[Said, float] = {}
+        counts: Counter[State] = Counter()
+        oldest: dict[State, float] = {}
         for one in objects:
             for type_, condition in one.conditions.items():
-                said = self._bounded(kind, (type_, condition.status, condition.reason))
-                counts[said] += 1
-                oldest[said] = min(condition.since, oldest.get(said, condition.since))
+                state = self._bounded(kind, (type_, condition.status, condition.reason))
+                counts[state] += 1
+                oldest[state] = min(condition.since, oldest.get(state, condition.since))
         going = max((now - one.deleted_at for one in objects if one.deleted_at), default=0.0)
-        labels = {said: labelled(names.COUNT[kind].labels, said) for said in counts}
+        labels = {state: labelled(names.COUNT[kind].labels, state) for state in counts}
         return "".join((
-            block(names.COUNT[kind], ((labels[said], count) for said, count in counts.items())),
+            block(names.COUNT[kind], ((labels[state], count) for state, count in counts.items())),
             block(
                 names.CURRENT_SECONDS[kind],
-                ((labels[said], _age(since, now)) for said, since in oldest.items() if since),
+                ((labels[state], _age(since, now)) for state, since in oldest.items() if since),
             ),
             block(names.TERMINATING_SECONDS[kind], [("", round(max(0.0, going)))]),
         ))  # fmt: skip
@@ -116,13 +115,13 @@ class Conditions:
 
     def _rows(self, objects: Mapping[str, list[Seen]]) -> Iterator[tuple[str, float]]:
         """(the labels, since when) of each condition of each object."""
-        texts: dict[Said, str] = {}
+        texts: dict[State, str] = {}
         for kind, seen in objects.items():
             for one in seen:
                 for type_, condition in one.conditions.items():
-                    said = self._bounded(kind, (type_, condition.status, condition.reason))
-                    text = texts.get(said) or labelled(names.COUNT[kind].labels, said)
-                    texts[said] = text
+                    state = self._bounded(kind, (type_, condition.status, condition.reason))
+                    text = texts.get(state) or labelled(names.COUNT[kind].labels, state)
+                    texts[state] = text
                     yield f"{one.whose},{text}", condition.since
 
     def _count_changes(self, watched: Kind, raw: Json, before: Seen, after: Seen) -> None:
@@ -134,9 +133,9 @@ class Conditions:
             status = old.status if old is not None else UNKNOWN
             if new.status == status:
                 continue
-            said = self._bounded(kind, (type_, new.status, new.reason))
-            self._metrics.condition_transitions[kind].labels(*said).inc()
-            self._metrics.all_condition_transitions.labels(*of, *said).inc()
+            state = self._bounded(kind, (type_, new.status, new.reason))
+            self._metrics.condition_transitions[kind].labels(*state).inc()
+            self._metrics.all_condition_transitions.labels(*of, *state).inc()
             since = old.since if old is not None else _time_of(raw, "creationTimestamp")
             if since and new.since:
                 seconds = max(0.0, new.since - since)
@@ -151,12 +150,12 @@ class Conditions:
                 seconds
             )
 
-    def _bounded(self, kind: str, said: Said) -> Said:
+    def _bounded(self, kind: str, state: State) -> State:
         known = self._reasons[kind]
-        if said not in known and len(known) >= MOST_SERIES:
-            return (*said[:2], OTHER)
-        known.add(said)
-        return said
+        if state not in known and len(known) >= MOST_SERIES:
+            return (*state[:2], OTHER)
+        known.add(state)
+        return state
 
 
 def _slim(condition: Condition) -> Condition:

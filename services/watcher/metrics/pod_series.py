@@ -43,7 +43,6 @@ class PodSeries(NamedTuple):
 
 
 def series_of(raw: Json) -> PodSeries:
-    """A pod as it is now."""
     meta, spec, status = raw["metadata"], _mapping(raw, "spec"), _mapping(raw, "status")
     since = dict(_true_since(status))
     namespace = str(meta.get("namespace") or "")
@@ -61,7 +60,7 @@ def series_of(raw: Json) -> PodSeries:
 
 def state_text(pod: PodSeries, place: str) -> str:
     """The labels of a pod's series; ``place``: those of its node, see ``place_text``."""
-    scheduled, ready = _said(bool(pod.node)), _said(pod.ready_at is not None)
+    scheduled, ready = _truth(bool(pod.node)), _truth(pod.ready_at is not None)
     own = (pod.name, pod.namespace, pod.owner, pod.node, pod.phase, scheduled, ready)
     return f"{labelled(_OWN, own)},{place}"
 
@@ -77,12 +76,12 @@ def place_text(node: Node | None) -> str:
         labels.get(keys.ARCH, ""),
         labels.get(keys.CAPACITY_TYPE, ""),
         labels.get(keys.INSTANCE_TYPE, ""),
-        _said(managed),
+        _truth(managed),
     )
     return intern(labelled(PLACE, values))
 
 
-def _said(value: bool) -> str:
+def _truth(value: bool) -> str:
     return "true" if value else "false"
 
 

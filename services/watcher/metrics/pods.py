@@ -63,7 +63,6 @@ class PodGauges:
             self._places[name] = place_text(node)
 
     def text(self) -> str:
-        """For a scrape."""
         if not self._leads():
             return ""
         # The copies are made in one go: ``note`` may run meanwhile.

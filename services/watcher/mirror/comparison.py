@@ -1,10 +1,13 @@
-"""Compares what the watcher holds with a fresh list of every kind, periodically, and has differing objects read again.
+"""Whether the picture of the cluster can be relied on: each watch is open, and what it shows agrees with a fresh list.
 
-A watch is trusted to show everything; this finds out when it did not, whatever the cause: a fault of this service, of a
-proxy, of the API server's cache. Only metadata is listed. A list shows the cluster at one version. It is compared only
-when the watches are at or past that version, or had ample time to get there, so a change that is under way is no
-difference; and a difference counts only if a second list shows it too, because an object may go between the list and
-the comparison.
+A watch may be refused or break again and again, a list may never end, or a connection is half-open, so that nothing
+comes and nothing fails. In all three the picture grows old without an error.
+
+A watch is trusted to show everything; a periodic comparison with a fresh list of every kind finds out when it did not,
+whatever the cause: a fault of this service, of a proxy, of the API server's cache. Only metadata is listed. A list
+shows the cluster at one version. It is compared only when the watches are at or past that version, or had ample time to
+get there, so a change that is under way is no difference; and a difference counts only if a second list shows it too,
+because an object may go between the list and the comparison.
 
 What differs is read again by the informer, which hands it over anew. Until a later list shows no difference the
 watcher is not ready.
@@ -29,6 +32,7 @@ from shared.kube.client import Kube
 from shared.kube.informer import Informer, Key, Known, compare_versions, key_of, known_of
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.redis.mirror import Position
 from shared.runtime.services import Loop
 
 log = get_logger(__name__)
@@ -41,6 +45,14 @@ HEAL_SECONDS = 60.0
 LISTS_AT_ONCE = 2
 SHOWN = 5
 """Objects that a log line names."""
+UNSOUND_SECONDS = 3.0
+"""A watch may be without a connection for so long: one that ends is opened again within a second."""
+SILENT_SECONDS = 80.0
+"""Bookmarks come every minute; after 75 s of silence the connection itself is opened again."""
+REOPEN_SECONDS = 1.0
+"""Every few minutes a watch ends and the next one is opened."""
+LONGEST_SECONDS = 1e9
+"""In place of never: heartbeats are JSON."""
 
 
 class Difference(NamedTuple):
@@ -54,8 +66,6 @@ Differences = dict[Key, Difference]
 
 
 class Watch(NamedTuple):
-    """One kind and its informer."""
-
     kind: Kind
     informer: Informer
 
@@ -145,16 +155,15 @@ class Comparison:
 
     async def _compare_kind(self, watch: Watch) -> None:
         plural = watch.kind.resource.plural
-        found = await self._seen_twice(watch, await self._differences(watch))
+        found = await self._differences(watch)
+        if found:
+            found = in_both(found, await self._differences(watch))
         if found:
             self._report(watch, found)
             await self._heal(watch, found)
             found = in_both(found, await self._differences(watch))
         if not found and self._unhealed.pop(plural, ""):
             log.info("the picture agrees with the API server again", kind=plural)
-
-    async def _seen_twice(self, watch: Watch, found: Differences) -> Differences:
-        return in_both(found, await self._differences(watch)) if found else {}
 
     def _report(self, watch: Watch, found: Differences) -> None:
         kind, plural = watch.kind.resource.kind, watch.kind.resource.plural
@@ -204,3 +213,37 @@ class Comparison:
             if self.clock.monotonic() > deadline:
                 return
             await asyncio.sleep(POLL_SECONDS)
+
+
+def positions(
+    informers: Mapping[str, Informer], wrong: Set[str], now: float
+) -> dict[str, Position]:
+    """How far the watches are, for the mirror's readers; by plural, ``now`` is monotonic time.
+
+    ``wrong``: kinds whose picture is known to differ from the cluster. Nothing may be bought by it.
+    """
+    return {
+        plural: _position(informer, now, wrong=plural in wrong)
+        for plural, informer in informers.items()
+    }
+
+
+def _position(informer: Informer, now: float, *, wrong: bool) -> Position:
+    unsound = informer.unsound_seconds()
+    sound = informer.synced.is_set() and unsound < REOPEN_SECONDS and not wrong
+    seconds = now - informer.last_progress if sound else unsound
+    return Position(informer.position, sound, min(seconds, LONGEST_SECONDS))
+
+
+def problem_of(plural: str, informer: Informer, now: float) -> str:
+    """Why the picture of one kind may be out of date; "": it is not. ``now`` is monotonic time."""
+    error = f": {informer.last_error.message}" if informer.last_error else ""
+    if not informer.synced.is_set():
+        return f"{plural} were never listed{error}"
+    unsound = informer.unsound_seconds()
+    if unsound > UNSOUND_SECONDS:
+        return f"{plural} have not been watched for {unsound:.0f} s{error}"
+    silent = now - informer.last_progress
+    if silent > SILENT_SECONDS:
+        return f"the watch of {plural} has been silent for {silent:.0f} s{error}"
+    return ""

@@ -17,10 +17,8 @@ from services.watcher.metrics.pods import PodGauges
 from services.watcher.mirror.journal import Journal
 from services.watcher.object_faults import ObjectFaults, ObjectVersion
 from services.watcher.status.controller import Statuses
-from services.watcher.status.joined_nodes import JoinedNodes
-from services.watcher.status.pod_events import PodEvents
+from services.watcher.status.machine_notes import JoinedNodes, PodEvents
 from shared.api.faults import Fault, Parsed
-from shared.domain.nodes import Node
 from shared.domain.records import NODES
 from shared.domain.workloads.pods import Pod
 from shared.kube.informer import Deleted, Event, key_of, known_of
@@ -60,8 +58,7 @@ class Intake:
             partial(self.statuses.note, kind, raw, parsed),
             partial(self.conditions.note, kind, raw),
             partial(self.pods.note, kind, raw, first=first),
-            partial(self._note_pod, parsed.record, first=first),
-            partial(self._note_node, kind, subject.key.name, parsed.record),
+            partial(self._note_record, kind, subject.key.name, parsed.record, first=first),
         )
 
     def _forget(self, kind: Kind, gone: Deleted) -> None:
@@ -72,7 +69,7 @@ class Intake:
             partial(self.conditions.forget, kind, gone.uid),
             partial(self.pods.forget, kind, gone.uid),
             partial(self.pod_events.forget, gone.uid),
-            partial(self._note_node, kind, gone.key.name, None),
+            partial(self._note_record, kind, gone.key.name, None),
         )
         self.faults.forget(kind, gone.key)
 
@@ -81,11 +78,9 @@ class Intake:
             return subject.kind.convert(raw)
         return UNREADABLE
 
-    def _note_pod(self, record: object, *, first: bool) -> None:
+    def _note_record(self, kind: Kind, name: str, record: Any, *, first: bool = False) -> None:
         if isinstance(record, Pod):
             self.pod_events.note(record, first=first)
-
-    def _note_node(self, kind: Kind, name: str, record: Node | None) -> None:
         if kind.name == NODES:
             self.joined_nodes.note(name, record)
             self.pods.note_node(name, record)

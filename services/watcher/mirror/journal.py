@@ -25,7 +25,7 @@ from services.watcher.conversion import Kind
 from services.watcher.messages import Record, messages_for
 from services.watcher.mirror.members import Member, Members, machine_member, node_member
 from shared.concurrency.clock import Clock
-from shared.concurrency.waiting import pause
+from shared.concurrency.waiting import pause, run_until
 from shared.domain.records import MACHINES, NODES, RECORD_TYPES, decode_record
 from shared.errors import InvalidObject, TransientError
 from shared.kube.informer import Deleted, Key, Known, key_of, known_of
@@ -43,6 +43,8 @@ LARGEST_CHUNK = 200
 GATHER_SECONDS = 0.01
 """How long a burst may gather before it is written."""
 RETRY_SECONDS = 1.0
+IDLE_SECONDS = 5.0
+"""A turn that finds nothing to write counts as progress this often."""
 HEARTBEAT_SECONDS = 2.0
 RENEW_SECONDS = 10.0
 """Any reader can ask for a rewrite of the mirror: it is done at most this often."""
@@ -199,7 +201,7 @@ class Journal:
             await self._write_anew()
         if not self._queue and not self._unannounced:
             self._wake.clear()
-            await _either(stop, self._wake)
+            await run_until(stop, pause(self._wake, IDLE_SECONDS))
             await asyncio.sleep(GATHER_SECONDS)
         await self._announce(await self._write())
         await self._announce(list(self._unannounced.values())[:LARGEST_CHUNK])
@@ -325,12 +327,3 @@ def _encode(record: Record) -> bytes | None:
         text = f"its record has {len(body)} bytes, and the mirror takes {BODY_LIMIT_BYTES}"
         raise InvalidObject(text, field="object")
     return body
-
-
-async def _either(stop: asyncio.Event, wake: asyncio.Event) -> None:
-    waits = {asyncio.ensure_future(event.wait()) for event in (stop, wake)}
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED, timeout=5.0)
-    finally:
-        for wait in waits:
-            wait.cancel()

@@ -44,7 +44,6 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def machine_member(machine: Machine) -> Member:
-    """The fields of one machine."""
     hashed = machine.annotations.get(keys.HASHED_BY) == METHOD
     return Member(
         name=machine.name,
@@ -62,7 +61,6 @@ def machine_member(machine: Machine) -> Member:
 
 
 def node_member(node: Node) -> Member:
-    """The fields of one node."""
     return Member(
         name=node.name,
         uid=node.uid,

@@ -16,6 +16,7 @@ from shared.api.v1alpha5.provisioners import inline_template, inline_template_na
 from shared.concurrency.clock import Clock
 from shared.errors import AlreadyExists, Conflict, InvalidObject, NotFound, Unauthorized
 from shared.kube.client import Kube
+from shared.kube.reading import or_none
 from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, PROVISIONERS
 from shared.log import get_logger
@@ -75,12 +76,13 @@ class InlineTemplates:
     async def _step(self, raw: Json) -> str:
         """One attempt from a new read. Raises AlreadyExists, Conflict and NotFound when it was overtaken."""
         name = inline_template_name(raw["metadata"]["name"])
-        wanted, current = inline_template(raw), await self._find(name)
-        if wanted is None:
+        desired = inline_template(raw)
+        current = await or_none(self._kube.get(AWS_NODE_TEMPLATES, name))
+        if desired is None:
             await self._do_without(raw, current)
             return ""
         if current is None:
-            await self._note(raw, await self._kube.create(AWS_NODE_TEMPLATES, wanted), wanted)
+            await self._note(raw, await self._kube.create(AWS_NODE_TEMPLATES, desired), desired)
             return ""
         if not _belongs(current, raw):
             return (
@@ -89,29 +91,23 @@ class InlineTemplates:
             )
         if current["metadata"].get("deletionTimestamp"):
             return f"its AWSNodeTemplate {name} is being deleted"
-        if not self._is_kept(wanted, current):
-            changed = _changed(current, wanted)
-            await self._note(raw, await self._kube.replace(AWS_NODE_TEMPLATES, changed), wanted)
+        if not self._is_kept(desired, current):
+            changed = _changed(current, desired)
+            await self._note(raw, await self._kube.replace(AWS_NODE_TEMPLATES, changed), desired)
         return ""
 
-    async def _find(self, name: str) -> dict[str, Any] | None:
-        try:
-            return await self._kube.get(AWS_NODE_TEMPLATES, name)
-        except NotFound:
-            return None
-
-    def _is_kept(self, wanted: Json, current: Json) -> bool:
+    def _is_kept(self, desired: Json, current: Json) -> bool:
         meta = current["metadata"]
-        written = (wanted["spec"], meta.get("generation"))
-        same = current.get("spec") == wanted["spec"] or self._written.get(meta["name"]) == written
-        return same and _owner_uids(current) == _owner_uids(wanted)
+        written = (desired["spec"], meta.get("generation"))
+        same = current.get("spec") == desired["spec"] or self._written.get(meta["name"]) == written
+        return same and _owner_uids(current) == _owner_uids(desired)
 
-    async def _note(self, raw: Json, stored: Json, wanted: Json) -> None:
+    async def _note(self, raw: Json, stored: Json, desired: Json) -> None:
         name = stored["metadata"]["name"]
-        _remember(self._written, name, (wanted["spec"], stored["metadata"].get("generation")))
+        _remember(self._written, name, (desired["spec"], stored["metadata"].get("generation")))
         log.info("kept node template", provisioner=raw["metadata"]["name"], template=name)
-        said = f"spec.provider is kept in AWSNodeTemplate {name}"
-        await self._recorder.publish(_reference(raw), "Normal", KEPT, said)
+        text = f"spec.provider is kept in AWSNodeTemplate {name}"
+        await self._recorder.publish(_reference(raw), "Normal", KEPT, text)
 
     async def _do_without(self, raw: Json, current: dict[str, Any] | None) -> None:
         """Remove our template, but only when there really are no settings in line: a fault in them is mended soon."""
@@ -129,8 +125,8 @@ class InlineTemplates:
             AWS_NODE_TEMPLATES, name, uid=meta["uid"], resource_version=meta["resourceVersion"]
         )
         log.info("removed node template", provisioner=raw["metadata"]["name"], template=name)
-        said = f"AWSNodeTemplate {name} is removed: spec.provider is gone"
-        await self._recorder.publish(_reference(raw), "Normal", REMOVED, said)
+        text = f"AWSNodeTemplate {name} is removed: spec.provider is gone"
+        await self._recorder.publish(_reference(raw), "Normal", REMOVED, text)
 
 
 def _identity(raw: Json) -> Identity:
@@ -165,9 +161,9 @@ def _belongs(template: Json, provisioner: Json) -> bool:
     )
 
 
-def _changed(current: Json, wanted: Json) -> dict[str, Any]:
-    """``current`` with what ``wanted`` says; its resource version makes the write a compare-and-set."""
-    meta, ours = current["metadata"], wanted["metadata"]
+def _changed(current: Json, desired: Json) -> dict[str, Any]:
+    """``current`` with what ``desired`` says; its resource version makes the write a compare-and-set."""
+    meta, ours = current["metadata"], desired["metadata"]
     annotations = {**(meta.get("annotations") or {}), **ours["annotations"]}
     owned = {**meta, "annotations": annotations, "ownerReferences": ours["ownerReferences"]}
-    return {**current, "metadata": owned, "spec": wanted["spec"]}
+    return {**current, "metadata": owned, "spec": desired["spec"]}

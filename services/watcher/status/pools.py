@@ -135,8 +135,8 @@ def pool_status(
     if api.detailed_status and (registrations or registrations_are_old(raw, class_generation)):
         verdicts[REGISTRATION] = registration_verdict(registrations)
     observed = int(raw["metadata"].get("generation") or 0)
-    for name, said in verdicts.items():
-        stamped = Condition(said.status, said.reason, said.message, now, observed)
+    for name, verdict in verdicts.items():
+        stamped = Condition(verdict.status, verdict.reason, verdict.message, now, observed)
         conditions = with_condition(conditions, name, stamped)
     status: dict[str, Any] = {
         "resources": _shown(raw, usage.resources),
@@ -172,17 +172,17 @@ def class_refusal(raw: Json, faults: tuple[str, ...], *, now: float) -> dict[str
     """The status of a node class with faults: not validated, hence not ready."""
     conditions = known_conditions(raw.get("status"))
     detailed = OF_KIND[raw["kind"]].detailed_status
-    said = validation_verdict(faults, refusal_reason(faults) if detailed else REFUSED)
+    verdict = validation_verdict(faults, refusal_reason(faults) if detailed else REFUSED)
     observed = int(raw["metadata"].get("generation") or 0)
-    stamped = Condition(said.status, said.reason, said.message, now, observed)
+    stamped = Condition(verdict.status, verdict.reason, verdict.message, now, observed)
     names = (VALIDATION, READY) if detailed else (READY,)
     for name in names:
         conditions = with_condition(conditions, name, stamped)
     return {"conditions": condition_objects(conditions)}
 
 
-def differs(raw: Json, wanted: Mapping[str, Any]) -> bool:
-    """Would writing ``wanted`` to this object's status change it?"""
+def differs(raw: Json, desired: Mapping[str, Any]) -> bool:
+    """Would writing ``desired`` to this object's status change it?"""
     status = raw.get("status")
     held = status if isinstance(status, Mapping) else {}
-    return any(held.get(name) != value for name, value in wanted.items())
+    return any(held.get(name) != value for name, value in desired.items())

@@ -16,9 +16,9 @@ from shared.domain.durations import go_duration_seconds
 from shared.domain.pools.nodepools import (
     CONSOLIDATORS,
     INTERRUPTION_MODES,
-    PACKING_POLICIES,
     REBALANCE_ACTIONS,
     NodePool,
+    PackingPolicy,
 )
 
 ON, OFF = "on", "off"
@@ -48,8 +48,17 @@ class Choice(NamedTuple):
     text: Callable[[Any], str] = str
 
 
-def _one_of(values: tuple[str, ...]) -> Callable[[str], str | None]:
-    return lambda written: written if written in values else None
+def _one_of(annotation: str, field: str, values: tuple[str, ...]) -> Choice:
+    allowed = dict(zip(values, values, strict=True))
+    return Choice(annotation, field, allowed.get, f"one of {', '.join(values)}")
+
+
+def _switch(annotation: str, field: str) -> Choice:
+    """A field that is True when something is off."""
+    words = {False: ON, True: OFF}
+    return Choice(
+        annotation, field, {ON: False, OFF: True}.get, f"one of {ON}, {OFF}", words.__getitem__
+    )
 
 
 def _count(written: str) -> int | None:
@@ -62,43 +71,17 @@ def _lead(written: str) -> float | None:
 
 
 POOL_CHOICES = (
-    Choice(
-        keys.PACKING_ANNOTATION,
-        "packing",
-        _one_of(PACKING_POLICIES),
-        "one of " + ", ".join(PACKING_POLICIES),
-    ),
-    Choice(
-        keys.CONSOLIDATION_ANNOTATION,
-        "consolidator",
-        _one_of(CONSOLIDATORS),
-        "one of " + ", ".join(CONSOLIDATORS),
-    ),
-    Choice(
-        keys.DISRUPTION_ANNOTATION,
-        "disruption_off",
-        {ON: False, OFF: True}.get,
-        f"one of {ON}, {OFF}",
-        lambda off: OFF if off else ON,
-    ),
+    _one_of(keys.PACKING_ANNOTATION, "packing", tuple(PackingPolicy)),
+    _one_of(keys.CONSOLIDATION_ANNOTATION, "consolidator", CONSOLIDATORS),
+    _switch(keys.DISRUPTION_ANNOTATION, "disruption_off"),
     Choice(
         keys.DISRUPTIONS_PER_HOUR_ANNOTATION,
         "most_disruptions_per_hour",
         _count,
         "a count such as 20",
     ),
-    Choice(
-        keys.INTERRUPTION_ANNOTATION,
-        "interruption",
-        _one_of(INTERRUPTION_MODES),
-        "one of " + ", ".join(INTERRUPTION_MODES),
-    ),
-    Choice(
-        keys.REBALANCE_ANNOTATION,
-        "rebalance",
-        _one_of(REBALANCE_ACTIONS),
-        "one of " + ", ".join(REBALANCE_ACTIONS),
-    ),
+    _one_of(keys.INTERRUPTION_ANNOTATION, "interruption", INTERRUPTION_MODES),
+    _one_of(keys.REBALANCE_ANNOTATION, "rebalance", REBALANCE_ACTIONS),
     Choice(
         keys.MAINTENANCE_LEAD_ANNOTATION,
         "maintenance_lead_seconds",
@@ -106,13 +89,7 @@ POOL_CHOICES = (
         "a duration such as 24h, at most 720h",
         lambda seconds: f"{seconds:.3f}s",
     ),
-    Choice(
-        keys.WEBHOOK_ANNOTATION,
-        "webhook_off",
-        {ON: False, OFF: True}.get,
-        f"one of {ON}, {OFF}",
-        lambda off: OFF if off else ON,
-    ),
+    _switch(keys.WEBHOOK_ANNOTATION, "webhook_off"),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.core.label_syntax import is_label_value, is_qualified_name
 from shared.api.shapes import entries, mapping, text
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
@@ -31,7 +32,7 @@ def parse_node(raw: Json) -> Node:
         annotations={
             k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith(_ANNOTATIONS)
         },
-        taints=parse_taints(spec.get("taints")),
+        taints=parse_taints(spec, "taints"),
         unschedulable=bool(spec.get("unschedulable")),
         ready=is_ready(status),
         terminating=bool(meta.get("deletionTimestamp")),
@@ -41,19 +42,20 @@ def parse_node(raw: Json) -> Node:
     )
 
 
-def parse_taints(raw: object) -> tuple[Taint, ...]:
-    """Taints of a node's spec. Raises InvalidObject naming the entry."""
-    return tuple(
-        _taint(one, f"spec.taints[{index}]")
-        for index, one in enumerate(entries(raw, "spec.taints"))
-    )
+def parse_taints(spec: Json, name: str, *, strict: bool = False) -> tuple[Taint, ...]:
+    """The taints in this field of a spec. ``strict``: check the syntax of key and value.
 
-
-def _taint(raw: Json, field: str) -> Taint:
-    key, value, effect = (text(raw.get(n), f"{field}.{n}") for n in ("key", "value", "effect"))
-    if not key or not effect:
-        raise InvalidObject("needs key and effect; value is optional", field=field)
-    return Taint(key, effect, value)
+    Raises InvalidObject naming the entry.
+    """
+    found = []
+    for index, raw in enumerate(entries(spec.get(name), f"spec.{name}")):
+        field = f"spec.{name}[{index}]"
+        key, value, effect = (text(raw.get(n), f"{field}.{n}") for n in ("key", "value", "effect"))
+        is_valid = not strict or (is_qualified_name(key) and is_label_value(value))
+        if not key or not effect or not is_valid:
+            raise InvalidObject("needs key and effect; value is optional", field=field)
+        found.append(Taint(key, effect, value))
+    return tuple(found)
 
 
 def taint_objects(taints: tuple[Taint, ...]) -> list[dict[str, str]]:

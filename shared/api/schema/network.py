@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from shared.api.crd.model import ApiModel
-from shared.api.schema.scalars import DURATION_PATTERN, duration_seconds
-from shared.api.schema.worded import LONGEST_TEXT, worded
+from shared.api.schema.scalars import DURATION_PATTERN, LONGEST_TEXT, duration_seconds, worded
 
 LARGEST_INDEX = 2**31 - 1
 Index = Annotated[int, Field(ge=0, le=LARGEST_INDEX)]

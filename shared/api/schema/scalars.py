@@ -5,11 +5,27 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 from pydantic.types import StringConstraints
 
 from shared.domain.resources import LARGEST_AMOUNT, parse_quantity
 from shared.errors import InvalidObject
+
+LONGEST_TEXT = 64
+
+
+def worded(pattern: str, example: str) -> tuple[AfterValidator, WithJsonSchema]:
+    """Annotations for a ``str``: ``Annotated[str, *worded(r"^[0-9]+s$", "5s")]``."""
+    form = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if len(text) > LONGEST_TEXT or form.fullmatch(text) is None:
+            raise ValueError(f"{text[:40]!r} has the wrong format; write for example {example}")
+        return text
+
+    schema = {"type": "string", "pattern": pattern, "maxLength": LONGEST_TEXT}
+    return AfterValidator(check), WithJsonSchema(schema)
+
 
 QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"

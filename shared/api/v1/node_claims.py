@@ -13,13 +13,7 @@ from shared.api.schema.scalars import (
 )
 from shared.api.schema.v1.node_pool import CLASS_GROUP
 from shared.api.shapes import TIMESTAMP_EXAMPLE, mapping, text
-from shared.api.v1alpha5.machines import (
-    conditions_of,
-    fields_of,
-    machine_object,
-    planned_metadata,
-    planned_spec,
-)
+from shared.api.v1alpha5 import machines
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
@@ -38,7 +32,7 @@ def parse_node_claim(raw: Json) -> Machine:
     spec, status = mapping(raw.get("spec"), "spec"), mapping(raw.get("status"), "status")
     reference = mapping(spec.get("nodeClassRef"), "spec.nodeClassRef")
     return Machine(
-        **fields_of(raw),
+        **machines.fields_of(raw),
         pool=(meta.get("labels") or {}).get(keys.NODE_POOL, ""),
         generation_api=V1,
         node_class=text(reference.get("name"), "spec.nodeClassRef.name"),
@@ -46,7 +40,7 @@ def parse_node_claim(raw: Json) -> Machine:
         termination_grace_seconds=_duration(spec, "terminationGracePeriod"),
         image_id=text(status.get("imageID"), "status.imageID"),
         last_pod_event_at=_time(status, "lastPodEventTime"),
-        conditions=conditions_of(raw),
+        conditions=machines.conditions_of(raw),
     )
 
 
@@ -70,7 +64,7 @@ def node_claim_object(
     planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str, epoch: int = 0
 ) -> dict[str, Any]:
     """The NodeClaim to create for one planned machine (NC-05..09)."""
-    metadata = planned_metadata(
+    metadata = machines.planned_metadata(
         planned, pool, node_class, plan=plan, owner_api=API_VERSION, epoch=epoch
     )
     metadata["annotations"][keys.MIN_VALUES_RELAXED] = str(planned.min_values_relaxed).lower()
@@ -80,7 +74,7 @@ def node_claim_object(
         "kind": "NodeClaim",
         "metadata": metadata,
         "spec": {
-            **planned_spec(planned),
+            **machines.planned_spec(planned),
             "nodeClassRef": {
                 "group": CLASS_GROUP,
                 "kind": GENERATIONS[V1].class_kind,
@@ -96,5 +90,5 @@ def planned_object(
     planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str, epoch: int = 0
 ) -> dict[str, Any]:
     """The Machine or NodeClaim to create, in the generation of its pool (MAP-01)."""
-    make = machine_object if pool.generation_api == V1ALPHA5 else node_claim_object
+    make = machines.machine_object if pool.generation_api == V1ALPHA5 else node_claim_object
     return make(planned, pool, node_class, plan=plan, epoch=epoch)

@@ -100,7 +100,7 @@ def amounts_of(written: Json, *, at: Path) -> tuple[dict[str, int], tuple[Fault,
         try:
             amounts[name] = parse_amount(name, value, field="")
         except InvalidObject as error:
-            faults.append(Fault((*at, name), error.message.removeprefix(": ")))
+            faults.append(Fault((*at, name), error.fault))
     return amounts, tuple(faults)
 
 

@@ -7,14 +7,12 @@ from typing import Any
 
 from shared.api.conditions import READY, condition_objects, parse_conditions, with_condition
 from shared.api.core.expressions import parse_expressions
-from shared.api.core.label_syntax import is_label_value, is_qualified_name
-from shared.api.core.nodes import taint_objects
+from shared.api.core.nodes import parse_taints, taint_objects
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.schema.requirements import requirement_objects
-from shared.api.shapes import entries, mapping, text
+from shared.api.shapes import mapping, text
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
-from shared.domain.expressions import Taint
 from shared.domain.machines.machine import (
     DRIFTED,
     EMPTY,
@@ -28,7 +26,6 @@ from shared.domain.machines.machine import (
 from shared.domain.pools.generations import V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.resources import format_resources, parse_resources
-from shared.errors import InvalidObject
 from shared.solver.plan import PlannedMachine
 
 API_VERSION = "karpenter.sh/v1alpha5"
@@ -69,8 +66,9 @@ def fields_of(raw: Json) -> dict[str, Any]:
             spec.get("requirements"), field="spec.requirements", operators=OPERATORS
         ),
         "requests": parse_resources(requests, field="spec.resources.requests"),
-        "taints": _taints(spec, "taints"),
-        "startup_taints": _taints(spec, "startupTaints"),
+        # Checked strictly, because machines may be written by hand and taints become part of user data (P-18).
+        "taints": parse_taints(spec, "taints", strict=True),
+        "startup_taints": parse_taints(spec, "startupTaints", strict=True),
         "provider_id": text(status.get("providerID"), "status.providerID"),
         "node_name": text(status.get("nodeName"), "status.nodeName"),
         "capacity": parse_resources(status.get("capacity"), field="status.capacity"),
@@ -96,18 +94,6 @@ def _terminate_at(meta: Json) -> float | None:
 def conditions_of(raw: Json) -> dict[str, Condition]:
     """The conditions by type, as stored. Raises InvalidObject."""
     return parse_conditions(mapping(raw.get("status"), "status").get("conditions"))
-
-
-def _taints(spec: Json, name: str) -> tuple[Taint, ...]:
-    """The taints, checked because machines may be written by hand and taints are written into user data (P-18)."""
-    found = []
-    for index, raw in enumerate(entries(spec.get(name), f"spec.{name}")):
-        field = f"spec.{name}[{index}]"
-        key, value, effect = (text(raw.get(n), f"{field}.{n}") for n in ("key", "value", "effect"))
-        if not is_qualified_name(key) or not is_label_value(value) or not effect:
-            raise InvalidObject("needs key and effect; value is optional", field=field)
-        found.append(Taint(key, effect, value))
-    return tuple(found)
 
 
 def domain_condition(kind: str) -> str:

@@ -9,14 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shared.api.class_statuses import with_status
-from shared.api.conversion.selector_maps import (
-    IMAGES,
-    SECURITY_GROUPS,
-    SUBNETS,
-    Selectable,
-    selector_of_terms,
-    terms_of_selector,
-)
+from shared.api.conversion import selector_maps
 from shared.api.conversion.written import Written
 from shared.api.core.metadata import read_metadata
 from shared.api.crd.model import UNKNOWN_FIELDS, ApiModel, read
@@ -56,9 +49,9 @@ def _record(raw: Json, spec: AWSNodeTemplateSpec) -> NodeClass:
         name=meta.name,
         generation_api=V1ALPHA5,
         generation=meta.generation,
-        subnet_terms=terms_of_selector(spec.subnet_selector),
-        security_group_terms=terms_of_selector(spec.security_group_selector),
-        image_terms=terms_of_selector(spec.ami_selector),
+        subnet_terms=selector_maps.terms_of_selector(spec.subnet_selector),
+        security_group_terms=selector_maps.terms_of_selector(spec.security_group_selector),
+        image_terms=selector_maps.terms_of_selector(spec.ami_selector),
         ami_family=family,
         instance_profile=spec.instance_profile or "",
         user_data=spec.user_data or "",
@@ -120,10 +113,10 @@ def _metadata_options(node_class: NodeClass) -> dict[str, object]:
 def _selectors(node_class: NodeClass) -> tuple[dict[str, dict[str, str]], list[Fault]]:
     """The three selectors, with notes about terms without an equivalent selector."""
     images = node_class.image_terms
-    needed: tuple[tuple[str, tuple[SelectorTerm, ...], Selectable], ...] = (
-        ("subnetSelector", node_class.subnet_terms, SUBNETS),
-        ("securityGroupSelector", node_class.security_group_terms, SECURITY_GROUPS),
-        ("amiSelector", () if _is_family_default(node_class) else images, IMAGES),
+    needed: tuple[tuple[str, tuple[SelectorTerm, ...], selector_maps.Selectable], ...] = (
+        ("subnetSelector", node_class.subnet_terms, selector_maps.SUBNETS),
+        ("securityGroupSelector", node_class.security_group_terms, selector_maps.SECURITY_GROUPS),
+        ("amiSelector", () if _is_family_default(node_class) else images, selector_maps.IMAGES),
     )
     selectors: dict[str, dict[str, str]] = {}
     notes: list[Fault] = []
@@ -134,7 +127,7 @@ def _selectors(node_class: NodeClass) -> tuple[dict[str, dict[str, str]], list[F
             )
         )
     for name, terms, kind in needed:
-        selector = selector_of_terms(terms, kind)
+        selector = selector_maps.selector_of_terms(terms, kind)
         if selector is None:
             message = "no v1alpha1 selector is equivalent to these terms; left out"
             notes.append(Fault(("spec", f"{name}Terms"), message))

@@ -9,10 +9,9 @@ On-demand prices (IT-05, IT-06) come from the Price List API, else from the prev
 the bundled price list. Spot prices come from the price history; until it was read once, the
 on-demand price is used instead; afterwards a (type, zone) without an entry is not offered.
 
-What may go wrong: types and zones are required, so their errors are raised; prices are not, so their
-errors are listed in ``Market.stale``. A type with an invalid description or price is listed in
-``faults`` and left out, and the others stay. The conversion of 1,400 types takes more than 0.1 s and
-runs in a thread.
+What may go wrong: types and zones are required, so their errors are raised; prices are not, so their errors are listed
+in ``Market.stale``. A type with an invalid description or price is listed in ``faults`` and left out, and the others
+stay. The conversion of 1,400 types takes more than 0.1 s and runs in a thread.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from shared.cloud.client.calls import Json, ServiceCalls
+from shared.cloud.client.calls import AwsService, Json
 
 MICRO_USD = Decimal(1_000_000)
 HIGHEST_PRICE_USD = Decimal(100_000)
@@ -143,11 +143,8 @@ def newest_spot_prices(items: Iterable[Json]) -> Priced[SpotPool]:
     )
 
 
-class Pricing:
+class Pricing(AwsService):
     """The Price List API's GetProducts call for EC2."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def on_demand(self, region: str) -> Priced[str]:
         """Prices by instance type. AWS lists bare metal under dedicated tenancy only."""

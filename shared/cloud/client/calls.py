@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -41,32 +42,23 @@ def unobserved(method: object) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+@dataclass(eq=False)
 class ServiceCalls:
     """Calls on one AWS service. ``open_client`` creates the aiobotocore client at the first call."""
 
-    def __init__(
-        self,
-        service: str,
-        open_client: Callable[[], Awaitable[Any]],
-        *,
-        random: Random,
-        read_attempts: int = READ_ATTEMPTS,
-        observed: Observed = unobserved,
-        requested: Requested = unobserved,
-    ) -> None:
-        self.service = service
-        self._observed = observed
-        self._requested = requested
-        self._methods: dict[str, str] = {}
-        """Operation -> AWS's name of it, for the operations that were called."""
-        self._open_client = open_client
-        self._random = random
-        self._read_attempts = read_attempts
+    service: str
+    open_client: Callable[[], Awaitable[Any]]
+    random: Random
+    read_attempts: int = READ_ATTEMPTS
+    observed: Observed = unobserved
+    requested: Requested = unobserved
+    _methods: dict[str, str] = field(default_factory=dict, init=False)
+    """Operation -> AWS's name of it, for the operations that were called."""
 
     async def read(self, operation: str, **parameters: Any) -> Json:
         """A call without side effects. Raises the translated error after ``READ_ATTEMPTS``."""
-        with self._requested(lambda: self._methods.get(operation, operation)):
-            for attempt in range(1, self._read_attempts):
+        with self.requested(lambda: self._methods.get(operation, operation)):
+            for attempt in range(1, self.read_attempts):
                 try:
                     return await self._attempt(operation, parameters)
                 except TransientError as error:
@@ -77,15 +69,15 @@ class ServiceCalls:
 
     async def write(self, operation: str, *, launching: bool = False, **parameters: Any) -> Json:
         """A call sent exactly once. ``launching``: an unknown error code means LaunchRejected."""
-        with self._requested(lambda: self._methods.get(operation, operation)):
+        with self.requested(lambda: self._methods.get(operation, operation)):
             return await self._attempt(operation, parameters, launching=launching)
 
     async def _attempt(self, operation: str, parameters: Json, *, launching: bool = False) -> Json:
         with translated(self.service, launching=launching):
-            client = await self._open_client()
+            client = await self.open_client()
         method = self._methods[operation] = client.meta.method_to_api_mapping[operation]
         permission = f"{self.service}:{method}"
-        with self._observed(method), translated(permission, launching=launching):
+        with self.observed(method), translated(permission, launching=launching):
             answer: Json = await getattr(client, operation)(**parameters)
         return answer
 
@@ -115,4 +107,11 @@ class ServiceCalls:
 
     def _delay(self, attempt: int) -> float:
         ceiling = doubled(attempt - 1, first=FIRST_DELAY_SECONDS, cap=LONGEST_DELAY_SECONDS)
-        return self._random.uniform(0.0, ceiling)
+        return self.random.uniform(0.0, ceiling)
+
+
+class AwsService:
+    """The calls of one AWS service by name and type; each service has a subclass."""
+
+    def __init__(self, calls: ServiceCalls) -> None:
+        self._calls = calls

@@ -25,18 +25,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from shared.errors import (
-    AlreadyExists,
-    ConfigurationError,
-    DovetailError,
-    InsufficientCapacity,
-    LaunchRejected,
-    NotFound,
-    Throttled,
-    Unauthorized,
-    Unavailable,
-    Unreachable,
-)
+from shared import errors
 
 CAPACITY_CODES = frozenset(
     {
@@ -136,7 +125,7 @@ def is_not_found(code: str) -> bool:
 
 def from_client_error(
     error: ClientError, *, permission: str, launching: bool = False
-) -> DovetailError:
+) -> errors.DovetailError:
     """The Dovetail error for an error answer. ``permission`` is the IAM action's name."""
     details = error.response.get("Error", {})
     metadata = error.response.get("ResponseMetadata", {})
@@ -151,29 +140,33 @@ def from_client_error(
     }
     status = int(metadata.get("HTTPStatusCode", 0))
     if code in THROTTLING_CODES or status == 429:
-        return Throttled(text, **context)
+        return errors.Throttled(text, **context)
     if is_not_found(code):
-        return NotFound(text, **context)
+        return errors.NotFound(text, **context)
     if is_capacity_error(code):
-        return InsufficientCapacity(text, **context)
+        return errors.InsufficientCapacity(text, **context)
     if code.endswith(("AlreadyExists", "AlreadyExistsException", ".Duplicate")):
-        return AlreadyExists(text, **context)
+        return errors.AlreadyExists(text, **context)
     denied = _denial(code, status, text, permission)
     if denied is not None:
-        return Unauthorized(denied, **context)
+        return errors.Unauthorized(denied, **context)
     if code in _UNAVAILABLE_CODES or status >= 500:
-        return Unavailable(text, **context)
-    return LaunchRejected(text, **context) if launching else DovetailError(text, **context)
+        return errors.Unavailable(text, **context)
+    return (
+        errors.LaunchRejected(text, **context)
+        if launching
+        else errors.DovetailError(text, **context)
+    )
 
 
-def _not_of_aws(permission: str, metadata: Json, details: Json) -> DovetailError:
+def _not_of_aws(permission: str, metadata: Json, details: Json) -> errors.DovetailError:
     """The error for an answer without an error code: AWS always sends one, so the outcome is unknown."""
     status = int(metadata.get("HTTPStatusCode", 0))
     text = (
         f"{permission} was answered with HTTP status {status} and no error code of AWS: check the proxies "
         f"between Dovetail and AWS ({str(details.get('Message') or '')[:200]})"
     )
-    kind = Throttled if status == 429 else Unavailable
+    kind = errors.Throttled if status == 429 else errors.Unavailable
     return kind(text, code="Unknown", operation=permission, request_id="")
 
 
@@ -192,22 +185,26 @@ def _denial(code: str, status: int, text: str, permission: str) -> str | None:
 
 def from_transport_error(
     error: BaseException, *, permission: str, launching: bool = False
-) -> DovetailError:
+) -> errors.DovetailError:
     """The Dovetail error for a call without a usable answer."""
     text = f"{permission} failed: {error}"
     context = {"operation": permission, "code": type(error).__name__}
     if isinstance(error, NoCredentialsError | PartialCredentialsError | CredentialRetrievalError):
-        return Unauthorized(f"{text}: {CREDENTIALS_FIX}", **context)
+        return errors.Unauthorized(f"{text}: {CREDENTIALS_FIX}", **context)
     if isinstance(error, ParamValidationError):
-        return LaunchRejected(text, **context) if launching else DovetailError(text, **context)
+        return (
+            errors.LaunchRejected(text, **context)
+            if launching
+            else errors.DovetailError(text, **context)
+        )
     if isinstance(error, ResponseParserError):
-        return Unavailable(text, **context)
+        return errors.Unavailable(text, **context)
     if isinstance(error, HTTPClientError | ConnectionError | TimeoutError | OSError):
-        return Unreachable(text, **context)
-    return DovetailError(text, **context)
+        return errors.Unreachable(text, **context)
+    return errors.DovetailError(text, **context)
 
 
-def status_of(error: DovetailError) -> int:
+def status_of(error: errors.DovetailError) -> int:
     """The HTTP status of the answer behind ``error``; 0 when there was no answer."""
     cause = error.__cause__
     metadata = cause.response.get("ResponseMetadata", {}) if isinstance(cause, ClientError) else {}
@@ -225,13 +222,13 @@ def translated(permission: str, *, launching: bool = False) -> Iterator[None]:
         raise from_transport_error(error, permission=permission, launching=launching) from error
 
 
-def missing_region() -> ConfigurationError:
+def missing_region() -> errors.ConfigurationError:
     """The error for an empty region."""
-    return ConfigurationError(
+    return errors.ConfigurationError(
         "AWS_REGION is not set: set it to the cluster's region, for example us-west-2"
     )
 
 
-def missing_credentials() -> ConfigurationError:
+def missing_credentials() -> errors.ConfigurationError:
     """The error for a credential chain without credentials."""
-    return ConfigurationError(f"no AWS credentials found: {CREDENTIALS_FIX}")
+    return errors.ConfigurationError(f"no AWS credentials found: {CREDENTIALS_FIX}")

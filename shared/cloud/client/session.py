@@ -6,13 +6,11 @@
     finally:
         await cloud.close()
 
-A process that only reads SQS never loads the EC2 model. Service models are read in a thread
-(``warm_up_loader_caches``) and large answers are parsed in a thread (``shared.cloud.client.answers``),
-so they do not block the event loop.
+A process that only reads SQS never loads the EC2 model. Service models are read in a thread (``warm_up_loader_caches``)
+and large answers are parsed in a thread (``shared.cloud.client.answers``), so they do not block the event loop.
 
-What may go wrong: ``connect`` raises ``ConfigurationError`` without a region or credentials;
-credentials that expire later cause ``Unauthorized`` on a call. ``close`` must run on the event loop
-that created the clients.
+What may go wrong: ``connect`` raises ``ConfigurationError`` without a region or credentials; credentials that expire
+later cause ``Unauthorized`` on a call. ``close`` must run on the event loop that created the clients.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -48,9 +46,8 @@ from shared.cloud.ec2.launch_templates import LaunchTemplates
 from shared.cloud.eks import Eks
 from shared.cloud.events import Events
 from shared.cloud.iam import Iam
+from shared.cloud.lookups import Ssm, ZonalShift
 from shared.cloud.sqs import Sqs
-from shared.cloud.ssm import Ssm
-from shared.cloud.zonal_shift import ZonalShift
 from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 
@@ -92,35 +89,25 @@ def _assume_role(
         role.arn,
         extra_args={"DurationSeconds": role.session_seconds, "RoleSessionName": role.session_name},
     )
-    session._credentials = (
-        AioDeferredRefreshableCredentials(  # the client library has no setter for these
-            fetcher.fetch_credentials, "assume-role"
-        )
-    )
+    assumed = AioDeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+    session._credentials = assumed  # the client library has no setter for these
 
 
+@dataclass(eq=False)
 class Cloud:
-    """All AWS services that Dovetail calls. Attributes create their client at the first call."""
+    """All AWS services that Dovetail calls. The client of a service is created at its first call."""
 
-    def __init__(
-        self,
-        session: AioSession,
-        *,
-        executor: ThreadPoolExecutor,
-        region: str,
-        endpoint_url: str | None,
-        clock: Clock,
-        random: Random,
-        user_agent: str,
-    ) -> None:
-        self.region = region
-        self.clock = clock
-        self._session = session
-        self._endpoint_url = endpoint_url
-        self._random = random
-        self._user_agent = user_agent
+    session: AioSession
+    executor: ThreadPoolExecutor
+    region: str
+    endpoint_url: str | None
+    clock: Clock
+    random: Random
+    user_agent: str
+
+    def __post_init__(self) -> None:
         self._stack = AsyncExitStack()
-        self._stack.callback(executor.shutdown, wait=False)
+        self._stack.callback(self.executor.shutdown, wait=False)
         self._opening = asyncio.Lock()
         self.observer: Observer | None = None
         self.attempt_counter: Counter | None = None
@@ -128,6 +115,18 @@ class Cloud:
         self.request_counter: Counter | None = None
         """Called after each request with all its attempts."""
         self._clients: dict[str, Any] = {}
+        self.ec2 = Ec2(self._calls("ec2"), clock=self.clock)
+        self.instance_statuses = InstanceStatuses(self._calls("ec2"))
+        self.launch_templates = LaunchTemplates(self._calls("ec2"))
+        self.dry_runs = DryRuns(self._calls("ec2"))
+        self.ssm = Ssm(self._calls("ssm"))
+        self.sqs = Sqs(self._calls("sqs", read_timeout=QUEUE_READ_TIMEOUT_SECONDS, read_attempts=1))
+        self.events = Events(self._calls("events"))
+        self.autoscaling = AutoScaling(self._calls("autoscaling"))
+        self.zonal_shift = ZonalShift(self._calls("arc-zonal-shift"))
+        self.pricing = Pricing(self._calls("pricing", region=pricing_region(self.region)))
+        self.eks = Eks(self._calls("eks"))
+        self.iam = Iam(self._calls("iam"))
 
     @classmethod
     async def connect(
@@ -160,68 +159,12 @@ class Cloud:
                 raise missing_credentials()
         if role is not None:
             _assume_role(session, found, role, region, endpoint_url or None)
-        return cls(
-            session,
-            executor=executor,
-            region=region,
-            endpoint_url=endpoint_url or None,
-            clock=clock,
-            random=random,
-            user_agent=user_agent,
-        )
+        return cls(session, executor, region, endpoint_url or None, clock, random, user_agent)
 
     async def close(self) -> None:
         """Close all connections. A second call does nothing."""
         self._clients.clear()
         await self._stack.aclose()
-
-    @cached_property
-    def ec2(self) -> Ec2:
-        return Ec2(self._calls("ec2"), clock=self.clock)
-
-    @cached_property
-    def instance_statuses(self) -> InstanceStatuses:
-        return InstanceStatuses(self._calls("ec2"))
-
-    @cached_property
-    def launch_templates(self) -> LaunchTemplates:
-        return LaunchTemplates(self._calls("ec2"))
-
-    @cached_property
-    def dry_runs(self) -> DryRuns:
-        return DryRuns(self._calls("ec2"))
-
-    @cached_property
-    def ssm(self) -> Ssm:
-        return Ssm(self._calls("ssm"))
-
-    @cached_property
-    def sqs(self) -> Sqs:
-        return Sqs(self._calls("sqs", read_timeout=QUEUE_READ_TIMEOUT_SECONDS, read_attempts=1))
-
-    @cached_property
-    def events(self) -> Events:
-        return Events(self._calls("events"))
-
-    @cached_property
-    def autoscaling(self) -> AutoScaling:
-        return AutoScaling(self._calls("autoscaling"))
-
-    @cached_property
-    def zonal_shift(self) -> ZonalShift:
-        return ZonalShift(self._calls("arc-zonal-shift"))
-
-    @cached_property
-    def pricing(self) -> Pricing:
-        return Pricing(self._calls("pricing", region=pricing_region(self.region)))
-
-    @cached_property
-    def eks(self) -> Eks:
-        return Eks(self._calls("eks"))
-
-    @cached_property
-    def iam(self) -> Iam:
-        return Iam(self._calls("iam"))
 
     def _calls(
         self,
@@ -238,7 +181,7 @@ class Cloud:
         return ServiceCalls(
             service,
             opener,
-            random=self._random,
+            random=self.random,
             observed=partial(self._observed, service),
             requested=partial(self._requested, service),
             **attempts,
@@ -278,10 +221,10 @@ class Cloud:
     async def _client(self, service: str, region: str, read_timeout: int) -> Any:
         async with self._opening:
             if service not in self._clients:
-                context = self._session.create_client(
+                context = self.session.create_client(
                     service,
                     region_name=region,
-                    endpoint_url=self._endpoint_url,
+                    endpoint_url=self.endpoint_url,
                     config=self._config(read_timeout),
                 )
                 self._clients[service] = await self._stack.enter_async_context(context)
@@ -296,6 +239,6 @@ class Cloud:
             read_timeout=read_timeout,
             max_pool_connections=POOL_CONNECTIONS,
             retries={"mode": "standard", "total_max_attempts": 1},
-            user_agent_extra=self._user_agent,
+            user_agent_extra=self.user_agent,
             warm_up_loader_caches=True,
         )

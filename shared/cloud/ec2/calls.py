@@ -1,8 +1,7 @@
 """EC2 calls: the reads, and the three writes (fleets, tags, terminations).
 
-Reads are paged, retried, and parsed off the event loop when large. Writes are sent once; the caller
-of ``create_fleet`` passes the whole request with its ClientToken, and repeats it unchanged after a
-``TransientError`` (F1).
+Reads are paged, retried, and parsed off the event loop when large. Writes are sent once; the caller of ``create_fleet``
+passes the whole request with its ClientToken, and repeats it unchanged after a ``TransientError`` (F1).
 
 What may go wrong: EC2 is eventually consistent, so a new instance may be missing from ``instances``
 for a minute, and a NotFound from ``terminate`` is not proof of termination (F20).
@@ -16,23 +15,9 @@ from datetime import UTC, datetime
 
 from shared.cloud.catalogue.pricing import Priced, SpotPool, newest_spot_prices
 from shared.cloud.client.calls import Json, ServiceCalls
+from shared.cloud.ec2 import records
 from shared.cloud.ec2.descriptions import compact
 from shared.cloud.ec2.instance_calls import InstanceCalls
-from shared.cloud.ec2.records import (
-    CapacityReservation,
-    FleetResult,
-    Image,
-    Instance,
-    PlacementGroup,
-    SecurityGroup,
-    Subnet,
-    capacity_reservation_from,
-    fleet_result_from,
-    image_from,
-    placement_group_from,
-    subnet_from,
-    tags_to,
-)
 from shared.cloud.ec2.selectors import (
     IMAGES,
     SECURITY_GROUPS,
@@ -120,23 +105,25 @@ class Ec2:
         )
         return await asyncio.to_thread(newest_spot_prices, items)
 
-    async def subnets(self, terms: Iterable[SelectorTerm]) -> list[Subnet]:
+    async def subnets(self, terms: Iterable[SelectorTerm]) -> list[records.Subnet]:
         """Subnets that any term selects (EC-01), those with most free addresses first (LCH-10).
 
         Raises InvalidObject for a term that would select everything.
         """
         items = await self._described("describe_subnets", "Subnets", queries(terms, SUBNETS))
-        found = {item["SubnetId"]: subnet_from(item) for item in items}
+        found = {item["SubnetId"]: records.subnet_from(item) for item in items}
         return sorted(found.values(), key=lambda subnet: (-subnet.available_ips, subnet.id))
 
-    async def security_groups(self, terms: Iterable[SelectorTerm]) -> list[SecurityGroup]:
+    async def security_groups(self, terms: Iterable[SelectorTerm]) -> list[records.SecurityGroup]:
         """Security groups that any term selects (EC-02, LCH-13), sorted by id."""
         selected = queries(terms, SECURITY_GROUPS)
         items = await self._described("describe_security_groups", "SecurityGroups", selected)
-        found = {i["GroupId"]: SecurityGroup(i["GroupId"], i.get("GroupName", "")) for i in items}
+        found = {
+            i["GroupId"]: records.SecurityGroup(i["GroupId"], i.get("GroupName", "")) for i in items
+        }
         return sorted(found.values(), key=lambda group: group.id)
 
-    async def images(self, terms: Iterable[SelectorTerm]) -> list[Image]:
+    async def images(self, terms: Iterable[SelectorTerm]) -> list[records.Image]:
         """Images that any term selects by id, name, owner or tags (EC-03); newest first, deprecated ones last.
 
         EC2 knows no aliases and SSM parameters: the caller resolves them to ids first.
@@ -144,7 +131,7 @@ class Ec2:
         items = await self._described("describe_images", "Images", queries(terms, IMAGES))
         now = rfc3339(self._clock.now())
         found = list(
-            {item["ImageId"]: image_from(item, now_rfc3339=now) for item in items}.values()
+            {item["ImageId"]: records.image_from(item, now_rfc3339=now) for item in items}.values()
         )
         found.sort(key=lambda image: (image.created_at, image.id), reverse=True)
         return sorted(found, key=lambda image: image.deprecated)
@@ -156,15 +143,15 @@ class Ec2:
         )
         return [item for answer in answers for item in answer]
 
-    async def placement_groups(self, selector: Mapping[str, str]) -> list[PlacementGroup]:
+    async def placement_groups(self, selector: Mapping[str, str]) -> list[records.PlacementGroup]:
         """The available placement groups with this ``name`` or ``id`` (EC-06); ``selector`` has one of the two keys."""
         names = {"name": "group-name", "id": "group-id"}
         filters = [{"Name": names[key], "Values": [value]} for key, value in selector.items()]
         answer = await self._calls.read("describe_placement_groups", Filters=filters)
-        found = map(placement_group_from, answer.get("PlacementGroups") or ())
+        found = map(records.placement_group_from, answer.get("PlacementGroups") or ())
         return [group for group in found if group.state == "available"]
 
-    async def capacity_reservations(self) -> list[CapacityReservation]:
+    async def capacity_reservations(self) -> list[records.CapacityReservation]:
         """All active capacity reservations that this account may use, sorted by id."""
         items = await self._calls.pages(
             "describe_capacity_reservations",
@@ -172,7 +159,7 @@ class Ec2:
             Filters=[{"Name": "state", "Values": ["active"]}],
             MaxResults=1000,
         )
-        return sorted(map(capacity_reservation_from, items), key=lambda one: one.id)
+        return sorted(map(records.capacity_reservation_from, items), key=lambda one: one.id)
 
     async def snapshot_sizes(self, ids: Iterable[str]) -> dict[str, int]:
         """Snapshot id -> GiB; an unknown id is absent."""
@@ -180,7 +167,7 @@ class Ec2:
         items = await self._calls.pages("describe_snapshots", "Snapshots", Filters=filters)
         return {item["SnapshotId"]: int(item["VolumeSize"]) for item in items}
 
-    async def create_fleet(self, request: Json) -> FleetResult:
+    async def create_fleet(self, request: Json) -> records.FleetResult:
         """CreateFleet with exactly ``request`` (LCH-50), which must hold a ClientToken.
 
         Raises Throttled, Unreachable, Unavailable (repeat with the same token), NotFound (LCH-25:
@@ -190,7 +177,7 @@ class Ec2:
         if not request.get("ClientToken"):
             raise ValueError("create_fleet needs a ClientToken: a repeat would launch twice")
         answer = await self._calls.write("create_fleet", launching=True, **request)
-        return fleet_result_from(answer)
+        return records.fleet_result_from(answer)
 
     async def instances(
         self,
@@ -198,7 +185,7 @@ class Ec2:
         ids: Iterable[str] | None = None,
         tags: Mapping[str, str] | None = None,
         tag_keys: tuple[str, ...] = (),
-    ) -> list[Instance]:
+    ) -> list[records.Instance]:
         """Instances by id (in every state; an unknown id is absent) or by tags (in ``LISTED_STATES``)."""
         if ids is None and not tags and not tag_keys:
             raise ValueError(
@@ -219,7 +206,7 @@ class Ec2:
     async def tag(self, ids: Sequence[str], tags: dict[str, str]) -> None:
         """Set tags on instances. Raises NotFound while EC2 does not know a new one yet (F20)."""
         if ids and tags:
-            await self._calls.write("create_tags", Resources=list(ids), Tags=tags_to(tags))
+            await self._calls.write("create_tags", Resources=list(ids), Tags=records.tags_to(tags))
 
 
 def _arguments(query: Query) -> Json:

@@ -6,30 +6,17 @@ missing permission, with the context ``code`` ``UnauthorizedOperation``.
 
 from __future__ import annotations
 
-from shared.cloud.client.calls import Json, ServiceCalls
+from functools import partialmethod
+
+from shared.cloud.client.calls import AwsService, Json
 from shared.errors import DovetailError
 
 ALLOWED = "DryRunOperation"
 DENIED = "UnauthorizedOperation"
 
 
-class DryRuns:
-    """The three calls of a launch, each with ``DryRun``."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
-
-    async def create_launch_template(self, request: Json) -> None:
-        """Raises the error with which EC2 would refuse CreateLaunchTemplate with ``request``."""
-        await self._attempt("create_launch_template", request)
-
-    async def run_instances(self, request: Json) -> None:
-        """Raises the error with which EC2 would refuse RunInstances with ``request``."""
-        await self._attempt("run_instances", request)
-
-    async def create_fleet(self, request: Json) -> None:
-        """Raises the error with which EC2 would refuse CreateFleet with ``request``."""
-        await self._attempt("create_fleet", request)
+class DryRuns(AwsService):
+    """The three calls of a launch, each with ``DryRun``; each takes the request and raises EC2's error for it."""
 
     async def _attempt(self, operation: str, request: Json) -> None:
         try:
@@ -37,3 +24,7 @@ class DryRuns:
         except DovetailError as error:
             if error.context.get("code") != ALLOWED:
                 raise
+
+    create_launch_template = partialmethod(_attempt, "create_launch_template")
+    run_instances = partialmethod(_attempt, "run_instances")
+    create_fleet = partialmethod(_attempt, "create_fleet")

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from shared.cloud.client.calls import Json, ServiceCalls
+from shared.cloud.client.calls import AwsService, Json
 
 INSTANCE_STATUS = "instance_status"
 SYSTEM_STATUS = "system_status"
@@ -46,11 +46,8 @@ class StatusProblem(msgspec.Struct, frozen=True):
     due: float | None = None
 
 
-class InstanceStatuses:
+class InstanceStatuses(AwsService):
     """DescribeInstanceStatus for the whole account; the caller selects the cluster's own instances."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def problems(self) -> tuple[StatusProblem, ...]:
         """All problems, one per instance and category. Raises Unauthorized without the permission."""

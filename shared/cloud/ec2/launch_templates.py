@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from shared.cloud.client.calls import Json, ServiceCalls
+from shared.cloud.client.calls import AwsService, Json
 from shared.cloud.ec2.records import (
     LaunchTemplate,
     launch_template_from,
@@ -24,11 +24,8 @@ log = get_logger(__name__)
 CREATE_ATTEMPTS = 2
 
 
-class LaunchTemplates:
+class LaunchTemplates(AwsService):
     """Calls on one region's launch templates. Every method may raise the errors of ``shared.cloud.client.errors``."""
-
-    def __init__(self, calls: ServiceCalls) -> None:
-        self._calls = calls
 
     async def ensure(
         self, name: str, data: Json, tags: dict[str, str]

@@ -102,7 +102,6 @@ class FleetError(msgspec.Struct, frozen=True):
 class FleetResult(msgspec.Struct, frozen=True):
     """The answer of CreateFleet: an instant fleet may return instances and errors together (LCH-61)."""
 
-    fleet_id: str
     instances: tuple[FleetInstance, ...]
     errors: tuple[FleetError, ...]
 
@@ -234,7 +233,6 @@ def fleet_result_from(answer: Json) -> FleetResult:
     """The result with instances sorted by id: this order assigns them to machines, also after a replay (F1, F19)."""
     instances = [one for group in answer.get("Instances") or () for one in _fleet_instances(group)]
     return FleetResult(
-        fleet_id=answer.get("FleetId", ""),
         instances=tuple(sorted(instances, key=lambda instance: instance.id)),
         errors=tuple(_fleet_error(item) for item in answer.get("Errors") or ()),
     )

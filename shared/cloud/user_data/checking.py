@@ -15,23 +15,11 @@ from typing import Any
 
 from shared.api.core.label_syntax import is_label_value, is_qualified_name
 from shared.cloud.user_data.bootstrap import Bootstrap, Taint
+from shared.cloud.user_data.kubelet_flags import MAP_FLAGS, SCALAR_FLAGS
 from shared.domain.expressions import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
 from shared.errors import InvalidObject
 
 EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
-INTEGERS = (
-    "podsPerCore",
-    "evictionMaxPodGracePeriod",
-    "imageGCHighThresholdPercent",
-    "imageGCLowThresholdPercent",
-)
-MAPS = (
-    "systemReserved",
-    "kubeReserved",
-    "evictionHard",
-    "evictionSoft",
-    "evictionSoftGracePeriod",
-)
 LONGEST_SHOWN = 60
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 _ENDPOINT = re.compile(r"https?://[0-9A-Za-z._~:/\[\]-]{1,512}")
@@ -88,7 +76,7 @@ def _check_taint(taint: Taint) -> None:
 
 def _check_kubelet(kubelet: Mapping[str, Any]) -> None:
     given = {name: value for name, value in kubelet.items() if value is not None}
-    for name in INTEGERS:
+    for name in SCALAR_FLAGS:
         if name in given and (isinstance(given[name], bool) or not isinstance(given[name], int)):
             raise _refused(f"spec.kubelet.{name}", given[name], "use a whole number")
     if not isinstance(given.get("cpuCFSQuota", False), bool):
@@ -96,7 +84,7 @@ def _check_kubelet(kubelet: Mapping[str, Any]) -> None:
     if "containerRuntime" in given:
         runtime, field = str(given["containerRuntime"]), "spec.kubelet.containerRuntime"
         _match(_NAME, runtime, field, "a name such as containerd")
-    for name in MAPS:
+    for name in MAP_FLAGS:
         _check_amounts(f"spec.kubelet.{name}", given.get(name, {}))
     addresses = given.get("clusterDNS", ())
     if not isinstance(addresses, list | tuple):

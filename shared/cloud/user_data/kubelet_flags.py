@@ -9,13 +9,13 @@ from collections.abc import Mapping
 
 from shared.cloud.user_data.bootstrap import Bootstrap
 
-_SCALAR_FLAGS = {
+SCALAR_FLAGS = {
     "podsPerCore": "pods-per-core",
     "evictionMaxPodGracePeriod": "eviction-max-pod-grace-period",
     "imageGCHighThresholdPercent": "image-gc-high-threshold",
     "imageGCLowThresholdPercent": "image-gc-low-threshold",
 }
-_MAP_FLAGS = {
+MAP_FLAGS = {
     "systemReserved": ("system-reserved", "="),
     "kubeReserved": ("kube-reserved", "="),
     "evictionHard": ("eviction-hard", "<"),
@@ -56,10 +56,10 @@ def _settings(bootstrap: Bootstrap) -> list[tuple[str, str]]:
     kubelet = bootstrap.kubelet
     found = [
         (flag, str(kubelet[name]))
-        for name, flag in _SCALAR_FLAGS.items()
+        for name, flag in SCALAR_FLAGS.items()
         if kubelet.get(name) is not None
     ]
-    for name, (flag, sign) in _MAP_FLAGS.items():
+    for name, (flag, sign) in MAP_FLAGS.items():
         if kubelet.get(name):
             entries = sorted(kubelet[name].items())
             found.append((flag, ",".join(f"{key}{sign}{value}" for key, value in entries)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shared.cloud.user_data import al2, al2023, bottlerocket, windows
+from shared.cloud.user_data import amazon_linux, bottlerocket, windows
 from shared.cloud.user_data.bootstrap import USER_DATA_FIELD, Bootstrap
 from shared.cloud.user_data.checking import check
 from shared.errors import InvalidObject
@@ -17,10 +17,10 @@ LIMIT_BYTES = 16 * 1024
 TOO_LARGE = "UserDataSizeLimitExceeded"
 CUSTOM = "Custom"
 _FAMILIES: dict[str, Callable[[Bootstrap], str]] = {
-    "AL2": al2.render,
-    "AL2023": al2023.render,
+    "AL2": amazon_linux.al2,
+    "AL2023": amazon_linux.al2023,
     "Bottlerocket": bottlerocket.render,
-    "Ubuntu": al2.render,
+    "Ubuntu": amazon_linux.al2,
     "Windows2019": windows.render,
     "Windows2022": windows.render,
     "Windows2025": windows.render,

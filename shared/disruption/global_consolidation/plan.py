@@ -157,6 +157,7 @@ def _gain(command: Command, churn: Churn) -> int:
 def _bought_again(command: Command) -> frozenset[str]:
     """UIDs of machines that equal a replacement in type and place: keeping them costs the same without moves."""
     found: set[str] = set()
+    # The busiest first: of equal machines the one that stays should be the one whose pods would have to move most.
     busiest = sorted(command.candidates, key=lambda c: (-len(c.pods), c.name))
     for planned in command.replacements:
         offering = planned.offering

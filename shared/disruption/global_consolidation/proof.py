@@ -23,8 +23,7 @@ from shared.disruption.replacement_price import (
 )
 from shared.disruption.simulation import Simulation, simulate
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import UNDERUTILIZED
-from shared.solver.lowest_cost.packing import LOWEST_COST
+from shared.domain.pools.nodepools import LOWEST_COST, UNDERUTILIZED
 from shared.solver.plan import PlannedMachine
 
 METHOD = "global"

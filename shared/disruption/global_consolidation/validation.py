@@ -23,10 +23,18 @@ from shared.disruption.global_consolidation.proof import (
     without_place,
 )
 from shared.disruption.methods.consolidation import eligible, is_balanced
-from shared.disruption.records import Candidate, Command, World, within_budgets
+from shared.disruption.records import (
+    BUDGET,
+    CHURN,
+    SCHEDULING,
+    Candidate,
+    Command,
+    Verdict,
+    World,
+    within_budgets,
+)
 from shared.disruption.replacement_price import price_now, total_price
 from shared.disruption.simulation import Simulation, simulate
-from shared.disruption.verdict import BUDGET, CHURN, SCHEDULING, Verdict
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.usage import NODES, replacing, usage
 from shared.domain.resources import add, exceeded, subtract, sum_of

@@ -8,16 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from shared.disruption.records import (
-    BLOCKED,
-    UNCONSOLIDATABLE,
-    BalancedScore,
-    Candidate,
-    Command,
-    Rejection,
-    World,
-    effect,
-)
+from shared.disruption import records
 from shared.disruption.replacement_price import cheaper, total_price, without_types_from
 from shared.disruption.simulation import simulate
 from shared.domain import labels as keys
@@ -32,7 +23,9 @@ HIGHEST_SCORE = 10.0
 """The highest score that is reported: for a pool whose machines cost nothing the score would be infinite."""
 
 
-def eligible(world: World) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
+def eligible(
+    world: records.World,
+) -> tuple[tuple[records.Candidate, ...], tuple[records.Rejection, ...]]:
     """(candidates for consolidation, rejections of the others) (CON-01).
 
     Empty machines, which have a method of their own, and machines whose consolidateAfter has not passed are in neither.
@@ -42,19 +35,21 @@ def eligible(world: World) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]
     for candidate in world.candidates:
         event, text = _why_not(candidate, types)
         if text:
-            pod = candidate.blocking_pod if event == BLOCKED else ""
+            pod = candidate.blocking_pod if event == records.BLOCKED else ""
             rejections.append(candidate.refused(text, event=event, reason=UNDERUTILIZED, pod=pod))
         elif not candidate.empty and _has_settled(candidate):
             kept.append(candidate)
     return tuple(kept), tuple(rejections)
 
 
-def by_savings_ratio(candidates: Iterable[Candidate]) -> list[Candidate]:
+def by_savings_ratio(candidates: Iterable[records.Candidate]) -> list[records.Candidate]:
     """Candidates by price per disruption cost, highest first (CON-02, as in Karpenter v1.14)."""
     return sorted(candidates, key=lambda c: (-(c.price_micro_usd_per_hour or 0) / c.cost, c.name))
 
 
-def compute(world: World, candidates: tuple[Candidate, ...], method: str) -> Command | str:
+def compute(
+    world: records.World, candidates: tuple[records.Candidate, ...], method: str
+) -> records.Command | str:
     """The command that removes these machines (CON-03..08), or the reason why there is none."""
     outcome = simulate(world, candidates, consolidating=True)
     if outcome.problem:
@@ -75,12 +70,12 @@ def compute(world: World, candidates: tuple[Candidate, ...], method: str) -> Com
     return _command(world, method, candidates, (replacement,), outcome.targets, saving)
 
 
-def unconsolidatable(candidate: Candidate, text: str) -> Rejection:
+def unconsolidatable(candidate: records.Candidate, text: str) -> records.Rejection:
     """A rejection that becomes an Unconsolidatable event; the scheduler repeats it every 15 minutes at most."""
-    return candidate.refused(text, event=UNCONSOLIDATABLE, reason=UNDERUTILIZED)
+    return candidate.refused(text, event=records.UNCONSOLIDATABLE, reason=UNDERUTILIZED)
 
 
-def is_balanced(world: World, command: Command) -> bool:
+def is_balanced(world: records.World, command: records.Command) -> bool:
     """Is the saved share of each Balanced pool's cost at least half the share of its disruption cost? (CON-12)
 
     The scores are appended to ``world.balanced_scores``.
@@ -94,64 +89,61 @@ def is_balanced(world: World, command: Command) -> bool:
         approved = 2 * gain >= price
         score = gain / price if price else HIGHEST_SCORE * approved
         shown = min(max(score, 0.0), HIGHEST_SCORE)
-        world.balanced_scores.append(BalancedScore(members[0].pool.name, shown, approved))
+        world.balanced_scores.append(records.BalancedScore(members[0].pool.name, shown, approved))
         if not approved:
             return False
     return True
 
 
 def _command(
-    world: World,
+    world: records.World,
     method: str,
-    candidates: tuple[Candidate, ...],
+    candidates: tuple[records.Candidate, ...],
     replacements: tuple[PlannedMachine, ...],
     targets: tuple[str, ...],
     saving: int,
-) -> Command | str:
+) -> records.Command | str:
     moved = sum(len(candidate.pods) for candidate in candidates)
     verb = "replace" if replacements else "delete"
-    text = f"{verb} {len(candidates)} node(s), {effect(moved, saving)}"
-    command = Command(method, UNDERUTILIZED, candidates, replacements, targets, saving, moved, text)
-    return (
-        command
-        if is_balanced(world, command)
-        else "saves too little for what it disrupts (Balanced)"
+    text = f"{verb} {len(candidates)} node(s), {records.effect(moved, saving)}"
+    command = records.Command(
+        method, UNDERUTILIZED, candidates, replacements, targets, saving, moved, text
     )
+    too_little = "saves too little for what it disrupts (Balanced)"
+    return command if is_balanced(world, command) else too_little
 
 
-def _by_pool(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
-    found: dict[str, list[Candidate]] = defaultdict(list)
+def _by_pool(candidates: Iterable[records.Candidate]) -> dict[str, list[records.Candidate]]:
+    found: dict[str, list[records.Candidate]] = defaultdict(list)
     for candidate in candidates:
         found[candidate.machine.pool_key].append(candidate)
     return found
 
 
-def _has_settled(candidate: Candidate) -> bool:
+def _has_settled(candidate: records.Candidate) -> bool:
     """Has consolidateAfter passed? (DIS-20) v1alpha5 has no such wait."""
     return not candidate.pool.api.waits_until_consolidatable or candidate.machine.has(
         CONSOLIDATABLE
     )
 
 
-def _why_not(candidate: Candidate, types: set[str]) -> tuple[str, str]:
+def _why_not(candidate: records.Candidate, types: set[str]) -> tuple[records.EventReason, str]:
     """(event, reason) of a rejection; an empty reason means eligible."""
     pool, labels = candidate.pool, candidate.node.labels
     if pool.is_static:
-        return UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" is static'
+        return records.UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" is static'
     if pool.consolidate_after_seconds is None:
-        return UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" has consolidation disabled'
+        return records.UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" has consolidation disabled'
     if pool.consolidation_policy == WHEN_EMPTY:
-        if candidate.empty:
-            return "", ""
-        return (
-            UNCONSOLIDATABLE,
-            f'{pool.kind} "{pool.name}" has consolidation policy WhenEmpty, but node is not empty',
+        text = (
+            f'{pool.kind} "{pool.name}" has consolidation policy WhenEmpty, but node is not empty'
         )
+        return records.UNCONSOLIDATABLE, "" if candidate.empty else text
     if candidate.node.annotations.get(keys.DO_NOT_CONSOLIDATE) == "true":
-        return BLOCKED, DO_NOT_CONSOLIDATE
+        return records.BLOCKED, DO_NOT_CONSOLIDATE
     for key in NEEDED_LABELS:
         if not labels.get(key):
-            return UNCONSOLIDATABLE, f'Node does not have label "{key}"'
+            return records.UNCONSOLIDATABLE, f'Node does not have label "{key}"'
     if labels[keys.INSTANCE_TYPE] not in types:
-        return UNCONSOLIDATABLE, f'Instance Type "{labels[keys.INSTANCE_TYPE]}" not found'
-    return (BLOCKED, candidate.blocker) if candidate.blocker else ("", "")
+        return records.UNCONSOLIDATABLE, f'Instance Type "{labels[keys.INSTANCE_TYPE]}" not found'
+    return records.BLOCKED, candidate.blocker

@@ -5,32 +5,18 @@ The launcher detects drift and sets the condition ``Drifted``. This module only 
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from shared.disruption.methods.replacing import replace_one
-from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
+from shared.disruption.methods.replacing import replace_first, unblocked_by_grace_period
+from shared.disruption.records import Candidate, Proposal, World
 from shared.domain.machines.machine import DRIFTED as CONDITION
 from shared.domain.pools.nodepools import DRIFTED
 
 METHOD = "drift"
-MOST_SIMULATIONS = 20
 
 
 def propose(world: World) -> Proposal:
     """One command for the first drifted machine whose pods fit elsewhere. Static pools: see ``static_drift``."""
-    rejections: list[Rejection] = []
-    simulations = 0
-    for candidate in drifted(world, static=False):
-        if world.left(candidate.machine.pool_key, DRIFTED) <= 0:
-            continue
-        if simulations == MOST_SIMULATIONS:
-            break
-        simulations += 1
-        answer = replace_one(world, unblocked_by_grace_period(candidate), METHOD, DRIFTED)
-        if isinstance(answer, Command):
-            return Proposal((answer,), tuple(rejections))
-        rejections.append(answer)
-    return Proposal((), tuple(rejections))
+    found = map(unblocked_by_grace_period, drifted(world, static=False))
+    return replace_first(world, found, METHOD, DRIFTED)
 
 
 def drifted(world: World, *, static: bool) -> list[Candidate]:
@@ -46,10 +32,3 @@ def drifted(world: World, *, static: bool) -> list[Candidate]:
         and (world.gates.drift or not c.pool.api.drift_needs_gate)
     ]
     return sorted(found, key=lambda c: (not c.empty, c.machine.conditions[CONDITION].since, c.name))
-
-
-def unblocked_by_grace_period(candidate: Candidate) -> Candidate:
-    """The candidate; with a terminationGracePeriod its pods do not block the disruption (DIS-13)."""
-    if candidate.machine.termination_grace_seconds is None:
-        return candidate
-    return replace(candidate, blocker="", blocking_pod="")

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from shared.disruption.records import (
-    BLOCKED,
-    Candidate,
-    Command,
-    Proposal,
-    Rejection,
-    World,
-    effect,
-    within_budgets,
-)
+from shared.disruption import records
 from shared.domain.machines.machine import CONSOLIDATABLE
 from shared.domain.machines.machine import EMPTY as EMPTY_CONDITION
 from shared.domain.pools.nodepools import EMPTY
@@ -19,31 +10,27 @@ from shared.domain.pools.nodepools import EMPTY
 METHOD = "emptiness"
 
 
-def propose(world: World) -> Proposal:
+def propose(world: records.World) -> records.Proposal:
     """One command that deletes the empty machines whose time is up, within the budgets."""
-    due: list[Candidate] = []
-    rejections: list[Rejection] = []
+    due: list[records.Candidate] = []
+    rejections: list[records.Rejection] = []
     for candidate in world.candidates:
         if not candidate.empty or not time_is_up(candidate, now=world.now):
             continue
         if candidate.blocker:
-            rejections.append(
-                candidate.refused(
-                    candidate.blocker, event=BLOCKED, reason=EMPTY, pod=candidate.blocking_pod
-                )
-            )
-            continue
-        due.append(candidate)
-    chosen = within_budgets(due, world, EMPTY)
+            rejections.append(candidate.blocked(EMPTY))
+        else:
+            due.append(candidate)
+    chosen = records.within_budgets(due, world, EMPTY)
     if not chosen:
-        return Proposal((), tuple(rejections))
+        return records.Proposal((), tuple(rejections))
     saving = sum(candidate.price_micro_usd_per_hour or 0 for candidate in chosen)
-    text = f"delete {len(chosen)} empty node(s), {effect(0, saving)}"
-    command = Command(METHOD, EMPTY, chosen, saving_micro_usd_per_hour=saving, text=text)
-    return Proposal((command,), tuple(rejections))
+    text = f"delete {len(chosen)} empty node(s), {records.effect(0, saving)}"
+    command = records.Command(METHOD, EMPTY, chosen, saving_micro_usd_per_hour=saving, text=text)
+    return records.Proposal((command,), tuple(rejections))
 
 
-def time_is_up(candidate: Candidate, *, now: float) -> bool:
+def time_is_up(candidate: records.Candidate, *, now: float) -> bool:
     """Has an empty machine waited long enough?
 
     v1: consolidateAfter has passed (DIS-30). v1alpha5: ttlSecondsAfterEmpty has passed, or consolidation is enabled,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shared.disruption.methods.replacing import replace_one
-from shared.disruption.records import EXPIRED, Command, Proposal, Rejection, World
+from shared.disruption.methods.replacing import replace_first
+from shared.disruption.records import EXPIRED, Proposal, World
 from shared.domain.machines.machine import Machine
 
 METHOD = "expiration"
-MOST_SIMULATIONS = 20
-"""Bound of one pass; the remaining machines follow in the next."""
 
 
 def forceful(machines: Iterable[Machine], *, now: float) -> list[Machine]:
@@ -26,17 +24,10 @@ def propose(world: World) -> Proposal:
         c
         for c in world.candidates
         if c.pool.api.replaces_expired
-        and world.left(c.pool.key, EXPIRED) > 0
         and _expires_at(c.machine, c.pool.expire_seconds) <= world.now
     ]
     due.sort(key=lambda c: (_expires_at(c.machine, c.pool.expire_seconds), c.name))
-    rejections: list[Rejection] = []
-    for candidate in due[:MOST_SIMULATIONS]:
-        answer = replace_one(world, candidate, METHOD, EXPIRED)
-        if isinstance(answer, Command):
-            return Proposal((answer,), tuple(rejections))
-        rejections.append(answer)
-    return Proposal((), tuple(rejections))
+    return replace_first(world, due, METHOD, EXPIRED)
 
 
 def _expires_at(machine: Machine, seconds: float | None) -> float:

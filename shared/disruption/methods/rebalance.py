@@ -7,26 +7,18 @@ at once by the interruption service.
 
 from __future__ import annotations
 
-from shared.disruption.methods.drift import unblocked_by_grace_period
-from shared.disruption.methods.replacing import replace_one
-from shared.disruption.records import REBALANCE, Candidate, Command, Proposal, Rejection, World
+from shared.disruption.methods.replacing import replace_first, unblocked_by_grace_period
+from shared.disruption.records import REBALANCE, Candidate, Proposal, World
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import DRAIN
 
 METHOD = "rebalance"
-MOST_SIMULATIONS = 20
 
 
 def propose(world: World) -> Proposal:
     """One command for the machine with the oldest recommendation among those whose pods fit elsewhere."""
-    rejections: list[Rejection] = []
-    found = [c for c in recommended(world) if world.left(c.machine.pool_key, REBALANCE) > 0]
-    for candidate in found[:MOST_SIMULATIONS]:
-        answer = replace_one(world, unblocked_by_grace_period(candidate), METHOD, REBALANCE)
-        if isinstance(answer, Command):
-            return Proposal((answer,), tuple(rejections))
-        rejections.append(answer)
-    return Proposal((), tuple(rejections))
+    found = map(unblocked_by_grace_period, recommended(world))
+    return replace_first(world, found, METHOD, REBALANCE)
 
 
 def recommended(world: World) -> list[Candidate]:

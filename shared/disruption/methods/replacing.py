@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
-from shared.disruption.records import BLOCKED, Candidate, Command, Rejection, World, effect
+from collections.abc import Iterable
+from itertools import islice
+
+from msgspec.structs import replace
+
+from shared.disruption.records import (
+    BLOCKED,
+    Candidate,
+    Command,
+    Proposal,
+    Rejection,
+    World,
+    effect,
+)
 from shared.disruption.simulation import simulate
 
+MOST_SIMULATIONS = 20
+"""Bound of one pass; the remaining machines follow in the next."""
 
-def replace_one(
+
+def replace_first(
+    world: World, candidates: Iterable[Candidate], method: str, reason: str
+) -> Proposal:
+    """One command for the first of these machines, within the budgets, whose pods fit elsewhere; rejections of those
+    before it.
+    """
+    rejections: list[Rejection] = []
+    # Machines without a budget do not count towards the bound, or they could keep the others from their turn for ever.
+    allowed = (c for c in candidates if world.left(c.machine.pool_key, reason) > 0)
+    for candidate in islice(allowed, MOST_SIMULATIONS):
+        answer = _replace_one(world, candidate, method, reason)
+        if isinstance(answer, Command):
+            return Proposal((answer,), tuple(rejections))
+        rejections.append(answer)
+    return Proposal((), tuple(rejections))
+
+
+def unblocked_by_grace_period(candidate: Candidate) -> Candidate:
+    """The candidate; with a terminationGracePeriod its pods do not block the disruption (DIS-13)."""
+    if candidate.machine.termination_grace_seconds is None:
+        return candidate
+    return replace(candidate, blocker="", blocking_pod="")
+
+
+def _replace_one(
     world: World, candidate: Candidate, method: str, reason: str
 ) -> Command | Rejection:
     """The command that removes this machine and creates what its pods need (DRF-06), or why there is none."""
     if candidate.blocker:
-        return candidate.refused(
-            candidate.blocker, event=BLOCKED, reason=reason, pod=candidate.blocking_pod
-        )
+        return candidate.blocked(reason)
     outcome = simulate(world, (candidate,))
     if outcome.problem:
         return candidate.refused(outcome.problem, event=BLOCKED, reason=reason)

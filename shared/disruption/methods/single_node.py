@@ -29,6 +29,7 @@ def propose(
     """
     candidates, rejections = eligible(world)
     open_ = [c for c in candidates if world.left(c.machine.pool_key, UNDERUTILIZED) > 0]
+    # The sort is stable: the pools still take turns among the machines that the last pass did not reach.
     queue = sorted(_interleaved(open_), key=lambda c: c.machine.key not in first)
     found = list(rejections)
     for position, candidate in enumerate(queue):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from shared.disruption.methods.drift import drifted, unblocked_by_grace_period
+from shared.disruption.methods.drift import drifted
+from shared.disruption.methods.replacing import unblocked_by_grace_period
 from shared.disruption.records import BLOCKED, Command, Proposal, Rejection, World, effect
 from shared.domain.pools.nodepools import DRIFTED, NodePool
 from shared.solver.output import machine_name

@@ -1,13 +1,11 @@
 """Instance types for the planner: resources, zones and prices.
 
-Frozen values without I/O. They are built by ``shared.cloud.catalogue.instance_model`` (AWS) or decoded from a
-``kind: InstanceType`` object, travel as JSON (``encode_catalogue`` / ``decode_catalogue``), and are
-read by the solver. A label key that is absent means DoesNotExist (IT-45), so ``instance-gpu-count
-Exists`` works as a filter.
+Frozen values without I/O. They are built by ``shared.cloud.catalogue.instance_model`` (AWS) or decoded from a ``kind:
+InstanceType`` object, travel as JSON (``encode_catalogue`` / ``decode_catalogue``), and are read by the solver. A label
+key that is absent means DoesNotExist (IT-45), so ``instance-gpu-count Exists`` works as a filter.
 
-The fields hold mappings, so a value is immutable by convention only (never write to ``labels`` or
-``capacity``), and is not hashable. A document of another version fails to decode with
-``msgspec.ValidationError``.
+The fields hold mappings, so a value is immutable by convention only (never write to ``labels`` or ``capacity``), and is
+not hashable. A document of another version fails to decode with ``msgspec.ValidationError``.
 """
 
 import re
@@ -62,10 +60,9 @@ class SizeFacts(msgspec.Struct, frozen=True):
 class InstanceType(msgspec.Struct, frozen=True, omit_defaults=True):
     """One machine shape, in a catalogue with the usual settings (see ``instance_sizes.adapted``).
 
-    ``labels``: label key -> possible values (IT-40..46). ``capacity`` and ``overhead``: resource ->
-    amount; cpu in milli-CPU; memory, ephemeral-storage and hugepages in bytes; pods and extended
-    resources in units. ``overhead`` is kubeReserved + systemReserved + eviction threshold
-    (IT-30..33).
+    ``labels``: label key -> possible values (IT-40..46). ``capacity`` and ``overhead``: resource -> amount; cpu in
+    milli-CPU; memory, ephemeral-storage and hugepages in bytes; pods and extended resources in units. ``overhead`` is
+    kubeReserved + systemReserved + eviction threshold (IT-30..33).
     """
 
     name: str

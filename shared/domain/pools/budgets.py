@@ -93,7 +93,7 @@ def schedule_fault(schedule: str) -> str:
     try:
         _occurrences(schedule, _EPOCH)
     except InvalidObject as error:
-        return error.message.removeprefix(f"{error.field}: ")
+        return error.fault
     return ""
 
 

@@ -6,6 +6,8 @@ differently (MAP-02), ``api`` says which rules hold.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 from shared.domain.expressions import Expression, Taint
@@ -19,7 +21,6 @@ BALANCED = "Balanced"
 UNDERUTILIZED, EMPTY, DRIFTED = "Underutilized", "Empty", "Drifted"
 """Disruption reasons of budgets (NP-10)."""
 
-PACKING_POLICIES = ("FewestNodes", "LowestCost")
 KARPENTER, GLOBAL = "Karpenter", "Global"
 CONSOLIDATORS = (KARPENTER, GLOBAL)
 """Algorithms of consolidation."""
@@ -32,6 +33,16 @@ REBALANCE_ACTIONS = (IGNORE, CORDON, DRAIN)
 """Actions on a machine with a rebalance recommendation (INT-40, INT-43)."""
 
 
+class PackingPolicy(StrEnum):
+    """How the machines of a pool are chosen."""
+
+    FEWEST_NODES = "FewestNodes"
+    LOWEST_COST = "LowestCost"
+
+
+FEWEST_NODES, LOWEST_COST = PackingPolicy
+
+
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many machines of a pool may be disrupted at once (NP-10, NP-11)."""
 
@@ -42,9 +53,6 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
     schedule: str = ""
     """A cron expression of five fields or a macro such as ``@daily``, in UTC; empty: always."""
     duration_seconds: float | None = None
-
-
-DEFAULT_BUDGETS = (Budget(),)
 
 
 class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):

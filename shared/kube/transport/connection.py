@@ -3,10 +3,9 @@
 The typed models of kubernetes_asyncio are not used: decoding 10,000 pods with them blocks the event
 loop for 4 s. ``unused_models`` keeps them from being imported.
 
-What may go wrong: no configuration (``ConfigurationError`` names the fix); a token that expires
-(kubeconfig credentials are loaded again every minute, as kubernetes_asyncio itself does inside a
-cluster); an answer that never comes (every request has a connect, a read and, except for watches, a
-total time limit, because the library has none).
+What may go wrong: no configuration (``ConfigurationError`` names the fix); a token that expires (kubeconfig credentials
+are loaded again every minute, as kubernetes_asyncio itself does inside a cluster); an answer that never comes (every
+request has a connect, a read and, except for watches, a total time limit, because the library has none).
 """
 
 from __future__ import annotations

@@ -13,18 +13,7 @@ from typing import Any
 
 import orjson
 
-from shared.errors import (
-    AlreadyExists,
-    Conflict,
-    DovetailError,
-    EvictionBlocked,
-    Gone,
-    InvalidObject,
-    NotFound,
-    Throttled,
-    Unauthorized,
-    Unavailable,
-)
+from shared import errors
 from shared.kube.resources import Resource
 
 TEXT_LIMIT = 256
@@ -83,9 +72,9 @@ def decode_object(call: Call, body: bytes) -> dict[str, Any]:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         text = cut(body[: TEXT_LIMIT * 4].decode("utf-8", "replace"))
-        raise Unavailable(f"{call}: the answer is not JSON ({error}): {text}") from error
+        raise errors.Unavailable(f"{call}: the answer is not JSON ({error}): {text}") from error
     if not isinstance(value, dict):
-        raise Unavailable(f"{call}: the answer is not a JSON object: {cut(str(value))}")
+        raise errors.Unavailable(f"{call}: the answer is not a JSON object: {cut(str(value))}")
     return value
 
 
@@ -101,7 +90,7 @@ def retry_after(headers: Mapping[str, str], status: Mapping[str, Any]) -> float:
 
 def error_of(
     call: Call, code: int, status: Mapping[str, Any], headers: Mapping[str, str]
-) -> DovetailError:
+) -> errors.DovetailError:
     """The error to raise for an answer with ``code`` of 400 or above."""
     text = cut(str(status.get("message") or "no message"))
     reason = str(status.get("reason") or "")
@@ -109,26 +98,26 @@ def error_of(
     if code == 404:
         return _not_found(call, status, message)
     if code == 409:
-        return (AlreadyExists if reason == "AlreadyExists" else Conflict)(message)
+        return (errors.AlreadyExists if reason == "AlreadyExists" else errors.Conflict)(message)
     if code == 410:
-        return Gone(message)
+        return errors.Gone(message)
     if code in (401, 403):
         return _unauthorized(call, code, text)
     if code == 429 or code >= 500 or code == 408:
         return _busy(call, code, status, headers, message)
-    return InvalidObject(f"{text} ({call}, {code})", field=_field(status))
+    return errors.InvalidObject(f"{text} ({call}, {code})", field=_field(status))
 
 
-def _not_found(call: Call, status: Mapping[str, Any], message: str) -> NotFound:
+def _not_found(call: Call, status: Mapping[str, Any], message: str) -> errors.NotFound:
     details = status.get("details")
     named = isinstance(details, dict) and bool(details.get("name"))
     if call.name and (named or call.verb not in ("list", "watch")):
-        return NotFound(message)
+        return errors.NotFound(message)
     fix = f"the API server serves no {call.resource.qualified} {call.resource.version}"
-    return NotFound(f"{message}: {fix}; install Dovetail's CRDs or check the namespace")
+    return errors.NotFound(f"{message}: {fix}; install Dovetail's CRDs or check the namespace")
 
 
-def _unauthorized(call: Call, code: int, text: str) -> Unauthorized:
+def _unauthorized(call: Call, code: int, text: str) -> errors.Unauthorized:
     if code == 401:
         fix = "credentials are missing, wrong or expired; check KUBECONFIG or the service account"
     else:
@@ -136,20 +125,24 @@ def _unauthorized(call: Call, code: int, text: str) -> Unauthorized:
             f'grant verb "{call.verb}" on resource "{call.rule}" in apiGroup '
             f'"{call.resource.group}" to Dovetail\'s service account'
         )
-    return Unauthorized(f"{call}: {text} ({code}): {fix}", verb=call.verb, resource=call.rule)
+    return errors.Unauthorized(
+        f"{call}: {text} ({code}): {fix}", verb=call.verb, resource=call.rule
+    )
 
 
 def _busy(
     call: Call, code: int, status: Mapping[str, Any], headers: Mapping[str, str], message: str
-) -> DovetailError:
+) -> errors.DovetailError:
     wait = retry_after(headers, status)
     if call.subresource == "eviction":
         if code == 429 and _is_budget_refusal(status):
-            return EvictionBlocked(message, multiple=False, retry_after=wait)
+            return errors.EvictionBlocked(message, multiple=False, retry_after=wait)
         if code == 500 and MULTIPLE_BUDGETS in str(status.get("message")):
             fix = "at most one PodDisruptionBudget may select a pod"
-            return EvictionBlocked(f"{message}: {fix}", multiple=True, retry_after=wait)
-    return (Throttled if code == 429 else Unavailable)(message, code=code, retry_after=wait)
+            return errors.EvictionBlocked(f"{message}: {fix}", multiple=True, retry_after=wait)
+    return (errors.Throttled if code == 429 else errors.Unavailable)(
+        message, code=code, retry_after=wait
+    )
 
 
 def _is_budget_refusal(status: Mapping[str, Any]) -> bool:

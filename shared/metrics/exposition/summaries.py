@@ -1,8 +1,8 @@
-"""Summaries with quantiles, which the library does not have: Karpenter's dashboards ask for ``{quantile="0.9"}``.
+"""Summaries with quantiles, which the client library lacks: Karpenter's dashboards query ``{quantile="0.9"}``.
 
-Quantiles are of the last ten minutes, exact, from at most ``MOST_HELD`` observations for each series; sum and count
-are of all time. With nothing observed in that time they are NaN, as Prometheus' own libraries say it. What may go
-wrong: more observations than are held; then the quantiles are of the latest of them.
+Quantiles are exact and cover the last ten minutes, with at most ``MOST_HELD`` observations for each series; sum and
+count cover all time. Without an observation in that time they are NaN, as in other Prometheus libraries. What may go
+wrong: with more observations than that, the quantiles cover only the latest ones.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ MOST_HELD = 4096
 
 
 class Observations:
-    """One series. ``observe`` runs on the loop, the other methods in the threads of whoever scrapes."""
+    """One series. ``observe`` runs on the event loop, the other methods in the threads that serve scrapes."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now, self._lock = now, Lock()
         self._held: deque[tuple[float, float]] = deque(maxlen=MOST_HELD)
-        """(when, what was observed), the latest last."""
+        """(time, value), the latest last."""
         self._sum, self._count = 0.0, 0
 
     def observe(self, value: float) -> None:
-        """One more."""
+        """Adds an observation."""
         with self._lock:
             self._held.append((self._now(), value))
             self._sum += value
@@ -42,7 +42,7 @@ class Observations:
             return self._sum, self._count
 
     def recent(self) -> list[float]:
-        """What was observed within the window, sorted; older observations are dropped."""
+        """The values within the window, sorted; older ones are removed."""
         with self._lock:
             oldest = self._now() - WINDOW_SECONDS
             while self._held and self._held[0][0] < oldest:
@@ -69,7 +69,7 @@ class Summary(Collector):
         return known
 
     def observe(self, value: float) -> None:
-        """Of the only series of a summary without labels."""
+        """Adds an observation to the only series of a summary without labels."""
         self.labels().observe(value)
 
     def describe(self) -> list[Metric]:

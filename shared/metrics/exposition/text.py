@@ -1,6 +1,6 @@
-"""Many series of one gauge as Prometheus text, when there are too many for the library: 30,000 lines take it seconds.
+"""Prometheus text of gauges with very many series, for which the client library is too slow: seconds for 30,000 lines.
 
-A row is a label text, made once by ``labelled`` and used for every metric of the same object, and a number.
+A row is a label text, made once by ``labelled`` for all metrics of the same object, and a number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def labelled(names: Sequence[str], values: Iterable[str]) -> str:
-    """``a="x",b="y"``; values may hold anything."""
+    """``a="x",b="y"``; values may contain any characters."""
     pairs = zip(names, values, strict=True)
     return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs)
 
@@ -26,6 +26,6 @@ def block(declared: Declared, rows: Rows) -> str:
     lines += [
         f"{name}{{{labels}}} {value}" if labels else f"{name} {value}" for labels, value in rows
     ]
-    # Nothing is copied that need not be: a copy of megabytes holds up the event loop in its thread.
+    # No further copies: copying megabytes holds the interpreter lock and delays the event loop.
     lines.append("")
     return "\n".join(lines)

@@ -5,18 +5,18 @@
     BadMessage, unreadable, over the limit  dead letter, then settle
     any other error, time limit             stays pending; delivered again after the idle time
 
-The delayed retry or the dead letter is written before the acknowledgement, so a crash between the
-two duplicates a message and never loses one (F4). When Redis refuses the write (full or
-unreachable) the entry stays pending.
+The delayed retry or the dead letter is written before the acknowledgement, so a crash between the two duplicates a
+message and never loses one (F4). When Redis refuses the write (full or unreachable) the entry stays pending.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
-from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.log import get_logger, log_context
 from shared.redis.bus.connection import REDIS_FAILURES
@@ -24,8 +24,36 @@ from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.bus.delay import DelaySet, delay_seconds
 from shared.redis.bus.envelope import SUPPORTED_VERSION, BadMessage, Envelope, Handler, RetryLater
 from shared.redis.bus.group import Delivery
-from shared.redis.bus.locks import KeyedLocks
-from shared.redis.bus.metrics import BusMetrics
+
+
+@dataclass(slots=True)
+class _Entry:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+class KeyedLocks:
+    """Serialises work per key inside one process, first come first served."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+
+    @asynccontextmanager
+    async def hold(self, key: str) -> AsyncIterator[None]:
+        """Wait for the key, and hold it during the block."""
+        entry = self._entries.setdefault(key, _Entry())
+        entry.users += 1
+        try:
+            async with entry.lock:
+                yield
+        finally:
+            entry.users -= 1
+            if entry.users == 0:
+                del self._entries[key]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
 
 log = get_logger(__name__)
 
@@ -50,41 +78,28 @@ class AttemptLimits:
     retries: int = 120
 
 
+@dataclass(eq=False)
 class Attempts:
     """Runs attempts for one stream and group."""
 
-    def __init__(
-        self,
-        *,
-        group: str,
-        handler: Handler,
-        limits: AttemptLimits,
-        delay: DelaySet,
-        dead_letters: DeadLetters,
-        metrics: BusMetrics,
-        clock: Clock,
-        random: random.Random,
-    ) -> None:
-        self._group = group
-        self._handler = handler
-        self._limits = limits
-        self._delay = delay
-        self._dead_letters = dead_letters
-        self._metrics = metrics
-        self._clock = clock
-        self._random = random
-        self._locks = KeyedLocks()
+    group: str
+    handler: Handler
+    limits: AttemptLimits
+    delay: DelaySet
+    dead_letters: DeadLetters
+    random: random.Random
+    _locks: KeyedLocks = field(default_factory=KeyedLocks, init=False)
 
     async def run(self, delivery: Delivery) -> bool:
         """True when the entry may be acknowledged, False when it has to stay pending."""
         # The limit is checked before decoding: an entry whose handling crashes the process is counted by Redis only.
         try:
-            if delivery.deliveries > self._limits.deliveries:
+            if delivery.deliveries > self.limits.deliveries:
                 raise TooManyDeliveries(f"delivered {delivery.deliveries} times")
             envelope = Envelope.decode(delivery.fields)
         except (TooManyDeliveries, BadMessage) as error:
             return await self._store_dead_letter(delivery, error)
-        if envelope.only_group not in ("", self._group):
+        if envelope.only_group not in ("", self.group):
             return True
         if envelope.version > SUPPORTED_VERSION:
             later = RetryLater(NEWER_VERSION_DELAY_SECONDS, f"version {envelope.version}")
@@ -93,55 +108,49 @@ class Attempts:
             return await self._handle(delivery, envelope)
 
     async def _handle(self, delivery: Delivery, envelope: Envelope) -> bool:
-        started = self._clock.monotonic()
         try:
             with log_context(message_id=envelope.id):
-                async with asyncio.timeout(self._limits.handler_timeout_seconds):
-                    await self._handler(envelope)
+                async with asyncio.timeout(self.limits.handler_timeout_seconds):
+                    await self.handler(envelope)
         except RetryLater as later:
             return await self._postpone(delivery, envelope, later)
         except BadMessage as error:
             return await self._store_dead_letter(delivery, error)
         except Exception as error:  # noqa: BLE001  supervised: a handler's error never ends the loop
             return await self._fail(delivery, envelope, error)
-        finally:
-            self._metrics.handler_seconds += self._clock.monotonic() - started
-        self._metrics.handled += 1
         return True
 
     async def _fail(self, delivery: Delivery, envelope: Envelope, error: Exception) -> bool:
-        self._metrics.failed += 1
         log.warning(
             "message handler failed",
-            group=self._group,
+            group=self.group,
             type=envelope.type,
             key=envelope.key,
             deliveries=delivery.deliveries,
             error=f"{type(error).__name__}: {error}",
         )
-        if delivery.deliveries < self._limits.deliveries:
+        if delivery.deliveries < self.limits.deliveries:
             return False
         return await self._store_dead_letter(delivery, error)
 
     async def _postpone(self, delivery: Delivery, envelope: Envelope, later: RetryLater) -> bool:
-        if envelope.attempt >= self._limits.retries:
+        if envelope.attempt >= self.limits.retries:
             error = TooManyRetries(f"{envelope.attempt} delayed retries, last: {later.message}")
             return await self._store_dead_letter(delivery, error)
-        seconds = delay_seconds(later.seconds, envelope.attempt, self._random)
-        again = envelope.for_retry(self._group)
+        seconds = delay_seconds(later.seconds, envelope.attempt, self.random)
+        again = envelope.for_retry(self.group)
         try:
-            await self._delay.put(again, seconds)
+            await self.delay.put(again, seconds)
         except REDIS_FAILURES as error:
             log.warning("retry could not be stored, message stays pending", error=str(error))
             return False
-        self._metrics.retried += 1
         return True
 
     async def _store_dead_letter(self, delivery: Delivery, error: Exception) -> bool:
         try:
-            await self._dead_letters.add(
+            await self.dead_letters.add(
                 source=delivery.entry_id,
-                group=self._group,
+                group=self.group,
                 fields=delivery.fields,
                 deliveries=delivery.deliveries,
                 error=error,
@@ -151,10 +160,9 @@ class Attempts:
                 "dead letter could not be stored, message stays pending", error=str(failure)
             )
             return False
-        self._metrics.dead += 1
         log.error(
             "message parked as dead letter",
-            group=self._group,
+            group=self.group,
             entry=delivery.entry_id,
             error=f"{type(error).__name__}: {error}",
         )

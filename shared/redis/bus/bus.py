@@ -7,23 +7,17 @@ read. A bus can be built while Redis is down: its loops connect when Redis answe
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from redis.asyncio import Redis
-
 from shared.concurrency.clock import Clock
-from shared.errors import DovetailError
 from shared.redis.bus.attempt import Attempts
-from shared.redis.bus.connection import ask, connect, key_prefix, pairs
+from shared.redis.bus.connection import call, connect, key_prefix, pairs
 from shared.redis.bus.consumer import Consumer, ConsumerSettings
 from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.bus.delay import DelaySet
-from shared.redis.bus.envelope import Envelope, Handler
+from shared.redis.bus.envelope import Handler
 from shared.redis.bus.group import ConsumerGroup
-from shared.redis.bus.metrics import BusMetrics
 from shared.redis.bus.publisher import STREAM_LIMIT, Publisher
 from shared.redis.bus.trim import safe_trim
 
@@ -45,7 +39,7 @@ class StreamDepth:
     dead: int
 
 
-class Bus:
+class Bus(Publisher):
     """All methods raise Unreachable, Unavailable or Unauthorized when Redis does not serve the command."""
 
     def __init__(
@@ -61,40 +55,15 @@ class Bus:
         self._url = redis_url
         self._clock = clock
         self._random = random
-        self._redis = connect(redis_url)
-        self.prefix = key_prefix(cluster)
-        self._publisher = Publisher(self._redis, self.prefix, stream_limit=stream_limit)
-        self.metrics: defaultdict[str, BusMetrics] = defaultdict(BusMetrics)
-        """Counters by stream."""
-
-    @property
-    def redis(self) -> Redis:
-        """The command connection, for the keys beside the streams (mirror, catalogue)."""
-        return self._redis
+        super().__init__(connect(redis_url), key_prefix(cluster), stream_limit=stream_limit)
 
     async def start(self) -> None:
         """Check that Redis answers. A caller may ignore the error: all loops retry by themselves."""
-        await ask(self._redis, "ping", "PING")
+        await call(self.redis, "ping", "PING")
 
     async def close(self) -> None:
         """Close the connections. Consumers must have returned."""
-        await self._redis.aclose()
-
-    async def publish(self, stream: str, envelope: Envelope) -> bool:
-        """True for a new entry, False for an id that was published within the last minute.
-
-        Raises Unreachable (unknown outcome) or Unavailable (stream or Redis full): the caller goes
-        on, and its receivers' resync finds the work.
-        """
-        return await self._publisher.publish(stream, envelope, self.metrics[stream])
-
-    async def publish_all(self, messages: Sequence[tuple[str, Envelope]]) -> list[DovetailError]:
-        """Publish ``(stream, envelope)`` pairs in order, a hundred per round trip; returns the errors of refused ones.
-
-        Raises Unreachable or Unavailable when any of them may have been added: publish all of them again, because
-        repeats within a minute are dropped.
-        """
-        return await self._publisher.publish_all(messages, self.metrics)
+        await self.redis.aclose()
 
     def consumer(
         self,
@@ -111,17 +80,16 @@ class Bus:
         chosen = settings or ConsumerSettings()
         limits = replace(chosen.attempts, handler_timeout_seconds=handler_timeout_seconds)
         chosen = replace(chosen, limit=limit, attempts=limits)
-        stream_key, metrics = f"{self.prefix}{stream}", self.metrics[stream]
+        stream_key = f"{self.prefix}{stream}"
         reader = connect(self._url, connections=1)
-        delay = DelaySet(self._redis, stream_key, f"{self.prefix}delay:{stream}")
+        delay = DelaySet(self.redis, stream_key, f"{self.prefix}delay:{stream}")
         consumer_group = ConsumerGroup(
-            commands=self._redis,
+            commands=self.redis,
             reader=reader,
             stream_key=stream_key,
             group=group,
             name=name,
             heartbeat_prefix=f"{self.prefix}heartbeat:{stream}:{group}:",
-            metrics=metrics,
         )
         attempts = Attempts(
             group=group,
@@ -129,37 +97,34 @@ class Bus:
             limits=limits,
             delay=delay,
             dead_letters=self.dead_letters(stream),
-            metrics=metrics,
-            clock=self._clock,
             random=self._random,
         )
         return Consumer(
             group=consumer_group,
             attempts=attempts,
             settings=chosen,
-            metrics=metrics,
             clock=self._clock,
             random=self._random,
             move_due=delay.move_due,
-            trim=lambda: safe_trim(self._redis, stream_key),
+            trim=lambda: safe_trim(self.redis, stream_key),
             close=reader.aclose,
         )
 
     async def trim(self, stream: str) -> int:
         """Remove entries that every group has read and acknowledged; returns how many."""
-        return await safe_trim(self._redis, f"{self.prefix}{stream}")
+        return await safe_trim(self.redis, f"{self.prefix}{stream}")
 
     def dead_letters(self, stream: str) -> DeadLetters:
         """The dead letters of a stream."""
-        return DeadLetters(self._redis, self.prefix, stream)
+        return DeadLetters(self.redis, self.prefix, stream)
 
     async def depth(self, stream: str) -> StreamDepth:
         """Entries, groups and dead letters of a stream. A stream that does not exist is empty."""
         stream_key = f"{self.prefix}{stream}"
-        length = int(await ask(self._redis, "read the length", "XLEN", stream_key))
-        exists = await ask(self._redis, "find the stream", "EXISTS", stream_key)
+        length = int(await call(self.redis, "read the length", "XLEN", stream_key))
+        exists = await call(self.redis, "find the stream", "EXISTS", stream_key)
         infos = (
-            await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
+            await call(self.redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
         )
         groups = dict(_group_depth(pairs(info)) for info in infos)
         return StreamDepth(length, groups, await self.dead_letters(stream).count())
@@ -167,9 +132,9 @@ class Bus:
     async def waiting(self, stream: str, group: str) -> int:
         """Entries that ``group`` has not acknowledged; unread ones count only where Redis knows ``GroupDepth.lag``."""
         stream_key = f"{self.prefix}{stream}"
-        if not await ask(self._redis, "find the stream", "EXISTS", stream_key):
+        if not await call(self.redis, "find the stream", "EXISTS", stream_key):
             return 0
-        infos = await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key)
+        infos = await call(self.redis, "list groups", "XINFO", "GROUPS", stream_key)
         depth = dict(_group_depth(pairs(info)) for info in infos).get(group, GroupDepth(0, 0))
         return depth.pending + (depth.lag or 0)
 

@@ -1,10 +1,9 @@
 """Connections to Redis: client settings that are safe for a queue, and Redis errors as Dovetail errors.
 
-redis-py's defaults are wrong for a queue (measured): ten hidden retries turned 1,000 publishes into
-1,094 entries when 10 % of the replies were lost, and a BLOCK longer than the 5 s socket timeout
-failed after 58 s of hidden retries. So the client does not retry (each caller decides whether a
-repeat is safe), RESP2 is pinned because stream replies differ by protocol, replies are bytes, and
-the pool waits instead of failing when it is full.
+redis-py's defaults are wrong for a queue (measured): ten hidden retries turned 1,000 publishes into 1,094 entries when
+10 % of the replies were lost, and a BLOCK longer than the 5 s socket timeout failed after 58 s of hidden retries. So
+the client does not retry (each caller decides whether a repeat is safe), RESP2 is pinned because stream replies differ
+by protocol, replies are bytes, and the pool waits instead of failing when it is full.
 """
 
 from __future__ import annotations
@@ -21,15 +20,8 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from shared import errors
 from shared.concurrency.backoff import Backoff
-from shared.errors import (
-    ConfigurationError,
-    DovetailError,
-    TransientError,
-    Unauthorized,
-    Unavailable,
-    Unreachable,
-)
 
 COMMAND_TIMEOUT_SECONDS = 5.0
 """Longest wait for one reply. A blocking read must block for clearly less."""
@@ -38,7 +30,7 @@ POOL_CONNECTIONS = 8
 RECONNECT_PAUSES_SECONDS = (0.1, 5.0)
 """First and longest pause between two attempts to reach an unreachable Redis."""
 
-REDIS_FAILURES = (TransientError, Unauthorized)
+REDIS_FAILURES = (errors.TransientError, errors.Unauthorized)
 """The errors that a loop catches and retries: an outage of Redis never ends a loop."""
 
 _NOT_NOW = (
@@ -50,7 +42,7 @@ _NOT_NOW = (
 )
 
 
-class GroupMissing(DovetailError):
+class GroupMissing(errors.DovetailError):
     """The stream or its consumer group is gone: someone emptied Redis (F9)."""
 
 
@@ -63,7 +55,7 @@ def reconnect_pauses(random: Random | None) -> Backoff:
 def key_prefix(cluster: str) -> str:
     """The prefix of every key of one cluster. The braces keep all of them in one hash slot."""
     if not cluster or any(character in cluster for character in "{}: \n"):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"CLUSTER_NAME {cluster!r} must be set and hold no braces, colons or spaces"
         )
     return f"dovetail:{{{cluster}}}:"
@@ -99,7 +91,7 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
             driver_info=None,
         )
     except ValueError as error:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "REDIS_URL cannot be read: use redis://[user:password@]host:port/db"
         ) from error
     client = Redis.from_pool(pool)
@@ -108,7 +100,7 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
     return client
 
 
-async def ask(redis: Redis, operation: str, *command: str | bytes | float) -> Any:
+async def call(redis: Redis, operation: str, *command: str | bytes | float) -> Any:
     """One command and its raw reply: bytes, int, None or lists of these.
 
     ``operation`` names the command in error texts. Raises as ``redis_errors``.
@@ -126,10 +118,9 @@ def pairs(flat: Sequence[Any]) -> dict[bytes, Any]:
 def redis_errors(operation: str) -> Iterator[None]:
     """Turn redis-py's errors into the family of shared.errors.
 
-    Raises Unreachable (the outcome is unknown), Unavailable, Unauthorized or GroupMissing; and
-    CancelledError when the task was cancelled meanwhile. redis-py 8.1 sometimes swallows a
-    cancellation and returns a reply (seen within a few dozen cancelled consumers), which would
-    leave a cancelled loop running.
+    Raises Unreachable (the outcome is unknown), Unavailable, Unauthorized or GroupMissing; and CancelledError when the
+    task was cancelled meanwhile. redis-py 8.1 sometimes swallows a cancellation and returns a reply (seen within a few
+    dozen cancelled consumers), which would leave a cancelled loop running.
     """
     before = _cancellations()
     try:
@@ -150,18 +141,24 @@ def _translated(operation: str) -> Iterator[None]:
     try:
         yield
     except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
-        raise Unauthorized(f"Redis refused {operation}: {error}", operation=operation) from error
+        raise errors.Unauthorized(
+            f"Redis refused {operation}: {error}", operation=operation
+        ) from error
     except _NOT_NOW as error:
-        raise Unavailable(f"Redis cannot {operation} now: {error}", operation=operation) from error
+        raise errors.Unavailable(
+            f"Redis cannot {operation} now: {error}", operation=operation
+        ) from error
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
-        raise Unreachable(f"no answer to {operation}: {error}", operation=operation) from error
+        raise errors.Unreachable(
+            f"no answer to {operation}: {error}", operation=operation
+        ) from error
     except exceptions.RedisError as error:
         raise _refused(operation, error) from error
 
 
-def _refused(operation: str, error: exceptions.RedisError) -> DovetailError:
+def _refused(operation: str, error: exceptions.RedisError) -> errors.DovetailError:
     text = str(error)
     # Redis 7.0 wakes a blocked reader of a deleted stream with UNBLOCKED; 6.2 answers NOGROUP later.
     if text.startswith("UNBLOCKED") or "NOGROUP" in text:
         return GroupMissing(text, operation=operation)
-    return Unavailable(f"Redis refused {operation}: {text}", operation=operation)
+    return errors.Unavailable(f"Redis refused {operation}: {text}", operation=operation)

@@ -4,13 +4,12 @@
     -> loop: every 5 s take over idle entries -> read as many new ones as slots are free
     -> per-key lock -> handler with a time limit -> batched XACK
 
-Delivery is at least once. Two loops run beside the reading loop: one acknowledges, one does the
-periodic work (heartbeat, renewing the idle time of held entries, moving due retries, trimming).
-No failure of Redis ends a loop: back-off 0.1-5 s, one log line per change of state. When Redis was
-emptied, the group is created again at 0 (F9); the watcher publishes the lost messages again when it
-writes the mirror anew, and the periodic resync of each service finds the rest.
-After ``stop`` the consumer reads no more, held entries get 20 s, and the rest is handed over so that
-other consumers can claim it at once (F29). A cancelled ``run`` hands over as well (F7).
+Delivery is at least once. Two loops run beside the reading loop: one acknowledges, one does the periodic work
+(heartbeat, renewing the idle time of held entries, moving due retries, trimming). No failure of Redis ends a loop:
+back-off 0.1-5 s, one log line per change of state. When Redis was emptied, the group is created again at 0 (F9); the
+watcher publishes the lost messages again when it writes the mirror anew, and the periodic resync of each service finds
+the rest. After ``stop`` the consumer reads no more, held entries get 20 s, and the rest is handed over so that other
+consumers can claim it at once (F29). A cancelled ``run`` hands over as well (F7).
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from shared.redis.bus.connection import (
     reconnect_pauses,
 )
 from shared.redis.bus.group import ConsumerGroup, Delivery
-from shared.redis.bus.metrics import BusMetrics
 from shared.redis.bus.reaper import Reaper
 from shared.redis.bus.slots import Slots
 
@@ -76,46 +74,35 @@ class _PeriodicTask:
 
     name: str
     period: float
-    action: Callable[[], Awaitable[None]]
+    action: Callable[[], Awaitable[object]]
     due: float
 
 
+@dataclass(eq=False)
 class Consumer:
     """Made by ``Bus.consumer``. ``run`` may be called once."""
 
-    def __init__(
-        self,
-        *,
-        group: ConsumerGroup,
-        attempts: Attempts,
-        settings: ConsumerSettings,
-        metrics: BusMetrics,
-        clock: Clock,
-        random: random.Random,
-        move_due: Callable[[], Awaitable[int]],
-        trim: Callable[[], Awaitable[int]],
-        close: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._group = group
-        self._attempts = attempts
-        self._settings = settings
-        self._metrics = metrics
-        self._clock = clock
-        self._random = random
-        self._move_due = move_due
-        self._trim = trim
-        self._close = close
-        self._slots = Slots(settings.limit)
-        self._reaper = Reaper(group, clock, settings.min_idle_seconds)
+    group: ConsumerGroup
+    attempts: Attempts
+    settings: ConsumerSettings
+    clock: Clock
+    random: random.Random
+    move_due: Callable[[], Awaitable[int]]
+    trim: Callable[[], Awaitable[int]]
+    close: Callable[[], Awaitable[None]]
+
+    def __post_init__(self) -> None:
+        self._slots = Slots(self.settings.limit)
+        self._reaper = Reaper(self.group, self.clock, self.settings.min_idle_seconds)
         self._handling: set[asyncio.Task[None]] = set()
-        self._log = log.bind(group=group.group, consumer=group.name)
+        self._log = log.bind(group=self.group.group, consumer=self.group.name)
         self._recovered = False
         self._group_seen = False
         self._heartbeat_works = True
         self._beats = 0
         self._next_reap = 0.0
         self.connected = False
-        self.last_progress = clock.monotonic()
+        self.last_progress = self.clock.monotonic()
         """Monotonic time of the last pass of the reading loop without a Redis failure."""
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -134,7 +121,7 @@ class Consumer:
             await self._leave()
 
     async def _read_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup) -> None:
-        backoff = reconnect_pauses(self._random)
+        backoff = reconnect_pauses(self.random)
         while not stop.is_set():
             try:
                 await self._read_once(tasks)
@@ -150,42 +137,39 @@ class Consumer:
     async def _read_once(self, tasks: asyncio.TaskGroup) -> None:
         if not self._recovered:
             await self._recover(tasks)
-        if self._clock.monotonic() >= self._next_reap:
+        if self.clock.monotonic() >= self._next_reap:
             await self._reap(tasks)
         free = min(self._slots.free, READ_BATCH)
         if free == 0:
-            await self._slots.wait_for_free(self._settings.block_milliseconds / 1000)
+            await self._slots.wait_for_free(self.settings.block_milliseconds / 1000)
             return
         # A read whose reply is lost may have assigned entries to us: after any failure, read our pending list first.
         self._recovered = False
-        deliveries = await self._group.read_new(free, self._settings.block_milliseconds)
+        deliveries = await self.group.read_new(free, self.settings.block_milliseconds)
         self._recovered = True
         self._begin(deliveries, tasks)
 
     async def _recover(self, tasks: asyncio.TaskGroup) -> None:
         """Create the group if needed, then take the entries that are pending for us and not held."""
-        created = await self._group.create()
+        created = await self.group.create()
         if created and self._group_seen:
-            self._metrics.resets += 1
             self._log.warning("consumer group was gone and is created again")
         self._group_seen = True
-        await self._take(await self._group.pending_of(self._group.name), tasks)
+        await self._take(await self.group.pending_of(self.group.name), tasks)
         self._recovered = True
 
     async def _reap(self, tasks: asyncio.TaskGroup) -> None:
         ids = await self._reaper.find(self._slots.free, trust_heartbeats=self._heartbeat_works)
         await self._take(ids, tasks)
-        self._next_reap = self._clock.monotonic() + self._settings.reap_seconds
+        self._next_reap = self.clock.monotonic() + self.settings.reap_seconds
 
     async def _take(self, ids: list[str], tasks: asyncio.TaskGroup) -> None:
         not_held = [entry_id for entry_id in ids if entry_id not in self._slots]
         # Entries that do not fit now stay pending for us; the reaper finds them when they are idle.
-        deliveries = await self._group.take(not_held[: self._slots.free])
-        self._metrics.reclaimed += len(deliveries)
+        deliveries = await self.group.take(not_held[: self._slots.free])
         self._begin(deliveries, tasks)
 
     def _begin(self, deliveries: list[Delivery], tasks: asyncio.TaskGroup) -> None:
-        self._metrics.delivered += len(deliveries)
         for delivery in deliveries:
             self._slots.hold(delivery.entry_id)
             task = tasks.create_task(self._attempt(delivery))
@@ -195,7 +179,7 @@ class Consumer:
     async def _attempt(self, delivery: Delivery) -> None:
         settled = False
         try:
-            settled = await self._attempts.run(delivery)
+            settled = await self.attempts.run(delivery)
         finally:
             if settled:
                 self._slots.settle(delivery.entry_id)
@@ -203,71 +187,60 @@ class Consumer:
                 self._slots.release(delivery.entry_id)
 
     async def _acknowledge_forever(self) -> None:
-        backoff = reconnect_pauses(self._random)
+        backoff = reconnect_pauses(self.random)
         while True:
             ids = await self._slots.next_settled()
             try:
                 await self._acknowledge(ids)
             except (*REDIS_FAILURES, GroupMissing):
-                self._metrics.redis_errors += 1
                 await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()
 
     async def _acknowledge(self, ids: list[str]) -> None:
-        await self._group.acknowledge(ids)
+        await self.group.acknowledge(ids)
         self._slots.acknowledged(ids)
-        self._metrics.acked += len(ids)
 
     async def _run_periodic_tasks(self) -> None:
         periodic = self._periodic_tasks()
         while True:
             for task in periodic:
-                if self._clock.monotonic() >= task.due:
+                if self.clock.monotonic() >= task.due:
                     await self._run_task(task)
-            delay = min(task.due for task in periodic) - self._clock.monotonic()
+            delay = min(task.due for task in periodic) - self.clock.monotonic()
             await asyncio.sleep(max(0.0, delay))
 
     def _periodic_tasks(self) -> list[_PeriodicTask]:
-        now, settings = self._clock.monotonic(), self._settings
+        now, settings = self.clock.monotonic(), self.settings
         # The first trim is at a random moment, so that consumers started together do not all trim at once.
-        first_trim = now + settings.trim_seconds * self._random.random()
+        first_trim = now + settings.trim_seconds * self.random.random()
         return [
             _PeriodicTask("heartbeat", settings.heartbeat_seconds, self._beat, now),
             _PeriodicTask("renew", settings.heartbeat_seconds, self._renew, now),
-            _PeriodicTask("move due retries", settings.move_seconds, self._move, now),
-            _PeriodicTask("trim", settings.trim_seconds, self._trim_stream, first_trim),
+            _PeriodicTask("move due retries", settings.move_seconds, self.move_due, now),
+            _PeriodicTask("trim", settings.trim_seconds, self.trim, first_trim),
         ]
 
     async def _run_task(self, task: _PeriodicTask) -> None:
         try:
             await task.action()
         except (*REDIS_FAILURES, GroupMissing) as error:
-            self._metrics.redis_errors += 1
             self._log.debug("periodic task failed", task=task.name, error=str(error))
-        task.due = self._clock.monotonic() + task.period
+        task.due = self.clock.monotonic() + task.period
 
     async def _beat(self) -> None:
         self._heartbeat_works = False
         self._beats += 1
-        await self._group.beat(self._beats, 3 * self._settings.min_idle_seconds)
+        await self.group.beat(self._beats, 3 * self.settings.min_idle_seconds)
         self._heartbeat_works = True
 
     async def _renew(self) -> None:
-        await self._group.claim_now(self._slots.held())
-
-    async def _move(self) -> None:
-        self._metrics.moved += await self._move_due()
-
-    async def _trim_stream(self) -> None:
-        self._metrics.trimmed += await self._trim()
+        await self.group.claim_now(self._slots.held())
 
     async def _finish(self) -> None:
         """Wait at most ``finish_seconds`` for running handlers; cancel those that still run."""
         if self._handling:
-            _, unfinished = await asyncio.wait(
-                self._handling, timeout=self._settings.finish_seconds
-            )
+            _, unfinished = await asyncio.wait(self._handling, timeout=self.settings.finish_seconds)
             for task in unfinished:
                 task.cancel()
 
@@ -276,21 +249,20 @@ class Consumer:
             async with asyncio.timeout(LEAVE_SECONDS):
                 # Acknowledge first: a settled entry that is handed over would be handled twice.
                 await self._acknowledge(self._slots.settled())
-                left = await self._group.hand_over()
+                left = await self.group.hand_over()
             self._log.info("consumer stopped", handed_over=left)
         except (*REDIS_FAILURES, GroupMissing, TimeoutError) as error:
             self._log.warning("consumer stopped without hand-over", error=str(error))
         finally:
-            await self._close()
+            await self.close()
 
     def _note_disconnected(self, error: DovetailError) -> None:
-        self._metrics.redis_errors += 1
         if self.connected or not self._group_seen:
             self._log.warning("Redis is unreachable, retrying", error=error.message)
         self.connected = False
 
     def _note_connected(self) -> None:
-        self.last_progress = self._clock.monotonic()
+        self.last_progress = self.clock.monotonic()
         if not self.connected:
             self._log.info("Redis is connected")
         self.connected = True

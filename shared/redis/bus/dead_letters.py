@@ -16,7 +16,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from shared.errors import InvalidObject, NotFound
-from shared.redis.bus.connection import ask, pairs, redis_errors
+from shared.redis.bus.connection import call, pairs, redis_errors
 from shared.redis.bus.envelope import BODY_LIMIT_BYTES, BadMessage, Envelope
 
 DEAD_LIMIT = 1000
@@ -100,11 +100,11 @@ class DeadLetters:
                 )
             return
         command = ("XADD", self._dead_key, "MAXLEN", "~", DEAD_LIMIT, "*", *flat)
-        await ask(self._redis, operation, *command)
+        await call(self._redis, operation, *command)
 
     async def count(self) -> int:
         """How many dead letters are kept."""
-        return int(await ask(self._redis, "count dead letters", "XLEN", self._dead_key))
+        return int(await call(self._redis, "count dead letters", "XLEN", self._dead_key))
 
     async def newest(self, count: int) -> list[DeadLetter]:
         """The latest dead letters, newest first."""
@@ -130,17 +130,17 @@ class DeadLetters:
         flat = [part for pair in fresh.encode().items() for part in pair]
         # Add the message before the dead letter is removed: a crash between the two repeats the message, which every
         # handler tolerates, and never loses it.
-        await ask(self._redis, "replay a dead letter", "XADD", self._stream_key, "*", *flat)
+        await call(self._redis, "replay a dead letter", "XADD", self._stream_key, "*", *flat)
         await self.drop(entry_id)
 
     async def drop(self, entry_id: str) -> None:
         """Remove one dead letter. Raises NotFound for an unknown id."""
-        if not await ask(self._redis, "drop a dead letter", "XDEL", self._dead_key, entry_id):
+        if not await call(self._redis, "drop a dead letter", "XDEL", self._dead_key, entry_id):
             raise NotFound(f"no dead letter {entry_id} in {self._stream}")
 
     async def _range(self, newest: str, oldest: str, count: int) -> list[DeadLetter]:
         command = ("XREVRANGE", self._dead_key, newest, oldest, "COUNT", count)
-        entries = await ask(self._redis, "read dead letters", *command)
+        entries = await call(self._redis, "read dead letters", *command)
         return [_dead_letter(entry_id.decode(), pairs(flat)) for entry_id, flat in entries]
 
 

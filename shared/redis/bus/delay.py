@@ -1,9 +1,8 @@
 """Delayed retry: a sorted set per stream, scored by the time an entry is due.
 
-The scores are times of Redis' own clock, so services need not agree on the time; a jump of that
-clock makes a retry early or late, never lost. The delayed copy is written before the entry is
-acknowledged: a crash between the two commands leaves a duplicate, never a loss. One script moves
-due entries back; any consumer may run it at any time.
+The scores are times of Redis' own clock, so services need not agree on the time; a jump of that clock makes a retry
+early or late, never lost. The delayed copy is written before the entry is acknowledged: a crash between the two
+commands leaves a duplicate, never a loss. One script moves due entries back; any consumer may run it at any time.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ return #due
 def delay_seconds(requested: float | None, attempt: int, source: random.Random) -> float:
     """Seconds until a message is delivered again. ``attempt`` is 0 for the first retry.
 
-    A requested delay is never shortened (it may be a Retry-After). Without one it doubles from
-    1 s to 300 s, ± 50 %.
+    A requested delay is never shortened (it may be a Retry-After). Without one it doubles from 1 s to 300 s, ± 50 %.
     """
     if requested is not None:
         return max(0.0, requested) * (1 + ADDED_JITTER * source.random())

@@ -1,9 +1,8 @@
 """The envelope: a message as the fields of one stream entry.
 
-A message names an object; its handler re-reads that object before it acts (R1), so an envelope is
-small. Sizes are checked when an envelope is encoded (InvalidObject: a fault of the sender) and when
-it is decoded (BadMessage: the entry becomes a dead letter). Decoding ignores fields that a newer
-minor version adds (F30).
+A message names an object; its handler re-reads that object before it acts (R1), so an envelope is small. Sizes are
+checked when an envelope is encoded (InvalidObject: a fault of the sender) and when it is decoded (BadMessage: the entry
+becomes a dead letter). Decoding ignores fields that a newer minor version adds (F30).
 """
 
 from __future__ import annotations
@@ -132,9 +131,8 @@ def _find_problem(envelope: Envelope) -> tuple[str, str] | None:
 class Handler(Protocol):
     """A service's function for one message.
 
-    Returning settles the message. ``RetryLater`` delays it, ``BadMessage`` makes it a dead letter,
-    any other error leaves it pending: it is delivered again, up to the delivery limit, and then
-    becomes a dead letter.
+    Returning settles the message. ``RetryLater`` delays it, ``BadMessage`` makes it a dead letter, any other error
+    leaves it pending: it is delivered again, up to the delivery limit, and then becomes a dead letter.
     """
 
     async def __call__(self, envelope: Envelope) -> None: ...

@@ -1,10 +1,9 @@
 """One consumer of one consumer group: the stream commands, with one reply shape for Redis 6.2 and
 7.
 
-New entries are read on a connection of its own, because a blocked read would delay all other
-commands. All other commands share the pool. An entry that was deleted while pending comes back as nil
-from 6.2 and not at all from 7; both are recognised here, acknowledged and counted, so that a
-dangling id never holds up the trimming.
+New entries are read on a connection of its own, because a blocked read would delay all other commands. All other
+commands share the pool. An entry that was deleted while pending comes back as nil from 6.2 and not at all from 7; both
+are recognised here, acknowledged, so that a dangling id never holds up the trimming.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from shared.errors import Unavailable
-from shared.redis.bus.connection import COMMAND_TIMEOUT_SECONDS, ask, pairs, redis_errors
-from shared.redis.bus.metrics import BusMetrics
+from shared.redis.bus.connection import COMMAND_TIMEOUT_SECONDS, call, pairs, redis_errors
 
 HAND_OVER_IDLE_MILLISECONDS = 3_600_000
 """Idle time that a handed-over entry is given: longer than any consumer's minimum, so it can be claimed at once."""
@@ -54,37 +52,28 @@ class Peer:
     pending: int
 
 
+@dataclass(eq=False)
 class ConsumerGroup:
     """Commands of consumer ``name`` in ``group`` on ``stream_key``.
 
     All raise TransientError, Unauthorized or GroupMissing.
     """
 
-    def __init__(
-        self,
-        *,
-        commands: Redis,
-        reader: Redis,
-        stream_key: str,
-        group: str,
-        name: str,
-        heartbeat_prefix: str,
-        metrics: BusMetrics,
-    ) -> None:
-        self._commands = commands
-        self._reader = reader
-        self._stream = stream_key
-        self._heartbeat_prefix = heartbeat_prefix
-        self._metrics = metrics
-        self._delete_consumer = commands.register_script(_DELETE_CONSUMER)
-        self.group = group
-        self.name = name
+    commands: Redis
+    reader: Redis
+    stream_key: str
+    group: str
+    name: str
+    heartbeat_prefix: str
+
+    def __post_init__(self) -> None:
+        self._delete_consumer = self.commands.register_script(_DELETE_CONSUMER)
 
     async def create(self) -> bool:
         """Create the group (and the stream) at entry 0. False when it exists already."""
         try:
-            command = ("XGROUP", "CREATE", self._stream, self.group, "0", "MKSTREAM")
-            await ask(self._commands, "create a group", *command)
+            command = ("XGROUP", "CREATE", self.stream_key, self.group, "0", "MKSTREAM")
+            await call(self.commands, "create a group", *command)
         except Unavailable as error:
             if "BUSYGROUP" in error.message:
                 return False
@@ -95,16 +84,16 @@ class ConsumerGroup:
         """Up to ``count`` entries that no consumer of the group has received; waits for the first one."""
         block = min(block_milliseconds, round(COMMAND_TIMEOUT_SECONDS * 500))
         options = ("GROUP", self.group, self.name, "COUNT", count, "BLOCK", block, "STREAMS")
-        reply = await ask(
-            self._reader, "read the stream", "XREADGROUP", *options, self._stream, ">"
+        reply = await call(
+            self.reader, "read the stream", "XREADGROUP", *options, self.stream_key, ">"
         )
         entries = reply[0][1] if reply else []
         return [Delivery(entry_id.decode(), pairs(flat), 1) for entry_id, flat in entries]
 
     async def pending_of(self, consumer: str) -> list[str]:
         """Ids that ``consumer`` received and did not acknowledge, at most a page, oldest first."""
-        command = ("XPENDING", self._stream, self.group, "-", "+", PENDING_PAGE, consumer)
-        reply = await ask(self._commands, "list pending entries", *command)
+        command = ("XPENDING", self.stream_key, self.group, "-", "+", PENDING_PAGE, consumer)
+        reply = await call(self.commands, "list pending entries", *command)
         return [item[0].decode() for item in reply]
 
     async def claim_idle(
@@ -112,29 +101,28 @@ class ConsumerGroup:
     ) -> tuple[str, list[str]]:
         """One XAUTOCLAIM step: the next cursor, and the ids claimed. JUSTID leaves the delivery counts unchanged."""
         options = (min_idle_milliseconds, cursor, "COUNT", count, "JUSTID")
-        command = ("XAUTOCLAIM", self._stream, self.group, self.name, *options)
-        reply = await ask(self._commands, "claim idle entries", *command)
-        # Redis 7 removes deleted entries from the pending list and returns their ids as a third element.
-        self._metrics.vanished += len(reply[2]) if len(reply) > 2 else 0
+        command = ("XAUTOCLAIM", self.stream_key, self.group, self.name, *options)
+        reply = await call(self.commands, "claim idle entries", *command)
+        # Redis 7 removes deleted entries from the pending list and returns their ids as a third element: not needed.
         return reply[0].decode(), [entry_id.decode() for entry_id in reply[1]]
 
     async def claim_now(self, ids: Sequence[str]) -> None:
         """Claim ``ids`` whatever their idle time; resets the idle time of entries already held (F5)."""
         if ids:
-            claim = ("XCLAIM", self._stream, self.group, self.name, 0)
-            await ask(self._commands, "claim entries", *claim, *ids, "JUSTID")
+            claim = ("XCLAIM", self.stream_key, self.group, self.name, 0)
+            await call(self.commands, "claim entries", *claim, *ids, "JUSTID")
 
     async def take(self, ids: Sequence[str]) -> list[Delivery]:
         """The still pending entries of ``ids``, with their fields. Counts as one more delivery.
 
-        Entries that were deleted while pending are acknowledged and counted as vanished.
+        Entries that were deleted while pending are acknowledged.
         """
         if not ids:
             return []
-        pipeline = self._commands.pipeline(transaction=False)
+        pipeline = self.commands.pipeline(transaction=False)
         for entry_id in ids:
-            pipeline.execute_command("XPENDING", self._stream, self.group, entry_id, entry_id, 1)
-        pipeline.execute_command("XCLAIM", self._stream, self.group, self.name, 0, *ids)
+            pipeline.execute_command("XPENDING", self.stream_key, self.group, entry_id, entry_id, 1)
+        pipeline.execute_command("XCLAIM", self.stream_key, self.group, self.name, 0, *ids)
         with redis_errors("take over entries"):
             *pages, claimed = await pipeline.execute()
         counts = {item[0]: int(item[3]) for page in pages for item in page}
@@ -146,37 +134,36 @@ class ConsumerGroup:
         ]
         present = {delivery.entry_id for delivery in deliveries}
         vanished = [key.decode() for key in counts if key.decode() not in present]
-        self._metrics.vanished += len(vanished)
         await self.acknowledge(vanished)
         return deliveries
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
         """XACK in one plain command: a transaction is refused when Redis is full (F10)."""
         if ids:
-            await ask(self._commands, "acknowledge", "XACK", self._stream, self.group, *ids)
+            await call(self.commands, "acknowledge", "XACK", self.stream_key, self.group, *ids)
 
     async def beat(self, count: int, lifetime_seconds: float) -> None:
         """Write this consumer's heartbeat. ``count`` must differ from the previous one."""
         command = ("SET", self._heartbeat_key(self.name), count, "PX")
-        await ask(self._commands, "write the heartbeat", *command, round(lifetime_seconds * 1000))
+        await call(self.commands, "write the heartbeat", *command, round(lifetime_seconds * 1000))
 
     async def peers(self) -> tuple[list[Peer], dict[str, bytes | None]]:
         """The other consumer names, and the last heartbeat of each."""
-        command = ("XINFO", "CONSUMERS", self._stream, self.group)
-        infos = [pairs(flat) for flat in await ask(self._commands, "list consumers", *command)]
+        command = ("XINFO", "CONSUMERS", self.stream_key, self.group)
+        infos = [pairs(flat) for flat in await call(self.commands, "list consumers", *command)]
         peers = [Peer(info[b"name"].decode(), int(info[b"pending"])) for info in infos]
         others = [peer for peer in peers if peer.name != self.name]
         if not others:
             return [], {}
         keys = [self._heartbeat_key(peer.name) for peer in others]
-        beats = await ask(self._commands, "read heartbeats", "MGET", *keys)
+        beats = await call(self.commands, "read heartbeats", "MGET", *keys)
         return others, {peer.name: beat for peer, beat in zip(others, beats, strict=True)}
 
     async def forget(self, consumer: str, idle_seconds: float) -> bool:
         """Delete a consumer that has no pending entries and no heartbeat, and was idle for ``idle_seconds``."""
         with redis_errors("forget a consumer"):
             removed = await self._delete_consumer(
-                keys=[self._stream, self._heartbeat_key(consumer)],
+                keys=[self.stream_key, self._heartbeat_key(consumer)],
                 args=[self.group, consumer, round(idle_seconds * 1000)],
             )
         return bool(removed)
@@ -186,12 +173,12 @@ class ConsumerGroup:
         ids = await self.pending_of(self.name)
         if ids:
             idle = ("IDLE", HAND_OVER_IDLE_MILLISECONDS, "JUSTID")
-            claim = ("XCLAIM", self._stream, self.group, self.name, 0)
-            await ask(self._commands, "hand over", *claim, *ids, *idle)
-        await ask(self._commands, "end the heartbeat", "DEL", self._heartbeat_key(self.name))
+            claim = ("XCLAIM", self.stream_key, self.group, self.name, 0)
+            await call(self.commands, "hand over", *claim, *ids, *idle)
+        await call(self.commands, "end the heartbeat", "DEL", self._heartbeat_key(self.name))
         if not ids:
             await self.forget(self.name, 0)
         return len(ids)
 
     def _heartbeat_key(self, consumer: str) -> str:
-        return f"{self._heartbeat_prefix}{consumer}"
+        return f"{self.heartbeat_prefix}{consumer}"

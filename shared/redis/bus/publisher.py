@@ -1,9 +1,8 @@
 """Publishing: one message per fact, no waiting for readers, and a bounded stream.
 
-One Lua script checks the id and the length, and adds the entry. It adds the entry before it stores
-the id, so a refusal (OOM) cannot leave an id without its entry. Nothing is retried here: on
-Unreachable the outcome is unknown; the caller goes on, notes that it must resync, and may publish
-the same id again (F8).
+One Lua script checks the id and the length, and adds the entry. It adds the entry before it stores the id, so a refusal
+(OOM) cannot leave an id without its entry. Nothing is retried here: on Unreachable the outcome is unknown; the caller
+goes on, notes that it must resync, and may publish the same id again (F8).
 
 At the length limit the script first trims the entries that all groups have acknowledged. A stream
 without any group has no reader that could miss an entry: its older half is trimmed.
@@ -11,15 +10,14 @@ without any group has no reader that could miss an entry: its older half is trim
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from redis.asyncio import Redis
 
 from shared.errors import DovetailError, InvalidObject, Unavailable
 from shared.redis.bus.connection import redis_errors
 from shared.redis.bus.envelope import Envelope
-from shared.redis.bus.metrics import BusMetrics
 from shared.redis.bus.trim import SAFE_TRIM_FUNCTION
 
 STREAM_LIMIT = 50_000
@@ -50,91 +48,72 @@ class Publisher:
     """Adds envelopes to streams of one cluster."""
 
     def __init__(self, redis: Redis, prefix: str, *, stream_limit: int = STREAM_LIMIT) -> None:
-        self._redis = redis
-        self._prefix = prefix
+        self.redis = redis
+        """The command connection, also for the keys beside the streams (mirror, catalogue)."""
+        self.prefix = prefix
         self._stream_limit = stream_limit
         self._script = redis.register_script(_PUBLISH)
 
-    async def publish(self, stream: str, envelope: Envelope, metrics: BusMetrics) -> bool:
+    async def publish(self, stream: str, envelope: Envelope) -> bool:
         """True for a new entry, False for an id that was published within the last minute.
 
-        Raises InvalidObject (too large), Unavailable (stream or Redis full) or Unreachable
-        (outcome unknown).
+        Raises InvalidObject (too large), Unavailable (stream or Redis full) or Unreachable (unknown outcome): the
+        caller goes on, and its receivers' resync finds the work.
         """
-        try:
-            call = self._call(stream, envelope)
-            with redis_errors("publish"):
-                answer = int(await self._script(keys=call.keys, args=call.args))
-            return self._outcome(stream, answer, metrics)
-        except DovetailError:
-            metrics.publish_errors += 1
-            raise
+        keys, args = self._call(stream, envelope)
+        with redis_errors("publish"):
+            answer = int(await self._script(keys=keys, args=args))
+        return self._is_new(stream, answer)
 
-    async def publish_all(
-        self, messages: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
-    ) -> list[DovetailError]:
+    async def publish_all(self, messages: Sequence[tuple[str, Envelope]]) -> list[DovetailError]:
         """Publish in order, a hundred per round trip; continues after a refused message, and returns the refusals.
 
-        Raises Unreachable, Unavailable or Unauthorized when Redis fails: any message may have been added.
+        Raises Unreachable, Unavailable or Unauthorized when Redis fails, and any message may have been added: publish
+        all of them again, because repeats within a minute are dropped.
         """
         refused: list[DovetailError] = []
         for start in range(0, len(messages), PIPELINED):
             part = messages[start : start + PIPELINED]
-            for (stream, _), answer in zip(part, await self._send(part, metrics), strict=True):
+            for (stream, _), answer in zip(part, await self._send(part), strict=True):
                 try:
-                    self._outcome(stream, _number(answer), metrics[stream])
+                    self._is_new(stream, _number(answer))
                 except DovetailError as error:
-                    metrics[stream].publish_errors += 1
                     refused.append(error)
         return refused
 
-    async def _send(
-        self, messages: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
-    ) -> list[object]:
+    async def _send(self, messages: Sequence[tuple[str, Envelope]]) -> list[object]:
         """One reply per message: the script's answer, or the error in its place."""
         answers: dict[int, object] = {}
         sent: list[int] = []
         # ``async with`` returns the connection to the pool: after an error, ``execute`` alone would keep it for ever.
-        async with self._redis.pipeline(transaction=False) as pipeline:
+        async with self.redis.pipeline(transaction=False) as pipeline:
             for index, (stream, envelope) in enumerate(messages):
                 try:
-                    call = self._call(stream, envelope)
+                    keys, args = self._call(stream, envelope)
                 except InvalidObject as error:
                     answers[index] = error
                     continue
                 sent.append(index)
-                await self._script(keys=call.keys, args=call.args, client=pipeline)
-            try:
-                with redis_errors("publish"):
-                    found = await pipeline.execute(raise_on_error=False)
-            except DovetailError:
-                for stream, _ in messages:
-                    metrics[stream].publish_errors += 1
-                raise
+                await self._script(keys=keys, args=args, client=pipeline)
+            with redis_errors("publish"):
+                found = await pipeline.execute(raise_on_error=False)
         answers |= zip(sent, found, strict=True)
         return [answers[index] for index in range(len(messages))]
 
-    def _call(self, stream: str, envelope: Envelope) -> _Call:
-        """Raises InvalidObject."""
+    def _call(self, stream: str, envelope: Envelope) -> tuple[list[str], list[Any]]:
+        """(keys, arguments) of the script. Raises InvalidObject."""
         flat = [part for pair in envelope.encode().items() for part in pair]
-        keys = [f"{self._prefix}{stream}", f"{self._prefix}dedupe:{stream}:{envelope.id}"]
-        return _Call(keys, [self._stream_limit, DEDUPE_MILLISECONDS, *flat])
+        keys = [f"{self.prefix}{stream}", f"{self.prefix}dedupe:{stream}:{envelope.id}"]
+        return keys, [self._stream_limit, DEDUPE_MILLISECONDS, *flat]
 
-    def _outcome(self, stream: str, answer: int, metrics: BusMetrics) -> bool:
-        """Whether the entry is new. Raises Unavailable for a full stream."""
+    def _is_new(self, stream: str, answer: int) -> bool:
+        """Whether the script added an entry. Raises Unavailable for a full stream."""
         if answer < 0:
             raise Unavailable(
                 f"stream {stream} holds {self._stream_limit} entries that a group has not read",
                 stream=stream,
             )
-        metrics.published += answer
-        metrics.duplicates += 1 - answer
         return answer == 1
-
-
-class _Call(NamedTuple):
-    keys: list[str]
-    args: list[Any]
 
 
 def _number(answer: object) -> int:

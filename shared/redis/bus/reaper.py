@@ -1,10 +1,9 @@
 """Taking over from slow and dead consumers.
 
-The reaper finds entries in two ways. XAUTOCLAIM finds those that are idle by Redis' clock. A
-backward jump of that clock stalls it for the size of the jump (F12), so the reaper also compares
-heartbeats on its own monotonic clock and claims everything from a consumer whose heartbeat has not
-changed for the idle time. A false positive costs a duplicate delivery, which handlers tolerate.
-Names of stopped consumers are deleted only when they have no pending entries (F6).
+The reaper finds entries in two ways. XAUTOCLAIM finds those that are idle by Redis' clock. A backward jump of that
+clock stalls it for the size of the jump (F12), so the reaper also compares heartbeats on its own monotonic clock and
+claims everything from a consumer whose heartbeat has not changed for the idle time. A false positive costs a duplicate
+delivery, which handlers tolerate. Names of stopped consumers are deleted only when they have no pending entries (F6).
 """
 
 from __future__ import annotations

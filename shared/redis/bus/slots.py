@@ -1,8 +1,7 @@
 """The entries that a consumer holds: being handled, or handled and not yet acknowledged.
 
-An entry keeps its slot until Redis has confirmed the XACK. So back-pressure covers lost
-acknowledgements too, and an entry whose acknowledgement was lost is acknowledged again instead of
-being handled again.
+An entry keeps its slot until Redis has confirmed the XACK. So back-pressure covers lost acknowledgements too, and an
+entry whose acknowledgement was lost is acknowledged again instead of being handled again.
 """
 
 from __future__ import annotations

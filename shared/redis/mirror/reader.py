@@ -5,9 +5,8 @@ reader follows the stream, where every entry must carry the next generation. Aft
 gap, a trimmed stream, another epoch, missing keys) it loads again. A load reports only the
 differences to ``on_change``, so a listener's state stays correct across it.
 
-``complete`` is False until the first load and while the mirror is known to be lost; ``age`` grows
-while the writer or the connection is silent. A reader that finds no mirror keeps its last objects
-for display and retries.
+``complete`` is False until the first load and while the mirror is known to be lost; ``age`` grows while the writer or
+the connection is silent. A reader that finds no mirror keeps its last objects for display and retries.
 
 Every client of Redis may be able to write there. Entries that the writer did not make never get
 into ``kinds``, and ``doubt`` gives the reason why ``kinds`` may not be acted on now (``integrity``).
@@ -30,7 +29,7 @@ from shared.errors import DovetailError, Unavailable
 from shared.log import get_logger
 from shared.redis.bus.connection import (
     REDIS_FAILURES,
-    ask,
+    call,
     connect,
     pairs,
     reconnect_pauses,
@@ -256,7 +255,7 @@ class MirrorReader:
 
     async def _read(self) -> list[Any]:
         options = ("COUNT", READ_BATCH, "BLOCK", self._block_milliseconds, "STREAMS")
-        reply = await ask(
+        reply = await call(
             self._redis, "follow the mirror", "XREAD", *options, self._keys.stream, self._position
         )
         return reply[0][1] if reply else []
@@ -305,7 +304,7 @@ class MirrorReader:
         """Detect what the stream does not show: an emptied Redis, another epoch."""
         names = self._keys
         keys = (names.epoch, names.generation, names.complete)
-        status = await ask(self._redis, "compare the mirror", "MGET", *keys)
+        status = await call(self._redis, "compare the mirror", "MGET", *keys)
         lost = None in status or _text(status[0]) != self.epoch
         if lost or _number(status[1]) < self.generation:
             log.warning("mirror was lost or replaced", epoch=self.epoch, generation=self.generation)
@@ -326,7 +325,7 @@ class MirrorReader:
         self._next_request = now + REBUILD_REQUEST_SECONDS
         log.warning("requesting a rebuild of the mirror", reason=self.doubt)
         try:
-            await ask(self._redis, "request a rebuild", "SET", self._keys.heal, "1", "EX", 60)
+            await call(self._redis, "request a rebuild", "SET", self._keys.heal, "1", "EX", 60)
         except DovetailError as error:
             # This reader may have no right to write; the watcher itself detects missing and surplus entries.
             log.warning("cannot request a rebuild of the mirror", error=error.message)

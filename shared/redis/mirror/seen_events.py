@@ -11,7 +11,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from shared.errors import Unavailable
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 
 REPLY_TIMEOUT_SECONDS = 1.0
 """Events must not wait for a Redis that hangs."""
@@ -39,6 +39,6 @@ class SharedSeenEvents:
     async def _execute(self, operation: str, *command: str | int) -> Any:
         try:
             async with asyncio.timeout(REPLY_TIMEOUT_SECONDS):
-                return await ask(self._redis, operation, *command)
+                return await call(self._redis, operation, *command)
         except TimeoutError as error:
             raise Unavailable("Redis does not answer") from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from shared.concurrency.clock import Clock
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 
 UNUSED_SECONDS = 60.0
 """A template is deleted this long after its last use (LCH-90)."""
@@ -27,13 +27,15 @@ class TemplateUse:
     async def record(self, name: str) -> None:
         """Record a use of the template now."""
         expiry = ("EX", int(2 * UNUSED_SECONDS))
-        await ask(
+        await call(
             self.redis, "record a template use", "SET", self._key(name), self.clock.now(), *expiry
         )
 
     async def is_recent(self, name: str) -> bool:
         """Whether the template was used within ``UNUSED_SECONDS``."""
-        used_at: bytes | None = await ask(self.redis, "read a template use", "GET", self._key(name))
+        used_at: bytes | None = await call(
+            self.redis, "read a template use", "GET", self._key(name)
+        )
         return used_at is not None and self.clock.now() - float(used_at) < UNUSED_SECONDS
 
     def _key(self, name: str) -> str:

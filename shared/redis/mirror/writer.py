@@ -1,13 +1,11 @@
 """The writing side of the mirror: the watcher only.
 
-``begin`` writes the whole snapshot to staging hashes and then swaps all of them in with one
-script, so a reader sees the old mirror or the new one. ``apply`` changes hashes, generation and
-stream with one script. Each write carries a heartbeat, with which readers verify their contents
-(``integrity``).
+``begin`` writes the whole snapshot to staging hashes and then swaps all of them in with one script, so a reader sees
+the old mirror or the new one. ``apply`` changes hashes, generation and stream with one script. Each write carries a
+heartbeat, with which readers verify their contents (``integrity``).
 
-What may go wrong: FLUSHALL, foreign entries or another writer (MirrorLost: call ``begin`` with a fresh snapshot),
-a lost answer (Unreachable: repeat the same changes, they are idempotent), Redis full
-(Unavailable: nothing was written).
+What may go wrong: FLUSHALL, foreign entries or another writer (MirrorLost: call ``begin`` with a fresh snapshot), a
+lost answer (Unreachable: repeat the same changes, they are idempotent), Redis full (Unavailable: nothing was written).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The status server of a service: what it serves, and the listeners with their bounds."""
+"""The status server of a service: its endpoints, and its listeners with their limits."""
 
 from shared.runtime.status.connections import PROBE_LIMITS, STATUS_LIMITS, Limits
 from shared.runtime.status.pages import mount, probes

@@ -1,9 +1,9 @@
-"""Bounds on the connections of one listener: their number, and how long each may keep it waiting.
+"""Limits on the connections of one listener: their number, and how long each may wait for its client.
 
-uvicorn bounds neither the time of a request's head nor that of its body, and refuses the newest connection when it has
-too many: some dozen clients that never finish a request would shut everybody else out. Here a connection that waits
-for its client has a deadline, and where there is no room it is such a connection that makes room: the oldest of the
-address that has most. Only when all are being answered is the newest one refused, in words.
+uvicorn limits neither the time of a request's head nor that of its body, and refuses new connections when there are too
+many, so a few dozen clients that never finish a request would block all others. Here a connection that waits for its
+client has a deadline. At the limit, a new connection replaces one that waits: the oldest one of the address with the
+most connections. A new connection is refused, with a message, only while all others are being answered.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ CLOSED_LOG_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one listener. Durations in seconds."""
+    """The limits of one listener. Durations are in seconds."""
 
     connections: int = 64
     per_address: int = 32
     head_seconds: float = 5.0
-    """From the first byte that is awaited to the end of the request's head."""
+    """From when the first byte is awaited until the end of the request's head."""
     body_seconds: float = 30.0
     idle_seconds: float = 30.0
     """Between two requests of one connection."""
     unread_seconds: float = 15.0
-    """How long a client may leave an answer unread that does not fit into the buffers."""
+    """How long a client may not read an answer that exceeds the buffers."""
     head_bytes: int = 16 * 1024
 
 
@@ -49,7 +49,7 @@ PROBE_LIMITS = Limits(
 
 
 class Phase(Enum):
-    """What a connection is doing; all but ANSWERING is waiting for the client."""
+    """What a connection waits for; in all phases except ANSWERING it waits for the client."""
 
     HEAD = "the head of the request"
     BODY = "the body of the request"
@@ -65,10 +65,10 @@ class Connections:
         self.limits = limits
         self._open: dict[BoundedProtocol, None] = {}
         self._closed = 0
-        self._told = -math.inf
+        self._logged_at = -math.inf
 
     def admit(self, fresh: BoundedProtocol) -> bool:
-        """Count a new connection in, at the cost of one that waits where there is no room. False: refuse it."""
+        """Adds a new connection, and at the limit closes one that waits. False: the new one must be refused."""
         held = Counter(one.address for one in self._open)
         if held[fresh.address] >= self.limits.per_address:
             fits = self._make_room(held, fresh.address)
@@ -79,7 +79,7 @@ class Connections:
         return fits
 
     def forget(self, gone: BoundedProtocol) -> None:
-        """Its connection is closed, or about to be."""
+        """Removes a connection that is closed or is being closed."""
         self._open.pop(gone, None)
 
     def _make_room(self, held: Counter[str], address: str | None) -> bool:
@@ -93,21 +93,21 @@ class Connections:
         oldest = min(waiting, key=lambda one: (-held[one.address], one.waiting_since))
         self.forget(oldest)
         oldest.shed()
-        self._tell(oldest)
+        self._log_closed(oldest)
         return True
 
-    def _tell(self, shed: BoundedProtocol) -> None:
-        """Somebody keeps many connections open: worth a line now and then, not one each."""
+    def _log_closed(self, shed: BoundedProtocol) -> None:
+        """Logs at most one line per ``CLOSED_LOG_SECONDS``: a client may cause many closed connections per second."""
         self._closed += 1
         now = shed.loop.time()
-        if now - self._told >= CLOSED_LOG_SECONDS:
+        if now - self._logged_at >= CLOSED_LOG_SECONDS:
             words = "closed connections that waited for their clients, to make room for others"
             log.warning(words, closed=self._closed, last_of=shed.address, awaited=shed.phase.value)
-            self._told, self._closed = now, 0
+            self._logged_at, self._closed = now, 0
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1 with the bounds of ``table``."""
+    """uvicorn's HTTP/1.1 protocol with the limits of ``table``."""
 
     table: Connections
     address = ""
@@ -118,7 +118,7 @@ class BoundedProtocol(H11Protocol):
     _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Admit or refuse it."""
+        """Admits or refuses the connection."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         if not self.table.admit(self):
@@ -127,38 +127,38 @@ class BoundedProtocol(H11Protocol):
         self._enter(Phase.HEAD)
 
     def data_received(self, data: bytes) -> None:
-        """As uvicorn; then look what it waits for now."""
+        """Handles the data as uvicorn does, then updates the phase."""
         if self._refused or self.transport.is_closing():
             return
         super().data_received(data)
-        self._look()
+        self._update_phase()
 
     def on_response_complete(self) -> None:
-        """As uvicorn; then look what it waits for now."""
+        """Completes the response as uvicorn does, then updates the phase."""
         super().on_response_complete()
-        self._look()
+        self._update_phase()
 
     def pause_writing(self) -> None:
-        """Start the deadline for a client that does not read its response."""
+        """Starts the deadline for a client that does not read its response."""
         super().pause_writing()
         self._enter(Phase.UNREAD)
 
     def resume_writing(self) -> None:
         """The client reads again."""
         super().resume_writing()
-        self._look()
+        self._update_phase()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave the table."""
+        """Removes the connection from the table."""
         self._set_deadline(None)
         self.table.forget(self)
         super().connection_lost(exc)
 
     def shed(self) -> None:
-        """Make room for another: what waits here has been waiting longest."""
+        """Closes the connection in favour of a new one."""
         self.transport.abort()
 
-    def _look(self) -> None:
+    def _update_phase(self) -> None:
         if not self.transport.is_closing():
             self._enter(self._phase())
 
@@ -174,7 +174,7 @@ class BoundedProtocol(H11Protocol):
         return Phase.HEAD if begun else Phase.IDLE
 
     def _enter(self, phase: Phase) -> None:
-        """A phase that goes on keeps its deadline: a byte now and then buys no time."""
+        """An unchanged phase keeps its deadline: single bytes must not extend it."""
         if phase is self.phase and self._deadline is not None:
             return
         limits = self.table.limits
@@ -200,7 +200,7 @@ class BoundedProtocol(H11Protocol):
             self.transport.abort()
 
     def _end(self, status: int, text: str) -> None:
-        """Say why and close. What the client still sends is not looked at."""
+        """Sends the reason and closes the connection. Further data of the client is ignored."""
         self._refused = True
         started = self.cycle is not None and self.cycle.response_started
         if not started or self.cycle.response_complete:
@@ -219,6 +219,6 @@ def _refusal(status: int, text: str) -> bytes:
 
 
 def bounded(limits: Limits) -> type[asyncio.Protocol]:
-    """The protocol of one listener: a class, because uvicorn makes an object of it per connection."""
+    """The protocol of one listener: a class, because uvicorn creates an instance per connection."""
     members: dict[str, Any] = {"table": Connections(limits)}
     return cast("type[asyncio.Protocol]", type("Bounded", (BoundedProtocol,), members))

@@ -1,7 +1,7 @@
-"""The pages of a service: ``/healthz`` ``/readyz`` ``/metrics`` ``/status``, and its own questions. Read only.
+"""The endpoints of a service: ``/healthz`` ``/readyz`` ``/metrics`` ``/status``, and its own questions. Read only.
 
-``/healthz`` says that the event loop turns and asks nobody: a blip of Redis must not restart five services.
-``/readyz`` is 200 or 503 with the reasons.
+``/healthz`` only shows that the event loop runs and checks no dependency: a short outage of Redis must not restart five
+services. ``/readyz`` is 200, or 503 with the reasons.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shared.distribution.version import VERSION
 from shared.runtime.services import Answer, Question, Service
 
 MOST_AT_ONCE = 4
-"""Of one question, the bodies that are held and the answers that are worked on."""
+"""Maximum number of requests of one question that are handled at the same time."""
 
 
 def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
@@ -42,8 +42,8 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
 
     @app.get("/metrics", summary="Prometheus metrics")
     async def metrics() -> Response:
-        # Tens of thousands of lines in a large cluster: the loop has other work meanwhile. One thread, however many
-        # ask: the others are the service's own.
+        # In a thread, because a large cluster has tens of thousands of lines. One thread for all requests, because
+        # the service needs the others.
         async with one_at_a_time:
             text = await asyncio.to_thread(service.metrics.text)
         return Response(text, media_type=CONTENT_TYPE_LATEST)
@@ -79,7 +79,7 @@ def _serve_health(app: FastAPI, unready: Callable[[], list[str]]) -> None:
 
 
 def _explain_refusals(app: FastAPI) -> None:
-    """A wrong path or method is answered with what there is, in the words of every other refusal: ``error``."""
+    """Answers a wrong path or method with the existing ones, as JSON with ``error`` like every other refusal."""
 
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, error: HTTPException) -> Response:
@@ -113,7 +113,7 @@ async def _answered(request: Request, question: Question) -> Response:
     try:
         body = await _body(request, question.most_bytes)
     except ClientDisconnect:
-        return Response(status_code=400)  # nobody reads it
+        return Response(status_code=400)  # the client is disconnected
     if body is None:
         text = f"the body is larger than {question.most_bytes} bytes"
         return JSONResponse({"error": text}, status_code=413)
@@ -126,7 +126,7 @@ def _reply(answer: Answer) -> Response:
 
 
 async def _unless_gone(request: Request, answer: Awaitable[Answer]) -> Answer | None:
-    """The answer; None when the client went away: nobody works for one who does not wait."""
+    """The answer; None when the client disconnected, which cancels the computation."""
     working = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(request.receive())
     try:
@@ -139,7 +139,7 @@ async def _unless_gone(request: Request, answer: Awaitable[Answer]) -> Answer | 
 
 
 async def _body(request: Request, most_bytes: int) -> bytes | None:
-    """The body; None when it is too large."""
+    """The request's body; None when it is too large."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
@@ -150,7 +150,7 @@ async def _body(request: Request, most_bytes: int) -> bytes | None:
 
 
 def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> FastAPI:
-    """One app: a single service at the root, several below their names."""
+    """One app: a single service at the root, several services each below its name."""
     if len(services) == 1:
         return build_app(services[0], clock, docs=docs)
     root = FastAPI(
@@ -170,7 +170,7 @@ def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> F
 
 
 def probes(services: Sequence[Service], clock: Clock) -> FastAPI:
-    """What a kubelet asks, for a listener of its own; a process with several services is ready when all are."""
+    """The kubelet's probes, for a separate listener; a process with several services is ready when all are ready."""
     app = FastAPI(title="Dovetail probes", docs_url=None, redoc_url=None, openapi_url=None)
     _explain_refusals(app)
     _serve_health(app, lambda: [why for one in services for why in one.unready(clock.monotonic())])

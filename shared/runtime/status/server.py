@@ -1,4 +1,4 @@
-"""The listeners of the status pages, with bounds that no client can use up for the others."""
+"""The listeners of the status pages, with limits per client address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BACKLOG = 128
 
 @dataclass(frozen=True)
 class Listener:
-    """One address and what is served there. ``settings``: the variables that say where, for the error."""
+    """One address and its app. ``settings``: the variables that set the address, for error messages."""
 
     app: FastAPI
     host: str
@@ -30,7 +30,7 @@ class Listener:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its own signal handlers: the runtime owns the signals."""
+    """uvicorn without its own signal handlers, because the runtime handles the signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

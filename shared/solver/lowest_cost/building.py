@@ -15,9 +15,10 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirement, Requirements
-from shared.solver.encode import NO_PRICE, Amounts, Indices
+from shared.solver.encode import Amounts, Indices
 from shared.solver.lowest_cost.demand import Batch, Demand
 from shared.solver.lowest_cost.problem import ANY_ZONE, Pattern
+from shared.solver.lowest_cost.room import prices
 from shared.solver.placement.planned_machines import OpenMachine
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
@@ -124,13 +125,8 @@ class Building:
         if self._template.nodes_exhausted:
             return 0
         index = len(self._site.machines)
-        machine = OpenMachine(
-            template=self._template,
-            hostname=f"hostname-placeholder-{index + 1:04d}",
-            requirements=blueprint.requirements,
-            types=self._template.sets.of_rows(self._types(blueprint)),
-            used=np.zeros_like(blueprint.content),
-        )
+        types = self._template.sets.of_rows(self._types(blueprint))
+        machine = OpenMachine.empty(self._template, index + 1, blueprint.requirements, types)
         placed = self._site.open_machine(machine, pods, uids)
         blueprint.index = index if placed else None
         return placed
@@ -138,7 +134,7 @@ class Building:
     def _types(self, blueprint: Blueprint) -> Indices:
         """The machine's types: within the size limit if one holds the content; with pool limits, the cheapest
         that do (SCH-100)."""
-        template, table = self._template, self._table
+        template = self._template
         if template.remaining is None:
             small = self._site.small_types(template, template.types)
             holds = (template.available[small] >= blueprint.content).all(axis=1).any()
@@ -150,10 +146,7 @@ class Building:
         holding = small if small.size else holding
         if template.requirements.asks_for_values:
             return holding
-        zones = table.zone_mask(blueprint.requirements, template.zones)
-        kinds = table.capacity_mask(blueprint.requirements)
-        prices = table.price[holding][:, zones][:, :, kinds].min(axis=(1, 2), initial=NO_PRICE)
-        order = np.argsort(prices, kind="stable")
+        order = np.argsort(prices(template, blueprint.requirements, holding), kind="stable")
         return np.sort(holding[order[:_TYPES_UNDER_LIMITS]])
 
     def _one_by_one(

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shared.domain.pools.nodepools import LOWEST_COST
 from shared.domain.resources import CPU
 from shared.solver.lowest_cost.bound.lower import ignored, lower_bound
 from shared.solver.lowest_cost.packing import (
-    LOWEST_COST,
     PackedPlacement,
     PackingSettings,
     uses_lowest_cost,

@@ -199,11 +199,5 @@ def joined(parts: list[Offers], width: int) -> Offers:
     none = np.zeros(0, dtype=np.intp)
     first = Offers(none, none, none, np.zeros((0, width)), np.zeros(0), np.zeros(0, np.bool_))
     all_parts = [first, *parts]
-    return Offers(
-        np.concatenate([p.types for p in all_parts]),
-        np.concatenate([p.zones for p in all_parts]),
-        np.concatenate([p.kinds for p in all_parts]),
-        np.concatenate([p.capacity for p in all_parts]),
-        np.concatenate([p.price for p in all_parts]),
-        np.concatenate([p.flexible for p in all_parts]),
-    )
+    columns = zip(*(part.columns() for part in all_parts), strict=True)
+    return Offers(*map(np.concatenate, columns))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from shared.domain.pools.nodepools import LOWEST_COST
 from shared.domain.resources import CPU
 from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.lower import extended_columns
@@ -31,7 +32,6 @@ from shared.solver.pools.type_sets import TypeSet
 from shared.solver.reservations.places import FreePlaces
 from shared.solver.topology.counting import Refusal
 
-LOWEST_COST = "LowestCost"
 _PACKING_ROUNDS = 2
 """How often pods are packed: pods that the first machines refuse are packed once more."""
 

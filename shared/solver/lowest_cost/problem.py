@@ -6,7 +6,7 @@ when the machines are built.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -41,14 +41,11 @@ class Offers:
 
     def only(self, chosen: Mask | Indices) -> Offers:
         """Only these rows."""
-        return Offers(
-            self.types[chosen],
-            self.zones[chosen],
-            self.kinds[chosen],
-            self.capacity[chosen],
-            self.price[chosen],
-            self.flexible[chosen],
-        )
+        return Offers(*(column[chosen] for column in self.columns()))
+
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """All fields, in order."""
+        return tuple(getattr(self, field.name) for field in fields(self))
 
 
 @dataclass(slots=True, eq=False)
@@ -71,29 +68,24 @@ class Problem:
 
     def with_offers(self, chosen: Indices) -> Problem:
         """The problem with only these offerings, renumbered."""
-        return Problem(
-            self.requests,
-            self.counts,
-            self.groups,
-            self.slots,
-            self.capacity[chosen],
-            self.price[chosen],
-            self.may[:, chosen],
-            self.fits[:, chosen],
+        return replace(
+            self,
+            capacity=self.capacity[chosen],
+            price=self.price[chosen],
+            may=self.may[:, chosen],
+            fits=self.fits[:, chosen],
         )
 
     def without_empty(self, counts: Counts) -> Problem:
         """The problem with only the classes that have pods in ``counts``."""
         at = np.flatnonzero(counts > 0)
-        return Problem(
-            self.requests[at],
-            counts[at],
-            self.groups[at],
-            self.slots,
-            self.capacity,
-            self.price,
-            self.may[at],
-            self.fits[at],
+        return replace(
+            self,
+            requests=self.requests[at],
+            counts=counts[at],
+            groups=self.groups[at],
+            may=self.may[at],
+            fits=self.fits[at],
         )
 
 

@@ -155,10 +155,5 @@ def _fill(site: Site, template: PoolTemplate, waiting: _WaitingPods, place: Free
 def _machine(template: PoolTemplate, place: FreePlaces, number: int) -> OpenMachine:
     labels = {keys.INSTANCE_TYPE: place.type_name, **labels_of_offering(place.offering)}
     pinned = (Requirement(key, False, frozenset({value})) for key, value in labels.items() if value)
-    return OpenMachine(
-        template=template,
-        hostname=f"hostname-placeholder-{number + 1:04d}",
-        requirements=template.requirements.add(*pinned),
-        types=template.sets.of_rows(np.array([_type_of(template, place)], dtype=np.intp)),
-        used=np.zeros(template.available.shape[1], dtype=np.int64),
-    )
+    types = template.sets.of_rows(np.array([_type_of(template, place)], dtype=np.intp))
+    return OpenMachine.empty(template, number + 1, template.requirements.add(*pinned), types)

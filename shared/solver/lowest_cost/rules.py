@@ -55,13 +55,7 @@ class Rules:
     def _find(self, pods: PodClass, template: PoolTemplate) -> Allowed | None:
         nothing = np.zeros_like(pods.requests)
         sizeless = replace(pods, requests=nothing, amounts=tuple(nothing.tolist()))
-        machine = OpenMachine(
-            template,
-            "hostname-placeholder-0000",
-            template.requirements,
-            template.all_types,
-            nothing,
-        )
+        machine = OpenMachine.empty(template, 0, template.requirements, template.all_types)
         found = self._admitter.admit(machine, sizeless, 1)
         if not isinstance(found, Admission):
             return None

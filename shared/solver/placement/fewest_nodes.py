@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
@@ -42,15 +43,22 @@ from shared.solver.ports import first_conflict
 from shared.solver.reservations.held import LOSES_RESERVATION, HeldPlaces
 from shared.solver.topology.counting import Refusal, Topology
 
-STRICT, BEST_EFFORT = "Strict", "BestEffort"
-"""Policies of minValues: BestEffort accepts fewer distinct values when the pool's number cannot be met (SCH-12)."""
-
 _MAX_DROPPED_PREFERENCES = 100
 _TAINTS = "/taints"
 """A key of ``_codes`` beside label keys; no label key begins with a slash."""
 
 Run = tuple[PodClass, list[str]]
 """A class and the UIDs of some of its pods, in queue order."""
+
+
+class MinValuesPolicy(StrEnum):
+    """BestEffort accepts fewer distinct values when the pool's number cannot be met (SCH-12)."""
+
+    STRICT = "Strict"
+    BEST_EFFORT = "BestEffort"
+
+
+STRICT, BEST_EFFORT = MinValuesPolicy
 
 
 def no_deadline() -> bool:
@@ -355,13 +363,8 @@ class Placement:
         if isinstance(known, Refusal):
             verdict = self._verdict(template, known.text)
             return verdict if pods.has_topology else self._cache_verdict(template, pods, verdict)
-        machine = OpenMachine(
-            template=template,
-            hostname=f"hostname-placeholder-{len(self.machines) + 1:04d}",
-            requirements=template.requirements,
-            types=types,
-            used=np.zeros(len(pods.requests), dtype=np.int64),
-        )
+        number = len(self.machines) + 1
+        machine = OpenMachine.empty(template, number, template.requirements, types)
         at_once = count if template.remaining is None else 1
         inside = self.held.open(machine, lambda one: self._admitter.admit(one, pods, at_once))
         if inside is not None:

@@ -41,6 +41,14 @@ class OpenMachine:
     ports: list[HostPort] = field(default_factory=list)
     _host: Host | None = None
 
+    @classmethod
+    def empty(
+        cls, template: PoolTemplate, number: int, requirements: Requirements, types: TypeSet
+    ) -> OpenMachine:
+        """A machine without pods. ``number``: its position among the plan's machines, from 1."""
+        used = np.zeros(template.available.shape[1], dtype=np.int64)
+        return cls(template, f"hostname-placeholder-{number:04d}", requirements, types, used)
+
     def host(self, requirements: Requirements) -> Host:
         """The machine for topology rules, with these requirements."""
         if self._host is None or self._host.requirements is not requirements:

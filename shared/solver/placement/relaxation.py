@@ -7,6 +7,7 @@ order, or None when only requirements are left. The next plan starts from the or
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -17,9 +18,18 @@ from shared.domain.requirements import Requirements
 from shared.domain.workloads.pods import AffinityTerm, Pod, PreferredTerm
 
 SCHEDULE_ANYWAY = "ScheduleAnyway"
-IGNORE = "Ignore"
 NO_REQUIREMENTS = Requirements()
 TOLERATE_PREFERRED = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
+
+
+class PreferencePolicy(StrEnum):
+    """What preferences count for: as much as requirements at first, or nothing (SCH-26)."""
+
+    RESPECT = "Respect"
+    IGNORE = "Ignore"
+
+
+RESPECT, IGNORE = PreferencePolicy
 
 
 def strict_requirements(pod: Pod) -> Requirements:

@@ -169,6 +169,7 @@ class HeldPlaces:
         before, hold.taken = hold.taken, frozenset()
         self._release(before)
         chain = self._chain(suiting)
+        # The last move first: it ends at a free place, and each move frees the one that the move before it needs.
         for name, mover in reversed(chain[1:]):
             assert mover is not None
             self._release(mover.taken)

@@ -5,23 +5,34 @@ Pods with equal constraints share a rule and its counts (SCH-70).
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Toleration
 from shared.domain.requirements import Requirements
 from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
-from shared.solver.placement.relaxation import IGNORE, SCHEDULE_ANYWAY, strict_requirements
+from shared.solver.placement.relaxation import SCHEDULE_ANYWAY, strict_requirements
 from shared.solver.topology.selectors import Selector, affinity_selector, spread_selector
 
-SPREAD, AFFINITY, ANTI_AFFINITY = "topology spread", "pod affinity", "pod anti-affinity"
-_HONOR = "Honor"
+_HONOR, _IGNORE = "Honor", "Ignore"
+
+
+class Kind(StrEnum):
+    """What a rule was made from."""
+
+    SPREAD = "topology spread"
+    AFFINITY = "pod affinity"
+    ANTI_AFFINITY = "pod anti-affinity"
+
+
+SPREAD, AFFINITY, ANTI_AFFINITY = Kind
 
 
 class Rule(NamedTuple):
     """The identity of a constraint (SCH-70). ``inverse``: the rule counts its owners and excludes selected pods."""
 
-    kind: str
+    kind: Kind
     key: str
     selector: Selector
     max_skew: int = 0
@@ -60,7 +71,7 @@ def _spread_rule(
     pod: Pod, constraint: SpreadConstraint, node_filter: tuple[Requirements, ...]
 ) -> Rule:
     """A spread constraint's rule; minDomains is ignored with ScheduleAnyway (SCH-75)."""
-    ignores_node_affinity = constraint.node_affinity_policy == IGNORE
+    ignores_node_affinity = constraint.node_affinity_policy == _IGNORE
     is_hard = constraint.when_unsatisfiable != SCHEDULE_ANYWAY
     return Rule(
         SPREAD,

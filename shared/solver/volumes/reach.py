@@ -180,21 +180,18 @@ class Volumes:
         name = claim.volume_name
         volume = self._volumes.get(name)
         if volume is None:
-            raise _invalid_claim(
-                claim.key, f'its volume "{name}" does not exist or cannot be read; restore it'
-            )
-        if volume.terminating:
-            raise _invalid_claim(
-                claim.key, f'its volume "{name}" is being deleted; create the claim again'
-            )
-        if not claim.bound_completed:
-            raise _invalid_claim(
-                claim.key,
+            problem = f'its volume "{name}" does not exist or cannot be read; restore it'
+        elif volume.terminating:
+            problem = f'its volume "{name}" is being deleted; create the claim again'
+        elif not claim.bound_completed:
+            problem = (
                 f'it is not bound to its volume "{name}" yet (no annotation'
-                " pv.kubernetes.io/bind-completed); see that the volume's claimRef names it",
+                " pv.kubernetes.io/bind-completed); see that the volume's claimRef names it"
             )
-        _check_driver(claim, volume.driver)
-        return volume
+        else:
+            _check_driver(claim, volume.driver)
+            return volume
+        raise _invalid_claim(claim.key, problem)
 
     def _storage_class(self, claim: VolumeClaim) -> StorageClass:
         name = claim.storage_class
@@ -206,27 +203,22 @@ class Volumes:
             )
         found = self._classes.get(name)
         if found is None:
-            raise _invalid_claim(
-                claim.key, f'storage class "{name}" does not exist or cannot be read; create it'
+            problem = "does not exist or cannot be read; create it"
+        elif found.binding_mode != WAIT_FOR_FIRST_CONSUMER:
+            problem = (
+                "makes volumes at once and this one is not there yet;"
+                f" look at its provisioner, or use volumeBindingMode {WAIT_FOR_FIRST_CONSUMER}"
             )
-        if found.binding_mode != WAIT_FOR_FIRST_CONSUMER:
-            raise _invalid_claim(
-                claim.key,
-                f'storage class "{name}" makes volumes at once and this one is not there yet;'
-                f" look at its provisioner, or use volumeBindingMode {WAIT_FOR_FIRST_CONSUMER}",
+        else:
+            _check_driver(claim, found.provisioner)
+            asked = {e.key for term in found.allowed_topologies for e in term}
+            if not (unknown := sorted(asked - self._topology_keys)):
+                return found
+            problem = (
+                f"wants nodes with the label {unknown[0]}, which no pool"
+                f" gives them; use {keys.ZONE} in its allowedTopologies"
             )
-        _check_driver(claim, found.provisioner)
-        self._check_topologies(claim, found)
-        return found
-
-    def _check_topologies(self, claim: VolumeClaim, found: StorageClass) -> None:
-        for key in sorted({e.key for term in found.allowed_topologies for e in term}):
-            if key not in self._topology_keys:
-                raise _invalid_claim(
-                    claim.key,
-                    f'storage class "{found.name}" wants nodes with the label {key}, which no pool'
-                    f" gives them; use {keys.ZONE} in its allowedTopologies",
-                )
+        raise _invalid_claim(claim.key, f'storage class "{name}" {problem}')
 
     def _requirements(self, alternatives: Alternatives) -> tuple[Requirements, ...]:
         if not alternatives:

@@ -131,7 +131,7 @@ def test_every_failure_by_name_is_taken_by_the_emulator(
     for name in PRESETS:
         run("fault", name, "--calls", "2")
     waiting = state("faults")["faults"]
-    assert len(waiting) == sum(preset.arrange is None for preset in PRESETS.values())
+    assert len(waiting) == sum(preset.path == "faults" for preset in PRESETS.values())
     assert {row["callsLeft"] for row in waiting} == {2}
     shown = run("fault")
     assert [name for name in PRESETS if name not in shown] == []

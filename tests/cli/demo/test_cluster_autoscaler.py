@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.demo.cluster_autoscaler import (
-    EKS_DAEMONS,
-    XLARGE,
-    DaemonOverhead,
+    CPU_MILLI,
+    DAEMON_CPU_MILLI,
+    DAEMON_PODS,
+    GROUP_LIMIT,
+    PODS,
     Estimate,
     describe,
     estimate,
@@ -35,9 +37,8 @@ def test_10_pods_of_ten_cpus_never_run() -> None:
 
 @pytest.mark.parametrize("cpu_milli", [0, 100, 125, 150, 170])
 def test_the_article_s_counts_hold_for_any_daemon_overhead_up_to_170m(cpu_milli: int) -> None:
-    daemons = DaemonOverhead(cpu_milli, 0, 2)
-    assert estimate(400, 250, 256 * MIB, daemons=daemons).nodes == 27
-    assert estimate(100, 1_000, GIB, daemons=daemons).nodes == 34
+    assert estimate(400, 250, 256 * MIB, cpu_milli).nodes == 27
+    assert estimate(100, 1_000, GIB, cpu_milli).nodes == 34
 
 
 def test_a_group_stops_at_its_largest_size_and_says_how_many_pods_stay_behind() -> None:
@@ -48,7 +49,7 @@ def test_a_group_stops_at_its_largest_size_and_says_how_many_pods_stay_behind() 
 
 def test_memory_and_pod_slots_limit_a_node_as_cpu_does() -> None:
     assert estimate(10, 0, 5 * GIB).pods_per_node == 2
-    assert estimate(200, 1, 1).pods_per_node == XLARGE.pods - EKS_DAEMONS.pods
+    assert estimate(200, 1, 1).pods_per_node == PODS - DAEMON_PODS
 
 
 @pytest.mark.parametrize(("pods", "cpu", "memory"), [(-1, 1, 1), (1, -1, 1), (1, 0, 0)])
@@ -62,8 +63,8 @@ def test_every_pod_is_placed_or_pending_and_no_node_is_wasted(
     pods: int, cpu: int, memory: int
 ) -> None:
     result = estimate(pods, cpu, memory)
-    assert 0 <= result.nodes <= XLARGE.largest
+    assert 0 <= result.nodes <= GROUP_LIMIT
     assert pods - result.pending <= result.nodes * result.pods_per_node
     if result.nodes:
         assert (result.nodes - 1) * result.pods_per_node < pods
-        assert result.pods_per_node * cpu <= XLARGE.cpu_milli - EKS_DAEMONS.cpu_milli
+        assert result.pods_per_node * cpu <= CPU_MILLI - DAEMON_CPU_MILLI

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cli.demo import cluster_autoscaler
 from cli.demo.display import print_report
-from cli.demo.report import Comparison, Report, write_report
+from cli.demo.report import Report, write_report
 from cli.demo.settings import DemoSettings
 from cli.demo.snapshot import NodeView
 from cli.demo.stage import Check
@@ -45,7 +45,7 @@ def report(*, failure: str = "", check: bool = True) -> Report:
         phases=(Phase("all 400 pods run", 0.0, 12.5),),
         checks=(Check("added nodes", check, "1"),),
         settings=tuple(DemoSettings().rows()),
-        comparison=Comparison(estimate, cluster_autoscaler.XLARGE),
+        comparison=estimate,
     )
 
 

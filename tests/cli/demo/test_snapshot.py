@@ -38,7 +38,7 @@ NODE = {
     "spec": {"providerID": "aws:///us-west-2a/i-1"},
     "status": {"conditions": [{"type": "Ready", "status": "True"}]},
 }
-INSTANCE = InstanceView("i-1", "m5.16xlarge", "us-west-2a", "running", "default-1")
+INSTANCE = InstanceView("i-1", "m5.16xlarge", "us-west-2a", "running")
 
 
 def test_a_node_gets_its_price_from_the_machine_with_its_provider_id() -> None:

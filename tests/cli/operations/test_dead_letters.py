@@ -13,11 +13,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import commands
-from services.interruption.sources.dead_letters import keeping
+from services.interruption.sources.sqs import keeping
 from shared.concurrency.clock import SystemClock
 from shared.redis import streams
-from shared.redis.bus import AttemptLimits, BadMessage, Bus, ConsumerSettings, Envelope
-from shared.redis.bus.connection import ask
+from shared.redis.bus import BadMessage, Bus, ConsumerSettings, Envelope
+from shared.redis.bus.attempt import AttemptLimits
+from shared.redis.bus.connection import call
 from shared.redis.messages import LaunchMachine, encode
 from tests.support.redis.fixture import redis_server
 from tests.support.redis.server import RedisServer
@@ -38,7 +39,7 @@ def url(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("REDIS_URL", redis_server.url)
     monkeypatch.setenv("CLUSTER_NAME", CLUSTER)
     monkeypatch.setenv("DOVETAIL_DIRECTORY", str(tmp_path))
-    play(redis_server.url, lambda bus: ask(bus.redis, "empty", "FLUSHALL"))
+    play(redis_server.url, lambda bus: call(bus.redis, "empty", "FLUSHALL"))
     return redis_server.url
 
 
@@ -70,13 +71,18 @@ async def consume(bus: Bus, names: tuple[str, ...], done: list[str], *, refuse: 
     consumer = bus.consumer(
         stream=streams.LAUNCHES, group="launcher", name="a", handler=handle, settings=QUICK
     )
+    parked = bus.dead_letters(streams.LAUNCHES)
+    expected = await parked.count() + len(names)
+
+    async def all_dead() -> bool:
+        return await parked.count() == expected
+
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(consumer.run(stop))
         await wait_until(lambda: set(names) <= set(done), "the messages are handled")
         if refuse:
-            dead = bus.metrics[streams.LAUNCHES]
-            await wait_until(lambda: dead.dead == len(names), "the messages are buried")
+            await wait_until(all_dead, "the messages are dead letters")
         stop.set()
 
 
@@ -211,7 +217,9 @@ def test_an_entry_of_another_form_does_not_hide_the_others(url: str) -> None:
     bury(url, "NodeClaim/a")
     play(
         url,
-        lambda bus: ask(bus.redis, "forge", "XADD", f"{bus.prefix}launches:dead", "*", "junk", "1"),
+        lambda bus: call(
+            bus.redis, "forge", "XADD", f"{bus.prefix}launches:dead", "*", "junk", "1"
+        ),
     )
     assert len(ids(dovetail("list").output)) == 2
 

@@ -17,7 +17,7 @@ from local.redis_server import redis_version
 from shared.errors import ConfigurationError, DovetailError, Unauthorized
 from shared.redis import streams
 from shared.redis.bus import connect
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from shared.redis.mirror import MirrorReader
 from shared.redis.rights import AGENT, SERVICES, USERS
 from tests.support.redis.fixture import BINARIES
@@ -155,7 +155,7 @@ async def refused(url: str, commands: tuple[tuple[str, ...], ...]) -> None:
     try:
         for command in commands:
             with pytest.raises(Unauthorized):
-                await ask(client, "forge", *command)
+                await call(client, "forge", *command)
     finally:
         await client.aclose()
 
@@ -167,7 +167,7 @@ async def test_its_readiness_probe_gets_its_answer(shipped: Any) -> None:
     words = shlex.split(script.partition("|")[0])
     user, password = words[words.index("--user") + 1], words[words.index("--pass") + 1]
     client = connect(shipped.server.url_of(user, password))
-    assert await ask(client, "probe", words[-1].upper()) == b"PONG"
+    assert await call(client, "probe", words[-1].upper()) == b"PONG"
     await client.aclose()
 
 

@@ -11,7 +11,7 @@ import pytest
 from shared.errors import ConfigurationError, DovetailError, NotFound, Unauthorized
 from shared.redis import streams
 from shared.redis.bus import connect
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from shared.redis.mirror import Change, MirrorWriter
 from shared.redis.rights import AGENT, OPERATOR, PROBE, SERVICES, USERS, acl_file
 from tests.support.redis.guarded import ADMIN, CLUSTER, PASSWORDS, GuardedRedis
@@ -27,7 +27,7 @@ NO_RIGHT = r"(?i)no permissions|acl failure|can't run this command|can't access"
 async def run_as(guarded: GuardedRedis, user: str, *command: str) -> Any:
     client = connect(guarded.url(user))
     try:
-        return await ask(client, "try", *command)
+        return await call(client, "try", *command)
     finally:
         await client.aclose()
 
@@ -141,16 +141,16 @@ async def test_whoever_has_no_password_can_do_nothing(guarded: GuardedRedis) -> 
             ("PING",),
         ):
             with pytest.raises(Unauthorized):
-                await ask(client, "forge", *command)
+                await call(client, "forge", *command)
         await client.aclose()
 
 
 async def test_the_probe_may_say_ping_alone(guarded: GuardedRedis) -> None:
     client = connect(guarded.server.url_of(PROBE, "none"))
     try:
-        assert await ask(client, "probe", "PING") == b"PONG"
+        assert await call(client, "probe", "PING") == b"PONG"
         with pytest.raises(Unauthorized):
-            await ask(client, "look", "GET", PREFIX + "catalogue")
+            await call(client, "look", "GET", PREFIX + "catalogue")
     finally:
         await client.aclose()
 

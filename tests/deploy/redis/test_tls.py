@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from shared.errors import Unreachable
 from shared.redis.bus import connect
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from tests.deploy.redis.test_manifest import PROJECT, SEVEN, secrets
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
 from tests.support.redis.fixture import BINARIES
@@ -97,7 +97,7 @@ def plainly(url: str) -> str:
 async def ping(url: str) -> Any:
     client = connect(url)
     try:
-        return await ask(client, "ping", "PING")
+        return await call(client, "ping", "PING")
     finally:
         await client.aclose()
 

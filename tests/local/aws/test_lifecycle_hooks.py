@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local.aws.conftest import eventually, fleet, instance_ids
+from tests.local.aws.conftest import ControlClient, Network, eventually, fleet, instance_ids
 from tests.local.aws.interruptions.test_events import Queue
 from tests.local.aws.interruptions.test_imds import Metadata
 
@@ -16,13 +19,13 @@ EVENT = "EC2 Instance-terminate Lifecycle Action"
 
 
 @pytest.fixture
-async def queue(aws, control) -> Queue:
+async def queue(aws: Callable[..., Any], control: ControlClient) -> Queue:
     sqs = await aws("sqs")
     return Queue(sqs, (await sqs.get_queue_url(QueueName="dovetail-local"))["QueueUrl"])
 
 
 @pytest.fixture
-async def scaling(aws, network):
+async def scaling(aws: Callable[..., Any], network: Network) -> Any:
     """A client, and a group without instances of its own."""
     client = await aws("autoscaling")
     await client.create_auto_scaling_group(
@@ -38,13 +41,19 @@ async def scaling(aws, network):
 
 
 @pytest.fixture
-async def member(ec2, network, scaling) -> str:
+async def member(ec2: Any, network: Network, scaling: Any) -> str:
     (found,) = instance_ids(await ec2.create_fleet(**fleet(network, [("m5.large", "a")])))
     await scaling.attach_instances(AutoScalingGroupName=GROUP, InstanceIds=[found])
     return found
 
 
-async def hook(scaling, name=HOOK, timeout=60, transition=TRANSITION, result="CONTINUE") -> None:
+async def hook(
+    scaling: Any,
+    name: Any = HOOK,
+    timeout: int = 60,
+    transition: Any = TRANSITION,
+    result: str = "CONTINUE",
+) -> None:
     await scaling.put_lifecycle_hook(
         AutoScalingGroupName=GROUP,
         LifecycleHookName=name,
@@ -54,18 +63,18 @@ async def hook(scaling, name=HOOK, timeout=60, transition=TRANSITION, result="CO
     )
 
 
-async def end(scaling, instance_id) -> None:
+async def end(scaling: Any, instance_id: Any) -> None:
     await scaling.terminate_instance_in_auto_scaling_group(
         InstanceId=instance_id, ShouldDecrementDesiredCapacity=True
     )
 
 
-async def state(scaling, instance_id) -> str:
+async def state(scaling: Any, instance_id: Any) -> str:
     answer = await scaling.describe_auto_scaling_instances(InstanceIds=[instance_id])
-    return answer["AutoScalingInstances"][0]["LifecycleState"]
+    return str(answer["AutoScalingInstances"][0]["LifecycleState"])
 
 
-async def refusal(call) -> str:
+async def refusal(call: Any) -> str:
     with pytest.raises(ClientError) as refused:
         await call
     assert refused.value.response["Error"]["Code"] == "ValidationError"
@@ -73,7 +82,7 @@ async def refusal(call) -> str:
 
 
 async def test_an_instance_waits_until_its_hook_is_completed(
-    scaling, member, queue, control, aws_emulator_url
+    scaling: Any, member: str, queue: Queue, control: ControlClient, aws_emulator_url: str
 ) -> None:
     metadata = Metadata(aws_emulator_url, member)
     await hook(scaling)
@@ -98,13 +107,17 @@ async def test_an_instance_waits_until_its_hook_is_completed(
     assert "No active Lifecycle Action found" in await refusal(again)
 
 
-async def test_without_a_heartbeat_the_timeout_ends_it(scaling, member, control) -> None:
+async def test_without_a_heartbeat_the_timeout_ends_it(
+    scaling: Any, member: str, control: ControlClient
+) -> None:
     await hook(scaling, timeout=1)
     await end(scaling, member)
     await eventually(lambda: control.states()[member] == "terminated")
 
 
-async def test_all_hooks_are_waited_for_unless_one_abandons(scaling, member, control) -> None:
+async def test_all_hooks_are_waited_for_unless_one_abandons(
+    scaling: Any, member: str, control: ControlClient
+) -> None:
     """Launch hooks are others' business."""
     await hook(scaling)
     await hook(scaling, name="second")
@@ -118,12 +131,14 @@ async def test_all_hooks_are_waited_for_unless_one_abandons(scaling, member, con
     await eventually(lambda: control.states()[member] == "terminated")
 
 
-async def test_a_group_without_hooks_ends_it_at_once(scaling, member, control) -> None:
+async def test_a_group_without_hooks_ends_it_at_once(
+    scaling: Any, member: str, control: ControlClient
+) -> None:
     await end(scaling, member)
     await eventually(lambda: control.states()[member] == "terminated")
 
 
-async def test_what_is_not_there_is_refused(scaling, member) -> None:
+async def test_what_is_not_there_is_refused(scaling: Any, member: str) -> None:
     await hook(scaling)
     wrong = {"AutoScalingGroupName": "x", "LifecycleHookName": HOOK, "InstanceId": member}
     assert "not found" in await refusal(scaling.record_lifecycle_action_heartbeat(**wrong))
@@ -134,7 +149,7 @@ async def test_what_is_not_there_is_refused(scaling, member) -> None:
     assert member in await refusal(twice)
 
 
-async def test_descriptions_of_a_hook_and_a_group(scaling, member) -> None:
+async def test_descriptions_of_a_hook_and_a_group(scaling: Any, member: str) -> None:
     """Times in seconds; a hook waits a hundred heartbeats at most, and never over two days."""
     await hook(scaling, timeout=30)
     await hook(scaling, name="long", timeout=7200)
@@ -147,7 +162,7 @@ async def test_descriptions_of_a_hook_and_a_group(scaling, member) -> None:
 
 
 async def test_the_control_endpoint_ends_any_instance_by_a_group(
-    scaling, ec2, network, control, queue
+    scaling: Any, ec2: Any, network: Network, control: ControlClient, queue: Queue
 ) -> None:
     """``dovetail cloud interrupt asg``: without a group of its own, an instance joins one."""
     (found,) = instance_ids(await ec2.create_fleet(**fleet(network, [("m5.large", "a")])))

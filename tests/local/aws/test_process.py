@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,10 +45,10 @@ def test_a_wrong_setting_is_named() -> None:
 
 
 @pytest.fixture
-def started(tmp_path: Path):
-    processes = []
+def started(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    processes: list[Any] = []
 
-    def start(**settings: str):
+    def start(**settings: str) -> Any:
         url_file = tmp_path / f"url-{len(processes)}"
         process = start_emulator(url_file, settings)
         processes.append(process)
@@ -57,7 +59,7 @@ def started(tmp_path: Path):
         stop_emulator(process)
 
 
-def test_sigterm_ends_the_process(started) -> None:
+def test_sigterm_ends_the_process(started: Callable[..., Any]) -> None:
     process, url = started()
     assert url.startswith("http://127.0.0.1:")
     process.terminate()

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -28,6 +30,8 @@ from tests.support.cluster.our_kinds import (
     RECORD,
     TEMPLATE,
     ZONE,
+    Document,
+    Kind,
     OurKinds,
     listed,
     our_kinds,
@@ -50,7 +54,7 @@ async def cluster(
 
 
 @pytest.mark.parametrize("which", PROGRAMS)
-async def test_the_definitions_can_be_applied_server_side(tmp_path, which):
+async def test_the_definitions_can_be_applied_server_side(tmp_path: Path, which: str) -> None:
     """And again, which changes nothing; every kind is then served."""
     store = Store(SystemClock(), random.Random(7))
     async with served(store) as url:
@@ -64,7 +68,9 @@ async def test_the_definitions_can_be_applied_server_side(tmp_path, which):
 
 
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client", "server"])
-async def test_apply_creates_every_kind_and_then_changes_nothing(cluster, options):
+async def test_apply_creates_every_kind_and_then_changes_nothing(
+    cluster: OurKinds, options: tuple[Any, ...] | tuple[str, ...]
+) -> None:
     name = f"applied-{len(options)}"
     documents = [kind.object(name) for kind in KINDS]
     code, text = await cluster.apply(documents, *options)
@@ -72,12 +78,12 @@ async def test_apply_creates_every_kind_and_then_changes_nothing(cluster, option
     revision = cluster.store.revision
     assert (await cluster.apply(documents, *options))[0] == 0
     assert cluster.store.revision == revision
-    generations = {cluster.find(kind, name)["metadata"]["generation"] for kind in KINDS}
+    generations = {cluster.stored(kind, name)["metadata"]["generation"] for kind in KINDS}
     assert generations == {1}
 
 
 @every_kind
-async def test_get_shows_the_columns_of_the_kind(cluster, kind):
+async def test_get_shows_the_columns_of_the_kind(cluster: OurKinds, kind: Kind) -> None:
     """P-14: columns of a Provisioner (M-04, NP-14, NC-04)."""
     cluster.create(kind, "shown")
     cluster.set_status(kind, "shown")
@@ -91,7 +97,7 @@ async def test_get_shows_the_columns_of_the_kind(cluster, kind):
     assert list(cells.values()) == ["shown", *kind.shown.split()]
 
 
-async def test_describe_shows_spec_and_status_of_every_kind(cluster):
+async def test_describe_shows_spec_and_status_of_every_kind(cluster: OurKinds) -> None:
     for kind in KINDS:
         cluster.create(kind, "described")
         cluster.set_status(kind, "described")
@@ -104,40 +110,40 @@ async def test_describe_shows_spec_and_status_of_every_kind(cluster):
 
 
 @changeable
-async def test_edit_changes_the_object(cluster, kind):
+async def test_edit_changes_the_object(cluster: OurKinds, kind: Kind) -> None:
     cluster.create(kind, "edited")
     before, after = kind.edit
     editor = f"sed -i 's/{before}/{after}/'"
     code, text = await cluster.kubectl("edit", kind.plural, "edited", editor=editor)
     assert (code, "edited" in text) == (0, True), text
-    stored = cluster.find(kind, "edited")
+    stored = cluster.stored(kind, "edited")
     assert after in yaml.safe_dump(stored["spec"])
     assert stored["metadata"]["generation"] == 2
 
 
 @every_kind
-async def test_explain_describes_every_field(cluster, kind):
+async def test_explain_describes_every_field(cluster: OurKinds, kind: Kind) -> None:
     cluster.kubectl.needs_today("it asks for OpenAPI v2, which the embedded server does not fill")
     path, words = kind.explained
     code, text = await cluster.kubectl("explain", f"{kind.kind.lower()}.spec.{path}")
     assert (code, words in " ".join(text.split())) == (0, True), text
 
 
-async def test_patch_labels_every_kind_and_delete_takes_the_objects_away(cluster):
+async def test_patch_labels_every_kind_and_delete_takes_the_objects_away(cluster: OurKinds) -> None:
     for kind in KINDS:
         cluster.create(kind, "patched")
     manifest = json.dumps(listed([kind.object("patched") for kind in KINDS]))
     patch = ("--type=merge", "-p", '{"metadata": {"labels": {"team": "a"}}}')
     code, text = await cluster.kubectl("patch", "-f", "-", *patch, stdin=manifest)
     assert (code, text.count(" patched\n")) == (0, len(KINDS)), text
-    stored = [cluster.find(kind, "patched")["metadata"] for kind in KINDS]
+    stored = [cluster.stored(kind, "patched")["metadata"] for kind in KINDS]
     assert {(m["labels"]["team"], m["generation"]) for m in stored} == {("a", 1)}
     code, text = await cluster.kubectl("delete", "-f", "-", stdin=manifest)
     assert (code, text.count(" deleted")) == (0, len(KINDS)), text
     assert not any(cluster.find(kind, "patched") for kind in KINDS)
 
 
-async def test_the_kinds_have_their_short_names_and_category(cluster):
+async def test_the_kinds_have_their_short_names_and_category(cluster: OurKinds) -> None:
     """API-02: kinds of v1."""
     cluster.create(CLASS, "short")
     cluster.create(POOL, "in-category")
@@ -147,19 +153,19 @@ async def test_the_kinds_have_their_short_names_and_category(cluster):
     assert "ec2nodeclass.karpenter.k8s.aws/short" in names.split()
 
 
-async def test_a_static_pool_is_scaled(cluster):
+async def test_a_static_pool_is_scaled(cluster: OurKinds) -> None:
     """NP-13: the scale subresource joins spec.replicas and status.nodes."""
     cluster.create(POOL, "static", {"replicas": 1, "weight": None})
     cluster.set_status(POOL, "static")
     code, text = await cluster.kubectl("scale", "nodepool/static", "--replicas=3")
     assert (code, "scaled" in text) == (0, True), text
-    assert cluster.find(POOL, "static")["spec"]["replicas"] == 3
+    assert cluster.stored(POOL, "static")["spec"]["replicas"] == 3
     path = "/apis/karpenter.sh/v1/nodepools/static/scale"
     scale = json.loads((await cluster.kubectl("get", "--raw", path))[1])
     assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (3, 2)
 
 
-async def test_a_dynamic_pool_is_not_scaled(cluster):
+async def test_a_dynamic_pool_is_not_scaled(cluster: OurKinds) -> None:
     cluster.create(POOL, "dynamic")
     code, text = await cluster.kubectl("scale", "nodepool/dynamic", "--replicas=3")
     assert code != 0
@@ -168,7 +174,7 @@ async def test_a_dynamic_pool_is_not_scaled(cluster):
 
 BAD_IN = {"key": ZONE, "operator": "In"}
 EBS = [{"deviceName": "/dev/xvda", "ebs": {"encrypted": True}}]
-REFUSED_ON_APPLY = [
+REFUSED_ON_APPLY: list[tuple[Kind, Document, str]] = [
     (PROVISIONER, {"weight": 101}, "spec.weight: Invalid value: 101"),
     (PROVISIONER, {"requirements": [{"key": ZONE}]}, "spec.requirements[0].operator: Required"),
     (
@@ -218,7 +224,9 @@ async def refusals(cluster: OurKinds) -> list[str]:
 
 
 @pytest.mark.parametrize("place", range(len(REFUSED_ON_APPLY)))
-async def test_apply_is_refused_with_the_field_and_the_rule(cluster, refusals, place):
+async def test_apply_is_refused_with_the_field_and_the_rule(
+    cluster: OurKinds, refusals: list[str], place: int
+) -> None:
     kind, _, words = REFUSED_ON_APPLY[place]
     named = f'{kind.kind}.{kind.api_version.partition("/")[0]} "refused-{place}" is invalid: '
     (reason,) = (line.partition(named)[2] for line in refusals if named in line)
@@ -239,14 +247,16 @@ REFUSED_CHANGES = [
 @pytest.mark.parametrize(
     ("kind", "spec", "words"), REFUSED_CHANGES, ids=lambda v: getattr(v, "kind", None)
 )
-async def test_a_change_is_refused_and_the_object_stays(cluster, kind, spec, words):
+async def test_a_change_is_refused_and_the_object_stays(
+    cluster: OurKinds, kind: Kind, spec: Document, words: str
+) -> None:
     name = f"kept-{REFUSED_CHANGES.index((kind, spec, words))}"
     cluster.create(kind, name)
     patch = json.dumps({"spec": spec})
     code, text = await cluster.kubectl("patch", kind.plural, name, "--type=merge", "-p", patch)
     assert code != 0
     assert words in text
-    assert cluster.find(kind, name)["metadata"]["generation"] == 1
+    assert cluster.stored(kind, name)["metadata"]["generation"] == 1
 
 
 @pytest.mark.parametrize(
@@ -258,7 +268,9 @@ async def test_a_change_is_refused_and_the_object_stays(cluster, kind, spec, wor
     ],
     ids=["another class", "profile instead of role", "in-line template"],
 )
-async def test_a_change_that_keeps_the_rules_is_taken(cluster, kind, spec):
+async def test_a_change_that_keeps_the_rules_is_taken(
+    cluster: OurKinds, kind: Kind, spec: Document
+) -> None:
     """NP-04: reference to the node class; EC-07: role or instance profile; P-07: provider or providerRef."""
     name = f"changed-{kind.plural}"
     cluster.create(kind, name)
@@ -267,7 +279,9 @@ async def test_a_change_that_keeps_the_rules_is_taken(cluster, kind, spec):
     assert code == 0, text
 
 
-async def test_a_claim_takes_status_and_finalizers_although_its_spec_is_fixed(cluster):
+async def test_a_claim_takes_status_and_finalizers_although_its_spec_is_fixed(
+    cluster: OurKinds,
+) -> None:
     """NC-01: the spec of a NodeClaim is immutable; NC-05: owner and finalizer of a NodeClaim."""
     cluster.kubectl.needs_today("its patch has no --subresource")
     cluster.create(CLAIM, "fixed")
@@ -278,18 +292,18 @@ async def test_a_claim_takes_status_and_finalizers_although_its_spec_is_fixed(cl
     assert patched[0] == 0
 
 
-async def test_an_unknown_field_is_refused_by_name(cluster):
+async def test_an_unknown_field_is_refused_by_name(cluster: OurKinds) -> None:
     cluster.kubectl.needs_today("it checks fields itself, by OpenAPI v2")
     code, text = await cluster.apply([POOL.object("typo", {"wieght": 1})])
     assert code != 0
     assert 'unknown field "spec.wieght"' in text
 
 
-async def test_an_edit_that_breaks_a_rule_shows_the_reason(cluster):
+async def test_an_edit_that_breaks_a_rule_shows_the_reason(cluster: OurKinds) -> None:
     """kubectl opens the editor again with the reason; an editor that changes nothing ends it."""
     cluster.create(POOL, "misedited")
     editor = "sed -i 's/weight: 7$/weight: 700/'"
     code, text = await cluster.kubectl("edit", "nodepool", "misedited", editor=editor)
     assert code != 0
     assert "is invalid" in text
-    assert cluster.find(POOL, "misedited")["spec"]["weight"] == 7
+    assert cluster.stored(POOL, "misedited")["spec"]["weight"] == 7

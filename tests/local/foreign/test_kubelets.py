@@ -65,7 +65,7 @@ async def joined(cluster: Cluster, program: Program) -> dict[str, Any]:
         states = {c["type"]: c["status"] for c in node["status"]["conditions"]}
         return node if states["Ready"] == "True" else None
 
-    found = await wait_until(ready, "the node is ready")
+    found: dict[str, Any] | None = await wait_until(ready, "the node is ready")
     assert found is not None
     return found
 
@@ -114,7 +114,8 @@ async def test_a_node_has_a_lease_of_its_own_that_is_renewed(cluster: Cluster) -
         assert first["metadata"]["labels"] == {LABEL: "me"}
 
         async def renewed() -> bool:
-            return (await lease())["spec"]["renewTime"] > first["spec"]["renewTime"]
+            now = await lease()
+            return now is not None and bool(now["spec"]["renewTime"] > first["spec"]["renewTime"])
 
         await wait_until(renewed, "the Lease is renewed")
 

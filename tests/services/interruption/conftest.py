@@ -1,4 +1,4 @@
-"""The service's parts on real Redis, API server and queue, wired by ``services.interruption.composition``."""
+"""The service's parts on real Redis, API server and queue, wired by ``services.interruption.actions.worker``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ import pytest
 from services.interruption.actions.machine_actions import MachineActions
 from services.interruption.actions.notifier import Notifier
 from services.interruption.actions.webhook import Webhook
-from services.interruption.actions.worker import Worker
-from services.interruption.composition import NoticeHandling
+from services.interruption.actions.worker import NoticeHandling, Worker
 from services.interruption.directory import KINDS, Directory
-from services.interruption.sources.dead_letters import keeping
-from services.interruption.sources.sqs import SqsSource
+from services.interruption.sources.sqs import SqsSource, keeping
 from shared.api.core.nodes import parse_node
 from shared.api.v1.node_claims import parse_node_claim
 from shared.api.v1alpha5.machines import parse_machine

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from services.launcher.launch.admission import CurrentEpoch, no_election
+from services.launcher.ports import Ports
 from services.launcher.service import Launcher
 from shared.cloud.client.session import Cloud
 from shared.domain.instance_types.types import Catalogue, encode_catalogue
@@ -23,7 +25,7 @@ from tests.services.launcher.lifecycle_world import world
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_catalogue, make_type
 
-__all__ = ["world"]
+__all__ = ["Launcher", "world"]
 
 
 def build_launcher(
@@ -43,17 +45,23 @@ def build_launcher(
     async def sleep(seconds: float) -> None:
         clock.advance(seconds)
 
-    return Launcher(
-        kube,
-        cloud,
-        bus,
-        clock,
-        metrics,
-        recorder,
-        settings,
-        current_epoch=current_epoch,
-        sleep=sleep,
-    )
+    ports = Ports(kube, cloud, bus, clock, metrics, recorder, settings)
+    return Launcher(ports, current_epoch=current_epoch, sleep=sleep)
+
+
+@pytest.fixture
+def ports(
+    kube: Kube, cloud: Cloud, bus: Bus, clock: FakeClock, metrics: Metrics, recorder: Recorder
+) -> Ports:
+    """With the settings that have no default value; ``with_settings`` changes others."""
+    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
+    return Ports(kube, cloud, bus, clock, metrics, recorder, settings)
+
+
+def with_settings(ports: Ports, **changes: Any) -> Ports:
+    """The same ports with other settings."""
+    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", **changes)
+    return replace(ports, settings=settings)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from local.cluster.storage.store import Store
 from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.launch import controller as launch_module
 from services.launcher.launch.controller import LaunchController
+from services.launcher.ports import Ports
 from services.launcher.service import Launcher
 from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import SystemClock
@@ -97,7 +98,8 @@ class CrashWorld:
             "recorder": self.recorder,
             "settings": self.settings,
         }
-        return Launcher(**{**usual, **ports})
+        options = {"sleep": ports.pop("sleep")} if "sleep" in ports else {}
+        return Launcher(Ports(**{**usual, **ports}), **options)
 
     def incarnation(self, life: Life, *, cold: bool = False) -> LaunchController:
         """A new launcher that remembers nothing. ``cold``: not even what AWS has for the classes."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from services.launcher.ports import Ports
 from services.launcher.service import Launcher
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
@@ -58,9 +59,10 @@ class World:
 
     def restart(self) -> None:
         """A new incarnation remembers nothing of the last."""
-        made = Launcher(
+        self.ports = Ports(
             self.kube, self.cloud, self.bus, self.clock, self.metrics, self.recorder, self.settings
         )
+        made = Launcher(self.ports)
         self.garbage, self.lifecycle = made.garbage, made.lifecycle
         self.machines, self.writer, self.health = made.machines, made.writer, made.health
 

@@ -17,8 +17,7 @@ from services.scheduler.disruption.controller import Disruption
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.planner import Planner
 from services.scheduler.service import Parts, compose
-from services.scheduler.state.cluster import ClusterState
-from services.scheduler.state.view import View
+from services.scheduler.state.cluster import ClusterState, View
 from services.watcher.conversion import KINDS
 from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.concurrency.clock import Clock, SystemClock

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.provisioning.triggers import TerminationTrigger
-from services.scheduler.state.view import pods_to_move
+from services.scheduler.handlers import TerminationTrigger
+from services.scheduler.state.cluster import pods_to_move
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine

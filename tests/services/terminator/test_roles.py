@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,9 @@ async def test_the_role_is_what_a_terminator_needs(
     detach(world, attached)
     fall_ill(world, places[2])
     world.clock.advance(HALF_AN_HOUR)
-    repair = NodeRepair(
-        world.kube, Machines(world.kube), world.clock, world.recorder, world.metrics,
-        enabled=lambda: True, add=world.queue.add,
-    )  # fmt: skip
+    gate = world.settings_with(feature_gates="NodeRepair=true")
+    ports = replace(world.queue.ports, settings=gate)
+    repair = NodeRepair(ports, Machines(world.kube), world.queue.add)
     await repair.check()
     await world.until_gone(*places)
     unlaunched = (await create_machine(world.kube))["metadata"]["name"]

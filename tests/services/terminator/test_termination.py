@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.terminator.instances import ABSENT_SECONDS, READ_SECONDS
-from services.terminator.step import AGAIN, DONE
+from services.terminator.terminating_node import AGAIN, DONE
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import Throttled
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES

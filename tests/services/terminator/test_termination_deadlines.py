@@ -42,7 +42,9 @@ async def test_a_deleted_node_claim_says_how_far_it_is(
     for name in ("nodeclaims_termination", "nodes_termination", "nodeclaims_instance_termination"):
         assert sample(f"karpenter_{name}_duration_seconds_count", pool) == 1
     assert sample("karpenter_nodes_terminated_total", {**pool, "zone": ""}) == 1
-    assert sample("karpenter_nodeclaims_termination_duration_seconds_sum", pool) >= 10
+    seconds = sample("karpenter_nodeclaims_termination_duration_seconds_sum", pool)
+    assert seconds is not None
+    assert seconds >= 10
 
 
 async def test_a_pod_is_deleted_when_its_grace_just_fits(world: World, events: Any) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 from local.cluster.control_plane.informers import key_of
 from local.cluster.controllers.disruption import DisruptionController
 from local.cluster.storage.store import Store
+from services.terminator.ports import Ports
 from services.terminator.service import build_queue
-from services.terminator.step import DONE
+from services.terminator.terminating_node import DONE
 from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain.nodes import provider_instance_id
@@ -76,9 +77,12 @@ class World:
     """Apps whose pods never leave by themselves."""
 
     def __post_init__(self) -> None:
-        self.settings = read(TerminatorSettings, cluster_name=CLUSTER, aws_region="us-west-2")
+        self.settings = self.settings_with()
         self.budgets = DisruptionController(self.store, self.clock)
         self.restart()
+
+    def settings_with(self, **changes: Any) -> TerminatorSettings:
+        return read(TerminatorSettings, cluster_name=CLUSTER, aws_region="us-west-2", **changes)
 
     def restart(self, life: Life | None = None) -> None:
         """A new terminator that remembers nothing. With ``life`` it may die."""
@@ -88,9 +92,8 @@ class World:
             Mortal(self.cloud, life, ec2=Mortal(self.cloud.ec2, life)) if life else self.cloud
         )
         self.queue = build_queue(
-            kube=kube, cloud=cloud, bus=bus, clock=self.clock, settings=self.settings,
-            metrics=self.metrics, recorder=self.recorder,
-        )  # fmt: skip
+            Ports(kube, cloud, bus, self.clock, self.metrics, self.recorder, self.settings)
+        )
         self.termination = self.queue.termination
         self.done: set[str] = set()
 

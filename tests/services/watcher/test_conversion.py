@@ -17,7 +17,7 @@ META = {
     "namespace": "default",
     "creationTimestamp": "2026-01-01T00:00:00Z",
 }
-TEMPLATE = {"template": {"spec": {"containers": []}}}
+TEMPLATE: dict[str, Any] = {"template": {"spec": {"containers": []}}}
 SELECTORS = {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}}
 CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 TERMS = [{"tags": {"a": "b"}}]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.watcher.conversion import KINDS, Kind
-from services.watcher.mirror import soundness
+from services.watcher.mirror import comparison
 from shared.concurrency.clock import SystemClock
 from shared.kube import informer as informing
 from shared.redis.bus import Bus
@@ -78,7 +78,7 @@ async def test_a_watch_without_connection_is_told_until_it_is_open_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every kind says so, with what is wrong; a short break says nothing."""
-    monkeypatch.setattr(soundness, "UNSOUND_SECONDS", 0.5)
+    monkeypatch.setattr(comparison, "UNSOUND_SECONDS", 0.5)
     await wait_until(lambda: world.reasons() == [], "ready", show=world.reasons)
     world.network.go_away()
     await wait_until(
@@ -95,7 +95,7 @@ async def test_a_watch_without_a_byte_is_told_and_opened_again(
     url: str, bus: Bus, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A half-open connection: nothing comes, and nothing fails."""
-    monkeypatch.setattr(soundness, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(comparison, "SILENT_SECONDS", 1.0)
     async with (
         hiding_proxy(url, lambda _change: False) as proxy,
         watching(proxy.url, bus, redis_url, tmp_path, watch_silence=4.0) as world,
@@ -108,7 +108,7 @@ async def test_a_watch_without_a_byte_is_told_and_opened_again(
         )
         await world.create(KINDS[0], "unseen")
         proxy.muted = False
-        monkeypatch.setattr(soundness, "SILENT_SECONDS", 80.0)
+        monkeypatch.setattr(comparison, "SILENT_SECONDS", 80.0)
         await world.in_step()
         assert world.crashes() == 0
 

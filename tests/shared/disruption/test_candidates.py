@@ -15,8 +15,9 @@ from shared.disruption.candidates import (
     NO_POOL,
     NOMINATED,
     NOT_INITIALIZED,
+    disruption_cost,
+    eviction_cost,
 )
-from shared.disruption.costs import disruption_cost, eviction_cost
 from shared.disruption.pod_blocks import ANNOTATED as POD_ANNOTATED
 from shared.disruption.pod_blocks import PDB_BLOCKS, TWO_PDBS, annotation_event, first_block
 from shared.disruption.records import COST_UNIT

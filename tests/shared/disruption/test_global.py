@@ -17,10 +17,9 @@ from msgspec.structs import replace
 from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.methods import multi_node, single_node
-from shared.disruption.records import UNCONSOLIDATABLE, Command, Proposal, World
+from shared.disruption.records import CHURN, UNCONSOLIDATABLE, Command, Proposal, World
 from shared.disruption.replacement_price import SPOT_DISABLED
 from shared.disruption.validation import validate
-from shared.disruption.verdict import CHURN
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import CONSOLIDATABLE, INITIALIZED, Condition

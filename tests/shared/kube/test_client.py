@@ -92,7 +92,7 @@ async def test_delete_and_evict_want_the_right_uid(cluster: Cluster) -> None:
         await kube.delete(PODS, "web", here, uid="another")
     with pytest.raises(errors.Conflict):
         await kube.evict("web", here, uid="another")
-    await kube.evict("web", here, uid=made["metadata"]["uid"], grace_seconds=0)
+    await kube.evict("web", here, uid=made["metadata"]["uid"])
     with pytest.raises(errors.NotFound):
         await kube.evict("web", here, uid=made["metadata"]["uid"])
 
@@ -103,9 +103,10 @@ async def test_a_list_reads_all_pages_and_honours_selectors(cluster: Cluster) ->
         labels = {"odd": str(number % 2)}
         body = {"metadata": {"name": f"c{number}", "labels": labels}}
         await kube.create(CONFIG_MAPS, body, here)
-    odd = await kube.list(CONFIG_MAPS, here, label_selector="odd=1", page_size=1)
-    assert [item["metadata"]["name"] for item in odd.items] == ["c1", "c3"]
-    assert odd.items[0]["kind"] == "ConfigMap"
+    pages = kube.pages(CONFIG_MAPS, here, label_selector="odd=1", page_size=1)
+    odd = [item async for one in pages for item in one.items]
+    assert [item["metadata"]["name"] for item in odd] == ["c1", "c3"]
+    assert odd[0]["kind"] == "ConfigMap"
     named = await kube.list(CONFIG_MAPS, here, field_selector="metadata.name=c4")
     assert [item["metadata"]["name"] for item in named.items] == ["c4"]
 
@@ -130,11 +131,11 @@ async def test_a_watch_starts_where_the_list_ended(cluster: Cluster) -> None:
     listed = await kube.list(CONFIG_MAPS, here)
     await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, here)
     await kube.delete(CONFIG_MAPS, "a", here)
-    watch = kube.watch(CONFIG_MAPS, listed.resource_version, namespace=here, timeout_seconds=10)
+    watch = kube.watch(CONFIG_MAPS, listed.resource_version, timeout_seconds=10)
     seen = []
     async with aclosing(watch):
         async for event in watch:
-            if event.type != "BOOKMARK" and event.object["metadata"]["name"] == "a":
+            if event.object["metadata"].get("namespace") == here:
                 seen.append(event.type)
             if len(seen) == 2:
                 break

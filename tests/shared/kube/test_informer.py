@@ -27,7 +27,9 @@ from shared.kube.informer import (
     Event,
     Informer,
     Key,
+    Put,
     compare_versions,
+    key_of,
     pause_after,
 )
 from shared.kube.resources import CONFIG_MAPS, PODS
@@ -54,9 +56,15 @@ class View:
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     log: list[tuple[str, str]] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
-    lists: int = 0
+    namespace: str = "default"
+    """Objects elsewhere are left out."""
 
     async def take(self, event: Event) -> None:
+        if (
+            self.namespace
+            != (key_of(event.object) if isinstance(event, Put) else event.key).namespace
+        ):
+            return
         if self.failures:
             raise self.failures.pop()
         if isinstance(event, Deleted):
@@ -68,9 +76,6 @@ class View:
             self.log.append(("changed" if name in known else "new", name))
             known[name] = event.object
 
-    async def listed(self) -> None:
-        self.lists += 1
-
     def versions(self) -> dict[str, str]:
         return {name: body["metadata"]["resourceVersion"] for name, body in self.objects.items()}
 
@@ -79,10 +84,8 @@ class View:
 async def informing(kube: Kube, view: View, **options: Any) -> AsyncIterator[Informer]:
     """A running informer."""
     stop = asyncio.Event()
-    options = {"resource": PODS, "clock": SystemClock(), "first_backoff": 0.001} | options
-    informer = Informer(
-        kube, on_event=view.take, on_synced=view.listed, random=Random(3), **options
-    )
+    chosen: dict[str, Any] = {"resource": PODS, "clock": SystemClock(), "first_backoff": 0.001}
+    informer = Informer(kube, on_event=view.take, random=Random(3), **(chosen | options))
     async with asyncio.TaskGroup() as group:
         group.create_task(informer.run(stop))
         try:
@@ -166,7 +169,7 @@ async def test_a_lost_position_lists_again_and_finds_deletions(
     api.watches = [fault, stream(bookmark(9))]
     view = View()
     async with informing(kube, view) as informer:
-        await eventually(lambda: view.lists == 2)
+        await eventually(lambda: informer.position == "9")
         assert informer.restarts == 1
         assert informer.last_error is None
     assert view.log[2:] == [("changed", "b"), ("deleted", "a")]
@@ -176,8 +179,9 @@ async def test_three_broken_watches_in_a_row_list_again(api: ScriptedApi, kube: 
     api.lists = [page([pod("a", 1)], 5)]
     api.watches = [*[refusal(500, "InternalError")] * 3, stream(bookmark(6))]
     view = View()
-    async with informing(kube, view):
-        await eventually(lambda: view.lists == 2)
+    async with informing(kube, view) as informer:
+        await eventually(lambda: informer.position == "6")
+        assert informer.restarts == 1
     assert view.log == [("new", "a")]
 
 
@@ -199,10 +203,11 @@ async def test_duplicated_and_late_events_are_dropped(api: ScriptedApi, kube: Ku
     twice = event("MODIFIED", pod("a", 7))
     late = event("MODIFIED", pod("a", 6))
     gone = event("DELETED", pod("a", 8))
-    api.watches = [stream(event("ADDED", pod("a", 4)), twice, twice, late, gone, gone, twice)]
+    old = event("ADDED", pod("a", 4))
+    api.watches = [stream(old, twice, twice, late, gone, gone, twice, bookmark(9))]
     view = View()
     async with informing(kube, view) as informer:
-        await eventually(lambda: informer.duplicates == 5)
+        await eventually(lambda: informer.position == "9")
     assert view.log == [("new", "a"), ("changed", "a"), ("deleted", "a")]
 
 
@@ -212,8 +217,8 @@ async def test_a_new_object_under_an_old_name_is_a_deletion_and_an_addition(
     api.lists = [page([pod("a", 1)], 5), page([pod("a", 8, uid="other")], 9)]
     api.watches = [stream(EXPIRED), stream(bookmark(9))]
     view = View()
-    async with informing(kube, view):
-        await eventually(lambda: view.lists == 2)
+    async with informing(kube, view) as informer:
+        await eventually(lambda: informer.position == "9")
     assert view.log == [("new", "a"), ("deleted", "a"), ("new", "a")]
 
 
@@ -252,7 +257,7 @@ async def test_doubted_objects_are_handed_over_again_as_they_are(
     async with informing(kube, view) as informer:
         await informer.synced.wait()
         informer.report_again({Key("default", "a"): "uid-a", Key("default", "ghost"): "uid-ghost"})
-        await eventually(lambda: view.lists == 2)
+        await eventually(lambda: ("deleted", "ghost") in view.log)
         assert {key.name: known.version for key, known in informer.known.items()} == {
             "a": "1",
             "b": "2",
@@ -356,15 +361,15 @@ async def test_an_event_that_was_not_taken_moves_no_position(api: ScriptedApi, k
 
 
 async def test_it_follows_a_real_api_server(cluster: Cluster) -> None:
-    view, here = View(), cluster.namespace
-    options = {"resource": CONFIG_MAPS, "namespace": here, "page_size": 2}
+    here = cluster.namespace
+    view = View(namespace=here)
 
     async def put(name: str) -> None:
         await cluster.kube.create(CONFIG_MAPS, {"metadata": {"name": name}}, here)
 
     for name in ("a", "b", "c"):
         await put(name)
-    async with informing(cluster.kube, view, **options) as informer:
+    async with informing(cluster.kube, view, resource=CONFIG_MAPS) as informer:
         await informer.synced.wait()
         await cluster.kube.patch(CONFIG_MAPS, "a", {"data": {"k": "v"}}, here)
         await cluster.kube.delete(CONFIG_MAPS, "b", here)

@@ -46,7 +46,7 @@ async def rounds(lease: Lease, clock: FakeClock) -> None:
     for _ in range(2):
         clock.advance(0.001)
         now = clock.monotonic()
-        await eventually(lambda now=now: lease.last_progress >= now)  # type: ignore[misc]
+        await eventually(lambda now=now: lease.last_progress >= now)
 
 
 async def test_the_first_candidate_leads_and_releases_on_stop(cluster: Cluster) -> None:

@@ -22,7 +22,8 @@ NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2"}
 
 
 def recorder(kube: Kube, **options: Any) -> Recorder:
-    return Recorder(kube, **({"clock": SystemClock(), "random": Random(1)} | options))
+    usual: dict[str, Any] = {"clock": SystemClock(), "random": Random(1)}
+    return Recorder(kube, **(usual | options))
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ def scraped(declare: Declarations) -> Scraped:
 def test_a_counter_lives_beside_its_old_name() -> None:
     """MET-12: ``karpenter_interruption_received_messages`` had no ``_total``."""
     declare = declarations()
-    counter = declare.counter("messages_total", "Messages.", "kind", by="b, a")
+    counter = declare.by("b, a").counter("messages_total", "Messages.", "kind")
     declare.also_as("messages", counter, "messages_total")
     counter.labels("spot").inc(3)
     found = scraped(declare)
@@ -34,7 +34,7 @@ def test_a_counter_lives_beside_its_old_name() -> None:
 
 def test_a_histogram_keeps_its_buckets_under_its_old_name() -> None:
     declare = declarations()
-    histogram = declare.histogram("queue_seconds", "Late.", by="a", buckets=(1, 10))
+    histogram = declare.histogram("queue_seconds", "Late.", buckets=(1, 10))
     declare.also_as("latency_seconds", histogram, "queue_seconds")
     histogram.observe(5)
     found = scraped(declare)
@@ -48,8 +48,8 @@ def test_a_histogram_keeps_its_buckets_under_its_old_name() -> None:
 def test_an_old_counter_lives_beside_the_new_one() -> None:
     """The library takes ``nodes_created`` for the name of ``nodes_created_total``."""
     declare = declarations()
-    declare.counter("nodes_created_total", "Nodes.", by="a").inc()
-    declare.old_counter("nodes_created", "Nodes.", "provisioner", by="a").labels("p").inc(2)
+    declare.counter("nodes_created_total", "Nodes.").inc()
+    declare.old_counter("nodes_created", "Nodes.", "provisioner").labels("p").inc(2)
     found = scraped(declare)
     assert found.value("nodes_created_total") == 1
     assert found.value("nodes_created", provisioner="p") == 2
@@ -58,15 +58,15 @@ def test_an_old_counter_lives_beside_the_new_one() -> None:
 def test_a_counter_is_one_series() -> None:
     """When it began is none of Karpenter's metrics; ``nodes_created_created`` would be there for every counter."""
     declare = declarations()
-    declare.counter("claims_created_total", "Claims.", by="a").inc()
-    declare.histogram("seconds", "Late.", by="a", buckets=(1,)).observe(5)
+    declare.counter("claims_created_total", "Claims.").inc()
+    declare.histogram("seconds", "Late.", buckets=(1,)).observe(5)
     assert b"_created " not in generate_latest(declare.registry)
 
 
 def test_series_of_what_is_gone_are_gone() -> None:
     """MET-13: a deleted pool leaves nothing behind."""
     declare = declarations()
-    series = Series(declare.gauge("allowed", "Allowed.", "pool", "reason", by="a"))
+    series = Series(declare.gauge("allowed", "Allowed.", "pool", "reason"))
     series.replace({("one", "Empty"): 1, ("two", "Empty"): 2})
     series.replace({("two", "Empty"): 3})
     found = scraped(declare)

@@ -25,7 +25,7 @@ def test_a_loop_that_has_not_failed_says_so() -> None:
 
 def test_who_leads_is_told_as_it_is_when_asked() -> None:
     metrics, held = Metrics("scheduler"), [True]
-    metrics.tell_leadership("karpenter-leader-election-scheduler", lambda: held[0])
+    metrics.report_leadership("karpenter-leader-election-scheduler", lambda: held[0])
     status = "leader_election_master_status"
     assert scrape(metrics).of(status, "name") == {"karpenter-leader-election-scheduler": 1}
     held[0] = False

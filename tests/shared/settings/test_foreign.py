@@ -13,7 +13,7 @@ from shared.settings import (
     TerminatorSettings,
     WatcherSettings,
 )
-from shared.settings.foreign import INSTEAD, without_meaning
+from shared.settings.reading import INSTEAD, without_meaning
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "operating" / "settings.md"
 OURS = (

@@ -195,6 +195,12 @@ class OurKinds:
     def find(self, kind: Kind, name: str) -> Document | None:
         return self.store.find(kind.plural, name, group=kind.api_version.partition("/")[0])
 
+    def stored(self, kind: Kind, name: str) -> Document:
+        """The object, which must exist."""
+        found = self.find(kind, name)
+        assert found is not None, f"{kind.kind} {name}"
+        return found
+
     async def apply(self, documents: list[Document], *options: str) -> tuple[int, str]:
         manifest = json.dumps(listed(documents))
         return await self.kubectl("apply", *options, "-f", "-", stdin=manifest)

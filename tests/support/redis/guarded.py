@@ -10,7 +10,7 @@ from pathlib import Path
 
 from local.redis_server import redis_version
 from shared.redis.bus import connect
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from shared.redis.rights import USERS, acl_file
 from tests.support.redis.server import RedisServer
 
@@ -40,7 +40,7 @@ async def refused_by(url: str) -> list[str]:
     """The same of the Redis at ``url``, whose user may ask."""
     client = connect(url)
     try:
-        entries = await ask(client, "read what was refused", "ACL", "LOG")
+        entries = await call(client, "read what was refused", "ACL", "LOG")
     finally:
         await client.aclose()
     found = [dict(zip(one[::2], one[1::2], strict=True)) for one in entries]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -100,7 +100,9 @@ async def consume(bus: Bus, stream: str, group: str) -> None:
         if envelope.key.startswith("bad"):
             raise ValueError(envelope.key)
 
-    dead = bus.metrics[stream].dead
+    async def all_settled() -> bool:
+        return handled.count(bad) >= 2 and await bus.waiting(stream, group) == 0
+
     consumer = _consumer(bus, stream, group, "first", handler)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
@@ -112,7 +114,7 @@ async def consume(bus: Bus, stream: str, group: str) -> None:
         await add(bus, stream, later)
         await add(bus, stream, bad)
         await wait_until(lambda: handled.count(later) >= 2, "the message comes again")
-        await wait_until(lambda: bus.metrics[stream].dead > dead, "a bad message is buried")
+        await wait_until(all_settled, "the bad message is a dead letter and acknowledged")
         stop.set()
 
 
@@ -229,3 +231,14 @@ _OWN: dict[str, Callable[[Bus, str], Awaitable[None]]] = {
     "interruption": _interruption,
     AGENT: lambda bus, _url: _mark_offerings(bus),
 }
+
+
+async def settled(bus: Bus, stream: str, group: str, handled: Sized, count: int) -> bool:
+    """Whether at least ``count`` messages were handled and every delivery to the group is acknowledged."""
+    found = (await bus.depth(stream)).groups.get(group)
+    return found is not None and found.pending == 0 and len(handled) >= count
+
+
+async def is_parked(bus: Bus, stream: str) -> bool:
+    """Whether the stream has one dead letter."""
+    return await bus.dead_letters(stream).count() == 1

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
+from shared.api.schema import selector_terms as terms
 from shared.api.schema.block_devices import (
     MOST_VOLUMES,
     BlockDevice,
@@ -19,21 +20,8 @@ from shared.api.schema.block_devices import (
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import NodeClassKubelet, extra_fields
 from shared.api.schema.network import ConnectionTracking, CpuOptions, Index, NetworkInterface
-from shared.api.schema.scalars import Text
-from shared.api.schema.selector_terms import (
-    ALIAS_FAMILIES,
-    LONGEST_TAG_KEY,
-    MOST_TERMS,
-    AMISelectorTerm,
-    CapacityReservationSelectorTerm,
-    PlacementGroupSelector,
-    SecurityGroupSelectorTerm,
-    SubnetSelectorTerm,
-    TagValue,
-    alias_family,
-)
+from shared.api.schema.scalars import Text, worded
 from shared.api.schema.v1alpha5.aws_node_template import MOST_TAGS
-from shared.api.schema.worded import worded
 
 CUSTOM = "Custom"
 KUBELET_FAMILY = "AL2023"
@@ -114,8 +102,8 @@ def _check_tags(raw: Json) -> Iterable[tuple[Path, str]]:
     for key in tags:
         if not isinstance(key, str):
             continue
-        if not 1 <= len(key) <= LONGEST_TAG_KEY:
-            yield ("tags", key[:40]), f"needs a key of 1 to {LONGEST_TAG_KEY} characters"
+        if not 1 <= len(key) <= terms.LONGEST_TAG_KEY:
+            yield ("tags", key[:40]), f"needs a key of 1 to {terms.LONGEST_TAG_KEY} characters"
         elif is_reserved_tag(key):
             yield ("tags", key), "this tag is set by the autoscaler; choose another key"
 
@@ -129,8 +117,8 @@ def _check_identity(raw: Json) -> Iterable[tuple[Path, str]]:
 
 def _aliases(raw: Json) -> list[tuple[int, str]]:
     """(index, alias) of the image terms that have one."""
-    terms = raw.get("amiSelectorTerms")
-    listed = terms[: MOST_TERMS + 1] if isinstance(terms, list) else []
+    written = raw.get("amiSelectorTerms")
+    listed = written[: terms.MOST_TERMS + 1] if isinstance(written, list) else []
     found = [(i, term.get("alias")) for i, term in enumerate(listed) if isinstance(term, Mapping)]
     return [(index, alias) for index, alias in found if isinstance(alias, str)]
 
@@ -152,7 +140,7 @@ def _check_family(raw: Json) -> Iterable[tuple[Path, str]]:
     if family is None or family == CUSTOM:
         return
     for _, alias in aliases:
-        implied = alias_family(alias)
+        implied = terms.alias_family(alias)
         if implied and implied != family:
             yield ("amiFamily",), f"must be {implied}, the family of the alias {alias}, or {CUSTOM}"
 
@@ -162,14 +150,14 @@ def family_of(raw: Json) -> str:
     family = raw.get("amiFamily")
     if isinstance(family, str):
         return family
-    return next((alias_family(alias) for _, alias in _aliases(raw)), "")
+    return next((terms.alias_family(alias) for _, alias in _aliases(raw)), "")
 
 
 def _check_kubelet(raw: Json) -> Iterable[tuple[Path, str]]:
     family = family_of(raw)
     if family == KUBELET_FAMILY:
         return
-    for name in extra_fields(raw.get("kubelet"))[:MOST_TERMS]:
+    for name in extra_fields(raw.get("kubelet"))[: terms.MOST_TERMS]:
         yield (
             ("kubelet", name),
             f"works with amiFamily {KUBELET_FAMILY} only, not with {family or 'this one'}",
@@ -188,7 +176,9 @@ def _check_root(raw: Json) -> Iterable[tuple[Path, str]]:
         yield ("blockDeviceMappings", index, "rootVolume"), "only one volume can be the root volume"
 
 
-_FAMILY_PREFIXES = ", ".join(f"'{family}': '{alias}@'" for alias, family in ALIAS_FAMILIES.items())
+_FAMILY_PREFIXES = ", ".join(
+    f"'{family}': '{alias}@'" for alias, family in terms.ALIAS_FAMILIES.items()
+)
 _RESERVED = ", ".join(f"'{key}'" for key in RESERVED_TAGS)
 
 
@@ -237,20 +227,25 @@ class EC2NodeClassSpec(ApiModel):
     )
 
     subnet_selector_terms: Annotated[
-        list[SubnetSelectorTerm], Field(min_length=1, max_length=MOST_TERMS)
+        list[terms.SubnetSelectorTerm],
+        Field(min_length=1, max_length=terms.MOST_TERMS),
     ]
     """Subnets for nodes: those that match any of these terms."""
     security_group_selector_terms: Annotated[
-        list[SecurityGroupSelectorTerm], Field(min_length=1, max_length=MOST_TERMS)
+        list[terms.SecurityGroupSelectorTerm],
+        Field(min_length=1, max_length=terms.MOST_TERMS),
     ]
     """Security groups of nodes: all that match any of these terms."""
-    ami_selector_terms: Annotated[list[AMISelectorTerm], Field(min_length=1, max_length=MOST_TERMS)]
+    ami_selector_terms: Annotated[
+        list[terms.AMISelectorTerm],
+        Field(min_length=1, max_length=terms.MOST_TERMS),
+    ]
     """Machine images for nodes: those that match any of these terms. An alias must be the only term."""
     capacity_reservation_selector_terms: (
-        Annotated[list[CapacityReservationSelectorTerm], Field(max_length=MOST_TERMS)] | None
+        Annotated[list[terms.CapacityReservationSelectorTerm], Field(max_length=terms.MOST_TERMS)] | None
     ) = None  # fmt: skip
     """Capacity reservations to use: those that match any of these terms."""
-    placement_group_selector: PlacementGroupSelector | None = None
+    placement_group_selector: terms.PlacementGroupSelector | None = None
     """The placement group that nodes are launched into."""
     ami_family: Family | None = None
     """Operating system of the nodes; determines the format of the user data and the default volumes. Required unless
@@ -271,7 +266,7 @@ class EC2NodeClassSpec(ApiModel):
     """How many IPv4 prefixes the primary network interface gets."""
     instance_store_policy: Literal["RAID0"] | None = None
     """RAID0 combines the local disks of an instance into one volume for pods and images."""
-    tags: Annotated[dict[str, TagValue], Field(max_length=MOST_TAGS)] | None = None
+    tags: Annotated[dict[str, terms.TagValue], Field(max_length=MOST_TAGS)] | None = None
     """Tags of every resource that is created. Keys that the autoscaler sets itself are refused."""
     kubelet: NodeClassKubelet | None = None
     """Settings of the kubelet."""

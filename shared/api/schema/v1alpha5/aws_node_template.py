@@ -7,14 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.conversion.selector_maps import (
-    ID_KEYS,
-    IMAGES,
-    SECURITY_GROUPS,
-    SUBNETS,
-    Selectable,
-    selector_faults,
-)
+from shared.api.conversion import selector_maps
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.schema.block_devices import MOST_VOLUMES, BlockDevice, MetadataOptions
@@ -94,19 +87,19 @@ def _excluded(name: str, *, is_object: bool = False) -> Rule:
     )
 
 
-def _well_formed(name: str, kind: Selectable) -> Rule:
+def _well_formed(name: str, kind: selector_maps.Selectable) -> Rule:
     """T-10. Within its cost limit, CEL can only check that an id key is the only key."""
 
     def check(raw: Json) -> Iterable[tuple[Path, str]]:
         selector = raw.get(name)
-        for key, message in selector_faults(selector, kind):
+        for key, message in selector_maps.selector_faults(selector, kind):
             yield ((name, key) if key is not None else (name,)), message
 
-    alone = " || ".join(f"'{key}' in self.{name}" for key in ID_KEYS)
+    alone = " || ".join(f"'{key}' in self.{name}" for key in selector_maps.ID_KEYS)
     listed = f"^[ ,]*({kind.id_prefix}[0-9a-z]+[ ,]*)*$"
     ids = " && ".join(
         f"(!('{key}' in self.{name}) || self.{name}['{key}'].matches('{listed}'))"
-        for key in ID_KEYS
+        for key in selector_maps.ID_KEYS
     )
     return Rule(
         f"aws-ids must be the only key of {name} and list ids such as {kind.id_prefix}0123456789abcdef0",
@@ -143,9 +136,9 @@ class AWSNodeTemplateSpec(ApiModel):
             f"!has(self.tags) || self.tags.all(key, key != '' && {_FREE_TAG})",
             _check_tags,
         ),
-        _well_formed("subnetSelector", SUBNETS),
-        _well_formed("securityGroupSelector", SECURITY_GROUPS),
-        _well_formed("amiSelector", IMAGES),
+        _well_formed("subnetSelector", selector_maps.SUBNETS),
+        _well_formed("securityGroupSelector", selector_maps.SECURITY_GROUPS),
+        _well_formed("amiSelector", selector_maps.IMAGES),
         *(
             _excluded(name)
             for name in (

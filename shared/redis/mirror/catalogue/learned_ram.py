@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import ask, redis_errors
+from shared.redis.bus.connection import call, redis_errors
 
 Sizes = dict[str, tuple[int, float]]
 """Type and image, with a space between -> (bytes, seconds since the epoch)."""
@@ -50,7 +50,7 @@ class LearnedMemory:
                 await pipe.execute()
 
     async def _scores(self, key: str) -> dict[str, float]:
-        flat: list[bytes] = await ask(
+        flat: list[bytes] = await call(
             self._redis, "read the learned memory", "ZRANGE", key, 0, -1, "WITHSCORES"
         )
         pairs = zip(flat[::2], flat[1::2], strict=True)

@@ -17,7 +17,7 @@ from shared.concurrency.clock import Clock
 from shared.domain.instance_types.types import Catalogue, decode_catalogue
 from shared.domain.snapshot import OfferingKey
 from shared.log import get_logger
-from shared.redis.bus.connection import ask, redis_errors
+from shared.redis.bus.connection import call, redis_errors
 
 log = get_logger(__name__)
 
@@ -56,7 +56,7 @@ class CatalogueStore:
 
     async def generation(self) -> str:
         """The stored generation; empty when there is none."""
-        found: bytes | None = await ask(
+        found: bytes | None = await call(
             self._redis, "read the catalogue's generation", "GET", self._generation
         )
         return found.decode() if found else ""
@@ -66,14 +66,16 @@ class CatalogueStore:
         async with self._decoding:  # concurrent callers share one decoding
             generation = await self.generation()
             if generation and (self._held is None or self._held.generation != generation):
-                body: bytes | None = await ask(self._redis, "read the catalogue", "GET", self._body)
+                body: bytes | None = await call(
+                    self._redis, "read the catalogue", "GET", self._body
+                )
                 if body:
                     self._held = await asyncio.to_thread(_decoded, body) or self._held
             return self._held
 
     async def prices(self) -> bytes:
         """The stored prices; empty when there are none."""
-        found: bytes | None = await ask(self._redis, "read the known prices", "GET", self._prices)
+        found: bytes | None = await call(self._redis, "read the known prices", "GET", self._prices)
         return found or b""
 
 
@@ -107,8 +109,10 @@ class UnavailableOfferings:
     async def current(self) -> frozenset[OfferingKey]:
         """The offerings that are unavailable now; expired ones are removed."""
         now = self._clock.now()
-        await ask(self._redis, "drop expired offerings", "ZREMRANGEBYSCORE", self._key, "-inf", now)
-        members: list[bytes] = await ask(
+        await call(
+            self._redis, "drop expired offerings", "ZREMRANGEBYSCORE", self._key, "-inf", now
+        )
+        members: list[bytes] = await call(
             self._redis, "read unavailable offerings", "ZRANGE", self._key, 0, -1
         )
         found = [member.decode().split(":", 2) for member in members]

@@ -9,6 +9,7 @@ that is paid for already. Documents expire: without a running launcher the free 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from shared.domain.instance_types.reservations import Reservation, merged, with_
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.pools.nodepools import NodeClass
 from shared.log import get_logger
-from shared.redis.bus.connection import ask, redis_errors
+from shared.redis.bus.connection import call, redis_errors
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)
@@ -46,7 +47,7 @@ class ReservationStore:
         listed = list(classes)
         if not listed:
             return {}
-        bodies: list[bytes | None] = await ask(
+        bodies: list[bytes | None] = await call(
             self._redis, "read the capacity reservations", "MGET", *map(self._key, listed)
         )
         pairs = zip(listed, bodies, strict=True)
@@ -66,28 +67,23 @@ def _decoded(body: bytes) -> tuple[Reservation, ...] | None:
         return None
 
 
+@dataclass
 class ReservedCatalogues:
     """Another source's catalogue with an offering for each reservation that has free capacity. Its ``lacking`` names
     the classes whose reservations are not read yet."""
 
-    def __init__(
-        self,
-        source: CatalogueSource,
-        reservations: ReservationStore,
-        classes: Callable[[], Iterable[NodeClass]],
-    ) -> None:
-        """``classes`` returns the node classes that exist now."""
-        self._source = source
-        self._reservations = reservations
-        self._classes = classes
+    source: CatalogueSource
+    reservations: ReservationStore
+    classes: Callable[[], Iterable[NodeClass]]
+    """Returns the node classes that exist now."""
 
     async def get(self) -> Catalogue | None:
         """The catalogue with reserved offerings; None before the first catalogue."""
-        catalogue = await self._source.get()
+        catalogue = await self.source.get()
         if catalogue is None:
             return None
-        selecting = [one for one in self._classes() if one.reservation_terms]
-        known = await self._reservations.get(selecting)
+        selecting = [one for one in self.classes() if one.reservation_terms]
+        known = await self.reservations.get(selecting)
         lacking = {one.key: NOT_READ for one in selecting if one.key not in known}
         reserved = with_reserved(catalogue, merged(known))
         return replace(reserved, lacking={**reserved.lacking, **lacking}) if lacking else reserved

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from shared.concurrency.clock import Clock
 from shared.errors import TransientError
 from shared.log import get_logger
-from shared.redis.bus.connection import ask, redis_errors
+from shared.redis.bus.connection import call, redis_errors
 
 log = get_logger(__name__)
 
@@ -54,7 +54,7 @@ class ShiftedZones:
 
     async def _read(self) -> None:
         try:
-            body: bytes | None = await ask(self._redis, "read the shifted zones", "GET", self._key)
+            body: bytes | None = await call(self._redis, "read the shifted zones", "GET", self._key)
             self._held = _DECODER.decode(body) if body else frozenset()
         except TransientError as error:
             log.warning("shifted zones are as last known", error=error.message)

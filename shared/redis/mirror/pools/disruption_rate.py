@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from redis.asyncio import Redis
 
 from shared.concurrency.clock import Clock
-from shared.redis.bus.connection import ask, redis_errors
+from shared.redis.bus.connection import call, redis_errors
 
 DISRUPTION_WINDOW_SECONDS = 3600.0
 DISRUPTIONS_LIMIT = 10_000
@@ -37,10 +37,10 @@ class DisruptionRate:
     async def spent(self) -> dict[str, int]:
         """Pool key -> machines disrupted in the last hour. Raises TransientError."""
         oldest = self._clock.now() - DISRUPTION_WINDOW_SECONDS
-        await ask(
+        await call(
             self._redis, "forget old disruptions", "ZREMRANGEBYSCORE", self._key, "-inf", oldest
         )
-        members: list[bytes] = await ask(
+        members: list[bytes] = await call(
             self._redis, "read disruptions", "ZRANGE", self._key, 0, -1
         )
         found: dict[str, int] = {}

@@ -20,7 +20,7 @@ from shared.concurrency.backoff import doubled
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 
 FAILURES_IN_A_ROW = 3
 FIRST_WAIT_SECONDS = 60.0
@@ -79,7 +79,7 @@ class LaunchBackoff:
 
     async def succeeded(self, pool_key: str) -> None:
         """A machine of this pool registered: end the back-off."""
-        await ask(self._redis, "forget failed launches", "DEL", self._prefix + pool_key)
+        await call(self._redis, "forget failed launches", "DEL", self._prefix + pool_key)
 
     async def until(self, pool_key: str, template: str = "") -> float:
         """Wall time before which this pool launches no machine; 0.0 for a pool without a back-off."""
@@ -106,7 +106,7 @@ class LaunchBackoff:
             return 0.0
 
     async def _read(self, pool_key: str) -> _Waiting:
-        body: bytes | None = await ask(
+        body: bytes | None = await call(
             self._redis, "read failed launches", "GET", self._prefix + pool_key
         )
         try:
@@ -115,7 +115,7 @@ class LaunchBackoff:
             return _Waiting()
 
     async def _write(self, pool_key: str, known: _Waiting) -> None:
-        await ask(
+        await call(
             self._redis, "remember failed launches", "SET", self._prefix + pool_key,
             msgspec.json.encode(known), "EX", BACKOFF_TTL_SECONDS,
         )  # fmt: skip

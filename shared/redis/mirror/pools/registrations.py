@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import ask, redis_errors
+from shared.redis.bus.connection import call, redis_errors
 
 OUTCOMES_PER_POOL = 4
 OUTCOMES_TTL_SECONDS = 30 * 24 * 3600
@@ -53,4 +53,4 @@ class RegistrationOutcomes:
 
     async def forget(self, pool_key: str) -> None:
         """Delete the pool's outcomes: the pool or its class changed, and they describe the earlier version."""
-        await ask(self._redis, "forget registrations", "DEL", self._prefix + pool_key)
+        await call(self._redis, "forget registrations", "DEL", self._prefix + pool_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ statements = st.builds(
 
 
 @given(st.lists(statements, max_size=8), st.sampled_from(KEYS))
-def test_the_latest_statement_that_matches_decides(said, key):
+def test_the_latest_statement_that_matches_decides(said: Any, key: Any) -> None:
     capacity = Capacity()
     for statement in said:
         capacity.state(statement)
@@ -34,7 +35,7 @@ def test_the_latest_statement_that_matches_decides(said, key):
 
 
 @given(statements, st.lists(st.sampled_from(KEYS), max_size=12))
-def test_each_pool_uses_up_its_own_number(statement, launches):
+def test_each_pool_uses_up_its_own_number(statement: Any, launches: Any) -> None:
     capacity = Capacity()
     capacity.state(statement)
     for key in launches:
@@ -46,7 +47,7 @@ def test_each_pool_uses_up_its_own_number(statement, launches):
             assert capacity.left(key) == UNLIMITED
 
 
-def test_a_repeated_statement_refills_the_pool():
+def test_a_repeated_statement_refills_the_pool() -> None:
     capacity = Capacity()
     statement = Statement("m5.large", "us-west-2a", "spot", 2)
     for _ in range(2):
@@ -56,7 +57,7 @@ def test_a_repeated_statement_refills_the_pool():
         assert capacity.left(KEYS[0]) == 0
 
 
-def test_a_share_is_about_that_share_and_the_same_for_the_same_seed():
+def test_a_share_is_about_that_share_and_the_same_for_the_same_seed() -> None:
     pools = [(f"m5.{n}", "us-west-2a", "spot") for n in range(1000)]
 
     def empty(seed: int) -> list[bool]:
@@ -68,7 +69,7 @@ def test_a_share_is_about_that_share_and_the_same_for_the_same_seed():
     assert empty(1) != empty(2)
 
 
-def test_statements_are_bounded():
+def test_statements_are_bounded() -> None:
     capacity = Capacity()
     for number in range(STATEMENT_LIMIT):
         capacity.state(Statement(f"t{number}", "*", "*", 0))
@@ -77,7 +78,7 @@ def test_statements_are_bounded():
     capacity.state(Statement("t0", "*", "*", 1))
 
 
-def test_a_cut_is_met_by_so_many_fleets():
+def test_a_cut_is_met_by_so_many_fleets() -> None:
     capacity = Capacity()
     capacity.cut_fleets(Cut(give=1, count=2))
     given_ = [one and one.give for one in (capacity.next_cut() for _ in range(3))]
@@ -85,7 +86,9 @@ def test_a_cut_is_met_by_so_many_fleets():
 
 
 @given(st.lists(st.integers(1, 5), max_size=5), st.integers(0, 20))
-def test_a_cut_plan_keeps_the_first_grants_and_reports_reduced_pools(numbers, give):
+def test_a_cut_plan_keeps_the_first_grants_and_reports_reduced_pools(
+    numbers: Any, give: Any
+) -> None:
     pools = [Pool(f"t{n}", "a", "spot", 1.0, None) for n in range(len(numbers))]
     found = cut(Plan(tuple(zip(pools, numbers, strict=True)), ()), give)
     assert found.fulfilled == min(give, sum(numbers))

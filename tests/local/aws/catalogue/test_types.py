@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ from botocore.exceptions import ClientError
 from shared.cloud.catalogue.instance_model import ModelSettings, build_instance_type
 from shared.cloud.catalogue.reference_data import bundled_prices, network_bandwidth, vpc_limits
 from shared.domain.instance_types.types import Offering
-from tests.local.aws.conftest import IMAGE_PARAMETER
+from tests.local.aws.conftest import IMAGE_PARAMETER, ControlClient
 
 
-async def test_instance_types_come_in_pages(ec2, control) -> None:
+async def test_instance_types_come_in_pages(ec2: Any, control: ControlClient) -> None:
     filters = [{"Name": "processor-info.supported-architecture", "Values": ["arm64"]}]
     sizes, names = [], set()
     paginator = ec2.get_paginator("describe_instance_types")
@@ -35,7 +36,7 @@ async def test_instance_types_come_in_pages(ec2, control) -> None:
     ],
 )
 async def test_types_that_moto_lacks_are_described_as_a_plan_needs_them(
-    ec2, control, name: str, expected: tuple[Any, ...]
+    ec2: Any, control: ControlClient, name: str, expected: tuple[Any, ...]
 ) -> None:
     """Read by the code that reads AWS: size, devices, local disks, pods, a price and zones."""
     (row,) = (await ec2.describe_instance_types(InstanceTypes=[name]))["InstanceTypes"]
@@ -62,7 +63,9 @@ async def test_types_that_moto_lacks_are_described_as_a_plan_needs_them(
     assert zones["InstanceTypeOfferings"]
 
 
-async def test_offerings_and_zones_are_those_of_the_region(ec2, control) -> None:
+async def test_offerings_and_zones_are_those_of_the_region(
+    ec2: Any, control: ControlClient
+) -> None:
     zones = await ec2.describe_availability_zones()
     names = {zone["ZoneName"]: zone["ZoneId"] for zone in zones["AvailabilityZones"]}
     assert names["us-west-2a"].startswith("usw2-az")
@@ -73,7 +76,9 @@ async def test_offerings_and_zones_are_those_of_the_region(ec2, control) -> None
     assert {row["Location"] for row in offered["InstanceTypeOfferings"]} <= set(names)
 
 
-async def test_spot_prices_are_a_share_of_on_demand_and_paged(ec2, control) -> None:
+async def test_spot_prices_are_a_share_of_on_demand_and_paged(
+    ec2: Any, control: ControlClient
+) -> None:
     history = await ec2.describe_spot_price_history(
         InstanceTypes=["m5.large"], ProductDescriptions=["Linux/UNIX"]
     )
@@ -87,12 +92,12 @@ async def test_spot_prices_are_a_share_of_on_demand_and_paged(ec2, control) -> N
     assert page["NextToken"]
 
 
-async def test_spot_prices_of_another_product_are_none(ec2, control) -> None:
+async def test_spot_prices_of_another_product_are_none(ec2: Any, control: ControlClient) -> None:
     history = await ec2.describe_spot_price_history(ProductDescriptions=["Windows"])
     assert history["SpotPriceHistory"] == []
 
 
-async def test_on_demand_prices_are_the_listed_ones(aws) -> None:
+async def test_on_demand_prices_are_the_listed_ones(aws: Callable[..., Any]) -> None:
     pricing = await aws("pricing")
     filters = [
         {"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-west-2"},
@@ -108,7 +113,9 @@ async def test_on_demand_prices_are_the_listed_ones(aws) -> None:
     assert product["product"]["attributes"]["instanceType"] == "m5.large"
 
 
-async def test_products_come_in_pages_until_all_offered_types_are_shown(aws) -> None:
+async def test_products_come_in_pages_until_all_offered_types_are_shown(
+    aws: Callable[..., Any],
+) -> None:
     pricing = await aws("pricing")
     filters = [{"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-west-2"}]
     pages = [
@@ -143,7 +150,7 @@ async def test_products_come_in_pages_until_all_offered_types_are_shown(aws) -> 
     ],
 )
 async def test_an_image_parameter_leads_to_a_described_image(
-    aws, ec2, parameter, architecture, name
+    aws: Callable[..., Any], ec2: Any, parameter: Any, architecture: str, name: str
 ) -> None:
     """LCH-02 to LCH-04: paths of images by family."""
     ssm = await aws("ssm")
@@ -154,21 +161,25 @@ async def test_an_image_parameter_leads_to_a_described_image(
     assert image["CreationDate"].startswith("2026-01-01")
 
 
-async def test_an_unpublished_image_parameter_is_not_found(aws) -> None:
+async def test_an_unpublished_image_parameter_is_not_found(aws: Callable[..., Any]) -> None:
     ssm = await aws("ssm")
     with pytest.raises(ClientError) as refused:
         await ssm.get_parameter(Name=IMAGE_PARAMETER.replace("standard", "gold"))
     assert refused.value.response["Error"]["Code"] == "ParameterNotFound"
 
 
-async def test_images_are_found_by_owner_and_name_without_ssm(ec2, control) -> None:
+async def test_images_are_found_by_owner_and_name_without_ssm(
+    ec2: Any, control: ControlClient
+) -> None:
     answer = await ec2.describe_images(
         Owners=["amazon"], Filters=[{"Name": "name", "Values": ["amazon-eks-node-1.31-*"]}]
     )
     assert len(answer["Images"]) == 1
 
 
-async def test_the_seed_has_what_a_cluster_has(aws, ec2, control) -> None:
+async def test_the_seed_has_what_a_cluster_has(
+    aws: Callable[..., Any], ec2: Any, control: ControlClient
+) -> None:
     discovery = [{"Name": "tag:karpenter.sh/discovery", "Values": ["dovetail-local"]}]
     subnets = (await ec2.describe_subnets(Filters=discovery))["Subnets"]
     assert sorted(subnet["AvailabilityZone"] for subnet in subnets) == [
@@ -190,7 +201,9 @@ async def test_the_seed_has_what_a_cluster_has(aws, ec2, control) -> None:
     assert (await (await aws("sts")).get_caller_identity())["Account"]
 
 
-async def test_there_are_no_reservations_and_no_placement_groups(ec2, control) -> None:
+async def test_there_are_no_reservations_and_no_placement_groups(
+    ec2: Any, control: ControlClient
+) -> None:
     reservations = await ec2.describe_capacity_reservations()
     assert reservations["CapacityReservations"] == []
     assert (await ec2.describe_placement_groups())["PlacementGroups"] == []

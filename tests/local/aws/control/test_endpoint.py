@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import base64
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, HTTPClientError
 
-from tests.local.aws.conftest import eventually, fleet, instance_ids
+from tests.local.aws.conftest import ControlClient, Network, eventually, fleet, instance_ids
 
 INSTANCE_FIELDS = {
     "architecture",
@@ -35,11 +37,13 @@ INSTANCE_FIELDS = {
 }
 
 
-async def test_health_is_ok(control) -> None:
+async def test_health_is_ok(control: ControlClient) -> None:
     assert control.get("health") == {"ok": True}
 
 
-async def test_the_instance_list_has_every_field_of_the_contract(ec2, network, control) -> None:
+async def test_the_instance_list_has_every_field_of_the_contract(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "team", "Value": "red"}]}]
     before = time.time()
     await ec2.create_fleet(**fleet(network, [("m5.large", "a")], TagSpecifications=tags))
@@ -64,7 +68,9 @@ async def test_the_instance_list_has_every_field_of_the_contract(ec2, network, c
     assert row["gpus"] == []
 
 
-async def test_the_instance_list_counts_gpus(ec2, network, control) -> None:
+async def test_the_instance_list_counts_gpus(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     await ec2.create_fleet(**fleet(network, [("g5.12xlarge", "b")]))
     (row,) = control.get("instances")["instances"]
     assert row["gpus"] == [
@@ -72,7 +78,9 @@ async def test_the_instance_list_counts_gpus(ec2, network, control) -> None:
     ]
 
 
-async def test_a_fault_before_does_nothing_and_answers_with_its_code(ec2, network, control) -> None:
+async def test_a_fault_before_does_nothing_and_answers_with_its_code(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     fault = {"action": "CreateFleet", "code": "RequestLimitExceeded", "message": "slow", "count": 2}
     control.post("faults", {**fault, "status": 503, "mode": "before"})
     for _ in range(2):
@@ -83,7 +91,9 @@ async def test_a_fault_before_does_nothing_and_answers_with_its_code(ec2, networ
     assert instance_ids(await ec2.create_fleet(**fleet(network, [("m5.large", "a")])))
 
 
-async def test_a_fault_after_did_the_work_and_the_token_finds_it(ec2, network, control) -> None:
+async def test_a_fault_after_did_the_work_and_the_token_finds_it(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """F1: an unknown outcome is repeated with the same token."""
     fault = {"action": "CreateFleet", "code": "InternalError", "message": "lost", "count": 1}
     control.post("faults", {**fault, "status": 500, "mode": "after"})
@@ -95,14 +105,18 @@ async def test_a_fault_after_did_the_work_and_the_token_finds_it(ec2, network, c
     assert len(control.states()) == 1
 
 
-async def test_status_zero_closes_the_connection_after_the_work(ec2, network, control) -> None:
+async def test_status_zero_closes_the_connection_after_the_work(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     control.post("faults", {"action": "CreateFleet", "status": 0, "mode": "after"})
     with pytest.raises(HTTPClientError):
         await ec2.create_fleet(**fleet(network, [("m5.large", "a")]))
     assert len(control.states()) == 1
 
 
-async def test_a_fault_in_a_json_service_has_that_services_form(aws, control) -> None:
+async def test_a_fault_in_a_json_service_has_that_services_form(
+    aws: Callable[..., Any], control: ControlClient
+) -> None:
     sqs = await aws("sqs")
     control.post(
         "faults", {"action": "ReceiveMessage", "code": "ThrottlingException", "status": 400}
@@ -113,7 +127,9 @@ async def test_a_fault_in_a_json_service_has_that_services_form(aws, control) ->
     assert refused.value.response["Error"]["Code"] == "ThrottlingException"
 
 
-async def test_an_inaccessible_key_ends_the_instance_at_once(ec2, network, control) -> None:
+async def test_an_inaccessible_key_ends_the_instance_at_once(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """LCH-67: an instance that ends at once."""
     control.post("faults", {"action": "KMSDecrypt"})
     ids = instance_ids(await ec2.create_fleet(**fleet(network, [("m5.large", "a")])))
@@ -123,7 +139,9 @@ async def test_an_inaccessible_key_ends_the_instance_at_once(ec2, network, contr
     assert instance["StateReason"]["Code"] == "Client.InternalError"
 
 
-async def test_calls_are_recorded_with_parameters_and_code(ec2, network, control) -> None:
+async def test_calls_are_recorded_with_parameters_and_code(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     await ec2.create_fleet(**fleet(network, [("m5.large", "a")], ClientToken="token-1"))
     control.post("faults", {"action": "CreateFleet", "code": "RequestLimitExceeded", "status": 503})
     with pytest.raises(ClientError):
@@ -140,13 +158,15 @@ async def test_calls_are_recorded_with_parameters_and_code(ec2, network, control
     assert {"DescribeSubnets", "CreateLaunchTemplate"} <= actions
 
 
-def test_reset_makes_time_real_again(control) -> None:
+def test_reset_makes_time_real_again(control: ControlClient) -> None:
     control.post("clock", {"stepSeconds": 7200})
     control.post("reset")
     assert control.post("clock", {"stepSeconds": 1})["now"] < time.time() + 60
 
 
-async def test_reset_forgets_everything_and_seeds_again(ec2, network, control) -> None:
+async def test_reset_forgets_everything_and_seeds_again(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     pool = {"instanceType": "m5.large", "zone": "us-west-2a", "capacityType": "on-demand"}
     await ec2.create_fleet(**fleet(network, [("m5.large", "a")]))
     control.post("capacity", {**pool, "available": 0})
@@ -183,14 +203,16 @@ async def test_reset_forgets_everything_and_seeds_again(ec2, network, control) -
         ("clock", {"stepSeconds": 0}, "stepSeconds"),
     ],
 )
-async def test_wrong_input_names_field_and_fix(control, path, body, field) -> None:
+async def test_wrong_input_names_field_and_fix(
+    control: ControlClient, path: str, body: dict[str, Any], field: str
+) -> None:
     status, answer = control.call("POST", path, body)
     assert status == 400
     assert answer["field"] == field
     assert answer["fix"]
 
 
-async def test_an_unknown_path_lists_the_known_ones(control) -> None:
+async def test_an_unknown_path_lists_the_known_ones(control: ControlClient) -> None:
     status, answer = control.call("GET", "nothing")
     assert status == 404
     assert "instances" in answer["fix"]

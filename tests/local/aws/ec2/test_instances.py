@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local.aws.conftest import eventually, fleet, instance_ids
+from tests.local.aws.conftest import ControlClient, Network, eventually, fleet, instance_ids
 
 
-async def launch(ec2, network, number=1, **more) -> list[str]:
+async def launch(ec2: Any, network: Network, number: int = 1, **more: Any) -> list[str]:
     return instance_ids(
         await ec2.create_fleet(**fleet(network, [("m5.large", "a")], total=number, **more))
     )
 
 
-async def test_an_instance_is_pending_then_running_then_ends(ec2, network, control) -> None:
+async def test_an_instance_is_pending_then_running_then_ends(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     control.post("settings", {"instancePendingSeconds": 600, "instanceShuttingDownSeconds": 900})
     (instance_id,) = await launch(ec2, network)
     control.post("clock", {"stepSeconds": 300})
@@ -32,7 +35,7 @@ async def test_an_instance_is_pending_then_running_then_ends(ec2, network, contr
     await eventually(lambda: control.states()[instance_id] == "terminated")
 
 
-async def test_terminating_twice_changes_nothing(ec2, network) -> None:
+async def test_terminating_twice_changes_nothing(ec2: Any, network: Network) -> None:
     ids = await launch(ec2, network)
     await ec2.terminate_instances(InstanceIds=ids)
     again = await ec2.terminate_instances(InstanceIds=ids)
@@ -42,7 +45,9 @@ async def test_terminating_twice_changes_nothing(ec2, network) -> None:
     }
 
 
-async def test_an_unknown_id_terminates_nothing(ec2, network, control) -> None:
+async def test_an_unknown_id_terminates_nothing(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     (instance_id,) = await launch(ec2, network)
     with pytest.raises(ClientError) as refused:
         await ec2.terminate_instances(InstanceIds=[instance_id, "i-0123456789abcdef0"])
@@ -50,7 +55,9 @@ async def test_an_unknown_id_terminates_nothing(ec2, network, control) -> None:
     assert control.states()[instance_id] in {"pending", "running"}
 
 
-async def test_a_stopped_instance_starts_again(ec2, network, control) -> None:
+async def test_a_stopped_instance_starts_again(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     (instance_id,) = await launch(ec2, network)
     await eventually(lambda: control.states()[instance_id] == "running")
     await ec2.stop_instances(InstanceIds=[instance_id])
@@ -59,7 +66,7 @@ async def test_a_stopped_instance_starts_again(ec2, network, control) -> None:
     await eventually(lambda: control.states()[instance_id] == "running")
 
 
-async def test_pages_hold_every_instance_once(ec2, network) -> None:
+async def test_pages_hold_every_instance_once(ec2: Any, network: Network) -> None:
     ids = await launch(ec2, network, 12)
     pages = [
         [i["InstanceId"] for r in page["Reservations"] for i in r["Instances"]]
@@ -82,7 +89,9 @@ async def test_pages_hold_every_instance_once(ec2, network) -> None:
         ("availability-zone", ["us-west-2a"], 2),
     ],
 )
-async def test_filters_select(ec2, network, name, values, expected) -> None:
+async def test_filters_select(
+    ec2: Any, network: Network, name: str, values: list[str], expected: int
+) -> None:
     for colour in ("red", "blue"):
         tags = [{"ResourceType": "instance", "Tags": [{"Key": "team", "Value": colour}]}]
         await launch(ec2, network, TagSpecifications=tags)
@@ -90,13 +99,15 @@ async def test_filters_select(ec2, network, name, values, expected) -> None:
     assert len(found["Reservations"]) == expected
 
 
-async def test_an_unknown_filter_is_refused(ec2, network) -> None:
+async def test_an_unknown_filter_is_refused(ec2: Any, network: Network) -> None:
     with pytest.raises(ClientError) as refused:
         await ec2.describe_instances(Filters=[{"Name": "colour", "Values": ["red"]}])
     assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
 
 
-async def test_new_instances_hide_during_the_describe_lag(ec2, network, control) -> None:
+async def test_new_instances_hide_during_the_describe_lag(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     control.post("settings", {"describeLagSeconds": 600})
     ids = await launch(ec2, network)
     with pytest.raises(ClientError) as refused:
@@ -107,14 +118,16 @@ async def test_new_instances_hide_during_the_describe_lag(ec2, network, control)
     assert len((await ec2.describe_instances())["Reservations"]) == 1
 
 
-async def test_an_ended_instance_is_forgotten_in_the_end(ec2, network, control) -> None:
+async def test_an_ended_instance_is_forgotten_in_the_end(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     control.post("settings", {"terminatedVisibleSeconds": 0.1, "instanceShuttingDownSeconds": 0})
     ids = await launch(ec2, network)
     await ec2.terminate_instances(InstanceIds=ids)
     await eventually(lambda: control.states() == {})
 
 
-async def test_tags_change_on_known_instances_only(ec2, network) -> None:
+async def test_tags_change_on_known_instances_only(ec2: Any, network: Network) -> None:
     (instance_id,) = await launch(ec2, network)
     await ec2.create_tags(Resources=[instance_id], Tags=[{"Key": "Name", "Value": "node"}])
     described = await ec2.describe_instances(InstanceIds=[instance_id])
@@ -125,7 +138,9 @@ async def test_tags_change_on_known_instances_only(ec2, network) -> None:
     assert refused.value.response["Error"]["Code"] == "InvalidInstanceID.NotFound"
 
 
-async def test_run_instances_is_idempotent_by_token(ec2, network, control) -> None:
+async def test_run_instances_is_idempotent_by_token(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     request = {
         "LaunchTemplate": {"LaunchTemplateName": "nodes", "Version": "$Latest"},
         "InstanceType": "m5.large",
@@ -142,7 +157,7 @@ async def test_run_instances_is_idempotent_by_token(ec2, network, control) -> No
 
 
 async def test_run_instances_answers_a_pool_without_capacity_with_its_code(
-    ec2, network, control
+    ec2: Any, network: Network, control: ControlClient
 ) -> None:
     pool = {"instanceType": "m5.large", "zone": "us-west-2a", "capacityType": "on-demand"}
     control.post("capacity", {**pool, "available": 0})
@@ -157,7 +172,9 @@ async def test_run_instances_answers_a_pool_without_capacity_with_its_code(
     assert refused.value.response["Error"]["Code"] == "InsufficientInstanceCapacity"
 
 
-async def test_only_running_instances_have_a_status(ec2, network, control) -> None:
+async def test_only_running_instances_have_a_status(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     control.post("settings", {"instancePendingSeconds": 600})
     ids = await launch(ec2, network)
     pending = await ec2.describe_instance_status(InstanceIds=ids)
@@ -168,7 +185,9 @@ async def test_only_running_instances_have_a_status(ec2, network, control) -> No
     assert running["InstanceStatuses"][0]["InstanceStatus"]["Status"] == "ok"
 
 
-async def test_a_hundred_connections_launch_at_the_same_time(ec2, network, control) -> None:
+async def test_a_hundred_connections_launch_at_the_same_time(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     requests = [ec2.create_fleet(**fleet(network, [("m5.large", "a")])) for _ in range(100)]
     answers = await asyncio.gather(*requests)
     assert len({instance_ids(answer)[0] for answer in answers}) == 100

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from tests.local.aws.conftest import eventually, fleet, instance_ids
+from tests.local.aws.conftest import ControlClient, Network, eventually, fleet, instance_ids
 
 INSTANCE = {"Name": "instance-status.status", "Values": ["impaired"]}
 SYSTEM = {"Name": "system-status.status", "Values": ["impaired"]}
@@ -14,18 +15,20 @@ EVENT = {"Name": "event.code", "Values": ["instance-reboot", "instance-retiremen
 
 
 @pytest.fixture
-async def running(ec2, network, control) -> list[str]:
+async def running(ec2: Any, network: Network, control: ControlClient) -> list[str]:
     ids = instance_ids(await ec2.create_fleet(**fleet(network, [("m5.large", "a")], total=3)))
     await eventually(lambda: set(control.states().values()) == {"running"})
     return ids
 
 
-async def found(ec2, *filters) -> list[dict]:
+async def found(ec2: Any, *filters: Any) -> list[dict[str, Any]]:
     answer = await ec2.describe_instance_status(Filters=list(filters))
-    return answer["InstanceStatuses"]
+    return list(answer["InstanceStatuses"])
 
 
-async def test_each_filter_set_finds_its_instances(ec2, control, running) -> None:
+async def test_each_filter_set_finds_its_instances(
+    ec2: Any, control: ControlClient, running: list[str]
+) -> None:
     first, second, third = running
     control.post(
         "statuses", {"instanceId": first, "instance": "impaired", "impairedForSeconds": 180}
@@ -47,14 +50,18 @@ async def test_each_filter_set_finds_its_instances(ec2, control, running) -> Non
     assert event["NotBefore"] > datetime.now(UTC)
 
 
-async def test_an_impaired_disk_is_no_impaired_instance(ec2, control, running) -> None:
+async def test_an_impaired_disk_is_no_impaired_instance(
+    ec2: Any, control: ControlClient, running: list[str]
+) -> None:
     control.post("statuses", {"instanceId": running[0], "ebs": "impaired"})
     assert await found(ec2, INSTANCE) == await found(ec2, SYSTEM) == []
     disks = {"Name": "attached-ebs-status.status", "Values": ["impaired"]}
     assert [row["InstanceId"] for row in await found(ec2, disks)] == running[:1]
 
 
-async def test_an_instance_becomes_healthy_again(ec2, control, running) -> None:
+async def test_an_instance_becomes_healthy_again(
+    ec2: Any, control: ControlClient, running: list[str]
+) -> None:
     control.post("statuses", {"where": {}, "instance": "impaired", "event": "system-reboot"})
     assert len(await found(ec2, INSTANCE)) == 3
     control.post("statuses", {"instanceId": running[0]})
@@ -63,7 +70,9 @@ async def test_an_instance_becomes_healthy_again(ec2, control, running) -> None:
     assert await found(ec2, INSTANCE) == []
 
 
-async def test_an_ending_instance_has_no_status(ec2, control, running) -> None:
+async def test_an_ending_instance_has_no_status(
+    ec2: Any, control: ControlClient, running: list[str]
+) -> None:
     control.post("statuses", {"instanceId": running[0], "instance": "impaired"})
     await ec2.terminate_instances(InstanceIds=running[:1])
     assert await found(ec2, INSTANCE) == []

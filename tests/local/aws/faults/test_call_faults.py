@@ -5,26 +5,27 @@ runs, describe lag (F1, F17, EC-18).
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from aiobotocore.config import AioConfig
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from tests.local.aws.conftest import eventually, fleet, instance_ids
+from tests.local.aws.conftest import ControlClient, Network, eventually, fleet, instance_ids
 from tests.support.aws.emulator import aws_session
 
 POOLS = [("m5.large", "a")]
 
 
-async def refusal(call) -> str:
+async def refusal(call: Any) -> str:
     """The error code of a call that must fail."""
     with pytest.raises(ClientError) as refused:
         await call
-    return refused.value.response["Error"]["Code"]
+    return str(refused.value.response["Error"]["Code"])
 
 
 async def test_a_client_that_times_out_finds_its_instance_by_the_token(
-    aws_emulator_url, ec2, network, control
+    aws_emulator_url: str, ec2: Any, network: Network, control: ControlClient
 ) -> None:
     """F1: EC2 launched, and silence."""
     fault = {"action": "CreateFleet", "status": 0, "mode": "after", "delaySeconds": 60}
@@ -44,7 +45,9 @@ async def test_a_client_that_times_out_finds_its_instance_by_the_token(
     assert instance_ids(await ec2.create_fleet(**request)) == list(control.states())
 
 
-async def test_a_slow_call_is_answered_when_faults_are_cleared(ec2, network, control) -> None:
+async def test_a_slow_call_is_answered_when_faults_are_cleared(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     control.post("faults", {"action": "CreateFleet", "mode": "slow", "delaySeconds": 300})
     call = asyncio.create_task(ec2.create_fleet(**fleet(network, POOLS)))
     await eventually(lambda: asyncio.to_thread(control.states))
@@ -54,7 +57,7 @@ async def test_a_slow_call_is_answered_when_faults_are_cleared(ec2, network, con
 
 
 async def test_a_throttled_window_refuses_every_call_until_it_is_cleared(
-    ec2, network, control
+    ec2: Any, network: Network, control: ControlClient
 ) -> None:
     """F17: throttling by EC2."""
     throttle = {"code": "RequestLimitExceeded", "status": 503, "seconds": 600}
@@ -68,7 +71,9 @@ async def test_a_throttled_window_refuses_every_call_until_it_is_cleared(
     assert len((await ec2.describe_instances())["Reservations"]) == 1
 
 
-async def test_a_missing_permission_refuses_the_dry_run_too(ec2, network, control) -> None:
+async def test_a_missing_permission_refuses_the_dry_run_too(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """EC-18: dry runs."""
     denied = {"code": "UnauthorizedOperation", "status": 403, "count": 2}
     control.post("faults", {"action": "CreateFleet", **denied})
@@ -77,7 +82,9 @@ async def test_a_missing_permission_refuses_the_dry_run_too(ec2, network, contro
     assert await refusal(ec2.create_fleet(**request)) == "UnauthorizedOperation"
 
 
-async def test_dry_runs_succeed_by_an_error_and_do_nothing(ec2, network, control) -> None:
+async def test_dry_runs_succeed_by_an_error_and_do_nothing(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """EC-18: dry runs."""
     template = {"LaunchTemplateName": "other", "LaunchTemplateData": {"ImageId": "ami-1"}}
     launch = {"LaunchTemplate": {"LaunchTemplateName": "nodes"}, "MinCount": 1, "MaxCount": 1}
@@ -96,7 +103,7 @@ async def test_dry_runs_succeed_by_an_error_and_do_nothing(ec2, network, control
 
 
 async def test_states_and_tags_show_late_and_the_instance_list_of_the_stack_is_never_late(
-    ec2, network, control
+    ec2: Any, network: Network, control: ControlClient
 ) -> None:
     """EC2 is eventually consistent."""
     ids = instance_ids(await ec2.create_fleet(**fleet(network, POOLS)))
@@ -123,7 +130,9 @@ async def test_states_and_tags_show_late_and_the_instance_list_of_the_stack_is_n
     assert await look() == [("terminated", True)]
 
 
-async def test_a_seeded_lag_is_each_instances_own(ec2, network, control) -> None:
+async def test_a_seeded_lag_is_each_instances_own(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """With most of a lag over, some instances show and some do not."""
     control.post("settings", {"describeLagSeconds": 600, "describeLagSeed": 1})
     await ec2.create_fleet(**fleet(network, POOLS, total=20))

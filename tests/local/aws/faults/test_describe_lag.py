@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,12 +54,12 @@ def instance(sequence: int, clock: FakeClock) -> Instance:
 @given(
     st.floats(1, 90), st.lists(st.tuples(st.floats(0.1, 30), st.sampled_from("abc")), max_size=20)
 )
-def test_a_list_shows_the_tags_of_a_lag_ago(lag, changes):
+def test_a_list_shows_the_tags_of_a_lag_ago(lag: float, changes: Any) -> None:
     instances, clock = inventory(lag, None)
     one = instance(1, clock)
     instances.add(one)
     clock.advance(lag)
-    history = [(clock.seconds, {})]
+    history: list[tuple[float, dict[str, Any]]] = [(clock.seconds, {})]
     for wait, value in changes:
         clock.advance(wait)
         instances.remember(one)
@@ -69,7 +71,7 @@ def test_a_list_shows_the_tags_of_a_lag_ago(lag, changes):
 
 
 @given(st.integers(), st.floats(1, 90))
-def test_each_lag_is_drawn_from_the_seed_and_within_the_limit(seed, limit):
+def test_each_lag_is_drawn_from_the_seed_and_within_the_limit(seed: int | None, limit: Any) -> None:
     instances, clock = inventory(limit, seed)
     again, _ = inventory(limit, seed)
     machines = [instance(number, clock) for number in range(1, 20)]
@@ -79,7 +81,7 @@ def test_each_lag_is_drawn_from_the_seed_and_within_the_limit(seed, limit):
     assert len(set(lags)) > 1
 
 
-def test_a_new_instance_is_hidden_until_its_own_lag_is_over():
+def test_a_new_instance_is_hidden_until_its_own_lag_is_over() -> None:
     instances, clock = inventory(90, 7)
     machines = [instance(number, clock) for number in range(1, 30)]
     for one in machines:

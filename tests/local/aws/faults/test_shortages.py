@@ -4,19 +4,23 @@ LCH-61, LCH-63, F18).
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local.aws.conftest import fleet, instance_ids
+from tests.local.aws.conftest import ControlClient, Network, fleet, instance_ids
 
 POOLS = [("m5.large", "a"), ("m5.xlarge", "b")]
 
 
-def codes(answer) -> list[str]:
+def codes(answer: Any) -> list[str]:
     return [error["ErrorCode"] for error in answer["Errors"]]
 
 
-async def test_a_cut_fleet_holds_instances_and_errors(ec2, network, control) -> None:
+async def test_a_cut_fleet_holds_instances_and_errors(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """LCH-54, LCH-61: a partial fleet."""
     control.post("fleets", {"give": 1, "code": "MaxFleetCountExceeded"})
     answer = await ec2.create_fleet(**fleet(network, POOLS, total=3))
@@ -26,7 +30,9 @@ async def test_a_cut_fleet_holds_instances_and_errors(ec2, network, control) -> 
     assert (len(instance_ids(whole)), codes(whole)) == (3, [])
 
 
-async def test_a_repeated_token_gives_the_partial_answer_again(ec2, network, control) -> None:
+async def test_a_repeated_token_gives_the_partial_answer_again(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     control.post("fleets", {"give": 1})
     request = fleet(network, POOLS, total=2, ClientToken="token-1")
     first = await ec2.create_fleet(**request)
@@ -37,7 +43,7 @@ async def test_a_repeated_token_gives_the_partial_answer_again(ec2, network, con
 
 
 async def test_wildcards_empty_a_zone_and_a_later_word_gives_a_pool_back(
-    ec2, network, control
+    ec2: Any, network: Network, control: ControlClient
 ) -> None:
     everything = {"instanceType": "*", "zone": "us-west-2?", "capacityType": "*"}
     control.post("capacity", {**everything, "available": 0})
@@ -50,7 +56,9 @@ async def test_wildcards_empty_a_zone_and_a_later_word_gives_a_pool_back(
     assert stated[1]["used"] == {"m5.xlarge/us-west-2b/on-demand": 1}
 
 
-async def test_a_missing_service_linked_role_refuses_spot_only(ec2, network, control) -> None:
+async def test_a_missing_service_linked_role_refuses_spot_only(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """LCH-63: the missing role for spot."""
     code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
     spot = {"instanceType": "*", "zone": "*", "capacityType": "spot", "available": 0}
@@ -68,7 +76,7 @@ async def test_a_missing_service_linked_role_refuses_spot_only(ec2, network, con
     ],
 )
 async def test_a_quota_counts_the_vcpus_of_live_instances(
-    ec2, network, control, market, quota, code
+    ec2: Any, network: Network, control: ControlClient, market: str, quota: str, code: str
 ) -> None:
     control.post("quotas", {quota: 4})
     request = fleet(network, POOLS[:1], total=3, capacity_type=market)
@@ -79,7 +87,7 @@ async def test_a_quota_counts_the_vcpus_of_live_instances(
 
 
 async def test_a_subnet_without_addresses_is_an_error_of_its_override(
-    ec2, network, control
+    ec2: Any, network: Network, control: ControlClient
 ) -> None:
     """LCH-12: the numbers of DescribeSubnets go down and up with instances."""
     subnet_id = network.subnets["us-west-2a"]
@@ -87,7 +95,7 @@ async def test_a_subnet_without_addresses_is_an_error_of_its_override(
 
     async def free() -> int:
         answer = await ec2.describe_subnets(SubnetIds=[subnet_id])
-        return answer["Subnets"][0]["AvailableIpAddressCount"]
+        return int(answer["Subnets"][0]["AvailableIpAddressCount"])
 
     answer = await ec2.create_fleet(**fleet(network, POOLS, total=3))
     counts = {group["InstanceType"]: len(group["InstanceIds"]) for group in answer["Instances"]}
@@ -98,7 +106,9 @@ async def test_a_subnet_without_addresses_is_an_error_of_its_override(
     assert await free() == 8192 - 5 - 2
 
 
-async def test_an_exhausted_reservation_is_reported(ec2, network, control) -> None:
+async def test_an_exhausted_reservation_is_reported(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """EC-05, ReservationCapacityExceeded of LCH-60; stated capacity is no part of it."""
     body = {"instanceType": "m5.large", "zone": "us-west-2a", "count": 2, "tags": {"team": "red"}}
     reservation = control.post("reservations", body)["reservationId"]
@@ -123,7 +133,7 @@ async def test_an_exhausted_reservation_is_reported(ec2, network, control) -> No
     instance = described["Reservations"][0]["Instances"][0]
     assert (len(ids), instance["CapacityReservationId"]) == (2, reservation)
 
-    async def row():
+    async def row() -> Any:
         filters = [{"Name": "tag:team", "Values": ["red"]}]
         found = await ec2.describe_capacity_reservations(Filters=filters)
         return found["CapacityReservations"][0]
@@ -133,7 +143,9 @@ async def test_an_exhausted_reservation_is_reported(ec2, network, control) -> No
     assert (await row())["AvailableInstanceCount"] == 1
 
 
-async def test_an_open_reservation_is_used_unasked(ec2, network, control) -> None:
+async def test_an_open_reservation_is_used_unasked(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     body = {"instanceType": "m5.large", "zone": "us-west-2a", "count": 1, "criteria": "open"}
     reservation = control.post("reservations", body)["reservationId"]
     await ec2.create_fleet(**fleet(network, POOLS[:1], total=2))
@@ -146,7 +158,7 @@ async def test_an_open_reservation_is_used_unasked(ec2, network, control) -> Non
     assert users == [reservation, None]
 
 
-async def test_an_unknown_reservation_is_not_found(ec2, control) -> None:
+async def test_an_unknown_reservation_is_not_found(ec2: Any, control: ControlClient) -> None:
     """LCH-66: codes for not found."""
     with pytest.raises(ClientError) as refused:
         await ec2.describe_capacity_reservations(CapacityReservationIds=["cr-0123456789abcdef0"])
@@ -154,7 +166,9 @@ async def test_an_unknown_reservation_is_not_found(ec2, control) -> None:
     assert code == "InvalidCapacityReservationId.NotFound"
 
 
-async def test_a_template_deleted_behind_our_back_refuses_the_fleet(ec2, network, control) -> None:
+async def test_a_template_deleted_behind_our_back_refuses_the_fleet(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """LCH-25: a template that was deleted."""
     assert control.post("launch-templates", {"delete": "no*"})["deleted"] == ["nodes"]
     with pytest.raises(ClientError) as refused:
@@ -163,7 +177,9 @@ async def test_a_template_deleted_behind_our_back_refuses_the_fleet(ec2, network
     assert code == "InvalidLaunchTemplateName.NotFoundException"
 
 
-async def test_cloudtrail_shows_one_launch_per_instance_of_a_fleet(ec2, network, control) -> None:
+async def test_cloudtrail_shows_one_launch_per_instance_of_a_fleet(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     """LCH-57: what CloudTrail shows of a launch; ACC-21: CreateFleet as CloudTrail shows it."""
     answer = await ec2.create_fleet(**fleet(network, POOLS[:1], total=2))
     events = control.get("trail")["events"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local.aws.conftest import fleet, instance_ids
+from tests.local.aws.conftest import ControlClient, Network, fleet, instance_ids
 
 POOLS = [("m5.large", "a")]
 BLOCK = "capacity-block"
@@ -54,7 +54,13 @@ def reservation(control: Any, **fields: Any) -> str:
     ],
 )
 async def test_each_kind_of_reservation_has_its_own_words(
-    ec2, network, control, kind, market, target, options
+    ec2: Any,
+    network: Network,
+    control: ControlClient,
+    kind: dict[str, Any],
+    market: str,
+    target: str,
+    options: Any,
 ) -> None:
     found = reservation(control, **kind)
     request = asking(network, await template(ec2, "one", market, found), target, **options)
@@ -83,7 +89,14 @@ async def test_each_kind_of_reservation_has_its_own_words(
     ],
 )  # fmt: skip
 async def test_a_mixture_is_refused(
-    ec2, network, control, kind, market, target, options, code
+    ec2: Any,
+    network: Network,
+    control: ControlClient,
+    kind: dict[str, Any] | None,
+    market: str,
+    target: str,
+    options: Any,
+    code: str,
 ) -> None:
     found = "" if kind is None else reservation(control, **kind)
     request = asking(network, await template(ec2, "one", market, found), target, **options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +34,9 @@ strategies = st.sampled_from(
 
 
 @given(pools, st.integers(1, 20), strategies, capacities)
-def test_a_plan_gives_all_that_is_wanted_or_all_that_there_is(pools, want, strategy, capacity):
+def test_a_plan_gives_all_that_is_wanted_or_all_that_there_is(
+    pools: Any, want: Any, strategy: Any, capacity: Any
+) -> None:
     found = plan(pools, want, strategy, capacity)
     keys = {pool.key for pool in pools}
     most = sum(capacity.get(key, UNLIMITED) for key in keys)
@@ -43,20 +47,22 @@ def test_a_plan_gives_all_that_is_wanted_or_all_that_there_is(pools, want, strat
 
 
 @given(pools, st.integers(1, 20), capacities)
-def test_the_lowest_price_is_paid(pools, want, capacity):
+def test_the_lowest_price_is_paid(pools: Any, want: Any, capacity: Any) -> None:
     found = plan(pools, want, "lowest-price", capacity)
     prices = [pool.price for pool, _ in found.grants]
     assert prices == sorted(prices)
 
 
 @given(pools, st.integers(1, 20), strategies, capacities)
-def test_an_exhausted_pool_really_had_less_than_asked(pools, want, strategy, capacity):
+def test_an_exhausted_pool_really_had_less_than_asked(
+    pools: Any, want: Any, strategy: Any, capacity: Any
+) -> None:
     for pool in plan(pools, want, strategy, capacity).exhausted:
         assert available(capacity, pool) < want
 
 
 @given(pools, st.integers(1, 20), capacities)
-def test_one_zone_means_one_zone(pools, want, capacity):
+def test_one_zone_means_one_zone(pools: Any, want: Any, capacity: Any) -> None:
     found = plan_within_one(pools, want, "lowest-price", capacity, lambda pool: pool.zone)
     assert len({pool.zone for pool, _ in found.grants}) <= 1
 
@@ -65,7 +71,7 @@ def test_one_zone_means_one_zone(pools, want, capacity):
     ("strategy", "expected"),
     [("lowest-price", "cheap"), ("prioritized", "first"), ("capacity-optimized", "deep")],
 )
-def test_each_strategy_has_its_own_first_choice(strategy, expected):
+def test_each_strategy_has_its_own_first_choice(strategy: str, expected: str) -> None:
     choice = [
         Pool("cheap", "a", "spot", 1.0, 3.0),
         Pool("first", "a", "spot", 3.0, 1.0),
@@ -76,6 +82,6 @@ def test_each_strategy_has_its_own_first_choice(strategy, expected):
     assert granted[0].instance_type == expected
 
 
-def test_diversified_takes_one_of_each_in_turn():
+def test_diversified_takes_one_of_each_in_turn() -> None:
     choice = [Pool(name, "a", "spot", 1.0, None) for name in ("x", "y", "z")]
     assert [number for _, number in plan(choice, 5, "diversified", {}).grants] == [2, 2, 1]

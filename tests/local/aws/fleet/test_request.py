@@ -4,13 +4,15 @@ catalogue).
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local.aws.conftest import eventually, fleet, instance_ids
+from tests.local.aws.conftest import ControlClient, Network, eventually, fleet, instance_ids
 
 
-async def test_the_cheapest_pool_is_launched(ec2, network) -> None:
+async def test_the_cheapest_pool_is_launched(ec2: Any, network: Network) -> None:
     answer = await ec2.create_fleet(
         **fleet(network, [("m5.2xlarge", "a"), ("m5.large", "a"), ("m5.xlarge", "b")])
     )
@@ -20,7 +22,7 @@ async def test_the_cheapest_pool_is_launched(ec2, network) -> None:
 
 
 async def test_a_pool_short_of_capacity_gives_what_it_has_and_reports_the_override(
-    ec2, network, control
+    ec2: Any, network: Network, control: ControlClient
 ) -> None:
     """LCH-61: one answer may hold instances and errors."""
     control.post(
@@ -39,7 +41,9 @@ async def test_a_pool_short_of_capacity_gives_what_it_has_and_reports_the_overri
     assert override["SubnetId"] == network.subnets["us-west-2a"]
 
 
-async def test_no_capacity_anywhere_gives_errors_and_no_instance(ec2, network, control) -> None:
+async def test_no_capacity_anywhere_gives_errors_and_no_instance(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     for zone in ("us-west-2a", "us-west-2b"):
         pool = {"instanceType": "m5.large", "zone": zone, "capacityType": "on-demand"}
         control.post("capacity", {**pool, "available": 0, "code": "VcpuLimitExceeded"})
@@ -48,7 +52,9 @@ async def test_no_capacity_anywhere_gives_errors_and_no_instance(ec2, network, c
     assert {error["ErrorCode"] for error in answer["Errors"]} == {"VcpuLimitExceeded"}
 
 
-async def test_the_same_token_gives_the_same_answer(ec2, network, control) -> None:
+async def test_the_same_token_gives_the_same_answer(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     request = fleet(network, [("m5.large", "a")], total=2, ClientToken="token-1")
     first = await ec2.create_fleet(**request)
     second = await ec2.create_fleet(**request)
@@ -57,7 +63,9 @@ async def test_the_same_token_gives_the_same_answer(ec2, network, control) -> No
     assert len(control.states()) == 2
 
 
-async def test_the_same_token_with_other_parameters_is_a_mismatch(ec2, network, control) -> None:
+async def test_the_same_token_with_other_parameters_is_a_mismatch(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     await ec2.create_fleet(**fleet(network, [("m5.large", "a")], ClientToken="token-1"))
     with pytest.raises(ClientError) as refused:
         await ec2.create_fleet(**fleet(network, [("m5.large", "b")], ClientToken="token-1"))
@@ -65,7 +73,7 @@ async def test_the_same_token_with_other_parameters_is_a_mismatch(ec2, network, 
     assert len(control.states()) == 1
 
 
-async def test_a_token_whose_instances_ended_is_refused(ec2, network) -> None:
+async def test_a_token_whose_instances_ended_is_refused(ec2: Any, network: Network) -> None:
     request = fleet(network, [("m5.large", "a")], ClientToken="token-1")
     await ec2.terminate_instances(InstanceIds=instance_ids(await ec2.create_fleet(**request)))
     with pytest.raises(ClientError) as refused:
@@ -73,7 +81,9 @@ async def test_a_token_whose_instances_ended_is_refused(ec2, network) -> None:
     assert refused.value.response["Error"]["Code"] == "IdempotentInstanceTerminated"
 
 
-async def test_an_unknown_subnet_is_an_error_of_its_override_only(ec2, network) -> None:
+async def test_an_unknown_subnet_is_an_error_of_its_override_only(
+    ec2: Any, network: Network
+) -> None:
     request = fleet(network, [("m5.large", "a"), ("m5.xlarge", "b")])
     request["LaunchTemplateConfigs"][0]["Overrides"][0]["SubnetId"] = "subnet-0123456789abcdef0"
     answer = await ec2.create_fleet(**request)
@@ -81,7 +91,7 @@ async def test_an_unknown_subnet_is_an_error_of_its_override_only(ec2, network) 
     assert [group["InstanceType"] for group in answer["Instances"]] == ["m5.xlarge"]
 
 
-async def test_an_unknown_launch_template_refuses_the_call(ec2, network) -> None:
+async def test_an_unknown_launch_template_refuses_the_call(ec2: Any, network: Network) -> None:
     """LCH-25: a template that was deleted."""
     request = fleet(network, [("m5.large", "a")])
     request["LaunchTemplateConfigs"][0]["LaunchTemplateSpecification"] = {
@@ -94,27 +104,31 @@ async def test_an_unknown_launch_template_refuses_the_call(ec2, network) -> None
     assert code == "InvalidLaunchTemplateName.NotFoundException"
 
 
-async def test_an_unknown_type_and_a_type_not_offered_are_errors(ec2, network) -> None:
+async def test_an_unknown_type_and_a_type_not_offered_are_errors(
+    ec2: Any, network: Network
+) -> None:
     pools = [("zz9.huge", "a"), ("m5.large", "a")]
     answer = await ec2.create_fleet(**fleet(network, pools))
     assert [error["ErrorCode"] for error in answer["Errors"]] == ["InvalidParameterValue"]
     assert len(instance_ids(answer)) == 1
 
 
-async def test_an_image_of_another_architecture_is_an_error(ec2, network) -> None:
+async def test_an_image_of_another_architecture_is_an_error(ec2: Any, network: Network) -> None:
     answer = await ec2.create_fleet(**fleet(network, [("m6g.large", "a")]))
     assert answer["Instances"] == []
     assert "architecture" in answer["Errors"][0]["ErrorMessage"]
 
 
-async def test_a_dry_run_launches_nothing(ec2, network, control) -> None:
+async def test_a_dry_run_launches_nothing(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     with pytest.raises(ClientError) as refused:
         await ec2.create_fleet(**fleet(network, [("m5.large", "a")], DryRun=True))
     assert refused.value.response["Error"]["Code"] == "DryRunOperation"
     assert control.states() == {}
 
 
-async def test_the_lowest_priority_number_wins_over_the_price(ec2, network) -> None:
+async def test_the_lowest_priority_number_wins_over_the_price(ec2: Any, network: Network) -> None:
     request = fleet(
         network,
         [("m5.large", "a"), ("m5.2xlarge", "a")],
@@ -126,14 +140,16 @@ async def test_the_lowest_priority_number_wins_over_the_price(ec2, network) -> N
     assert answer["Instances"][0]["InstanceType"] == "m5.2xlarge"
 
 
-async def test_a_spot_limit_below_the_price_is_too_low(ec2, network) -> None:
+async def test_a_spot_limit_below_the_price_is_too_low(ec2: Any, network: Network) -> None:
     request = fleet(network, [("m5.large", "a")], capacity_type="spot")
     request["LaunchTemplateConfigs"][0]["Overrides"][0]["MaxPrice"] = "0.0001"
     answer = await ec2.create_fleet(**request)
     assert [error["ErrorCode"] for error in answer["Errors"]] == ["SpotMaxPriceTooLow"]
 
 
-async def test_a_minimum_that_one_zone_cannot_reach_launches_nothing(ec2, network, control) -> None:
+async def test_a_minimum_that_one_zone_cannot_reach_launches_nothing(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     for zone in ("us-west-2a", "us-west-2b"):
         pool = {"instanceType": "m5.large", "zone": zone, "capacityType": "on-demand"}
         control.post("capacity", {**pool, "available": 2})
@@ -151,14 +167,18 @@ async def test_a_minimum_that_one_zone_cannot_reach_launches_nothing(ec2, networ
         ({"OnDemandOptions": {"MaxTotalPrice": "1"}}, "MaxTotalPrice"),
     ],
 )
-async def test_what_the_emulator_lacks_is_refused_by_name(ec2, network, change, word) -> None:
+async def test_what_the_emulator_lacks_is_refused_by_name(
+    ec2: Any, network: Network, change: dict[str, Any], word: str
+) -> None:
     with pytest.raises(ClientError) as refused:
         await ec2.create_fleet(**{**fleet(network, [("m5.large", "a")]), **change})
     assert refused.value.response["Error"]["Code"] == "UnsupportedOperation"
     assert word in refused.value.response["Error"]["Message"]
 
 
-async def test_the_instance_has_every_field_of_the_launch_template(ec2, network) -> None:
+async def test_the_instance_has_every_field_of_the_launch_template(
+    ec2: Any, network: Network
+) -> None:
     tags = [
         {"ResourceType": "instance", "Tags": [{"Key": "dovetail.sh/machine", "Value": "m1"}]},
         {"ResourceType": "volume", "Tags": [{"Key": "owner", "Value": "dovetail"}]},
@@ -184,10 +204,12 @@ async def test_the_instance_has_every_field_of_the_launch_template(ec2, network)
     assert volume["Attachments"][0]["InstanceId"] == instance["InstanceId"]
 
 
-async def test_an_ended_instance_gives_its_address_and_volume_back(ec2, network, control) -> None:
+async def test_an_ended_instance_gives_its_address_and_volume_back(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
     async def addresses() -> int:
         subnet = await ec2.describe_subnets(SubnetIds=[network.subnets["us-west-2a"]])
-        return subnet["Subnets"][0]["AvailableIpAddressCount"]
+        return int(subnet["Subnets"][0]["AvailableIpAddressCount"])
 
     before = await addresses()
     ids = instance_ids(await ec2.create_fleet(**fleet(network, [("m5.large", "a")], total=3)))

@@ -12,10 +12,9 @@ import pytest
 
 from local.aws.iam.launches import tags_by_kind
 from local.aws.iam.policies import access_key
-from services.launcher.launch_template.content import template_data, template_tags
+from services.launcher.launch_template.content import instance_tags, template_data, template_tags
 from services.launcher.launch_template.variants import Variant
 from services.launcher.resolved_class import Resolved
-from services.launcher.tags import instance_tags
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import cluster_tag
 from shared.cloud.ec2.records import tag_specification

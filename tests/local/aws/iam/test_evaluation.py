@@ -79,7 +79,7 @@ def test_conditions(
 
 
 def test_all_conditions_must_hold() -> None:
-    conditions = {"StringEquals": {"a": ("1",), "b": ("2",)}}
+    conditions: dict[str, dict[str, tuple[str, ...]]] = {"StringEquals": {"a": ("1",), "b": ("2",)}}
     found = Statement(True, ("*",), ("*",), conditions)
     assert is_allowed([found], Permission("x:y", "*", {"a": ("1",), "b": ("2",)}))
     assert not is_allowed([found], Permission("x:y", "*", {"a": ("1",)}))

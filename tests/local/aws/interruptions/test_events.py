@@ -5,23 +5,25 @@ INT-14).
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from local.aws.interruptions.malformed import MALFORMED
-from tests.local.aws.conftest import eventually, fleet, instance_ids
+from tests.local.aws.conftest import ControlClient, Network, eventually, fleet, instance_ids
 
 
 class Queue:
     """Reads the seeded queue until a wanted message comes."""
 
-    def __init__(self, sqs, url) -> None:
+    def __init__(self, sqs: Any, url: Any) -> None:
         self.sqs, self.url = sqs, url
-        self.seen: list[dict] = []
+        self.seen: list[dict[str, Any]] = []
 
-    async def find(self, detail_type, **detail) -> dict:
-        async def found() -> dict | None:
+    async def find(self, detail_type: Any, **detail: Any) -> dict[str, Any]:
+        async def found() -> dict[str, Any] | None:
             answer = await self.sqs.receive_message(
                 QueueUrl=self.url, MaxNumberOfMessages=10, WaitTimeSeconds=1
             )
@@ -35,24 +37,25 @@ class Queue:
                     return event
             return None
 
-        return await eventually(found)
+        event: dict[str, Any] = await eventually(found)
+        return event
 
 
 @pytest.fixture
-async def queue(aws, control) -> Queue:
+async def queue(aws: Callable[..., Any], control: ControlClient) -> Queue:
     sqs = await aws("sqs")
     return Queue(sqs, (await sqs.get_queue_url(QueueName="dovetail-local"))["QueueUrl"])
 
 
 @pytest.fixture
-async def instance_id(ec2, network, control) -> str:
+async def instance_id(ec2: Any, network: Network, control: ControlClient) -> str:
     request = fleet(network, [("m5.large", "a")], capacity_type="spot")
     (instance_id,) = instance_ids(await ec2.create_fleet(**request))
     return instance_id
 
 
 async def test_a_message_of_now_is_not_too_old_when_time_was_stepped(
-    control, queue, instance_id
+    control: ControlClient, queue: Queue, instance_id: str
 ) -> None:
     """moto stamps messages with real time: a step beyond their retention must not swallow them."""
     control.post("clock", {"stepSeconds": 3600})
@@ -61,7 +64,7 @@ async def test_a_message_of_now_is_not_too_old_when_time_was_stepped(
 
 
 async def test_a_spot_warning_reaches_the_queue_and_the_instance_ends(
-    control, queue, instance_id
+    control: ControlClient, queue: Queue, instance_id: str
 ) -> None:
     """INT-10; the notice is shortened."""
     control.post("settings", {"interruptionNoticeSeconds": 0.5})
@@ -82,18 +85,22 @@ async def test_a_spot_warning_reaches_the_queue_and_the_instance_ends(
     )
 
 
-async def test_the_warned_instance_lives_until_the_notice_is_over(control, instance_id) -> None:
+async def test_the_warned_instance_lives_until_the_notice_is_over(
+    control: ControlClient, instance_id: str
+) -> None:
     control.post("interruptions", {"kind": "spot", "instanceId": instance_id})
     assert control.states()[instance_id] in {"pending", "running"}
 
 
-async def test_a_rebalance_recommendation_reaches_the_queue(control, queue, instance_id) -> None:
+async def test_a_rebalance_recommendation_reaches_the_queue(
+    control: ControlClient, queue: Queue, instance_id: str
+) -> None:
     control.post("interruptions", {"kind": "rebalance", "instanceId": instance_id})
     await queue.find("EC2 Instance Rebalance Recommendation", instance_id=instance_id)
 
 
 async def test_a_warning_of_a_capacity_reservation_reaches_the_queue(
-    control, queue, instance_id
+    control: ControlClient, queue: Queue, instance_id: str
 ) -> None:
     """INT-14: the instance is not ended by the emulator."""
     control.post("interruptions", {"kind": "capacity-reservation", "instanceId": instance_id})
@@ -102,7 +109,9 @@ async def test_a_warning_of_a_capacity_reservation_reaches_the_queue(
     assert control.states()[instance_id] in {"pending", "running"}
 
 
-async def test_a_health_event_names_every_instance(control, queue, instance_id) -> None:
+async def test_a_health_event_names_every_instance(
+    control: ControlClient, queue: Queue, instance_id: str
+) -> None:
     """INT-13: AWS Health events."""
     control.post("interruptions", {"kind": "health", "instanceId": instance_id})
     event = await queue.find("AWS Health Event", service="EC2", eventTypeCategory="scheduledChange")
@@ -110,7 +119,9 @@ async def test_a_health_event_names_every_instance(control, queue, instance_id) 
     assert event["detail"]["affectedEntities"] == [{"entityValue": instance_id}]
 
 
-async def test_every_change_of_state_is_announced(control, queue, ec2, instance_id) -> None:
+async def test_every_change_of_state_is_announced(
+    control: ControlClient, queue: Queue, ec2: Any, instance_id: str
+) -> None:
     """INT-12: state changes of instances."""
     await ec2.terminate_instances(InstanceIds=[instance_id])
     for state in ("pending", "shutting-down", "terminated"):
@@ -119,7 +130,9 @@ async def test_every_change_of_state_is_announced(control, queue, ec2, instance_
         )
 
 
-async def test_a_state_change_to_stopping_really_stops(control, queue, instance_id) -> None:
+async def test_a_state_change_to_stopping_really_stops(
+    control: ControlClient, queue: Queue, instance_id: str
+) -> None:
     await eventually(lambda: control.states()[instance_id] == "running")
     body = {"kind": "state-change", "instanceId": instance_id, "state": "stopping"}
     control.post("interruptions", body)
@@ -129,14 +142,14 @@ async def test_a_state_change_to_stopping_really_stops(control, queue, instance_
     await eventually(lambda: control.states()[instance_id] == "stopped")
 
 
-async def test_a_foreign_instance_can_be_announced(control, queue) -> None:
+async def test_a_foreign_instance_can_be_announced(control: ControlClient, queue: Queue) -> None:
     """INT-07: messages about other clusters' instances exist."""
     foreign = "i-0123456789abcdef0"
     control.post("interruptions", {"kind": "rebalance", "instanceId": foreign, "foreign": True})
     await queue.find("EC2 Instance Rebalance Recommendation", instance_id=foreign)
 
 
-async def launch_spot(ec2, network, letters: str) -> dict[str, str]:
+async def launch_spot(ec2: Any, network: Network, letters: str) -> dict[str, str]:
     """Instance id by zone letter."""
     found = {}
     for letter in letters:
@@ -145,7 +158,9 @@ async def launch_spot(ec2, network, letters: str) -> dict[str, str]:
     return found
 
 
-async def test_a_whole_zone_is_interrupted_at_once(control, ec2, network) -> None:
+async def test_a_whole_zone_is_interrupted_at_once(
+    control: ControlClient, ec2: Any, network: Network
+) -> None:
     launched = await launch_spot(ec2, network, "abc")
     on_demand = instance_ids(await ec2.create_fleet(**fleet(network, [("m5.large", "a")])))
     where = {"zone": "us-west-2a", "capacityType": "spot"}
@@ -155,19 +170,23 @@ async def test_a_whole_zone_is_interrupted_at_once(control, ec2, network) -> Non
     assert everything == [*launched.values(), *on_demand]
 
 
-async def test_a_share_is_drawn_by_its_seed(control, ec2, network) -> None:
+async def test_a_share_is_drawn_by_its_seed(
+    control: ControlClient, ec2: Any, network: Network
+) -> None:
     await ec2.create_fleet(**fleet(network, [("m5.large", "a")], total=20))
 
     def drawn(seed: int) -> list[str]:
         body = {"kind": "rebalance", "where": {"percent": 30, "seed": seed}}
-        return control.post("interruptions", body)["instanceIds"]
+        return list(control.post("interruptions", body)["instanceIds"])
 
     assert len(drawn(1)) == 6
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
 
 
-async def test_copies_are_the_same_message_more_than_once(control, queue, instance_id) -> None:
+async def test_copies_are_the_same_message_more_than_once(
+    control: ControlClient, queue: Queue, instance_id: str
+) -> None:
     """SQS delivers at least once."""
     control.post("interruptions", {"kind": "rebalance", "instanceId": instance_id, "copies": 3})
     kind = "EC2 Instance Rebalance Recommendation"
@@ -184,7 +203,9 @@ async def test_copies_are_the_same_message_more_than_once(control, queue, instan
     assert len(set(await eventually(all_three))) == 1
 
 
-async def test_broken_messages_reach_the_queue_as_they_are(control, queue) -> None:
+async def test_broken_messages_reach_the_queue_as_they_are(
+    control: ControlClient, queue: Queue
+) -> None:
     """INT-04: when messages are deleted; INT-05: how a message's kind is found."""
     for name, body in MALFORMED.items():
         control.post("messages", {"malformed": name})
@@ -204,7 +225,7 @@ async def test_no_broken_message_is_one_that_dovetail_should_act_on() -> None:
     assert known == 0
 
 
-async def test_a_queue_outage_ends(control, queue) -> None:
+async def test_a_queue_outage_ends(control: ControlClient, queue: Queue) -> None:
     control.post("faults", {"action": "sqs:*", "code": "ServiceUnavailable", "status": 503})
     with pytest.raises(ClientError) as refused:
         await queue.sqs.receive_message(QueueUrl=queue.url)

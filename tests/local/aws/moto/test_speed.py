@@ -6,6 +6,8 @@ moto is imported by the test alone: it takes two seconds, and every process of a
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ keys = st.lists(parts.map(".".join), max_size=10)
 
 
 @pytest.fixture(scope="module")
-def dotted_prefixes():
+def dotted_prefixes() -> Any:
     import_moto("us-west-2")
     from local.aws.moto.speed import dotted_prefixes
 
@@ -25,6 +27,8 @@ def dotted_prefixes():
 
 
 @given(keys=keys, prefix=parts.map(".".join))
-def test_a_prefix_is_known_when_a_key_is_it_or_goes_on_with_a_dot(dotted_prefixes, keys, prefix):
+def test_a_prefix_is_known_when_a_key_is_it_or_goes_on_with_a_dot(
+    dotted_prefixes: Any, keys: Any, prefix: Any
+) -> None:
     expected = any(key == prefix or key.startswith(f"{prefix}.") for key in keys)
     assert (prefix in dotted_prefixes(dict.fromkeys(keys, ""))) == expected

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
 import pytest
+
+from tests.local.cluster.api.conftest import Api, Document
+from tests.support.cluster.kubectl import Kubectl
 
 GROUP = "rbac.authorization.k8s.io"
 ROBOT = "system:serviceaccount:default:robot"
@@ -14,7 +18,7 @@ IDENTITY = "/apis/authentication.k8s.io/v1"
 TOKEN_PATH = "/api/v1/namespaces/default/serviceaccounts/robot/token"
 
 
-def grant(api, *rules) -> None:
+def grant(api: Api, *rules: Any) -> None:
     """A ClusterRole with these rules, and its binding to the robot."""
     api.store.create(
         "clusterroles", {"metadata": {"name": "robot"}, "rules": list(rules)}, group=GROUP
@@ -26,14 +30,16 @@ def grant(api, *rules) -> None:
 
 
 @pytest.fixture
-async def robot(api) -> dict[str, str]:
+async def robot(api: Api) -> dict[str, str]:
     """The Authorization header of a ServiceAccount without rights."""
     api.store.create("serviceaccounts", {"metadata": {"name": "robot"}}, namespace="default")
     _, answer = await api.post(TOKEN_PATH, {"spec": {}})
     return {"Authorization": f"Bearer {answer['status']['token']}"}
 
 
-async def test_an_account_without_a_role_may_discover_and_no_more(api, robot):
+async def test_an_account_without_a_role_may_discover_and_no_more(
+    api: Api, robot: dict[str, str]
+) -> None:
     assert (await api.get("/apis", **robot))[0] == 200
     assert (await api.get("/apis/apps/v1", **robot))[0] == 200
     code, status = await api.get("/api/v1/pods", **robot)
@@ -45,17 +51,19 @@ async def test_an_account_without_a_role_may_discover_and_no_more(api, robot):
     assert (await api.get("/metrics", **robot))[0] == 403
 
 
-async def test_without_a_token_the_owner_of_the_cluster_asks(api):
+async def test_without_a_token_the_owner_of_the_cluster_asks(api: Api) -> None:
     assert (await api.get("/api/v1/pods"))[0] == 200
 
 
 @pytest.mark.parametrize("header", ["Bearer wrong", "Bearer ", "Basic eDp5", "nonsense"])
-async def test_wrong_credentials_are_refused_and_never_taken_for_none(api, header):
+async def test_wrong_credentials_are_refused_and_never_taken_for_none(
+    api: Api, header: str
+) -> None:
     code, status = await api.get("/api/v1/pods", Authorization=header)
     assert (code, status["reason"]) == (401, "Unauthorized")
 
 
-async def test_verbs_are_distinguished(api, robot, pod):
+async def test_verbs_are_distinguished(api: Api, robot: dict[str, str], pod: Document) -> None:
     api.store.create("pods", pod, namespace="default")
     grant(api, {"verbs": ["get", "create"], "apiGroups": [""], "resources": ["pods"]})
     pods = "/api/v1/namespaces/default/pods"
@@ -75,7 +83,9 @@ async def test_verbs_are_distinguished(api, robot, pod):
         assert (code, f"cannot {verb} resource" in status["message"]) == (403, True)
 
 
-async def test_one_named_object_may_be_listed_and_watched_by_its_name(api, robot):
+async def test_one_named_object_may_be_listed_and_watched_by_its_name(
+    api: Api, robot: dict[str, str]
+) -> None:
     rule = {"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"]}
     grant(api, {**rule, "resourceNames": ["settings"]})
     path = "/api/v1/namespaces/default/configmaps"
@@ -84,7 +94,9 @@ async def test_one_named_object_may_be_listed_and_watched_by_its_name(api, robot
     assert (await api.get(path, **robot))[0] == 403
 
 
-async def test_apply_of_what_is_not_there_needs_the_right_to_create(api, robot):
+async def test_apply_of_what_is_not_there_needs_the_right_to_create(
+    api: Api, robot: dict[str, str]
+) -> None:
     grant(api, {"verbs": ["patch"], "apiGroups": [""], "resources": ["configmaps"]})
     path = "/api/v1/namespaces/default/configmaps/settings?fieldManager=me"
     body = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -95,7 +107,7 @@ async def test_apply_of_what_is_not_there_needs_the_right_to_create(api, robot):
     assert (await api.call("PATCH", path, body, **sent))[0] == 200
 
 
-async def test_reviews_match_the_servers_decisions(api, robot):
+async def test_reviews_match_the_servers_decisions(api: Api, robot: dict[str, str]) -> None:
     grant(api, {"verbs": ["patch"], "apiGroups": ["apps"], "resources": ["deployments/scale"]})
     attributes = {
         "verb": "patch",
@@ -120,7 +132,7 @@ async def test_reviews_match_the_servers_decisions(api, robot):
     assert (await api.post(own, {"spec": {}}))[0] == 400
 
 
-async def test_own_rules_are_listed(api, robot):
+async def test_own_rules_are_listed(api: Api, robot: dict[str, str]) -> None:
     rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["nodes"]}
     grant(api, rule)
     _, answer = await api.call(
@@ -130,7 +142,9 @@ async def test_own_rules_are_listed(api, robot):
     assert any("/api" in r["nonResourceURLs"] for r in answer["status"]["nonResourceRules"])
 
 
-async def test_a_token_review_names_the_user_behind_a_token(api, robot):
+async def test_a_token_review_names_the_user_behind_a_token(
+    api: Api, robot: dict[str, str]
+) -> None:
     token = robot["Authorization"].removeprefix("Bearer ")
     _, answer = await api.post(f"{IDENTITY}/tokenreviews", {"spec": {"token": token}})
     assert answer["status"]["authenticated"] is True
@@ -142,7 +156,9 @@ async def test_a_token_review_names_the_user_behind_a_token(api, robot):
         assert answer["status"]["error"]
 
 
-async def test_a_token_lasts_as_long_as_asked_and_ten_minutes_at_least(api, robot):
+async def test_a_token_lasts_as_long_as_asked_and_ten_minutes_at_least(
+    api: Api, robot: dict[str, str]
+) -> None:
     code, answer = await api.post(TOKEN_PATH, {"spec": {"expirationSeconds": 7200}})
     claims = answer["status"]["token"].split(".")[1]
     content = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
@@ -152,7 +168,7 @@ async def test_a_token_lasts_as_long_as_asked_and_ten_minutes_at_least(api, robo
     assert (await api.post(TOKEN_PATH.replace("robot", "nobody"), {"spec": {}}))[0] == 404
 
 
-async def test_only_who_may_impersonate_acts_for_another(api, robot):
+async def test_only_who_may_impersonate_acts_for_another(api: Api, robot: dict[str, str]) -> None:
     as_robot = {"Impersonate-User": ROBOT}
     own = f"{IDENTITY}/selfsubjectreviews"
     _, answer = await api.call("POST", own, {}, **as_robot)
@@ -165,7 +181,9 @@ async def test_only_who_may_impersonate_acts_for_another(api, robot):
     assert (await api.get("/api/v1/pods", **{"Impersonate-Group": "x"}))[0] == 400
 
 
-async def test_kubectl_can_i_in_protobuf_is_answered(kubectl, api, robot):
+async def test_kubectl_can_i_in_protobuf_is_answered(
+    kubectl: Kubectl, api: Api, robot: dict[str, str]
+) -> None:
     grant(api, {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})
     as_robot = f"--as={ROBOT}"
     assert await kubectl("auth", "can-i", "get", "pods", as_robot) == (0, "yes\n")
@@ -176,7 +194,9 @@ async def test_kubectl_can_i_in_protobuf_is_answered(kubectl, api, robot):
     assert "Error from server (Forbidden): nodes is forbidden" in text
 
 
-async def test_kubectl_says_who_it_is_and_makes_tokens(kubectl, api, robot):
+async def test_kubectl_says_who_it_is_and_makes_tokens(
+    kubectl: Kubectl, api: Api, robot: dict[str, str]
+) -> None:
     kubectl.needs_today("it has neither auth whoami nor create token")
     assert ROBOT in (await kubectl("auth", "whoami", f"--as={ROBOT}"))[1]
     code, token = await kubectl("create", "token", "robot")
@@ -205,7 +225,9 @@ BINDINGS = f"/apis/{GROUP}/v1/namespaces/default/rolebindings"
         ({**READ, "resources": ["*"]}, False),
     ],
 )
-async def test_a_role_cannot_grant_rights_that_its_author_lacks(api, robot, rule, allowed):
+async def test_a_role_cannot_grant_rights_that_its_author_lacks(
+    api: Api, robot: dict[str, str], rule: Any, allowed: bool
+) -> None:
     grant(api, MANAGE_ROLES, READ)
     role = {"metadata": {"name": "mine"}, "rules": [rule]}
     code, status = await api.call("POST", ROLES, role, **robot)
@@ -219,8 +241,8 @@ async def test_a_role_cannot_grant_rights_that_its_author_lacks(api, robot, rule
 
 
 async def test_a_binding_cannot_grant_rights_that_its_author_lacks_without_the_verb_bind(
-    api, robot
-):
+    api: Api, robot: dict[str, str]
+) -> None:
     view = {"kind": "ClusterRole", "name": "view"}
     binding = {"metadata": {"name": "more"}, "roleRef": view, "subjects": []}
     grant(api, MANAGE_ROLES)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from kubernetes_asyncio import client
 
+from tests.local.cluster.api.conftest import Api, Document
+
 
 @pytest.fixture(scope="module", autouse=True)
 def typed_models() -> None:
@@ -18,13 +20,13 @@ def typed_models() -> None:
 
 
 @pytest.fixture
-async def library(api) -> AsyncIterator[Any]:
+async def library(api: Api) -> AsyncIterator[Any]:
     settings = client.Configuration(host=api.url)
     async with client.ApiClient(settings) as connection:
         yield connection
 
 
-async def test_typed_objects_are_created_listed_and_deleted(library, pod):
+async def test_typed_objects_are_created_listed_and_deleted(library: Any, pod: Document) -> None:
     core = client.CoreV1Api(library)
     await core.create_namespaced_pod("default", pod)
     listed = await core.list_namespaced_pod("default", label_selector="app=web")
@@ -33,7 +35,7 @@ async def test_typed_objects_are_created_listed_and_deleted(library, pod):
     assert (await core.list_namespaced_pod("default")).items == []
 
 
-async def test_a_raw_watch_streams_lines(library, api, pod):
+async def test_a_raw_watch_streams_lines(library: Any, api: Api, pod: Document) -> None:
     core = client.CoreV1Api(library)
     api.store.create("pods", pod, namespace="default")
     answer = await core.list_pod_for_all_namespaces(
@@ -44,7 +46,9 @@ async def test_a_raw_watch_streams_lines(library, api, pod):
     answer.release()
 
 
-async def test_custom_objects_are_merge_patched(library, api, definition):
+async def test_custom_objects_are_merge_patched(
+    library: Any, api: Api, definition: Document
+) -> None:
     group = "apiextensions.k8s.io"
     api.store.create("customresourcedefinitions", definition, group=group)
     api.store.create("pools", {"metadata": {"name": "a"}}, group="example.org")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from tests.local.cluster.api.conftest import Api, Document
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 POOLS = "/apis/example.org/v1/pools"
@@ -10,13 +14,13 @@ TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 
 
 @pytest.fixture
-async def pools(api, definition):
+async def pools(api: Api, definition: Document) -> Any:
     code, _ = await api.post(CRDS, definition)
     assert code == 201
     return POOLS
 
 
-async def test_a_definition_is_established_and_served_at_once(api, pools):
+async def test_a_definition_is_established_and_served_at_once(api: Api, pools: Any) -> None:
     _, stored = await api.get(f"{CRDS}/pools.example.org")
     conditions = {c["type"]: c["status"] for c in stored["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
@@ -24,7 +28,7 @@ async def test_a_definition_is_established_and_served_at_once(api, pools):
     assert "pools/scale" in [resource["name"] for resource in listed["resources"]]
 
 
-async def test_defaults_are_filled_in_and_unknown_fields_dropped(api, pools):
+async def test_defaults_are_filled_in_and_unknown_fields_dropped(api: Api, pools: Any) -> None:
     body = {"metadata": {"name": "a"}, "spec": {"consolidation": {}, "junk": 1}, "status": {"x": 1}}
     _, made = await api.post(pools, body)
     assert made["spec"] == {"consolidation": {"enabled": False}}
@@ -52,21 +56,23 @@ async def test_defaults_are_filled_in_and_unknown_fields_dropped(api, pools):
         ),
     ],
 )
-async def test_a_broken_rule_names_the_field(api, pools, spec, field, text):
+async def test_a_broken_rule_names_the_field(
+    api: Api, pools: Any, spec: dict[str, Any], field: str, text: str
+) -> None:
     code, status = await api.post(pools, {"metadata": {"name": "a"}, "spec": spec})
     assert (code, status["reason"]) == (422, "Invalid")
     assert [(c["field"], c["message"]) for c in status["details"]["causes"]] == [(field, text)]
     assert status["message"] == f'Pool.example.org "a" is invalid: {field}: {text}'
 
 
-async def test_strict_validation_refuses_unknown_fields(api, pools):
+async def test_strict_validation_refuses_unknown_fields(api: Api, pools: Any) -> None:
     body = {"metadata": {"name": "a"}, "spec": {"wait": 1}}
     code, status = await api.post(f"{pools}?fieldValidation=Strict", body)
     assert code == 400
     assert 'strict decoding error: unknown field "spec.wait"' in status["message"]
 
 
-async def test_only_a_spec_change_raises_the_generation(api, pools):
+async def test_only_a_spec_change_raises_the_generation(api: Api, pools: Any) -> None:
     await api.post(pools, {"metadata": {"name": "a"}, "spec": {"weight": 1}})
     _, by_status = await api.merge(f"{pools}/a/status", {"status": {"ready": True}})
     assert (by_status["metadata"]["generation"], by_status["status"]) == (1, {"ready": True})
@@ -74,14 +80,14 @@ async def test_only_a_spec_change_raises_the_generation(api, pools):
     assert by_spec["metadata"]["generation"] == 2
 
 
-async def test_a_custom_resource_takes_no_strategic_merge(api, pools):
+async def test_a_custom_resource_takes_no_strategic_merge(api: Api, pools: Any) -> None:
     await api.post(pools, {"metadata": {"name": "a"}})
     media = "application/strategic-merge-patch+json"
     code, _ = await api.call("PATCH", f"{pools}/a", {"spec": {}}, media=media)
     assert code == 415
 
 
-async def test_printer_columns_make_the_table(api, pools):
+async def test_printer_columns_make_the_table(api: Api, pools: Any) -> None:
     await api.post(pools, {"metadata": {"name": "a"}, "spec": {"weight": 7}})
     condition = {"type": "Ready", "status": "True"}
     await api.merge(f"{pools}/a/status", {"status": {"conditions": [condition]}})
@@ -90,7 +96,7 @@ async def test_printer_columns_make_the_table(api, pools):
     assert table["rows"][0]["cells"] == ["a", 7, "True"]
 
 
-async def test_the_schema_is_published(api, pools):
+async def test_the_schema_is_published(api: Api, pools: Any) -> None:
     _, index = await api.get("/openapi/v3")
     assert "apis/example.org/v1" in index["paths"]
     _, document = await api.get("/openapi/v3/apis/example.org/v1")
@@ -98,9 +104,11 @@ async def test_the_schema_is_published(api, pools):
     assert schema["properties"]["spec"]["properties"]["weight"]["description"] == "Priority."
 
 
-async def test_a_deleted_definition_is_served_no_more_and_its_objects_go(api, pools):
+async def test_a_deleted_definition_is_served_no_more_and_its_objects_go(
+    api: Api, pools: Any
+) -> None:
     await api.post(pools, {"metadata": {"name": "a"}})
-    events = api.store.subscribe("pools", group="example.org").events()
+    events: Any = api.store.subscribe("pools", group="example.org").events()
     await api.call("DELETE", f"{CRDS}/pools.example.org")
     assert (await api.get(pools))[0] == 404
     kind, gone, _ = await anext(events)
@@ -108,13 +116,13 @@ async def test_a_deleted_definition_is_served_no_more_and_its_objects_go(api, po
     await events.aclose()
 
 
-async def test_a_definition_with_a_wrong_name_is_refused(api, definition):
+async def test_a_definition_with_a_wrong_name_is_refused(api: Api, definition: Document) -> None:
     definition["metadata"]["name"] = "other.example.org"
     code, status = await api.post(CRDS, definition)
     assert (code, status["details"]["causes"][0]["field"]) == (422, "metadata.name")
 
 
-async def test_taken_names_are_not_accepted(api, pools, definition):
+async def test_taken_names_are_not_accepted(api: Api, pools: Any, definition: Document) -> None:
     definition["metadata"]["name"] = "basins.example.org"
     definition["spec"]["names"] = {"plural": "basins", "kind": "Pool"}
     await api.post(CRDS, definition)

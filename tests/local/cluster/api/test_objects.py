@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.local.cluster.api.conftest import Api, Document
+
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
@@ -20,7 +22,7 @@ def deployment(pod: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def test_a_created_object_gets_its_identity_and_defaults(api, pod):
+async def test_a_created_object_gets_its_identity_and_defaults(api: Api, pod: Document) -> None:
     code, made = await api.post(PODS, pod)
     assert code == 201
     metadata, spec = made["metadata"], made["spec"]
@@ -34,7 +36,9 @@ async def test_a_created_object_gets_its_identity_and_defaults(api, pod):
 
 
 @pytest.mark.parametrize(("request_", "limit"), [("9m", "0.009"), ("1", "1000m"), ("1e3", "1k")])
-async def test_a_request_equal_to_its_limit_in_another_form_is_accepted(api, pod, request_, limit):
+async def test_a_request_equal_to_its_limit_in_another_form_is_accepted(
+    api: Api, pod: Document, request_: str, limit: str
+) -> None:
     pod["spec"]["containers"][0]["resources"] = {
         "requests": {"cpu": request_},
         "limits": {"cpu": limit},
@@ -43,26 +47,28 @@ async def test_a_request_equal_to_its_limit_in_another_form_is_accepted(api, pod
     assert code == 201, answer
 
 
-async def test_generate_name_makes_distinct_names(api, pod):
+async def test_generate_name_makes_distinct_names(api: Api, pod: Document) -> None:
     pod["metadata"] = {"generateName": "web-"}
     names = {(await api.post(PODS, pod))[1]["metadata"]["name"] for _ in range(5)}
     assert len(names) == 5
     assert all(name.startswith("web-") and len(name) == 9 for name in names)
 
 
-async def test_a_second_create_is_already_exists(api, pod):
+async def test_a_second_create_is_already_exists(api: Api, pod: Document) -> None:
     await api.post(PODS, pod)
     code, status = await api.post(PODS, pod)
     assert (code, status["reason"]) == (409, "AlreadyExists")
     assert status["message"] == 'pods "web" already exists'
 
 
-async def test_a_create_in_a_missing_namespace_is_not_found(api, pod):
+async def test_a_create_in_a_missing_namespace_is_not_found(api: Api, pod: Document) -> None:
     code, status = await api.post("/api/v1/namespaces/nowhere/pods", pod)
     assert (code, status["message"]) == (404, 'namespaces "nowhere" not found')
 
 
-async def test_an_update_with_a_stale_version_is_a_conflict_and_the_fresh_one_wins(api, deployment):
+async def test_an_update_with_a_stale_version_is_a_conflict_and_the_fresh_one_wins(
+    api: Api, deployment: dict[str, Any]
+) -> None:
     _, made = await api.post(DEPLOYMENTS, deployment)
     made["spec"]["replicas"] = 2
     code, updated = await api.call("PUT", f"{DEPLOYMENTS}/web", made)
@@ -72,13 +78,15 @@ async def test_an_update_with_a_stale_version_is_a_conflict_and_the_fresh_one_wi
     assert (code, status["reason"]) == (409, "Conflict")
 
 
-async def test_an_update_that_changes_nothing_keeps_the_version(api, deployment):
+async def test_an_update_that_changes_nothing_keeps_the_version(
+    api: Api, deployment: dict[str, Any]
+) -> None:
     _, made = await api.post(DEPLOYMENTS, deployment)
     _, again = await api.call("PUT", f"{DEPLOYMENTS}/web", made)
     assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
-async def test_status_and_spec_are_written_apart(api, deployment):
+async def test_status_and_spec_are_written_apart(api: Api, deployment: dict[str, Any]) -> None:
     await api.post(DEPLOYMENTS, deployment)
     both = {"spec": {"replicas": 9}, "status": {"readyReplicas": 4}}
     _, by_status = await api.merge(f"{DEPLOYMENTS}/web/status", both)
@@ -89,7 +97,7 @@ async def test_status_and_spec_are_written_apart(api, deployment):
     assert (by_spec["spec"]["replicas"], by_spec["status"]) == (9, {"readyReplicas": 4})
 
 
-async def test_scale_reads_and_writes_replicas(api, deployment):
+async def test_scale_reads_and_writes_replicas(api: Api, deployment: dict[str, Any]) -> None:
     await api.post(DEPLOYMENTS, deployment)
     code, scale = await api.merge(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 4}})
     assert (code, scale["kind"], scale["spec"]) == (200, "Scale", {"replicas": 4})
@@ -97,7 +105,7 @@ async def test_scale_reads_and_writes_replicas(api, deployment):
     assert (await api.get(f"{DEPLOYMENTS}/web"))[1]["spec"]["replicas"] == 4
 
 
-async def test_a_finalizer_holds_a_deleted_object_until_it_is_taken_off(api):
+async def test_a_finalizer_holds_a_deleted_object_until_it_is_taken_off(api: Api) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     await api.post(path, {"metadata": {"name": "held", "finalizers": ["example.org/x"]}})
     _, marked = await api.call("DELETE", f"{path}/held")
@@ -108,7 +116,7 @@ async def test_a_finalizer_holds_a_deleted_object_until_it_is_taken_off(api):
     assert (await api.get(f"{path}/held"))[0] == 404
 
 
-async def test_a_bound_pod_stays_until_its_kubelet_confirms(api, pod):
+async def test_a_bound_pod_stays_until_its_kubelet_confirms(api: Api, pod: Document) -> None:
     await api.post(PODS, pod)
     binding = {"target": {"kind": "Node", "name": "n1"}}
     assert (await api.post(f"{PODS}/web/binding", binding))[0] == 201
@@ -120,25 +128,27 @@ async def test_a_bound_pod_stays_until_its_kubelet_confirms(api, pod):
     assert (await api.get(f"{PODS}/web"))[0] == 404
 
 
-async def test_an_unbound_pod_goes_at_once(api, pod):
+async def test_an_unbound_pod_goes_at_once(api: Api, pod: Document) -> None:
     await api.post(PODS, pod)
     code, status = await api.call("DELETE", f"{PODS}/web")
     assert (code, status["status"]) == (200, "Success")
     assert (await api.get(f"{PODS}/web"))[0] == 404
 
 
-async def test_preconditions_protect_another_object_of_the_same_name(api, pod):
+async def test_preconditions_protect_another_object_of_the_same_name(
+    api: Api, pod: Document
+) -> None:
     await api.post(PODS, pod)
     code, status = await api.call("DELETE", f"{PODS}/web", {"preconditions": {"uid": "other"}})
     assert (code, status["reason"]) == (409, "Conflict")
 
 
-async def test_a_dry_run_answers_and_stores_nothing(api, pod):
+async def test_a_dry_run_answers_and_stores_nothing(api: Api, pod: Document) -> None:
     assert (await api.post(f"{PODS}?dryRun=All", pod))[0] == 201
     assert (await api.get(f"{PODS}/web"))[0] == 404
 
 
-async def test_a_collection_is_deleted_by_label(api, pod):
+async def test_a_collection_is_deleted_by_label(api: Api, pod: Document) -> None:
     for name, app in (("a", "web"), ("b", "web"), ("c", "db")):
         pod["metadata"] = {"name": name, "labels": {"app": app}}
         await api.post(PODS, pod)
@@ -147,7 +157,7 @@ async def test_a_collection_is_deleted_by_label(api, pod):
     assert [item["metadata"]["name"] for item in left["items"]] == ["c"]
 
 
-async def test_pages_show_the_state_of_the_first_page(api):
+async def test_pages_show_the_state_of_the_first_page(api: Api) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     for name in "abcd":
         await api.post(path, {"metadata": {"name": name}})
@@ -160,7 +170,7 @@ async def test_pages_show_the_state_of_the_first_page(api):
     assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-async def test_an_old_continue_token_has_expired(api):
+async def test_an_old_continue_token_has_expired(api: Api) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     for name in "abc":
         await api.post(path, {"metadata": {"name": name}})
@@ -186,18 +196,20 @@ async def test_an_old_continue_token_has_expired(api):
         (b'{"kind": "Node", "metadata": {"name": "x"}}', "application/json", 400, "BadRequest"),
     ],
 )
-async def test_a_bad_body_is_answered_with_a_status(api, body, media, code, reason):
+async def test_a_bad_body_is_answered_with_a_status(
+    api: Api, body: bytes, media: str, code: int, reason: str
+) -> None:
     found, status = await api.call("POST", PODS, body, media=media)
     assert (found, status["kind"], status["reason"]) == (code, "Status", reason)
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/api/v1/unicorns", "/apis/x.org/v1/things/a/b/c"])
-async def test_an_unknown_path_is_not_found(api, path):
+async def test_an_unknown_path_is_not_found(api: Api, path: str) -> None:
     code, status = await api.get(path)
     assert (code, status["reason"]) == (404, "NotFound")
 
 
-async def test_an_invalid_pod_names_every_broken_field(api):
+async def test_an_invalid_pod_names_every_broken_field(api: Api) -> None:
     container = {"name": "a", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}}
     code, status = await api.post(
         PODS, {"metadata": {"name": "Bad_Name"}, "spec": {"containers": [container]}}
@@ -211,14 +223,18 @@ async def test_an_invalid_pod_names_every_broken_field(api):
     ]
 
 
-async def test_a_selector_that_misses_its_template_is_refused(api, deployment):
+async def test_a_selector_that_misses_its_template_is_refused(
+    api: Api, deployment: dict[str, Any]
+) -> None:
     deployment["spec"]["selector"] = {"matchLabels": {"app": "other"}}
     code, status = await api.post(DEPLOYMENTS, deployment)
     assert code == 422
     assert status["details"]["causes"][0]["field"] == "spec.template.metadata.labels"
 
 
-async def test_a_dying_namespace_takes_no_new_content_and_ends_when_finalized(api, pod):
+async def test_a_dying_namespace_takes_no_new_content_and_ends_when_finalized(
+    api: Api, pod: Document
+) -> None:
     await api.post("/api/v1/namespaces", {"metadata": {"name": "old"}})
     _, marked = await api.call("DELETE", "/api/v1/namespaces/old")
     assert marked["status"]["phase"] == "Terminating"
@@ -228,7 +244,7 @@ async def test_a_dying_namespace_takes_no_new_content_and_ends_when_finalized(ap
     assert (await api.get("/api/v1/namespaces/old"))[0] == 404
 
 
-async def test_stored_documents_are_replaced_and_never_changed(api, pod):
+async def test_stored_documents_are_replaced_and_never_changed(api: Api, pod: Document) -> None:
     before = api.store.create("pods", pod, namespace="default")
     labels = before["metadata"]["labels"]
     api.store.patch("pods", "web", {"metadata": {"labels": {"new": "1"}}}, namespace="default")
@@ -237,7 +253,7 @@ async def test_stored_documents_are_replaced_and_never_changed(api, pod):
     assert "nodeName" not in before["spec"]
 
 
-async def test_parallel_writers_lose_no_update(api):
+async def test_parallel_writers_lose_no_update(api: Api) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     await api.post(path, {"metadata": {"name": "shared"}, "data": {}})
 

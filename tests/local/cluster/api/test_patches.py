@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from local.cluster.api.errors import ApiError
 from local.cluster.api.patches import json_patch, merge_patch, strategic_merge
+from tests.local.cluster.api.conftest import Api
 
 SCALARS = st.one_of(st.booleans(), st.integers(-5, 5), st.text("abc", max_size=3))
 NAMES = st.text("abc", min_size=1, max_size=2)
@@ -36,29 +37,31 @@ def difference(before: Any, after: Any) -> Any:
 
 
 @given(WITHOUT_NULL, WITHOUT_NULL)
-def test_the_difference_of_two_documents_leads_from_one_to_the_other(before, after):
+def test_the_difference_of_two_documents_leads_from_one_to_the_other(
+    before: Any, after: Any
+) -> None:
     assert merge_patch(before, difference(before, after)) == after
 
 
 @given(WITHOUT_NULL, PATCHES)
-def test_a_merge_patch_twice_is_as_good_as_once(document, patch):
+def test_a_merge_patch_twice_is_as_good_as_once(document: Any, patch: Any) -> None:
     once = merge_patch(document, patch)
     assert merge_patch(once, patch) == once
 
 
 @given(WITHOUT_NULL, PATCHES)
-def test_a_merge_patch_leaves_its_target_alone(document, patch):
+def test_a_merge_patch_leaves_its_target_alone(document: Any, patch: Any) -> None:
     before = repr(document)
     merge_patch(document, patch)
     assert repr(document) == before
 
 
 @given(WITHOUT_NULL, PATCHES)
-def test_without_keyed_lists_strategic_and_plain_merge_agree(document, patch):
+def test_without_keyed_lists_strategic_and_plain_merge_agree(document: Any, patch: Any) -> None:
     assert strategic_merge(document, patch) == merge_patch(document, patch)
 
 
-def test_strategic_merge_joins_containers_by_name():
+def test_strategic_merge_joins_containers_by_name() -> None:
     document = {"containers": [{"name": "a", "image": "1", "tty": True}, {"name": "b"}]}
     patch = {"containers": [{"name": "a", "image": "2"}, {"name": "b", "$patch": "delete"}]}
     assert strategic_merge(document, patch) == {
@@ -66,13 +69,13 @@ def test_strategic_merge_joins_containers_by_name():
     }
 
 
-def test_taints_are_replaced_as_a_whole():
+def test_taints_are_replaced_as_a_whole() -> None:
     """kubectl taint node x key- sends the list that is left."""
     document = {"taints": [{"key": "a"}, {"key": "b"}]}
     assert strategic_merge(document, {"taints": [{"key": "b"}]}) == {"taints": [{"key": "b"}]}
 
 
-def test_finalizers_are_a_set_in_strategic_merge():
+def test_finalizers_are_a_set_in_strategic_merge() -> None:
     document = {"finalizers": ["a"]}
     assert strategic_merge(document, {"finalizers": ["b"]}) == {"finalizers": ["a", "b"]}
     taken = {"$deleteFromPrimitiveList/finalizers": ["a"]}
@@ -88,7 +91,9 @@ def test_finalizers_are_a_set_in_strategic_merge():
         ({"a": 1}, 400),
     ],
 )
-def test_a_json_patch_that_cannot_be_applied_is_refused_with_the_reason(operations, code):
+def test_a_json_patch_that_cannot_be_applied_is_refused_with_the_reason(
+    operations: dict[str, Any] | list[dict[str, Any]], code: int
+) -> None:
     with pytest.raises(ApiError) as caught:
         json_patch({"a": 1}, operations)
     assert caught.value.code == code
@@ -113,7 +118,7 @@ def intent(replicas: int | None, image: str = "app:1") -> dict[str, Any]:
     }
 
 
-async def test_apply_creates_then_changes_nothing_when_repeated(api):
+async def test_apply_creates_then_changes_nothing_when_repeated(api: Api) -> None:
     code, made = await api.apply(DEPLOYMENT, "one", intent(2))
     assert code == 201
     code, again = await api.apply(DEPLOYMENT, "one", intent(2))
@@ -123,7 +128,7 @@ async def test_apply_creates_then_changes_nothing_when_repeated(api):
     )
 
 
-async def test_apply_conflicts_where_another_manager_owns_another_value(api):
+async def test_apply_conflicts_where_another_manager_owns_another_value(api: Api) -> None:
     await api.apply(DEPLOYMENT, "one", intent(2))
     code, status = await api.apply(DEPLOYMENT, "two", intent(5))
     assert (code, status["reason"]) == (409, "Conflict")
@@ -138,7 +143,7 @@ async def test_apply_conflicts_where_another_manager_owns_another_value(api):
     assert (code, forced["spec"]["replicas"]) == (200, 5)
 
 
-async def test_a_field_its_only_owner_stops_applying_goes_away(api):
+async def test_a_field_its_only_owner_stops_applying_goes_away(api: Api) -> None:
     labelled = intent(2)
     labelled["metadata"]["labels"] = {"team": "a"}
     await api.apply(DEPLOYMENT, "one", labelled)
@@ -146,7 +151,7 @@ async def test_a_field_its_only_owner_stops_applying_goes_away(api):
     assert "labels" not in after["metadata"]
 
 
-async def test_a_plain_write_takes_the_field_over(api):
+async def test_a_plain_write_takes_the_field_over(api: Api) -> None:
     await api.apply(DEPLOYMENT, "one", intent(2))
     await api.merge(f"{DEPLOYMENT}/scale?fieldManager=autoscaler", {"spec": {"replicas": 7}})
     code, status = await api.apply(DEPLOYMENT, "one", intent(2))
@@ -156,7 +161,7 @@ async def test_a_plain_write_takes_the_field_over(api):
     assert (code, left["spec"]["replicas"]) == (200, 7)
 
 
-async def test_the_first_apply_to_an_object_respects_its_values(api):
+async def test_the_first_apply_to_an_object_respects_its_values(api: Api) -> None:
     api.store.create("deployments", intent(2), group="apps")
     code, status = await api.apply(DEPLOYMENT, "one", intent(3))
     assert (code, 'conflict with "before-first-apply"' in status["message"]) == (409, True)

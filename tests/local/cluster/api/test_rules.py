@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from tests.local.cluster.api.conftest import Api, Document
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 POOLS = "/apis/example.org/v1/pools"
@@ -11,7 +15,7 @@ ONE_OF = {"rule": "!(has(self.weight) && has(self.limit))", "message": "weight e
 
 
 @pytest.fixture
-def ruled(definition):
+def ruled(definition: Document) -> dict[str, Any]:
     """The pools' definition with rules on ``spec`` and on ``status``."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     schema["spec"]["x-kubernetes-validations"] = [ONE_OF, FIXED]
@@ -22,7 +26,7 @@ def ruled(definition):
 
 
 @pytest.fixture
-async def pool(api, ruled):
+async def pool(api: Api, ruled: dict[str, Any]) -> str:
     code, status = await api.post(CRDS, ruled)
     assert code == 201, status["message"]
     body = {"metadata": {"name": "a"}, "spec": {"weight": 1, "replicas": 2}}
@@ -30,7 +34,7 @@ async def pool(api, ruled):
     return f"{POOLS}/a"
 
 
-async def test_a_broken_rule_refuses_the_object(api, pool):
+async def test_a_broken_rule_refuses_the_object(api: Api, pool: str) -> None:
     body = {"metadata": {"name": "b"}, "spec": {"weight": 1, "limit": "2"}}
     code, status = await api.post(POOLS, body)
     assert (code, status["reason"]) == (422, "Invalid")
@@ -38,7 +42,7 @@ async def test_a_broken_rule_refuses_the_object(api, pool):
     assert status["message"] == f'Pool.example.org "b" is invalid: {text}'
 
 
-async def test_rules_wait_until_the_object_has_its_shape(api, pool):
+async def test_rules_wait_until_the_object_has_its_shape(api: Api, pool: str) -> None:
     """A rule relies on the types of its fields; the answer states that the rule was not evaluated."""
     body = {"metadata": {"name": "b"}, "spec": {"weight": "x", "limit": 2}}
     code, status = await api.post(POOLS, body)
@@ -49,13 +53,15 @@ async def test_rules_wait_until_the_object_has_its_shape(api, pool):
     assert "some validation rules were not checked" in status["message"]
 
 
-async def test_a_value_out_of_bounds_and_a_broken_rule_are_reported_together(api, pool):
+async def test_a_value_out_of_bounds_and_a_broken_rule_are_reported_together(
+    api: Api, pool: str
+) -> None:
     body = {"metadata": {"name": "b"}, "spec": {"weight": 700, "limit": 2}}
     _, status = await api.post(POOLS, body)
     assert [c["field"] for c in status["details"]["causes"]] == ["spec.weight", "spec"]
 
 
-async def test_a_transition_rule_guards_replace_patch_and_apply(api, pool):
+async def test_a_transition_rule_guards_replace_patch_and_apply(api: Api, pool: str) -> None:
     _, stored = await api.get(pool)
     answers = [
         await api.merge(pool, {"spec": {"replicas": 3}}),
@@ -71,13 +77,13 @@ async def test_a_transition_rule_guards_replace_patch_and_apply(api, pool):
 BASE = {"apiVersion": "example.org/v1", "kind": "Pool", "metadata": {"name": "a"}}
 
 
-async def test_the_status_has_rules_of_its_own(api, pool):
+async def test_the_status_has_rules_of_its_own(api: Api, pool: str) -> None:
     code, status = await api.merge(f"{pool}/status", {"status": {"ready": False, "reason": ""}})
     assert (code, status["details"]["causes"][0]["field"]) == (422, "status")
     assert (await api.merge(f"{pool}/status", {"status": {"ready": True}}))[0] == 200
 
 
-async def tightened(api, ruled):
+async def tightened(api: Api, ruled: dict[str, Any]) -> None:
     """The definition grows rules and bounds that the stored pool breaks."""
     _, stored = await api.get(f"{CRDS}/pools.example.org")
     spec = ruled["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -92,8 +98,8 @@ async def tightened(api, ruled):
 
 
 async def test_an_object_older_than_its_rules_keeps_its_metadata_and_status_writable(
-    api, pool, ruled
-):
+    api: Api, pool: str, ruled: dict[str, Any]
+) -> None:
     """Ratcheting: else a finalizer could not be taken off and the object would stay for ever."""
     await api.merge(pool, {"metadata": {"finalizers": ["example.org/hold"]}})
     await tightened(api, ruled)
@@ -104,7 +110,9 @@ async def test_an_object_older_than_its_rules_keeps_its_metadata_and_status_writ
     assert (await api.get(pool))[0] == 404
 
 
-async def test_a_changed_part_meets_the_new_rules(api, pool, ruled):
+async def test_a_changed_part_meets_the_new_rules(
+    api: Api, pool: str, ruled: dict[str, Any]
+) -> None:
     await tightened(api, ruled)
     code, status = await api.merge(pool, {"spec": {"replicas": 3, "requirements": []}})
     assert code == 422
@@ -114,7 +122,9 @@ async def test_a_changed_part_meets_the_new_rules(api, pool, ruled):
     assert (code, fields) == (422, ["spec.requirements", "spec.weight", "<nil>"])
 
 
-async def test_a_definition_with_a_broken_rule_is_refused_at_the_field_of_the_rule(api, ruled):
+async def test_a_definition_with_a_broken_rule_is_refused_at_the_field_of_the_rule(
+    api: Api, ruled: dict[str, Any]
+) -> None:
     schema = ruled["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     schema["spec"]["x-kubernetes-validations"] = [{"rule": "self.weight <"}]
     code, status = await api.post(CRDS, ruled)
@@ -124,7 +134,9 @@ async def test_a_definition_with_a_broken_rule_is_refused_at_the_field_of_the_ru
     assert "compilation failed: ERROR: <input>:1:14: Syntax error" in status["message"]
 
 
-async def test_sizes_above_their_bound_are_reported_as_too_long_and_too_many(api, definition):
+async def test_sizes_above_their_bound_are_reported_as_too_long_and_too_many(
+    api: Api, definition: Document
+) -> None:
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     schema["properties"]["name"] = {"type": "string", "maxLength": 3}
     schema["properties"]["requirements"]["maxItems"] = 1
@@ -138,7 +150,7 @@ async def test_sizes_above_their_bound_are_reported_as_too_long_and_too_many(api
     ]
 
 
-async def test_a_bound_pod_takes_no_nomination(api, pod):
+async def test_a_bound_pod_takes_no_nomination(api: Api, pod: Document) -> None:
     """From Kubernetes 1.35 on: binding ends a nomination, and nobody may write one afterwards."""
     api.store.create("pods", pod, namespace="default")
     path = "/api/v1/namespaces/default/pods/web/status"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import aiohttp
 import pytest
+
+from tests.local.cluster.api.conftest import Api
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -24,9 +27,12 @@ class Watch:
         return event["type"], event["object"]
 
 
+OpenWatch = Callable[[str], Coroutine[Any, Any, Watch]]
+
+
 @pytest.fixture
-async def open_watch(api):
-    answers = []
+async def open_watch(api: Api) -> AsyncIterator[OpenWatch]:
+    answers: list[Any] = []
 
     async def opened(query: str) -> Watch:
         answers.append(await api.session.get(f"{api.url}{MAPS}?watch=True&{query}"))
@@ -37,14 +43,14 @@ async def open_watch(api):
         answer.close()
 
 
-def put(api, name: str, **labels: str) -> dict[str, Any]:
+def put(api: Api, name: str, **labels: str) -> dict[str, Any]:
     if api.store.find("configmaps", name, namespace="default"):
         body = {"metadata": {"labels": {"app": None, **labels}}}
         return api.store.patch("configmaps", name, body, namespace="default")
     return api.store.create("configmaps", {"metadata": {"name": name, "labels": labels}})
 
 
-async def test_a_watch_resumes_after_the_version_it_names(api, open_watch):
+async def test_a_watch_resumes_after_the_version_it_names(api: Api, open_watch: OpenWatch) -> None:
     first = put(api, "a")
     put(api, "b")
     watch = await open_watch(f"resourceVersion={first['metadata']['resourceVersion']}")
@@ -58,14 +64,16 @@ async def test_a_watch_resumes_after_the_version_it_names(api, open_watch):
     ]
 
 
-async def test_without_a_version_a_watch_starts_with_everything(api, open_watch):
+async def test_without_a_version_a_watch_starts_with_everything(
+    api: Api, open_watch: OpenWatch
+) -> None:
     put(api, "a")
     watch = await open_watch("")
     kind, found = await watch.next()
     assert (kind, found["metadata"]["name"]) == ("ADDED", "a")
 
 
-async def test_a_selector_turns_changes_into_transitions(api, open_watch):
+async def test_a_selector_turns_changes_into_transitions(api: Api, open_watch: OpenWatch) -> None:
     start = put(api, "a", app="db")["metadata"]["resourceVersion"]
     watch = await open_watch(f"resourceVersion={start}&labelSelector=app%3Dweb")
     put(api, "a", app="web")
@@ -76,7 +84,7 @@ async def test_a_selector_turns_changes_into_transitions(api, open_watch):
     assert kinds == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
 
 
-async def test_initial_events_end_with_a_marked_bookmark(api, open_watch):
+async def test_initial_events_end_with_a_marked_bookmark(api: Api, open_watch: OpenWatch) -> None:
     put(api, "a")
     watch = await open_watch(
         "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
@@ -87,7 +95,9 @@ async def test_initial_events_end_with_a_marked_bookmark(api, open_watch):
     assert found["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_bookmarks_carry_the_newest_version(api, open_watch, monkeypatch):
+async def test_bookmarks_carry_the_newest_version(
+    api: Api, open_watch: OpenWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("local.cluster.api.streams.BOOKMARK_SECONDS", 0.05)
     api.store.create("secrets", {"metadata": {"name": "other"}})
     watch = await open_watch(f"allowWatchBookmarks=true&resourceVersion={api.store.revision}")
@@ -97,14 +107,16 @@ async def test_bookmarks_carry_the_newest_version(api, open_watch, monkeypatch):
     assert found["metadata"]["resourceVersion"] == str(api.store.revision)
 
 
-async def test_a_watch_ends_after_its_timeout(api):
+async def test_a_watch_ends_after_its_timeout(api: Api) -> None:
     query = f"?watch=1&timeoutSeconds=1&resourceVersion={api.store.revision}"
     async with api.session.get(f"{api.url}{MAPS}{query}") as answer:
         assert await asyncio.wait_for(answer.read(), 60) == b""
 
 
 @pytest.mark.parametrize("revision", ["2", "99999999"])
-async def test_a_version_outside_the_log_has_expired(api, open_watch, revision):
+async def test_a_version_outside_the_log_has_expired(
+    api: Api, open_watch: OpenWatch, revision: str
+) -> None:
     put(api, "a")
     for number in range(700):
         put(api, "a", n=str(number))
@@ -113,7 +125,7 @@ async def test_a_version_outside_the_log_has_expired(api, open_watch, revision):
     assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
 
 
-async def test_a_table_watch_names_its_columns_once(api):
+async def test_a_table_watch_names_its_columns_once(api: Api) -> None:
     put(api, "a")
     put(api, "b")
     headers = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
@@ -124,13 +136,13 @@ async def test_a_table_watch_names_its_columns_once(api):
     assert tables[1]["columnDefinitions"] is None
 
 
-async def test_a_subscription_has_no_gap_between_its_start_and_its_events(api):
+async def test_a_subscription_has_no_gap_between_its_start_and_its_events(api: Api) -> None:
     put(api, "a")
     subscription = api.store.subscribe("configmaps")
     put(api, "b")
     put(api, "b", app="web")
     assert [o["metadata"]["name"] for o in subscription.initial] == ["a"]
-    events = subscription.events()
+    events: Any = subscription.events()
     kind, _, old = await anext(events)
     assert (kind, old) == ("ADDED", None)
     kind, new, old = await anext(events)
@@ -139,7 +151,7 @@ async def test_a_subscription_has_no_gap_between_its_start_and_its_events(api):
     await events.aclose()
 
 
-async def test_a_subscription_that_falls_behind_the_log_ends(api):
+async def test_a_subscription_that_falls_behind_the_log_ends(api: Api) -> None:
     put(api, "a")
     subscription = api.store.subscribe("configmaps")
     for number in range(700):

@@ -24,7 +24,7 @@ def rolled_out(cluster: LocalCluster) -> bool:
     """kubectl's DeploymentStatusViewer."""
     found = deployment(cluster)
     status, replicas = found.get("status", {}), found["spec"]["replicas"]
-    return (
+    return bool(
         status.get("observedGeneration", 0) >= found["metadata"]["generation"]
         and status["updatedReplicas"] == status["replicas"] == replicas
         and status["availableReplicas"] == replicas

@@ -44,7 +44,7 @@ def evaluated(expression: str) -> object:
         "sets.contains(['a', 'b'], ['a'])",
     ],
 )
-def test_kubernetes_functions_are_there(expression):
+def test_kubernetes_functions_are_there(expression: str) -> None:
     assert evaluated(expression) is True
 
 
@@ -62,7 +62,7 @@ def test_kubernetes_functions_are_there(expression):
         "math.greatest(1, 2)",
     ],
 )
-def test_what_has_no_value_fails_in_a_way_that_breaks_the_rule(expression):
+def test_what_has_no_value_fails_in_a_way_that_breaks_the_rule(expression: str) -> None:
     """``math`` is no part of Kubernetes' environment: a rule that needs it would be refused there."""
     with pytest.raises(FAILURES):
         evaluated(expression)

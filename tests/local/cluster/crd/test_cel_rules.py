@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from local.cluster.crd.cel_rules import compile_rules
 TEXT = {"type": "string"}
 
 
-def schema(*rules, **more):
+def schema(*rules: Any, **more: Any) -> dict[str, Any]:
     """A root with ``spec``, whose rules are these."""
     listed = {"type": "array", "items": {"type": "object", "properties": {"a": TEXT}}}
     keyed = {
@@ -32,10 +33,13 @@ def schema(*rules, **more):
         },
         "x-kubernetes-validations": list(rules),
     }
-    return json.loads(json.dumps({"type": "object", "properties": {"spec": spec}}))
+    copied: dict[str, Any] = json.loads(
+        json.dumps({"type": "object", "properties": {"spec": spec}})
+    )
+    return copied
 
 
-def mistakes(document):
+def mistakes(document: dict[str, Any]) -> list[Any]:
     return compile_rules(document, "schema")[1]
 
 
@@ -53,7 +57,7 @@ AT = "schema.properties[spec].x-kubernetes-validations[0]"
         "quantity(self.a).isGreaterThan(quantity('1')) && optional.none().orValue(true)",
     ],
 )
-def test_a_good_rule_is_taken(rule):
+def test_a_good_rule_is_taken(rule: str) -> None:
     assert mistakes(schema({"rule": rule})) == []
 
 
@@ -70,7 +74,7 @@ def test_a_good_rule_is_taken(rule):
         ("[" * 500, "compilation failed"),
     ],
 )
-def test_a_rule_with_a_mistake_is_refused_at_its_field(rule, why):
+def test_a_rule_with_a_mistake_is_refused_at_its_field(rule: Any, why: str) -> None:
     error = mistakes(schema({"rule": rule}))[0]
     assert (error.field, error.reason) == (f"{AT}.rule", "FieldValueInvalid")
     assert why in error.message
@@ -89,24 +93,24 @@ def test_a_rule_with_a_mistake_is_refused_at_its_field(rule, why):
         ({"fieldPath": ".a.x"}, "fieldPath"),
     ],
 )
-def test_every_field_of_a_rule_is_checked(more, field):
+def test_every_field_of_a_rule_is_checked(more: dict[str, Any], field: str) -> None:
     (error,) = mistakes(schema({"rule": "true", **more}))
     assert error.field == f"{AT}.{field}"
 
 
 @pytest.mark.parametrize("rules", [{"rule": "true"}, "true", 7])
-def test_rules_that_are_no_list_are_refused(rules):
+def test_rules_that_are_no_list_are_refused(rules: Any) -> None:
     document = {"type": "object", "x-kubernetes-validations": rules}
     assert [error.field for error in mistakes(document)] == ["schema.x-kubernetes-validations"]
 
 
 @pytest.mark.parametrize("rule", ["true", None, {"rule": 7}, {"rule": "true", "message": 7}])
-def test_an_entry_of_another_shape_is_refused(rule):
+def test_an_entry_of_another_shape_is_refused(rule: dict[str, Any] | str | None) -> None:
     assert [error.field for error in mistakes(schema(rule))] == [AT]
 
 
 @pytest.mark.parametrize(("name", "accepted"), [("listed", False), ("keyed", True)])
-def test_a_transition_rule_needs_a_list_with_keys(name, accepted):
+def test_a_transition_rule_needs_a_list_with_keys(name: str, accepted: bool) -> None:
     """An entry of a list without keys has no old value, so the rule would never run."""
     document = schema()
     entry = document["properties"]["spec"]["properties"][name]["items"]
@@ -117,7 +121,7 @@ def test_a_transition_rule_needs_a_list_with_keys(name, accepted):
     assert accepted or errors[0].field == below
 
 
-def test_of_metadata_the_root_sees_the_name_only():
+def test_of_metadata_the_root_sees_the_name_only() -> None:
     rules = [{"rule": "self.metadata.name != ''"}, {"rule": "size(self.metadata.labels) < 3"}]
     document = {"type": "object", "x-kubernetes-validations": rules}
     assert [error.field for error in mistakes(document)] == [

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.interruption.notices.notice import Notice, NoticeKind
-from services.interruption.notices.scheduled_events import parse_maintenance
+from services.interruption.notices.notice import Notice, NoticeKind, parse_maintenance
 from services.interruption.sources.scheduled_events import ScheduledEventSource
 from shared.api.core.nodes import parse_node
 from shared.api.v1.node_claims import parse_node_claim
@@ -50,7 +49,7 @@ async def annotation(world: World, kind: str, key: str) -> str | None:
     return found
 
 
-async def handle(world: World, kind: str, **fields: Any) -> None:
+async def handle(world: World, kind: NoticeKind, **fields: Any) -> None:
     await world.worker.handle(Notice(f"{kind}-1", kind, tuple(INSTANCES.values()), **fields))
 
 

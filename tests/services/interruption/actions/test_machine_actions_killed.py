@@ -10,8 +10,13 @@ from msgspec.structs import replace
 from services.interruption.actions.machine_actions import NODE_WAIT_SECONDS
 from services.interruption.actions.policy import Policy, caused
 from services.interruption.notices.backlog import Entry
-from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, Notice, NoticeKind
-from services.interruption.notices.scheduled_events import Maintenance
+from services.interruption.notices.notice import (
+    QUEUE,
+    STATUS_CHECKS,
+    Maintenance,
+    Notice,
+    NoticeKind,
+)
 from services.interruption.sources.scheduled_events import ScheduledEventSource
 from shared.api.core.nodes import parse_node
 from shared.api.v1alpha5.machines import parse_machine
@@ -99,7 +104,7 @@ async def test_a_deletion_is_logged_once(world: World, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("kind", [NoticeKind.SPOT, NoticeKind.TERMINATED])
 async def test_what_is_announced_after_the_deletion_was_not_its_cause(
-    world: World, events: Any, kind: str
+    world: World, events: Any, kind: NoticeKind
 ) -> None:
     """EC2 tells the end of every instance, also of one that we end for another reason."""
     deleted_at = await delete_and_die(world)
@@ -115,7 +120,7 @@ async def choose_cordon(world: World) -> None:
     "kind", [NoticeKind.SPOT, NoticeKind.REBALANCE, NoticeKind.CAPACITY_RESERVATION]
 )
 async def test_a_node_that_registers_after_its_notice_is_closed_all_the_same(
-    world: World, kind: str
+    world: World, kind: NoticeKind
 ) -> None:
     """The message comes again until the node is there."""
     await choose_cordon(world)
@@ -177,7 +182,7 @@ async def test_a_node_that_never_comes_is_not_waited_for_without_end(world: Worl
     ],
 )
 def test_a_deletion_has_its_cause_in_what_was_said_before_it(
-    kind: str, said: float | None, expected: bool
+    kind: NoticeKind, said: float | None, expected: bool
 ) -> None:
     """Deletion timestamps know whole seconds; the end of an instance in the same second may be our own doing."""
     machine = make_machine("a", terminating=True, deleted_at=100.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from services.interruption.actions.policy import (
@@ -23,11 +25,11 @@ ALL = (
 )  # fmt: skip
 
 
-def step(kind: str, policy: Policy, deadline: float | None = None) -> str:
+def step(kind: NoticeKind, policy: Policy, deadline: float | None = None) -> str:
     return step_for(Notice("n", kind, ("i-1",), deadline=deadline), policy, now=NOW)
 
 
-def settings(**said: object) -> InterruptionSettings:
+def settings(**said: Any) -> InterruptionSettings:
     return read(InterruptionSettings, cluster_name="c", aws_region="us-west-2", **said)
 
 
@@ -66,7 +68,7 @@ def test_what_a_recommendation_does(mode: str, rebalance: str, expected: str) ->
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_cordon_only_drains_nothing_but_clears_away_what_has_ended(kind: str) -> None:
+def test_cordon_only_drains_nothing_but_clears_away_what_has_ended(kind: NoticeKind) -> None:
     ended = kind in (NoticeKind.STOPPED, NoticeKind.TERMINATED)
     assert step(kind, Policy(CORDON)) == (DELETE if ended else CORDON)
 
@@ -77,7 +79,7 @@ def test_cordon_only_drains_nothing_but_clears_away_what_has_ended(kind: str) ->
     [(2 * DAY, Step.WAIT), (DAY + 1, Step.WAIT), (DAY, DELETE), (-5.0, DELETE)],
 )
 def test_a_scheduled_event_waits_until_its_lead_time(
-    kind: str, ahead: float, expected: str
+    kind: NoticeKind, ahead: float, expected: str
 ) -> None:
     assert step(kind, Policy(lead_seconds=DAY), NOW + ahead) == expected
 

@@ -135,6 +135,6 @@ def test_of_many_the_first_ten_are_named() -> None:
 @pytest.mark.parametrize(
     "said", [{"webhook_template": "{"}, {"webhook_template": "[]"}, {"webhook_url": "slack.com"}]
 )
-def test_a_wrong_setting_stops_the_start_by_name(said: dict[str, str]) -> None:
+def test_a_wrong_setting_stops_the_start_by_name(said: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(said)).upper()):
         read(InterruptionSettings, cluster_name="c", aws_region="r", **said)

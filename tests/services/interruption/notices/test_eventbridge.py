@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.interruption.actions.action import action_for
+from services.interruption.actions.policy import action_for
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import HookName, Notice, NoticeKind
 from shared.redis.bus import BadMessage

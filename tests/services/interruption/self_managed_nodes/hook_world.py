@@ -10,6 +10,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,9 +19,12 @@ from services.interruption.actions.webhook import Webhook
 from services.interruption.directory import KINDS, Directory, list_nodes
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import Notice, NoticeKind
-from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, action_of
 from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
-from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, LifecycleHooks
+from services.interruption.self_managed_nodes.lifecycle_hooks import (
+    HookCalls,
+    LifecycleHooks,
+    action_of,
+)
 from shared.api.core.nodes import parse_node
 from shared.concurrency.clock import SystemClock
 from shared.domain.machines.lifecycle_actions import LifecycleAction
@@ -77,16 +81,13 @@ class HookWorld:
         )
         self.replay(self.directory)
         self.webhook = Webhook(settings, world.clock, random.Random(2))
-        annotations = HookAnnotations(kube)
         calls = HookCalls(world.cloud.autoscaling, world.cloud.ec2)
-        self.hooks = LifecycleHooks(
-            settings, calls, self.directory, annotations, bus, self.webhook, world.clock, world.metrics,
-            world.recorder,
+        env: Any = SimpleNamespace(
+            settings=settings, kube=kube, bus=bus, clock=world.clock, metrics=world.metrics,
+            recorder=world.recorder, random=random.Random(3),
         )  # fmt: skip
-        self.keeper = HookKeeper(
-            settings, world.cloud.autoscaling, self.directory, annotations, self.webhook, world.clock,
-            random.Random(3), world.metrics, world.recorder,
-        )  # fmt: skip
+        self.hooks = LifecycleHooks(env, self.directory, self.webhook, calls)
+        self.keeper = HookKeeper(env, world.cloud.autoscaling, self.directory, self.webhook)
 
     def replay(self, directory: Directory) -> None:
         """What a reader tells a new follower."""

@@ -17,10 +17,8 @@ from typing import Any
 import pytest
 
 from services.interruption.actions.webhook import Webhook
-from services.interruption.composition import NoticeHandling
-from services.interruption.self_managed_nodes.imds import Imds
-from services.interruption.self_managed_nodes.imds_source import ImdsSource
-from services.interruption.self_managed_nodes.own_node import OwnNode
+from services.interruption.actions.worker import NoticeHandling
+from services.interruption.self_managed_nodes.imds_source import Imds, ImdsSource, OwnNode
 from shared.api.core.nodes import parse_node
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube

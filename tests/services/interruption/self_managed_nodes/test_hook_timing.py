@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,7 +82,7 @@ def test_a_token_that_can_be_none_is_not_sent() -> None:
     assert "LifecycleActionToken" not in Token("g", "h", "short", "i-1").parameters
 
 
-def settings(**said: object) -> InterruptionSettings:
+def settings(**said: Any) -> InterruptionSettings:
     return read(InterruptionSettings, cluster_name="c", aws_region="us-west-2", **said)
 
 

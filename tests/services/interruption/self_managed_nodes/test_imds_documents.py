@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.interruption.notices.notice import IMDS, NoticeKind
-from services.interruption.notices.scheduled_events import Maintenance
+from services.interruption.notices.notice import IMDS, Maintenance, NoticeKind
 from services.interruption.self_managed_nodes import imds_documents
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain.labels import MAINTENANCE_ANNOTATION

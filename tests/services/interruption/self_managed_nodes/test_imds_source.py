@@ -12,10 +12,13 @@ import pytest
 
 from services.interruption.notices.backlog import Backlog
 from services.interruption.notices.notice import NoticeKind
-from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_documents import REBALANCE_AT, SCHEDULED_EVENTS
-from services.interruption.self_managed_nodes.imds_source import WAITING_SECONDS, ImdsSource
-from services.interruption.self_managed_nodes.own_node import OwnNode
+from services.interruption.self_managed_nodes.imds_source import (
+    WAITING_SECONDS,
+    Imds,
+    ImdsSource,
+    OwnNode,
+)
 from shared.concurrency.clock import SystemClock
 from shared.errors import DovetailError, Unauthorized, Unavailable, Unreachable
 from shared.kube.client import Kube
@@ -202,7 +205,7 @@ async def test_the_agent_speaks_for_its_own_machine_only(
 
 
 def test_a_refusal_names_the_option() -> None:
-    from services.interruption.self_managed_nodes.imds import _fault
+    from services.interruption.self_managed_nodes.imds_source import _fault
 
     assert isinstance(_fault("api/token", 403), Unauthorized)
     assert "HttpEndpoint" in json.dumps(str(_fault("api/token", 403)))

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from services.interruption.notices.notice import HookName
+from services.interruption.self_managed_nodes.imds_source import OwnNode
 from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
-from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.kube.machines import Machines
@@ -216,10 +216,7 @@ async def test_both_services_killed_at_any_write_go_on_from_the_node(
 async def test_an_agent_on_the_node_drains_and_calls_nobody(hooked: HookWorld) -> None:
     """``--source imds``: the hook's own timeout ends the instance."""
     own = OwnNode(hooked.world.kube, Machines(hooked.world.kube), hooked.name, hooked.instance)
-    taker = LifecycleHooks(
-        hooked.settings(), None, own, hooked.hooks.annotations, hooked.world.bus, hooked.webhook,
-        hooked.world.clock, hooked.world.metrics, hooked.world.recorder,
-    )  # fmt: skip
+    taker = LifecycleHooks(hooked.hooks.env, own, hooked.webhook)
     hooked.world.pod("web", hooked.name)
     hooked.end_by_group()
     await taker.take(replace(await hooked.notice(), hook=None))

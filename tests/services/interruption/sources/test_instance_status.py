@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, NoticeKind
-from services.interruption.notices.scheduled_events import Maintenance
+from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, Maintenance, NoticeKind
 from services.interruption.sources.instance_status import InstanceStatusSource
 from shared.api.core.nodes import parse_node
 from shared.api.v1.node_claims import parse_node_claim

@@ -14,7 +14,7 @@ from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import UNREADABLE, SqsSource
 from shared.cloud.client.session import Cloud
 from shared.cloud.sqs import Sqs
-from shared.errors import Unauthorized
+from shared.errors import DovetailError, Unauthorized
 from tests.services.conftest import CLUSTER, Control
 from tests.services.interruption.conftest import INSTANCES, World
 from tests.support.waiting import wait_until
@@ -88,7 +88,7 @@ async def test_while_redis_is_away_what_cannot_be_read_comes_again(
 
     async def bury(message: str, body: bytes, error: Exception) -> None:
         tried.append(message)
-        raise module.DovetailError("no answer")
+        raise DovetailError("no answer")
 
     source.bury = bury
     async with world.running(source):

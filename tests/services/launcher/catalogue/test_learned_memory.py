@@ -18,7 +18,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.redis.bus import Bus
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
 from tests.support.clock.fake import FakeClock
 
@@ -96,7 +96,7 @@ async def test_what_redis_lost_is_written_again(
     discovered: MemorySizes, bus: Bus, clock: FakeClock
 ) -> None:
     await discovered.learn(machine(), node())
-    await ask(bus.redis, "lose everything", "FLUSHDB")
+    await call(bus.redis, "lose everything", "FLUSHDB")
     assert await discovered.by_type() == {"m5.large": {"ami-1": SEEN}}
     other = MemorySizes(LearnedMemory(bus.redis, bus.prefix), clock)
     assert await other.by_type() == {"m5.large": {"ami-1": SEEN}}

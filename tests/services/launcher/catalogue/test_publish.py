@@ -30,7 +30,7 @@ from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.domain.instance_types.types import Catalogue, decode_catalogue, encode_catalogue
 from shared.errors import Unauthorized, Unavailable, Unreachable
 from shared.redis.bus import Bus
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from shared.redis.mirror.catalogue import offerings
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
@@ -83,7 +83,7 @@ class World:
         return await CatalogueStore(self.bus.redis, self.bus.prefix).get()
 
     async def lose_redis(self) -> None:
-        await ask(self.bus.redis, "lose everything", "FLUSHDB")
+        await call(self.bus.redis, "lose everything", "FLUSHDB")
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.launcher.catalogue.reservations import ReservationLabels
+from services.launcher.catalogue.reservations import Reservations
+from services.launcher.node_class.controller import NodeClasses
 from shared.domain import labels as keys
 from shared.domain.pools.generations import V1
 from shared.kube.resources import NODES
@@ -32,7 +33,9 @@ async def test_what_left_its_reservation_is_on_demand(
         return [msgspec.structs.replace(i, capacity_reservation_id=reservation) for i in found]
 
     monkeypatch.setattr(world.cloud.ec2, "instances", reserved)
-    await ReservationLabels(world.kube, world.machines, world.cloud).relabel()
+    await Reservations(
+        world.ports, world.machines, NodeClasses(world.ports), world.writer
+    ).relabel()
     node = (await world.kube.get(NODES, machine.node_name))["metadata"]["labels"]
     for found in ((await world.now(machine)).labels, node):
         expected = (keys.RESERVED, "cr-1") if reservation else (keys.ON_DEMAND, None)

@@ -9,16 +9,15 @@ import pytest
 
 from services.launcher.catalogue.zonal_shift import PERIOD_SECONDS, UNAVAILABLE_SECONDS, ZonalShifts
 from services.launcher.node_class.controller import NodeClasses
-from shared.cloud.client.session import Cloud
+from services.launcher.ports import Ports
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
-from shared.settings import LauncherSettings, read
-from tests.services.conftest import CLUSTER, Control, create_pool
+from tests.services.conftest import Control, create_pool
+from tests.services.launcher.conftest import with_settings
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import ZONES
 
@@ -33,24 +32,14 @@ async def unavailable(bus: Bus, clock: FakeClock, catalogue: Catalogue) -> Unava
 
 
 @pytest.fixture
-def shifts(
-    kube: Kube,
-    cloud: Cloud,
-    bus: Bus,
-    clock: FakeClock,
-    recorder: Recorder,
-    unavailable: UnavailableOfferings,
-) -> Start:
+def shifts(ports: Ports, unavailable: UnavailableOfferings) -> Start:
     """``shifts(enabled=…)``."""
 
     def start(*, enabled: bool = True) -> ZonalShifts:
-        settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-        classes = NodeClasses(kube, cloud, clock, recorder, settings)
+        bus, of = ports.bus, with_settings(ports, enable_zonal_shift=enabled)
         store = CatalogueStore(bus.redis, bus.prefix)
-        shifted = ShiftedZones(bus.redis, bus.prefix, clock)
-        return ZonalShifts(
-            kube, cloud, classes.cluster, store, unavailable, recorder, shifted, enabled
-        )
+        shifted = ShiftedZones(bus.redis, bus.prefix, ports.clock)
+        return ZonalShifts(of, NodeClasses(of).cluster, store, unavailable, shifted)
 
     return start
 

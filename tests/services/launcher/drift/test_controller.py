@@ -10,10 +10,10 @@ import pytest
 from services.launcher.drift.controller import PERIOD_SECONDS, DriftController
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
+from services.launcher.ports import Ports
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import DRIFTED
 from shared.domain.pools.nodepools import SelectorTerm
@@ -21,7 +21,6 @@ from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.pools import readable_pools
-from shared.kube.recorder import Recorder
 from shared.kube.resources import (
     EC2_NODE_CLASSES,
     MACHINES,
@@ -30,47 +29,26 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
-from shared.metrics import Metrics
-from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
-from shared.settings import LauncherSettings, read
 from tests.services.conftest import (
-    CLUSTER,
     create_machine,
     create_node_claim,
     create_node_class,
     create_node_pool,
     create_pool,
 )
-from tests.services.launcher.conftest import Launcher
+from tests.services.launcher.conftest import Launcher, with_settings
 from tests.support.aws.emulator import whole_ec2
 from tests.support.clock.fake import FakeClock
 
 
 @pytest.fixture
-def controller(
-    kube: Kube,
-    cloud: Cloud,
-    bus: Bus,
-    clock: FakeClock,
-    metrics: Metrics,
-    recorder: Recorder,
-    catalogue: Catalogue,
-) -> DriftController:
+def controller(ports: Ports, catalogue: Catalogue) -> DriftController:
     """As the service puts them together."""
-    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", disable_dry_run=True)  # fmt: skip
-    machines = Machines(kube)
-    return DriftController(
-        kube,
-        machines,
-        cloud,
-        clock,
-        FeatureGates(drift=True),
-        NodeClasses(kube, cloud, clock, recorder, settings),
-        CatalogueStore(bus.redis, bus.prefix),
-        MachineWriter(machines, bus, clock, recorder),
-        metrics,
-    )
+    of = with_settings(ports, disable_dry_run=True, feature_gates="Drift=true")
+    machines, store = Machines(of.kube), CatalogueStore(of.bus.redis, of.bus.prefix)
+    writer = MachineWriter(of, machines)
+    return DriftController(of, machines, NodeClasses(of), store, writer)
 
 
 async def hashed(kube: Kube, controller: DriftController, resource: Resource, name: str) -> None:
@@ -133,7 +111,8 @@ async def test_a_node_claim_is_marked_while_it_differs(
     await controller.check()
     assert await version(kube, "a") == marked
     assert (
-        controller.metrics.machines_drifted.labels("NodePoolDrifted", "default")._value.get() == 1
+        controller.ports.metrics.machines_drifted.labels("NodePoolDrifted", "default")._value.get()
+        == 1
     )
     await edit_pool(kube, template={"metadata": {"labels": {"team": None}}})
     clock.advance(PERIOD_SECONDS + 1)
@@ -219,7 +198,8 @@ async def test_machines_of_provisioners_drift_where_the_gate_is_open(
     await kube.patch(PROVISIONERS, "default", {"spec": {"labels": {"team": "b"}}})
     await controller.check()
     assert await reason(controller, "Machine/a") == "ProvisionerDrifted"
-    controller.gates = FeatureGates(drift=gate)
+    changed = {"disable_dry_run": True, "feature_gates": f"Drift={str(gate).lower()}"}
+    controller.ports = with_settings(controller.ports, **changed)
     clock.advance(PERIOD_SECONDS + 1)
     await controller.check()
     assert await reason(controller, "Machine/a") == ("ProvisionerDrifted" if gate else None)

@@ -10,7 +10,7 @@ import pytest
 from services.launcher.garbage_collection.controller import FIRST_ROUNDS
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
-from services.watcher.status.joined_nodes import JoinedNodes
+from services.watcher.status.machine_notes import JoinedNodes
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED
@@ -307,7 +307,7 @@ async def _tag_filter_finds_nothing(world: World, monkeypatch: pytest.MonkeyPatc
 async def _tag_filter_finds_everything(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.instances({"owner": "somebody else"})
     real = world.cloud.ec2.instances
-    everything = {"tags": {}, "tag_keys": (), "ids": None}
+    everything: dict[str, Any] = {"tags": {}, "tag_keys": (), "ids": None}
 
     async def all_there_are(**asked: Any) -> list[Any]:
         found = {one.id for one in await real(tag_keys=("owner",))}

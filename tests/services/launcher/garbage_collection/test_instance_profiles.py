@@ -11,14 +11,13 @@ from services.launcher.garbage_collection.instance_profiles import (
     UnusedInstanceProfiles,
 )
 from services.launcher.node_class.controller import NodeClasses
+from services.launcher.ports import Ports
 from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.recorder import Recorder
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
-from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node_claim, create_node_class
-from tests.services.launcher.conftest import Launcher
+from tests.services.launcher.conftest import Launcher, with_settings
 from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
@@ -26,14 +25,9 @@ OTHER_ROLE = f"{CLUSTER}-cluster"
 
 
 @pytest.fixture
-def garbage(
-    kube: Kube, cloud: Cloud, clock: FakeClock, recorder: Recorder
-) -> UnusedInstanceProfiles:
-    settings = read(
-        LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", disable_dry_run=True
-    )
-    classes = NodeClasses(kube, cloud, clock, recorder, settings)
-    return UnusedInstanceProfiles(kube, Machines(kube), cloud, clock, settings, classes.profiles)
+def garbage(ports: Ports) -> UnusedInstanceProfiles:
+    of = with_settings(ports, disable_dry_run=True)
+    return UnusedInstanceProfiles(of, Machines(of.kube), NodeClasses(of).profiles)
 
 
 async def names(garbage: UnusedInstanceProfiles) -> set[str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.launcher.launch.assignment import assign, assign_found
-from services.launcher.launch.record import LaunchRecord, read_record, record_body, subjects_of
+from services.launcher.launch.fleet import LaunchRecord, read_record, record_body, subjects_of
 from shared.cloud.ec2.records import FleetInstance, Instance
 from tests.support.planning.builders import make_machine
 

@@ -98,7 +98,7 @@ async def test_a_fault_of_our_own_about_one_machine_stops_no_other(
     await create_machine(kube, "a")
     await create_machine(kube, "b", ("m5.xlarge",))
     launcher = start()
-    cloud = launcher.launch.saga.cloud
+    cloud = launcher.launch.saga.ports.cloud
     owner: Any = cloud.ec2 if where == "create_fleet" else launcher.launch.requests.templates
     works = getattr(owner, where)
 
@@ -226,7 +226,7 @@ async def test_three_calls_a_minute_whatever_goes_wrong(
 
 async def lose_the_answer(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     """EC2 launches all, the launcher dies before it hears of it."""
-    ec2 = launcher.launch.saga.cloud.ec2
+    ec2 = launcher.launch.saga.ports.cloud.ec2
     create_fleet = ec2.create_fleet
 
     async def die(request: dict[str, Any]) -> None:

@@ -19,8 +19,8 @@ from services.launcher.launch.fleet import (
     launch_token,
     overrides_of,
 )
+from services.launcher.launch_template.content import instance_tags
 from services.launcher.launch_template.variants import Choice, Template
-from services.launcher.tags import instance_tags
 from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.cloud.ec2.records import tags_from
 from shared.domain import labels as keys

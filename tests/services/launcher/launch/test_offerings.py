@@ -130,10 +130,13 @@ def test_a_well_known_label_that_a_type_lacks_excludes_it() -> None:
     assert chosen(wanting(Expression(gpu, "DoesNotExist")), plain, card)[1] == ["m5.big"]
 
 
+CARD: dict[str, Any] = {"nvidia.com/gpu": 1}
+
+
 def test_metal_and_accelerators_go_while_plain_types_remain() -> None:
     """LCH-45: filters of instance types."""
     plain, metal = make_type("m5.big"), make_type("m5.metal", price=1)
-    card = make_type("g5.big", price=1, **{"nvidia.com/gpu": 1})
+    card = make_type("g5.big", price=1, **CARD)
     assert chosen(wanting(), plain, metal, card)[1] == ["m5.big"]
     assert chosen(wanting(), metal, card)[1] == ["g5.big", "m5.metal"]
 
@@ -219,7 +222,7 @@ def reserved(kind: str = "default", zone: str = ZONES[0], price: int = 0) -> Off
 
 
 def with_reserved(name: str, *offerings: Offering, price: int = 96_000) -> InstanceType:
-    labels = {INTERRUPTIBLE_LABEL: ("false", "true")}
+    labels: dict[str, tuple[str, ...]] = {INTERRUPTIBLE_LABEL: ("false", "true")}
     kind = make_type(name, price=price, capacity_types=BOTH, labels=labels)
     return structs.replace(kind, offerings=(*kind.offerings, *offerings))
 

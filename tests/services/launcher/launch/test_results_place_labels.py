@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from services.launcher.launch_template.content import TENANCY
+from services.launcher.service import Launcher
 from shared.api.v1alpha5.machines import parse_machine
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
 from tests.services.conftest import Control, create_node_claim, create_node_class, create_node_pool
-from tests.services.launcher.conftest import Launcher
 from tests.support.aws.emulator import whole_ec2
 from tests.support.planning.builders import make_catalogue, make_type
 
@@ -23,8 +23,9 @@ Start = Callable[..., Launcher]
 
 @pytest.fixture
 def catalogue() -> Catalogue:
-    labels = {TENANCY: ("dedicated", "default")}
-    return make_catalogue((make_type(labels=labels, **{"vpc.amazonaws.com/efa": 4}),))
+    adapters: dict[str, Any] = {"vpc.amazonaws.com/efa": 4}
+    labels: dict[str, tuple[str, ...]] = {TENANCY: ("dedicated", "default")}
+    return make_catalogue((make_type(labels=labels, **adapters),))
 
 
 async def launched(start: Start, kube: Kube, *requirements: dict[str, Any], **spec: Any) -> Any:

@@ -108,7 +108,7 @@ async def test_the_next_launch_counts_on_fewer_addresses_where_this_one_is(
     launcher = start().launch
     await launcher.launch(NAME)
     (instance,) = control.instances()
-    for subnet in await launcher.saga.cloud.ec2.subnets([SelectorTerm(tags={"Name": "*"})]):
+    for subnet in await launcher.saga.ports.cloud.ec2.subnets([SelectorTerm(tags={"Name": "*"})]):
         there = subnet.zone == instance["zone"]
         assert launcher.saga.subnets.addresses.free(subnet) < subnet.available_ips or not there
         assert launcher.saga.subnets.addresses.free(subnet) == subnet.available_ips or there
@@ -149,7 +149,7 @@ async def test_a_crash_leaves_one_instance(
 ) -> None:
     """F1, ACC-65: the next incarnation sends the stored request again, with its token."""
     first = start().launch
-    create_fleet = first.saga.cloud.ec2.create_fleet
+    create_fleet = first.saga.ports.cloud.ec2.create_fleet
 
     async def die(request: dict[str, Any]) -> None:
         if moment == "after CreateFleet":
@@ -157,7 +157,7 @@ async def test_a_crash_leaves_one_instance(
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.saga.cloud.ec2, "create_fleet", die)
+        patch.setattr(first.saga.ports.cloud.ec2, "create_fleet", die)
         with pytest.raises(Died):
             await first.launch(NAME)
     assert len(control.alive()) == (moment == "after CreateFleet")
@@ -256,7 +256,7 @@ async def test_an_instance_is_written_down_though_its_class_is_gone(
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.saga.cloud.ec2, "create_fleet", die)
+        patch.setattr(first.saga.ports.cloud.ec2, "create_fleet", die)
         with pytest.raises(Died):
             await first.launch(NAME)
     await kube.delete(AWS_NODE_TEMPLATES, "default")

@@ -110,7 +110,7 @@ async def test_a_record_of_another_form_keeps_nobody_else_waiting(
     """F1: what it may have started nobody knows, so its own machine is not started a second time."""
     other = await create_machine(world.kube, "m-b")
     subject = {"kind": "Machine", "name": "m-b", "uid": other["metadata"]["uid"]}
-    request = {"LaunchTemplateConfigs": [{"Overrides": [{}]}]}
+    request: dict[str, Any] = {"LaunchTemplateConfigs": [{"Overrides": [{}]}]}
     spec = {"machines": [subject], "clientToken": "lr-odd", "request": request, "attempt": 0}
     body = {"metadata": {"name": "lr-odd"}, "spec": {**spec, "createdAt": "2026-01-01T00:00:00Z"}}
     await world.kube.create(LAUNCH_RECORDS, body)

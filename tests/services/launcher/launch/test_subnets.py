@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,7 +90,9 @@ def test_a_full_subnet_comes_last_for_five_minutes_but_is_not_left_out() -> None
     assert chosen(addresses, RESERVATION_SECONDS) == A1.id
 
 
-def test_no_more_launches_are_remembered_than_there_is_room_for(monkeypatch) -> None:
+def test_no_more_launches_are_remembered_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "MOST_RESERVATIONS", 2)
     addresses = SubnetAddresses()
     for number in range(5):
@@ -126,8 +129,11 @@ STEPS = st.lists(st.tuples(LAUNCHES, st.none() | COUNTS), max_size=20)
 
 
 @given(STEPS)
-def test_whatever_happens_free_is_what_ec2_said_less_what_is_in_flight(steps) -> None:
-    addresses, expected = SubnetAddresses(), {}
+def test_whatever_happens_free_is_what_ec2_said_less_what_is_in_flight(
+    steps: list[tuple[str, dict[str, int] | None]],
+) -> None:
+    addresses = SubnetAddresses()
+    expected: dict[str, dict[str, int]] = {}
     for launch, counts in steps:
         if counts is None:
             addresses.settle(launch, {}, 0.0)

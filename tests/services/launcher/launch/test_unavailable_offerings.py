@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.launch.record import LaunchRecord
+from services.launcher.launch.fleet import LaunchRecord
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from shared.cloud.client.errors import CAPACITY_CODES, SPOT_ROLE_MISSING
@@ -42,7 +42,7 @@ def record(capacity_type: str = keys.SPOT, **changes: Any) -> LaunchRecord:
 
 def partly(*errors: FleetError) -> FleetResult:
     """An answer with an instance beside the errors."""
-    return FleetResult("f", (FleetInstance("i-1", "m5.large", None, None, "spot", "lt-1"),), errors)
+    return FleetResult((FleetInstance("i-1", "m5.large", None, None, "spot", "lt-1"),), errors)
 
 
 ASKED = {(keys.SPOT, "m5.large", zone) for zone in ZONES[:2]}
@@ -99,15 +99,13 @@ async def test_an_error_without_a_zone_is_about_all_that_was_asked_for(world: Wo
 
 async def test_a_call_that_gave_nothing_marks_all_it_asked_for(world: World) -> None:
     """LCH-61: EC2 names some of the pools, but had none of them."""
-    await world.errors.record_fleet(record(), FleetResult("f", (), (error(ICE[0]),)))
+    await world.errors.record_fleet(record(), FleetResult((), (error(ICE[0]),)))
     assert await world.elsewhere.current() == ASKED
 
 
 async def test_other_errors_mark_nothing(world: World) -> None:
     """A wrong request is no lack of capacity."""
-    await world.errors.record_fleet(
-        record(), FleetResult("f", (), (error("InvalidParameterValue"),))
-    )
+    await world.errors.record_fleet(record(), FleetResult((), (error("InvalidParameterValue"),)))
     assert await world.elsewhere.current() == frozenset()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.launcher.launch_template.cluster_dns import ADDRESS_FRESH_SECONDS, ClusterDns
+from services.launcher.cluster import ADDRESS_FRESH_SECONDS, ClusterDns
 from shared.kube.client import Kube
 from shared.kube.resources import SERVICES
 from tests.support.clock.fake import FakeClock

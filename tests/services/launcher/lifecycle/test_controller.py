@@ -14,7 +14,7 @@ from shared.domain.nodes import Node
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from tests.services.conftest import create_machine, create_pool
 from tests.services.launcher.lifecycle_world import World
 
@@ -242,7 +242,7 @@ async def test_a_claim_without_pool_is_carried_all_the_way(world: World) -> None
     machine = await world.now(machine)
     assert machine.pool == ""
     assert machine.has(INITIALIZED)
-    assert await ask(world.bus.redis, "look", "KEYS", f"{world.bus.prefix}registrations:*") == []
+    assert await call(world.bus.redis, "look", "KEYS", f"{world.bus.prefix}registrations:*") == []
 
 
 async def test_a_registration_ends_what_is_held_against_its_pool(world: World) -> None:

@@ -16,14 +16,14 @@ from services.launcher.node_class.authorization import (
     requests,
 )
 from services.launcher.node_class.images import boot_images
+from services.launcher.ports import Ports
 from services.launcher.resolved_class import BootImages, Resolved
-from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import Image, SecurityGroup, Subnet
 from shared.domain import labels as keys
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import Throttled
-from shared.settings import LauncherSettings, read
-from tests.services.conftest import CLUSTER, Control
+from tests.services.conftest import Control
+from tests.services.launcher.conftest import with_settings
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_node_class
 
@@ -43,9 +43,8 @@ ACTIONS = {
 }
 
 
-def authorization(cloud: Cloud, clock: FakeClock, **settings: Any) -> Authorization:
-    chosen = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", **settings)
-    return Authorization(cloud, clock, chosen)
+def authorization(ports: Ports, **settings: Any) -> Authorization:
+    return Authorization(with_settings(ports, **settings))
 
 
 def calls(control: Control) -> list[str]:
@@ -74,10 +73,10 @@ def test_what_is_tried_is_what_a_launch_would_ask() -> None:
 
 
 async def test_a_class_that_passed_is_asked_again_after_half_an_hour_or_an_edit(
-    cloud: Cloud, control: Control, clock: FakeClock
+    ports: Ports, control: Control, clock: FakeClock
 ) -> None:
     """EC-18: dry runs; LCH-90: how long answers are kept."""
-    checks = authorization(cloud, clock)
+    checks = authorization(ports)
     for _ in range(2):
         assert await checks.problems(RESOLVED) == []
     assert sorted(calls(control)) == sorted(ACTIONS)
@@ -92,10 +91,10 @@ async def test_a_class_that_passed_is_asked_again_after_half_an_hour_or_an_edit(
 
 @pytest.mark.parametrize("action", ACTIONS)
 async def test_each_missing_permission_has_a_reason_of_its_own(
-    cloud: Cloud, control: Control, clock: FakeClock, action: str
+    ports: Ports, control: Control, clock: FakeClock, action: str
 ) -> None:
     """EC-17; once the policy is mended the next look finds it."""
-    checks = authorization(cloud, clock)
+    checks = authorization(ports)
     control.post("faults", action=action, code="UnauthorizedOperation", status=403)
     (problem,) = await checks.problems(RESOLVED)
     assert (problem.condition, problem.reason) == ("ValidationSucceeded", ACTIONS[action])
@@ -104,10 +103,10 @@ async def test_each_missing_permission_has_a_reason_of_its_own(
 
 
 async def test_a_mistake_of_the_class_is_told_and_what_may_pass_is_not(
-    cloud: Cloud, control: Control, clock: FakeClock
+    ports: Ports, control: Control, clock: FakeClock
 ) -> None:
     """A profile that was just made is unknown to EC2 for some seconds: that holds no class up."""
-    checks = authorization(cloud, clock)
+    checks = authorization(ports)
     control.post("faults", action="RunInstances", code="InvalidBlockDeviceMapping", status=400)
     (problem,) = await checks.problems(RESOLVED)
     assert problem.reason == "InvalidBlockDeviceMapping"
@@ -119,18 +118,18 @@ async def test_a_mistake_of_the_class_is_told_and_what_may_pass_is_not(
 
 
 async def test_a_throttled_check_says_nothing_about_the_class(
-    cloud: Cloud, control: Control, clock: FakeClock
+    ports: Ports, control: Control, clock: FakeClock
 ) -> None:
     control.post("faults", action="RunInstances", code="RequestLimitExceeded", status=503)
     with pytest.raises(Throttled):
-        await authorization(cloud, clock).problems(RESOLVED)
+        await authorization(ports).problems(RESOLVED)
 
 
 async def test_no_dry_runs_where_they_are_off_and_for_v1alpha1(
-    cloud: Cloud, control: Control, clock: FakeClock
+    ports: Ports, control: Control, clock: FakeClock
 ) -> None:
     """DISABLE_DRY_RUN; older classes have no such condition."""
-    assert await authorization(cloud, clock, disable_dry_run=True).problems(RESOLVED) == []
+    assert await authorization(ports, disable_dry_run=True).problems(RESOLVED) == []
     old = replace(RESOLVED, node_class=replace(NODE_CLASS, generation_api=V1ALPHA5))
-    assert await authorization(cloud, clock).problems(old) == []
+    assert await authorization(ports).problems(old) == []
     assert calls(control) == []

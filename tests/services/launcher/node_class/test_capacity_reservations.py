@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.launcher.catalogue.reservations import ReservationUpdates
+from services.launcher.catalogue.reservations import Reservations
 from services.launcher.launch.offerings import choose
 from services.launcher.node_class.capacity_reservations import (
     BLOCK_END_SECONDS,
@@ -40,7 +40,7 @@ from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
 from tests.services.conftest import Control, create_node_claim, create_node_class
-from tests.services.launcher.conftest import Launcher
+from tests.services.launcher.conftest import Launcher, with_settings
 from tests.services.launcher.lifecycle_world import World
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import (
@@ -151,13 +151,9 @@ class Reserving:
     def __init__(self, world: World) -> None:
         self.world = world
         self.store = ReservationStore(world.bus.redis, world.bus.prefix)
-        self.classes = NodeClasses(
-            world.kube, world.cloud, world.clock, world.recorder,
-            world.settings.model_copy(update={"disable_dry_run": True}), self.store,
-        )  # fmt: skip
-        self.updates = ReservationUpdates(
-            world.machines, self.classes, world.clock, world.writer, world.metrics
-        )
+        ports = with_settings(world.ports, disable_dry_run=True)
+        self.classes = NodeClasses(ports, self.store)
+        self.updates = Reservations(ports, world.machines, self.classes, world.writer)
 
     async def published(self) -> tuple[Reservation, ...]:
         """A minute later."""

@@ -8,15 +8,14 @@ import pytest
 
 from services.launcher import cluster
 from services.launcher.node_class.controller import DISCOVERY_FRESH_SECONDS, NodeClasses
+from services.launcher.ports import Ports
 from shared.api.conditions import known_conditions
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import InsufficientCapacity, InvalidObject, NotFound, Throttled
 from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES
-from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, CRDS, Control, create_node_class, create_pool
 from tests.support.aws.emulator import make_snapshot, whole_ec2
 from tests.support.clock.fake import FakeClock
@@ -25,9 +24,8 @@ V1_KEY, OLD_KEY = "EC2NodeClass/default", "AWSNodeTemplate/default"
 
 
 @pytest.fixture
-def node_classes(kube: Kube, cloud: Cloud, clock: FakeClock, recorder: Recorder) -> NodeClasses:
-    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-    return NodeClasses(kube, cloud, clock, recorder, settings)
+def node_classes(ports: Ports) -> NodeClasses:
+    return NodeClasses(ports)
 
 
 async def shown(kube: Kube, name: str = "default") -> dict[str, Any]:
@@ -75,7 +73,8 @@ async def test_a_class_that_was_written_while_it_was_looked_up_is_looked_up_agai
 ) -> None:
     """The watcher puts its hash on a new class at the same moment; pods must not wait a minute for that."""
     await create_node_class(kube)
-    write, meddled = kube.patch, []
+    write = kube.patch
+    meddled: list[Any] = []
 
     async def meddle(*where: Any, **how: Any) -> Any:
         if how.get("subresource") == "status" and not meddled:

@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 
 from services.launcher.node_class.controller import NodeClasses
+from services.launcher.ports import Ports
 from shared.api.conditions import known_conditions
-from shared.cloud.client.session import Cloud
 from shared.errors import InvalidObject
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, EVENTS, Resource
-from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, create_node_class
 from tests.support.aws.emulator import make_snapshot
-from tests.support.clock.fake import FakeClock
 
 TOO_LARGE = "#!/bin/bash\n# " + "x" * 16_350
 """The schema takes it; with what starts the kubelet it is over EC2's 16 KiB."""
@@ -28,9 +26,8 @@ SNAPSHOT_GIB = 40
 
 
 @pytest.fixture
-def node_classes(kube: Kube, cloud: Cloud, clock: FakeClock, recorder: Recorder) -> NodeClasses:
-    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-    return NodeClasses(kube, cloud, clock, recorder, settings)
+def node_classes(ports: Ports) -> NodeClasses:
+    return NodeClasses(ports)
 
 
 def volumes(snapshot: str) -> list[dict[str, Any]]:

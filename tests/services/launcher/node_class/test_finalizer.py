@@ -9,13 +9,12 @@ import pytest
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.node_class.finalizer import WAITING_SECONDS, uses, with_finalizer
 from services.launcher.node_class.instance_profiles import profile_path
+from services.launcher.ports import Ports
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.errors import NotFound, Unauthorized
 from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
 from shared.kube.resources import EC2_NODE_CLASSES, EVENTS, LAUNCH_RECORDS, NODE_CLAIMS
-from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node_claim, create_node_class
 from tests.support.clock.fake import FakeClock
 
@@ -24,13 +23,10 @@ OWNER = {f"kubernetes.io/cluster/{CLUSTER}": "owned", keys.NODE_CLASS: "default"
 
 
 @pytest.fixture
-async def node_classes(
-    kube: Kube, cloud: Cloud, clock: FakeClock, recorder: Recorder
-) -> NodeClasses:
+async def node_classes(ports: Ports) -> NodeClasses:
     """With the class ``default``, resolved: it has a profile in AWS."""
-    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-    made = NodeClasses(kube, cloud, clock, recorder, settings)
-    await create_node_class(kube)
+    made = NodeClasses(ports)
+    await create_node_class(ports.kube)
     await made.refresh_all()
     return made
 

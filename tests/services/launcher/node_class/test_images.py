@@ -25,7 +25,7 @@ from services.launcher.node_class.published_images import (
     STANDARD,
     published,
 )
-from services.launcher.resolved_class import BootImage, BootImages, image_for
+from services.launcher.resolved_class import BootImage, BootImages
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import Image
 from shared.domain import labels as keys
@@ -83,9 +83,8 @@ def test_of_those_that_suit_the_first_in_order_of_preference_is_taken() -> None:
     """LCH-08: EC2's adapter sorts them: newest first, deprecated ones last."""
     images = boot_images([image("new"), image("old"), image("gone", deprecated=True)], {})
     assert [item.image.id for item in images] == ["new"]
-    found = image_for(kind(gpu="1"), images)
-    assert found is not None
-    assert found.id == "new"
+    found = BootImages(images).of(kind(gpu="1"))
+    assert found == "new"
 
 
 @given(
@@ -110,7 +109,9 @@ def test_the_image_of_a_type_is_the_first_that_suits_it(drawn: list[tuple[str, i
         kind("arm64", gpu="1"),
         kind(accelerator="1"),
     ):
-        assert image_for(asked, boot_images(images, suits)) == image_for(asked, every)
+        assert BootImages(boot_images(images, suits)).of(asked) == BootImages(tuple(every)).of(
+            asked
+        )
 
 
 def test_windows_nodes_boot_the_image_of_their_build() -> None:

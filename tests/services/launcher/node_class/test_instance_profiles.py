@@ -14,12 +14,13 @@ from services.launcher.node_class.instance_profiles import (
     profile_name,
     profile_path,
 )
+from services.launcher.ports import Ports
 from shared.cloud.client.session import Cloud
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass
 from shared.errors import InvalidObject, NotFound, Unauthorized
-from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control
+from tests.services.launcher.conftest import with_settings
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_node_class
 
@@ -29,14 +30,8 @@ PATH = f"/karpenter/us-west-2/{CLUSTER}/class-default/"
 
 
 @pytest.fixture
-def profiles(cloud: Cloud, clock: FakeClock) -> InstanceProfiles:
-    settings = read(
-        LauncherSettings,
-        cluster_name=CLUSTER,
-        aws_region="us-west-2",
-        default_instance_profile="Default",
-    )
-    return InstanceProfiles(cloud, clock, settings)
+def profiles(ports: Ports) -> InstanceProfiles:
+    return InstanceProfiles(with_settings(ports, default_instance_profile="Default"))
 
 
 def v1(**fields: Any) -> NodeClass:
@@ -171,8 +166,7 @@ async def test_v1alpha1_without_any_profile_gets_none(
     profiles: InstanceProfiles, control: Control
 ) -> None:
     """T-05: nothing to look up."""
-    plain = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-    bare = InstanceProfiles(profiles.cloud, profiles.clock, plain)
+    bare = InstanceProfiles(with_settings(profiles.ports))
     assert await bare.resolve(make_node_class(generation_api=V1ALPHA5)) == ""
     assert calls(control, "GetInstanceProfile") == []
 

@@ -8,11 +8,12 @@ import pytest
 
 from services.launcher.node_class.discovery import problems_of
 from services.launcher.node_class.images import boot_images
-from services.launcher.node_class.problems import Findings, Problem
 from services.launcher.node_class.published_images import NVIDIA
 from services.launcher.node_class.status import (
     LONGEST_MESSAGE,
-    PARTS,
+    Findings,
+    Part,
+    Problem,
     found_status,
     invalid_status,
 )
@@ -44,8 +45,8 @@ FINDINGS = Findings(
     "Profile",
 )
 TWO_PROBLEMS = (
-    Problem("AMIsReady", "AMINotFound", "no image"),
-    Problem("SubnetsReady", "SubnetsNotFound", "no subnet"),
+    Problem(Part("AMIsReady"), "AMINotFound", "no image"),
+    Problem(Part("SubnetsReady"), "SubnetsNotFound", "no subnet"),
 )
 
 
@@ -70,7 +71,7 @@ def test_a_v1_class_shows_all_that_was_found() -> None:
     ]
     assert status["instanceProfile"] == "Profile"
     found = conditions(status)
-    assert set(found) == {*PARTS, "Ready"}
+    assert set(found) == {*Part, "Ready"}
     assert {(c.status, c.generation) for c in found.values()} == {("True", 3)}
 
 
@@ -136,7 +137,7 @@ def test_an_unreadable_class_shows_its_faults_and_that_nothing_was_looked_up() -
     assert found["Ready"].message.startswith("spec.role: give a role")
     assert len(found["Ready"].message) == LONGEST_MESSAGE
     waiting = {name for name, c in found.items() if c.status == "Unknown"}
-    assert waiting == set(PARTS) - {"ValidationSucceeded"}
+    assert waiting == set(Part) - {"ValidationSucceeded"}
 
 
 TAG = Fault(("spec", "tags", "eks:eks-cluster-name"), "this tag is set by the autoscaler")

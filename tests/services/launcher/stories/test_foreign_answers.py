@@ -93,8 +93,10 @@ async def test_instances_are_not_gone_because_a_proxy_says_nothing_of_them(
     for body in (PAGE, "<DescribeInstancesResponse><requestId>r</requestId></x>"):
         replace_answer(world, "DescribeInstances", body, count=5)
         with pytest.raises(TransientError):
-            await launch.saga.cloud.ec2.instances(ids=[instance])
-    assert [one.id for one in await launch.saga.cloud.ec2.instances(ids=[instance])] == [instance]
+            await launch.saga.ports.cloud.ec2.instances(ids=[instance])
+    assert [one.id for one in await launch.saga.ports.cloud.ec2.instances(ids=[instance])] == [
+        instance
+    ]
 
 
 async def test_a_page_is_no_proof_of_a_termination(
@@ -105,6 +107,6 @@ async def test_a_page_is_no_proof_of_a_termination(
     (instance,) = world.started()
     world.control.post("faults", action="TerminateInstances", status=200, body=PAGE)
     with pytest.raises(TransientError):
-        await launch.saga.cloud.ec2.terminate([instance])
+        await launch.saga.ports.cloud.ec2.terminate([instance])
     assert world.started() == [instance]
-    assert await launch.saga.cloud.ec2.terminate([instance]) == ()
+    assert await launch.saga.ports.cloud.ec2.terminate([instance]) == ()

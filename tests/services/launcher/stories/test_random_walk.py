@@ -127,7 +127,7 @@ class Walk:
         kind = self.deal.choice(
             ("lost", "lost", "500", "500 after", "slow down", "refused", "short")
         )
-        order = {
+        order: dict[str, dict[str, Any]] = {
             "lost": {"status": 0, "mode": "after"},
             "500": {"status": 500},
             "500 after": {"status": 500, "mode": "after"},

@@ -32,7 +32,7 @@ def machine(name: str = "m", node: str = "n", **conditions: Condition) -> Machin
     return make_machine(name, node_name=node, created_at=NOW - 100, conditions=found)
 
 
-def having(condition: str) -> dict[str, Condition]:
+def having(condition: str) -> dict[str, Any]:
     return {condition: Condition("True", since=NOW - 5)}
 
 
@@ -61,7 +61,8 @@ def test_a_pod_takes_the_mark_off() -> None:
     """DIS-32, ACC-29; one that is false already is not written again."""
     pod = make_bound_pod("p", "n")
     assert changes_due(machine(**having(EMPTY)), pod) == [(EMPTY, False)]
-    assert changes_due(machine(**{EMPTY: Condition("False", since=NOW)}), pod) == []
+    lost: dict[str, Any] = {EMPTY: Condition("False", since=NOW)}
+    assert changes_due(machine(**lost), pod) == []
 
 
 @pytest.mark.parametrize(

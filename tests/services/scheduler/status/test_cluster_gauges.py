@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from services.scheduler.status.cluster_gauges import (
@@ -41,13 +43,14 @@ PLACE = {
 }
 
 
-def node(name: str = "a", pool_key: str = keys.NODE_POOL, **changes: object) -> Node:
+def node(name: str = "a", pool_key: str = keys.NODE_POOL, **changes: Any) -> Node:
     size = {
         "capacity": amounts(cpu="4", memory="16Gi", pods="58", **{"hugepages-2Mi": "0"}),
         "allocatable": amounts(cpu="3900m", memory="15Gi", pods="58"),
     }
     labels = {pool_key: "web", **PLACE}
-    return make_node(name, **{"labels": labels, "created_at": 100.0, **size, **changes})
+    fields: dict[str, Any] = {"labels": labels, "created_at": 100.0, **size, **changes}
+    return make_node(name, **fields)
 
 
 def labels_of(name: str = "a", provisioner: str = "N/A") -> dict[str, str]:

@@ -99,8 +99,13 @@ OBJECTS = [pod("a"), node_pool(), instance_type()]
 
 
 @pytest.fixture
-def simulator(bus: Bus) -> Simulator:
-    return Simulator(CatalogueStore(bus.redis, bus.prefix))
+def catalogues(bus: Bus) -> CatalogueStore:
+    return CatalogueStore(bus.redis, bus.prefix)
+
+
+@pytest.fixture
+def simulator(catalogues: CatalogueStore) -> Simulator:
+    return Simulator(catalogues)
 
 
 async def ask(
@@ -137,13 +142,13 @@ def test_options_may_stand_beside_the_objects() -> None:
 
 
 async def test_without_a_catalogue_that_of_the_cluster_is_used_or_the_bundled_one(
-    simulator: Simulator,
+    simulator: Simulator, catalogues: CatalogueStore
 ) -> None:
     objects = [pod("a"), node_pool()]
     _, bundled = await ask(simulator, objects)
     assert bundled["machines"][0]["offering"]["zone"].startswith("us-east-1")
     catalogue = make_catalogue()
-    await simulator.catalogues.put(encode_catalogue(catalogue), catalogue.generation)
+    await catalogues.put(encode_catalogue(catalogue), catalogue.generation)
     _, own = await ask(simulator, objects)
     assert own["machines"][0]["offering"]["instanceType"] == "m5.x002"
     _, chosen = await ask(simulator, objects, {"region": "us-east-1"})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from services.terminator.ports import Ports
 from services.terminator.repair.controller import RETRY_SECONDS, NodeRepair, snake_case
 from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain.pools.generations import V1, V1ALPHA5
@@ -16,21 +18,17 @@ TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
 HALF_AN_HOUR = 1800
 
 
-class Gate:
-    open = True
+def open_gate(world: World, *, is_open: bool = True) -> Ports:
+    """The terminator's ports where the gate is as said."""
+    gates = f"NodeRepair={str(is_open).lower()}"
+    return replace(world.queue.ports, settings=world.settings_with(feature_gates=gates))
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
-
-
-@pytest.fixture
-def repair(world: World, gate: Gate) -> NodeRepair:
+def repair(world: World) -> NodeRepair:
     return NodeRepair(
-        world.kube, Machines(world.kube), world.clock, world.recorder, world.metrics,
-        enabled=lambda: gate.open, add=lambda kind, name: world.queue.add(kind, name),
-    )  # fmt: skip
+        open_gate(world), Machines(world.kube), lambda kind, name: world.queue.add(kind, name)
+    )
 
 
 def fall_ill(world: World, place: Place, condition: str = "Ready", status: str = "Unknown") -> None:
@@ -77,17 +75,15 @@ async def test_an_ill_node_is_replaced_at_once(
     assert registry.get_sample_value("karpenter_nodeclaims_disrupted_total", labels) == 1
 
 
-async def test_nothing_is_repaired_without_the_gate(
-    world: World, repair: NodeRepair, gate: Gate
-) -> None:
+async def test_nothing_is_repaired_without_the_gate(world: World, repair: NodeRepair) -> None:
     """TRM-20: NodeRepair=false by default; the gate counts at each look."""
     (place,) = await world.places([V1])
     fall_ill(world, place)
     world.clock.advance(2 * HALF_AN_HOUR)
-    gate.open = False
+    repair.ports = open_gate(world, is_open=False)
     await repair.check()
     assert ordered_away(world, place) == [False]
-    gate.open = True
+    repair.ports = open_gate(world)
     await repair.check()
     assert ordered_away(world, place) == [True]
 

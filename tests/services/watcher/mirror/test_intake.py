@@ -16,8 +16,7 @@ from services.watcher.mirror.journal import Journal
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
-from services.watcher.status.joined_nodes import JoinedNodes
-from services.watcher.status.pod_events import PodEvents
+from services.watcher.status.machine_notes import JoinedNodes, PodEvents
 from shared.kube.client import Kube
 from shared.kube.informer import Deleted, Event, Key, Put
 from shared.kube.machines import Machines

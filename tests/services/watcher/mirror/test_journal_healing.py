@@ -12,6 +12,7 @@ from shared.redis import streams
 from shared.redis.bus import Bus
 from shared.redis.mirror import MirrorReader, MirrorWriter, Position
 from shared.redis.mirror.change import MirrorKeys
+from tests.services.conftest import Published
 from tests.services.watcher.mirror.test_journal import note, pods_of, running
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_pod
@@ -66,7 +67,7 @@ async def test_foreign_entries_are_taken_off_with_the_next_heartbeat(
 
 
 async def test_an_old_entry_is_overwritten_when_a_reader_asks(
-    journal: Journal, bus: Bus, reader: MirrorReader, clock: FakeClock, published
+    journal: Journal, bus: Bus, reader: MirrorReader, clock: FakeClock, published: Published
 ) -> None:
     """As many as were written, and all of them ours once: only readers notice. Nobody is told anything anew."""
     names = MirrorKeys(bus.prefix)

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.records import Command, World
+from shared.disruption.records import BUDGET, CHURN, SCHEDULING, Command, Verdict, World
 from shared.disruption.validation import validate
-from shared.disruption.verdict import BUDGET, CHURN, SCHEDULING, Verdict
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.pools.generations import V1

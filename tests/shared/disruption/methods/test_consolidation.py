@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from shared.disruption.methods import multi_node, single_node
 from shared.disruption.methods.consolidation import by_savings_ratio, eligible, is_balanced
-from shared.disruption.records import Command, World
+from shared.disruption.records import BUDGET, CHURN, SCHEDULING, Command, World
 from shared.disruption.replacement_price import NOT_CHEAPER, SPOT_BY_SPOT, SPOT_DISABLED
 from shared.disruption.validation import validate
-from shared.disruption.verdict import BUDGET, CHURN, SCHEDULING
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.feature_gates import FeatureGates

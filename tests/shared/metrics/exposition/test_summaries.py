@@ -18,7 +18,7 @@ from tests.support.metrics.pages import Scraped
 def test_quantiles_are_of_the_last_minutes_and_sums_of_all_time() -> None:
     clock = FakeClock()
     declare = Declarations(CollectorRegistry(auto_describe=True), clock.monotonic)
-    summary = declare.summary("wait_seconds", "Waits.", "pool", by="a")
+    summary = declare.summary("wait_seconds", "Waits.", "pool")
     declare.also_as("wait_time_seconds", summary, "wait_seconds")
     summary.labels("p").observe(100)
     clock.advance(WINDOW_SECONDS + 1)
@@ -35,7 +35,7 @@ def test_quantiles_are_of_the_last_minutes_and_sums_of_all_time() -> None:
 
 def test_nothing_observed_lately_is_not_zero() -> None:
     declare = Declarations(CollectorRegistry(auto_describe=True), FakeClock().monotonic)
-    declare.summary("wait_seconds", "Waits.", by="a")
+    declare.summary("wait_seconds", "Waits.")
     found = Scraped(generate_latest(declare.registry))
     assert isnan(found.value("wait_seconds", quantile="0.5") or 0)
     assert found.value("wait_seconds_count") == 0
@@ -43,7 +43,7 @@ def test_nothing_observed_lately_is_not_zero() -> None:
 
 def test_no_more_is_held_than_is_said() -> None:
     declare = Declarations(CollectorRegistry(auto_describe=True), FakeClock().monotonic)
-    summary = declare.summary("wait_seconds", "Waits.", by="a")
+    summary = declare.summary("wait_seconds", "Waits.")
     for value in range(MOST_HELD + 5):
         summary.observe(value)
     assert len(summary.labels().recent()) == MOST_HELD
@@ -52,7 +52,7 @@ def test_no_more_is_held_than_is_said() -> None:
 
 def test_a_wrong_number_of_labels_is_refused() -> None:
     declare = Declarations(CollectorRegistry(auto_describe=True))
-    summary = declare.summary("wait_seconds", "Waits.", "pool", by="a")
+    summary = declare.summary("wait_seconds", "Waits.", "pool")
     with pytest.raises(ValueError, match="wait_seconds has 1 labels, 0 given"):
         summary.observe(1)
 

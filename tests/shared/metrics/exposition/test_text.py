@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.metrics import Declared
-from shared.metrics.declaring import GAUGE
+from shared.metrics.declaring import GAUGE, Declared
 from shared.metrics.exposition.text import block, labelled
 from tests.support.metrics.pages import Scraped
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from shared.concurrency.clock import SystemClock
-from shared.redis.bus import AttemptLimits, Bus, Consumer, ConsumerSettings, Envelope
+from shared.redis.bus import Bus, Consumer, ConsumerSettings, Envelope
+from shared.redis.bus.attempt import AttemptLimits
 from tests.support.redis.fixture import cluster, redis_server, redis_url
 from tests.support.waiting import wait_until
 
@@ -29,7 +30,7 @@ QUICK = ConsumerSettings(
 )
 """Settings of a consumer that notices everything within a second."""
 
-Until = Callable[[Callable[[], bool | Awaitable[bool]]], Coroutine[Any, Any, bool]]
+Until = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import Unavailable
 from shared.redis.bus import BadMessage, Bus, dead_letters
-from shared.redis.bus.connection import ask
+from shared.redis.bus.connection import call
 from shared.redis.bus.dead_letters import DeadLetters
 
 
@@ -32,8 +32,8 @@ async def test_only_the_latest_names_are_remembered(
     for number in range(20):
         await add(letters, f"{number:02}")
     key = f"{bus.prefix}pods:dead:names"
-    assert await ask(bus.redis, "count", "ZCARD", key) == 3
-    assert 0 < await ask(bus.redis, "lifetime", "PTTL", key) <= dead_letters.NAMES_MILLISECONDS
+    assert await call(bus.redis, "count", "ZCARD", key) == 3
+    assert 0 < await call(bus.redis, "lifetime", "PTTL", key) <= dead_letters.NAMES_MILLISECONDS
     await add(letters, "19")
     assert await letters.count() == 20
 
@@ -42,11 +42,11 @@ async def test_a_full_redis_refuses_the_letter_and_remembers_no_name(bus: Bus) -
     """F10: what is refused must not count as kept when it comes again."""
     letters = DeadLetters(bus.redis, bus.prefix, "pods")
     await add(letters, "a")
-    await ask(bus.redis, "fill", "CONFIG", "SET", "maxmemory", "1")
+    await call(bus.redis, "fill", "CONFIG", "SET", "maxmemory", "1")
     try:
         with pytest.raises(Unavailable):
             await add(letters, "b")
     finally:
-        await ask(bus.redis, "empty", "CONFIG", "SET", "maxmemory", "0")
+        await call(bus.redis, "empty", "CONFIG", "SET", "maxmemory", "0")
     await add(letters, "b")
     assert await letters.count() == 2

@@ -4,6 +4,9 @@ section 4).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,14 +37,14 @@ def _encodable(envelope: Envelope) -> bool:
 
 
 @given(_envelopes.filter(_encodable))
-def test_decode_is_the_inverse_of_encode(envelope):
+def test_decode_is_the_inverse_of_encode(envelope: Envelope) -> None:
     """Whatever our side sends, the other side reads the same."""
     fields = {name.encode(): value for name, value in envelope.encode().items()}
     assert Envelope.decode(fields) == envelope
 
 
 @given(st.dictionaries(st.binary(max_size=10), st.binary(max_size=50), max_size=8))
-def test_foreign_fields_are_a_bad_message(fields):
+def test_foreign_fields_are_a_bad_message(fields: Any) -> None:
     """F4: never another error, whatever the bytes."""
     with pytest.raises(BadMessage):
         Envelope.decode(fields)
@@ -62,7 +65,9 @@ def test_foreign_fields_are_a_bad_message(fields):
         ("body", b"x" * 65_537),
     ],
 )
-def test_each_broken_field_is_a_bad_message(message, name, value):
+def test_each_broken_field_is_a_bad_message(
+    message: Callable[..., Envelope], name: str, value: Any
+) -> None:
     """Every limit also holds on the way in."""
     fields = {key.encode(): text for key, text in message("n1").encode().items()}
     fields[name.encode()] = value
@@ -70,19 +75,19 @@ def test_each_broken_field_is_a_bad_message(message, name, value):
         Envelope.decode(fields)
 
 
-def test_the_trace_of_an_older_build_is_ignored(message):
+def test_the_trace_of_an_older_build_is_ignored(message: Callable[..., Envelope]) -> None:
     """F30: builds before this one wrote a field ``trace``, which was always empty."""
     fields = {key.encode(): text for key, text in message("n1").encode().items()}
     assert Envelope.decode({**fields, b"trace": b""}) == message("n1")
 
 
-def test_fields_of_a_newer_minor_version_are_ignored(message):
+def test_fields_of_a_newer_minor_version_are_ignored(message: Callable[..., Envelope]) -> None:
     """F30: additive fields within a major version."""
     fields = {key.encode(): text for key, text in message("n1").encode().items()}
     assert Envelope.decode({**fields, b"colour": b"blue"}) == message("n1")
 
 
-def test_an_empty_key_is_our_own_mistake(message):
+def test_an_empty_key_is_our_own_mistake(message: Callable[..., Envelope]) -> None:
     """The sender hears at once which field is wrong."""
     with pytest.raises(InvalidObject, match="key: must not be empty"):
         message("", id="m").encode()

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from shared.redis.bus import connect
+from shared.redis.bus import Bus, Envelope, connect
 
 GROUPS = ("a", "b", "c")
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_no_order_of_reads_acks_claims_and_trims_loses_an_entry(bus, redis_url, seed):
+async def test_no_order_of_reads_acks_claims_and_trims_loses_an_entry(
+    bus: Bus, redis_url: str, seed: int
+) -> None:
     """Model test: an entry is acknowledged by a group, or that group can still have its body."""
     chance = random.Random(seed)
     redis = connect(redis_url)
     stream = f"{bus.prefix}s"
-    added: list[bytes] = []
+    added: list[Any] = []
     acknowledged: dict[str, set[bytes]] = {group: set() for group in GROUPS}
     given: dict[str, list[bytes]] = {group: [] for group in GROUPS}
     for group in GROUPS:
@@ -28,7 +32,7 @@ async def test_no_order_of_reads_acks_claims_and_trims_loses_an_entry(bus, redis
 
     async def read() -> None:
         group = chance.choice(GROUPS)
-        reply = await redis.xreadgroup(group, "x", {stream: ">"}, count=chance.randint(1, 6))
+        reply: Any = await redis.xreadgroup(group, "x", {stream: ">"}, count=chance.randint(1, 6))
         given[group] += [entry[0] for entry in (reply[0][1] if reply else [])]
 
     async def acknowledge() -> None:
@@ -52,16 +56,18 @@ async def test_no_order_of_reads_acks_claims_and_trims_loses_an_entry(bus, redis
         await step()
         trimmed += max(0, before - await redis.xlen(stream))
     for group in GROUPS:
-        reply = await redis.xautoclaim(stream, group, "z", 0, count=1000)
-        pending = {entry[0] for entry in reply[1] if entry is not None}
-        reply = await redis.xreadgroup(group, "z", {stream: ">"}, count=1000)
+        claimed = await redis.xautoclaim(stream, group, "z", 0, count=1000)
+        pending = {entry[0] for entry in claimed[1] if entry is not None}
+        reply: Any = await redis.xreadgroup(group, "z", {stream: ">"}, count=1000)
         unread = {entry[0] for entry in (reply[0][1] if reply else [])}
         assert acknowledged[group] | pending | unread == set(added)
     assert trimmed > 0
     await redis.aclose()
 
 
-async def test_a_stream_without_groups_and_a_missing_stream_are_left_alone(bus, message):
+async def test_a_stream_without_groups_and_a_missing_stream_are_left_alone(
+    bus: Bus, message: Callable[..., Envelope]
+) -> None:
     """Nobody has read anything yet, so nothing is known to be safe."""
     assert await bus.trim("nothing") == 0
     await bus.publish("launches", message("n1"))

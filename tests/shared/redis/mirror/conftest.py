@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from shared.concurrency.clock import SystemClock
-from shared.redis.bus import connect, key_prefix
+from shared.redis.bus import connect
+from shared.redis.bus.connection import key_prefix
 from shared.redis.mirror import Change, MirrorReader, MirrorWriter
 from tests.support.redis.fixture import cluster, redis_server, redis_url
 from tests.support.waiting import wait_until
@@ -19,7 +20,7 @@ from tests.support.waiting import wait_until
 __all__ = ["cluster", "redis_server", "redis_url"]
 
 
-Until = Callable[[Callable[[], bool | Awaitable[bool]]], Coroutine[Any, Any, bool]]
+Until = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
 
 
 @pytest.fixture

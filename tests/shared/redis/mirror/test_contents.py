@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +17,12 @@ HISTORY = st.lists(st.tuples(KIND, NAME, BODY), max_size=40)
 DIGESTER = Digester("secret")
 
 
-def after(history: list[tuple[str, str, bytes | None]]) -> tuple[Contents, dict[object, bytes]]:
+def after(
+    history: list[tuple[str, str, bytes | None]],
+) -> tuple[Contents, dict[tuple[str, str], bytes]]:
     """The sums that were kept step by step, and what is there in the end."""
-    contents, there = Contents(["pods", "nodes"]), {}
+    contents = Contents(["pods", "nodes"])
+    there: dict[tuple[str, str], bytes] = {}
     for kind, name, body in history:
         if body is None:
             contents.delete(kind, name)
@@ -33,7 +38,7 @@ def digests(contents: Contents, generation: int = 1) -> dict[str, str]:
 
 
 @given(HISTORY, HISTORY)
-def test_sums_are_equal_when_and_only_when_the_entries_are(left, right) -> None:
+def test_sums_are_equal_when_and_only_when_the_entries_are(left: Any, right: Any) -> None:
     mine, there = after(left)
     other, elsewhere = after(right)
     assert (digests(mine) == digests(other)) == (there == elsewhere)
@@ -42,13 +47,15 @@ def test_sums_are_equal_when_and_only_when_the_entries_are(left, right) -> None:
 
 
 @given(HISTORY)
-def test_counts_are_of_what_is_there(history) -> None:
+def test_counts_are_of_what_is_there(history: list[tuple[str, str, bytes | None]]) -> None:
     contents, there = after(history)
     assert sum(contents.counts().values()) == len(there)
 
 
 @given(HISTORY, st.integers(2, 9))
-def test_a_digest_holds_for_one_generation_and_one_epoch(history, generation: int) -> None:
+def test_a_digest_holds_for_one_generation_and_one_epoch(
+    history: list[tuple[str, str, bytes | None]], generation: int
+) -> None:
     contents, _ = after(history)
     told = digests(contents)
     assert contents.differs(told, (), DIGESTER, "e", generation)
@@ -64,7 +71,7 @@ def test_a_reader_of_some_kinds_compares_those() -> None:
 
 
 @given(st.tuples(KIND, NAME, st.binary(max_size=9)), st.tuples(KIND, NAME, st.binary(max_size=9)))
-def test_only_equal_entries_have_equal_digests(left, right) -> None:
+def test_only_equal_entries_have_equal_digests(left: Any, right: Any) -> None:
     """Where a name ends and a body begins is part of it."""
     equal = DIGESTER.entry(*left) == DIGESTER.entry(*right)
     assert equal == (left == right)

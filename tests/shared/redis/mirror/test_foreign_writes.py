@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from redis.asyncio import Redis
 from shared.concurrency.clock import SystemClock
 from shared.redis.mirror import Change, MirrorLost, MirrorReader, MirrorWriter, Position
 from shared.redis.mirror.change import MirrorKeys
+from tests.shared.redis.mirror.conftest import Until
 
 PODS = {f"p{n}": b'{"n":%d}' % n for n in range(20)}
 SOUND = {"pods": Position("100", True, 0.0)}
@@ -64,8 +66,8 @@ async def forge(redis: Redis, names: MirrorKeys, op: str, **fields: Any) -> None
 
 
 async def test_a_picture_is_verified_by_a_heartbeat_that_is_newer_than_it(
-    writer, reading, key, until
-):
+    writer: MirrorWriter, reading: Callable[..., Any], key: str, until: Until
+) -> None:
     """A recording of an earlier time has no new heartbeats."""
     await writer.begin({"pods": PODS})
     async with reading(key=key) as reader:
@@ -78,8 +80,13 @@ async def test_a_picture_is_verified_by_a_heartbeat_that_is_newer_than_it(
 
 
 async def test_forged_entries_and_a_reset_never_get_into_the_picture(
-    writer, redis, names, reading, key, until
-):
+    writer: MirrorWriter,
+    redis: Redis,
+    names: MirrorKeys,
+    reading: Callable[..., Any],
+    key: str,
+    until: Until,
+) -> None:
     """Twenty pods and a reset: dropped at once, counted, and the watcher takes them off."""
     await begun(writer)
     async with reading(key=key) as reader:
@@ -97,8 +104,13 @@ async def test_forged_entries_and_a_reset_never_get_into_the_picture(
 
 
 async def test_a_forged_put_on_the_stream_changes_nothing(
-    writer, redis, names, reading, key, until
-):
+    writer: MirrorWriter,
+    redis: Redis,
+    names: MirrorKeys,
+    reading: Callable[..., Any],
+    key: str,
+    until: Until,
+) -> None:
     """And the watcher's next change fits as if it had never been there."""
     await begun(writer)
     async with reading(key=key) as reader:
@@ -115,12 +127,19 @@ async def test_a_forged_put_on_the_stream_changes_nothing(
 
 @pytest.mark.parametrize("told", [True, False], ids=["on the stream", "in the hash"])
 async def test_forged_deletions_are_noticed_and_healed(
-    writer, redis, names, reading, key, until, told
-):
+    writer: MirrorWriter,
+    redis: Redis,
+    names: MirrorKeys,
+    reading: Callable[..., Any],
+    key: str,
+    until: Until,
+    told: bool,
+) -> None:
     """A deletion with the tag of an old one is taken for real until the next heartbeat."""
     await begun(writer)
     await writer.apply([Change("pods", "p1", None)])
-    (_, fields), *_ = await redis.xrevrange(names.stream, count=1)
+    newest: Any = await redis.xrevrange(names.stream, count=1)
+    (_, fields), *_ = newest
     recorded = dict(zip(fields[::2], fields[1::2], strict=True))[b"body"]
     await writer.apply([Change("pods", "p1", b"back")])
     async with reading(key=key) as reader:
@@ -140,8 +159,13 @@ async def test_forged_deletions_are_noticed_and_healed(
 
 
 async def test_an_old_body_that_is_written_again_is_noticed(
-    writer, redis, names, reading, key, until
-):
+    writer: MirrorWriter,
+    redis: Redis,
+    names: MirrorKeys,
+    reading: Callable[..., Any],
+    key: str,
+    until: Until,
+) -> None:
     """Its tag is right, the sum is not."""
     await begun(writer)
     old = await redis.hget(names.objects("pods"), "p3")
@@ -158,7 +182,14 @@ async def test_an_old_body_that_is_written_again_is_noticed(
         await verified(reader, writer)
 
 
-async def test_a_whole_kind_that_vanished_is_noticed(writer, redis, names, reading, key, until):
+async def test_a_whole_kind_that_vanished_is_noticed(
+    writer: MirrorWriter,
+    redis: Redis,
+    names: MirrorKeys,
+    reading: Callable[..., Any],
+    key: str,
+    until: Until,
+) -> None:
     """Whoever looks only at what is there would not miss it."""
     await begun(writer)
     await redis.delete(names.objects("pods"))
@@ -168,8 +199,13 @@ async def test_a_whole_kind_that_vanished_is_noticed(writer, redis, names, readi
 
 
 async def test_heartbeats_of_others_do_not_make_the_picture_younger(
-    writer, redis, names, reading, key, until
-):
+    writer: MirrorWriter,
+    redis: Redis,
+    names: MirrorKeys,
+    reading: Callable[..., Any],
+    key: str,
+    until: Until,
+) -> None:
     """Neither a new time nor an old heartbeat shows that the watcher lives."""
     clock = SystemClock()
     await begun(writer)
@@ -184,7 +220,9 @@ async def test_heartbeats_of_others_do_not_make_the_picture_younger(
         assert reader.age(at + 100) >= 100
 
 
-async def test_a_reader_with_another_key_takes_nothing_and_says_why(writer, reading, until):
+async def test_a_reader_with_another_key_takes_nothing_and_says_why(
+    writer: MirrorWriter, reading: Callable[..., Any], until: Until
+) -> None:
     """The fix is in the text."""
     await begun(writer)
     async with reading(key="another") as reader:
@@ -196,8 +234,13 @@ async def test_a_reader_with_another_key_takes_nothing_and_says_why(writer, read
 
 @pytest.mark.parametrize("name", ["epoch", "generation", "complete", "kinds", "stream", "seal"])
 async def test_keys_of_another_type_do_not_stop_the_watcher(
-    writer, redis, names, reading, key, name
-):
+    writer: MirrorWriter,
+    redis: Redis,
+    names: MirrorKeys,
+    reading: Callable[..., Any],
+    key: str,
+    name: str,
+) -> None:
     """Whatever was written there, the mirror is begun anew over it."""
     await begun(writer)
     broken = getattr(names, name)
@@ -213,7 +256,14 @@ async def test_keys_of_another_type_do_not_stop_the_watcher(
 
 
 @pytest.mark.parametrize("forged", ["many", "-7", str((1 << 53) + 1), "1e400"])
-async def test_no_forged_generation_stops_the_watcher(writer, redis, names, reading, key, forged):
+async def test_no_forged_generation_stops_the_watcher(
+    writer: MirrorWriter,
+    redis: Redis,
+    names: MirrorKeys,
+    reading: Callable[..., Any],
+    key: str,
+    forged: Any,
+) -> None:
     """Numbers go on from the writer's own."""
     await begun(writer)
     await redis.set(names.generation, forged)
@@ -225,7 +275,9 @@ async def test_no_forged_generation_stops_the_watcher(writer, redis, names, read
         assert reader.generation == generation
 
 
-async def test_positions_arrive_with_what_they_speak_of(writer, reading, key, until):
+async def test_positions_arrive_with_what_they_speak_of(
+    writer: MirrorWriter, reading: Callable[..., Any], key: str, until: Until
+) -> None:
     """A position is adopted at the generation of its heartbeat; its age grows meanwhile."""
     clock = SystemClock()
     await begun(writer)
@@ -242,7 +294,14 @@ async def test_positions_arrive_with_what_they_speak_of(writer, reading, key, un
         assert 13.0 <= told.seconds < 60
 
 
-async def test_an_unconfirmed_write_is_not_vouched_for(writer, redis, names, reading, key, until):
+async def test_an_unconfirmed_write_is_not_vouched_for(
+    writer: MirrorWriter,
+    redis: Redis,
+    names: MirrorKeys,
+    reading: Callable[..., Any],
+    key: str,
+    until: Until,
+) -> None:
     """F1: a lost answer leaves open what the mirror holds, until the change was written again."""
     await begun(writer)
     async with reading(key=key) as reader:

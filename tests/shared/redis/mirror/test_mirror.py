@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redis.asyncio import Redis
 
 from shared.concurrency.clock import SystemClock
 from shared.errors import InvalidObject, Unavailable
 from shared.redis.mirror import Change, MirrorLost, MirrorReader, MirrorWriter, difference
+from tests.shared.redis.mirror.conftest import Until
 
 
-async def test_a_reader_loads_the_snapshot(writer, reading):
+async def test_a_reader_loads_the_snapshot(
+    writer: MirrorWriter, reading: Callable[..., Any]
+) -> None:
     """Every kind of the snapshot, complete, at the writer's generation."""
     snapshot = {"Pod": {"a/b": b"1", "a/c": b"2"}, "Node": {"n": b"3"}, "Machine": {}}
     generation = await writer.begin(snapshot)
@@ -26,7 +32,9 @@ async def test_a_reader_loads_the_snapshot(writer, reading):
         assert reader.behind == 0
 
 
-async def test_a_reader_sees_every_change_in_order(writer, reading):
+async def test_a_reader_sees_every_change_in_order(
+    writer: MirrorWriter, reading: Callable[..., Any]
+) -> None:
     """1,000 changes, each with the next generation, and the same end state."""
     seen: list[Change] = []
     expected: dict[str, bytes] = {}
@@ -54,7 +62,9 @@ async def test_a_reader_sees_every_change_in_order(writer, reading):
     ]
 
 
-async def test_a_reader_that_joins_in_the_middle_of_writing_ends_equal(writer, reading):
+async def test_a_reader_that_joins_in_the_middle_of_writing_ends_equal(
+    writer: MirrorWriter, reading: Callable[..., Any]
+) -> None:
     """The load is one script: hashes, generation and stream position belong together."""
     await writer.begin({"Pod": {}})
 
@@ -74,7 +84,9 @@ async def test_a_reader_that_joins_in_the_middle_of_writing_ends_equal(writer, r
         assert reader.kinds["Pod"] == {f"p{n % 40}": b"%d" % n for n in range(260, 300)}
 
 
-async def test_more_changes_than_one_step_are_written_in_steps(writer, reading):
+async def test_more_changes_than_one_step_are_written_in_steps(
+    writer: MirrorWriter, reading: Callable[..., Any]
+) -> None:
     """apply() takes any number; a step holds 500."""
     await writer.begin({"Pod": {}})
     last = await writer.apply([Change("Pod", f"p{n}", b"x") for n in range(1201)])
@@ -84,7 +96,9 @@ async def test_more_changes_than_one_step_are_written_in_steps(writer, reading):
         assert len(reader.kinds["Pod"]) == 1201
 
 
-async def test_a_reader_of_some_kinds_ignores_the_others(writer, reading):
+async def test_a_reader_of_some_kinds_ignores_the_others(
+    writer: MirrorWriter, reading: Callable[..., Any]
+) -> None:
     """The generation still follows every entry."""
     seen: list[Change] = []
     await writer.begin({"Pod": {"p": b"1"}, "Node": {"n": b"1"}})
@@ -95,7 +109,9 @@ async def test_a_reader_of_some_kinds_ignores_the_others(writer, reading):
     assert {change.kind for change in seen} == {"Node"}
 
 
-async def test_the_writer_notices_flushall_and_readers_recover(writer, redis, reading, until):
+async def test_the_writer_notices_flushall_and_readers_recover(
+    writer: MirrorWriter, redis: Redis, reading: Callable[..., Any], until: Until
+) -> None:
     """F9: MirrorLost, begin again; the listener hears only what really changed."""
     seen: list[Change] = []
     first = await writer.begin({"Pod": {"keep": b"1", "goes": b"1"}})
@@ -117,7 +133,9 @@ async def test_the_writer_notices_flushall_and_readers_recover(writer, redis, re
         assert reader.kinds == {"Pod": {"new": b"1"}}
 
 
-async def test_a_lost_mirror_is_not_complete(writer, redis, reading, until):
+async def test_a_lost_mirror_is_not_complete(
+    writer: MirrorWriter, redis: Redis, reading: Callable[..., Any], until: Until
+) -> None:
     """OPS-13: nobody plans on a mirror that is gone; the old objects stay for display."""
     generation = await writer.begin({"Pod": {"p": b"1"}})
     async with reading() as reader:
@@ -129,7 +147,9 @@ async def test_a_lost_mirror_is_not_complete(writer, redis, reading, until):
             await reader.wait_for(generation, 0.01)
 
 
-async def test_a_second_writer_takes_over_and_the_first_is_fenced(writer, redis, prefix, reading):
+async def test_a_second_writer_takes_over_and_the_first_is_fenced(
+    writer: MirrorWriter, redis: Redis, prefix: str, reading: Callable[..., Any]
+) -> None:
     """F14: the older incarnation cannot write any more."""
     await writer.begin({"Pod": {"old": b"1"}})
     async with reading() as reader:
@@ -145,8 +165,8 @@ async def test_a_second_writer_takes_over_and_the_first_is_fenced(writer, redis,
 
 
 async def test_a_reader_that_fell_behind_a_trimmed_stream_loads_again(
-    redis, prefix, redis_url, until
-):
+    redis: Redis, prefix: str, redis_url: str, until: Until
+) -> None:
     """F11: a gap in the generations is noticed, whatever was trimmed."""
     writer = MirrorWriter(redis, prefix, "epoch-a")
     generation = await writer.begin({"Pod": {}})
@@ -166,7 +186,9 @@ async def test_a_reader_that_fell_behind_a_trimmed_stream_loads_again(
         stop.set()
 
 
-async def test_the_age_follows_the_heartbeat(writer, redis, prefix, reading, until):
+async def test_the_age_follows_the_heartbeat(
+    writer: MirrorWriter, redis: Redis, prefix: str, reading: Callable[..., Any], until: Until
+) -> None:
     """docs/spec/design.md: a stale mirror must show its age, also to a reader that just came."""
     clock = SystemClock()
     await writer.begin({"Pod": {}})
@@ -184,7 +206,9 @@ async def test_the_age_follows_the_heartbeat(writer, redis, prefix, reading, unt
         await until(lambda: reader.age(clock.monotonic()) < 60)
 
 
-async def test_begin_again_removes_what_is_gone(writer, redis, prefix, reading):
+async def test_begin_again_removes_what_is_gone(
+    writer: MirrorWriter, redis: Redis, prefix: str, reading: Callable[..., Any]
+) -> None:
     """Kinds and objects that the new snapshot lacks disappear, no staging key stays."""
     await writer.begin({"Pod": {"a": b"1", "b": b"1"}, "Lease": {"l": b"1"}})
     last = await writer.begin({"Pod": {"b": b"2"}})
@@ -195,7 +219,9 @@ async def test_begin_again_removes_what_is_gone(writer, redis, prefix, reading):
     assert await redis.ttl(f"{prefix}mirror:Pod") == -1
 
 
-async def test_an_oversized_record_is_refused_before_anything_is_written(writer, reading):
+async def test_an_oversized_record_is_refused_before_anything_is_written(
+    writer: MirrorWriter, reading: Callable[..., Any]
+) -> None:
     """The message names the object; nothing of the batch is written."""
     await writer.begin({"Pod": {}})
     with pytest.raises(InvalidObject, match=r"Pod\[huge\]"):
@@ -205,7 +231,9 @@ async def test_an_oversized_record_is_refused_before_anything_is_written(writer,
         assert reader.kinds == {"Pod": {}}
 
 
-async def test_ten_thousand_objects_load_completely(writer, reading):
+async def test_ten_thousand_objects_load_completely(
+    writer: MirrorWriter, reading: Callable[..., Any]
+) -> None:
     """docs/spec/design.md: 10,000 pods. How fast is measured, not asserted."""
     snapshot = {"Pod": {f"ns/p{n}": b"x" * 1000 for n in range(10_000)}}
     generation = await writer.begin(snapshot)
@@ -221,7 +249,7 @@ _objects = st.dictionaries(
 
 
 @given(_objects, _objects)
-def test_applying_the_difference_leads_from_old_to_new(old, new):
+def test_applying_the_difference_leads_from_old_to_new(old: Any, new: Any) -> None:
     """What on_change hears across a reload is exactly what changed."""
     state = {kind: dict(objects) for kind, objects in old.items()}
     for change in difference(old, new, 7):

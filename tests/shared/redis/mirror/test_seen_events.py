@@ -30,7 +30,7 @@ class Written:
 async def write(server: Written, seen: SharedSeenEvents, *reasons: str) -> None:
     """One service that tells these about a node, and ends."""
     events = Recorder(server, clock=SystemClock(), random=Random(1))  # type: ignore[arg-type]
-    events.share(seen)
+    events.seen = seen
     for reason in reasons:
         await events.publish(NODE, "Warning", reason, "text")
     stop = asyncio.Event()

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.redis_server import RedisServer
 from tests.support.redis.agreement import Agreement, Command, RealServer
 from tests.support.redis.in_memory import MemoryServer
+from tests.support.redis.server import RedisServer
 from tests.support.waiting import wait_until
 
 GROUP: Command = (b"XGROUP", b"CREATE", b"x1", b"g1", b"$", b"MKSTREAM")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from local.redis_server import RedisServer
 from tests.support.redis.agreement import Agreement, Command, RealServer
 from tests.support.redis.fixture import BINARIES
 from tests.support.redis.in_memory import MemoryServer
+from tests.support.redis.server import RedisServer
 from tests.support.waiting import wait_until
 
 COMMANDS: list[Command] = [

@@ -14,7 +14,7 @@ from cli.demo.snapshot import Snapshot
 from services.watcher.conversion import KINDS
 from shared.domain.nodes import provider_instance_id
 from shared.redis.bus import connect
-from shared.redis.bus.connection import ask, key_prefix
+from shared.redis.bus.connection import call, key_prefix
 from shared.redis.mirror.change import MirrorKeys
 from tests.support.stories.playground import POLL_SECONDS, Playground, until
 
@@ -35,7 +35,7 @@ async def mirrored(ground: Playground) -> Keys:
         return {
             kind.name: {
                 key.decode()
-                for key in await ask(redis, "read the mirror", "HKEYS", names.objects(kind.name))
+                for key in await call(redis, "read the mirror", "HKEYS", names.objects(kind.name))
             }
             for kind in KINDS
         }

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
+from tests.local.cluster.api.conftest import Api, Document
+from tests.support.cluster.kubectl import Kubectl
+
 NODE = {
     "apiVersion": "v1",
     "kind": "Node",
@@ -13,7 +16,9 @@ NODE = {
 }
 
 
-async def test_a_custom_resource_is_applied_listed_and_explained(kubectl, definition):
+async def test_a_custom_resource_is_applied_listed_and_explained(
+    kubectl: Kubectl, definition: Document
+) -> None:
     assert (await kubectl("apply", "-f", "-", stdin=json.dumps(definition)))[0] == 0
     pool = {
         "apiVersion": "example.org/v1",
@@ -34,7 +39,9 @@ async def test_a_custom_resource_is_applied_listed_and_explained(kubectl, defini
     assert "spec.weight: Invalid value: 700" in text
 
 
-async def test_a_node_is_labelled_tainted_cordoned_and_described(kubectl, api):
+async def test_a_node_is_labelled_tainted_cordoned_and_described(
+    kubectl: Kubectl, api: Api
+) -> None:
     api.store.create("nodes", NODE)
     assert (await kubectl("label", "node", "n1", "a=b"))[0] == 0
     assert (await kubectl("taint", "node", "n1", "x=y:NoSchedule"))[0] == 0
@@ -46,7 +53,9 @@ async def test_a_node_is_labelled_tainted_cordoned_and_described(kubectl, api):
     assert "Unschedulable:      true" in (await kubectl("describe", "node", "n1"))[1]
 
 
-async def test_a_deployment_is_scaled_patched_and_deleted(kubectl, api, pod):
+async def test_a_deployment_is_scaled_patched_and_deleted(
+    kubectl: Kubectl, api: Api, pod: Document
+) -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod["spec"]}
     spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     deployment = {
@@ -65,7 +74,9 @@ async def test_a_deployment_is_scaled_patched_and_deleted(kubectl, api, pod):
     assert (await kubectl("auth", "can-i", "create", "pods"))[1].strip() == "yes"
 
 
-async def test_wait_sees_a_condition_that_comes_later(kubectl, api, pod):
+async def test_wait_sees_a_condition_that_comes_later(
+    kubectl: Kubectl, api: Api, pod: Document
+) -> None:
     api.store.create("pods", pod, namespace="default")
     waiting = asyncio.create_task(
         kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
@@ -76,7 +87,7 @@ async def test_wait_sees_a_condition_that_comes_later(kubectl, api, pod):
     assert (code, "condition met" in text) == (0, True)
 
 
-async def confirm_deletions(api) -> None:
+async def confirm_deletions(api: Api) -> None:
     """A kubelet's part: end the pods that are marked for deletion."""
     subscription = api.store.subscribe("pods")
     async for kind, pod, _ in subscription.events():
@@ -85,7 +96,9 @@ async def confirm_deletions(api) -> None:
             api.store.delete("pods", name, namespace="default", grace_seconds=0)
 
 
-async def test_drain_evicts_and_waits_for_the_pods_to_go(kubectl, api, pod):
+async def test_drain_evicts_and_waits_for_the_pods_to_go(
+    kubectl: Kubectl, api: Api, pod: Document
+) -> None:
     api.store.create("nodes", NODE)
     api.store.create("pods", pod, namespace="default")
     api.store.bind("web", "default", "n1")
@@ -97,7 +110,9 @@ async def test_drain_evicts_and_waits_for_the_pods_to_go(kubectl, api, pod):
     assert api.store.list("pods") == []
 
 
-async def test_drain_stops_at_an_exhausted_budget(kubectl, api, pod):
+async def test_drain_stops_at_an_exhausted_budget(
+    kubectl: Kubectl, api: Api, pod: Document
+) -> None:
     api.store.create("nodes", NODE)
     api.store.create("pods", pod, namespace="default")
     api.store.bind("web", "default", "n1")
@@ -112,7 +127,7 @@ async def test_drain_stops_at_an_exhausted_budget(kubectl, api, pod):
     assert len(api.store.list("pods")) == 1
 
 
-async def test_events_have_a_real_server_s_columns(kubectl, api):
+async def test_events_have_a_real_server_s_columns(kubectl: Kubectl, api: Api) -> None:
     involved = {"kind": "Pod", "name": "web", "namespace": "default"}
     event = {
         "metadata": {"name": "web.1"},
@@ -134,7 +149,9 @@ async def test_events_have_a_real_server_s_columns(kubectl, api):
     assert wide[1].split()[-2:] == ["3", "web.1"]
 
 
-async def test_logs_report_at_once_why_there_are_none(kubectl, api, pod):
+async def test_logs_report_at_once_why_there_are_none(
+    kubectl: Kubectl, api: Api, pod: Document
+) -> None:
     api.store.create("pods", pod, namespace="default")
     said = "web/app: pods of this cluster are simulated and write no log.\n"
     assert await kubectl("logs", "web") == (0, said)
@@ -144,7 +161,7 @@ async def test_logs_report_at_once_why_there_are_none(kubectl, api, pod):
     assert "not found" in (await kubectl("logs", "gone"))[1]
 
 
-async def test_roles_and_bindings_are_listed_with_a_real_server_s_columns(kubectl):
+async def test_roles_and_bindings_are_listed_with_a_real_server_s_columns(kubectl: Kubectl) -> None:
     assert (await kubectl("get", "clusterroles"))[1].split()[:3] == ["NAME", "CREATED", "AT"]
     table = (await kubectl("get", "clusterrolebindings", "cluster-admin"))[1].split()
     assert table[:5] == ["NAME", "ROLE", "AGE", "cluster-admin", "ClusterRole/cluster-admin"]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+from typing import Any
 
 import pytest
+
+from tests.local.cluster.api.conftest import Api
+from tests.support.cluster.kubectl import Kubectl
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -53,7 +57,15 @@ RBAC = "rbac.authorization.k8s.io"
         ),
     ],
 )
-async def test_a_spec_arrives_as_it_was_meant(kubectl, api, command, group, plural, name, part):
+async def test_a_spec_arrives_as_it_was_meant(
+    kubectl: Kubectl,
+    api: Api,
+    command: str,
+    group: str,
+    plural: str,
+    name: str,
+    part: dict[str, Any],
+) -> None:
     if plural in ("poddisruptionbudgets", "cronjobs"):
         kubectl.needs_today("it creates them as v1beta1, which servers have not had since 1.25")
     code, text = await kubectl("create", *shlex.split(command))
@@ -110,7 +122,9 @@ async def test_a_spec_arrives_as_it_was_meant(kubectl, api, command, group, plur
         ),
     ],
 )
-async def test_an_object_without_spec_arrives_too(kubectl, api, command, group, plural, part):
+async def test_an_object_without_spec_arrives_too(
+    kubectl: Kubectl, api: Api, command: str, group: Any, plural: str, part: dict[str, Any]
+) -> None:
     code, text = await kubectl("create", *shlex.split(command))
     assert (code, " created" in text) == (0, True), text
     cluster_wide = plural.startswith("cluster") or plural == "priorityclasses"
@@ -119,7 +133,9 @@ async def test_an_object_without_spec_arrives_too(kubectl, api, command, group, 
     assert {key: stored.get(key) for key in part} == part
 
 
-async def test_what_is_empty_in_protobuf_is_absent_in_the_object(kubectl, api):
+async def test_what_is_empty_in_protobuf_is_absent_in_the_object(
+    kubectl: Kubectl, api: Api
+) -> None:
     """Go writes every empty text and number; a real server does not show them."""
     kubectl.needs_today("it sends JSON")
     await kubectl("create", "deployment", "web", "--image=nginx")
@@ -131,7 +147,7 @@ async def test_what_is_empty_in_protobuf_is_absent_in_the_object(kubectl, api):
     assert (container["name"], container["image"]) == ("nginx", "nginx")
 
 
-async def test_an_autoscaler_is_created_in_either_version(kubectl, api):
+async def test_an_autoscaler_is_created_in_either_version(kubectl: Kubectl, api: Api) -> None:
     await kubectl("create", "deployment", "web", "--image=nginx")
     words = ("autoscale", "deployment", "web", "--max=3", "--cpu-percent=50")
     code, text = await kubectl(*words)
@@ -149,7 +165,7 @@ async def test_an_autoscaler_is_created_in_either_version(kubectl, api):
     assert second["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] == 70
 
 
-async def test_a_kind_that_cannot_be_decoded_is_refused_with_what_would_do(api):
+async def test_a_kind_that_cannot_be_decoded_is_refused_with_what_would_do(api: Api) -> None:
     envelope = b"k8s\x00" + b"\x0a\x12\x0a\x0aexample/v1\x12\x04Pool"
     code, status = await api.call(
         "POST", "/api/v1/namespaces", envelope, media="application/vnd.kubernetes.protobuf"

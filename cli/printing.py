@@ -1,0 +1,43 @@
+"""Lines and tables on standard output. Tables are in the style of kubectl: without frames a row fits into 80 columns,
+and ``cut`` and ``grep`` can read it.
+
+On a narrow terminal cells are folded. In a pipe or a file every row is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPE_COLUMNS = 1_000
+"""Width of output that is not a terminal, large enough that no cell is folded."""
+
+
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str | Text]], *, title: str = ""
+) -> None:
+    """Print a table on standard output, below its title."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PIPE_COLUMNS)
+    if title:
+        console.print(f"\n{title}", style="bold", markup=False, highlight=False)
+    console.print(table_of(headings, rows))
+
+
+def print_line(text: str) -> None:
+    """Print one line on standard output, without markup."""
+    Console().print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def table_of(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """A table whose cells are plain text: brackets in a cell are not markup."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for heading in headings:
+        table.add_column(heading.upper(), overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    return table

@@ -1,0 +1,42 @@
+"""The API server of the installation that a command addresses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from random import Random
+
+from shared.concurrency.clock import SystemClock
+from shared.errors import ConfigurationError, NotFound
+from shared.kube.client import Kube, Object
+from shared.kube.resources import Resource
+
+
+def kubeconfig_of(variables: Mapping[str, str]) -> str:
+    """The path of the kubeconfig. Raises ConfigurationError when no variable names it."""
+    path = variables.get("KUBECONFIG")
+    if not path:
+        raise ConfigurationError(
+            "KUBECONFIG is not set; run `dovetail up --detach`, or point KUBECONFIG at your cluster"
+        )
+    return path
+
+
+async def listed(kube: Kube, resource: Resource) -> list[Object]:
+    """The objects of a kind; none where the cluster does not have the kind, such as those of one generation."""
+    try:
+        return (await kube.list(resource)).items
+    except NotFound:
+        return []
+
+
+@asynccontextmanager
+async def connected(kubeconfig: str, *, command: str) -> AsyncIterator[Kube]:
+    """A client for the duration of one command. Raises ConfigurationError for an unusable kubeconfig."""
+    kube = await Kube.connect(
+        kubeconfig, clock=SystemClock(), random=Random(), user_agent=f"dovetail-{command}"
+    )
+    try:
+        yield kube
+    finally:
+        await kube.close()

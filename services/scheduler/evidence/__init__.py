@@ -1,1 +1,0 @@
-"""Checks before anything is bought: is the picture of the cluster true, and do the pods still wait?"""
