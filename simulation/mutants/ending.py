@@ -160,7 +160,7 @@ ENDING = (
         '        await self.writer.end_instances(sorted(ids), "no machine owns it")',
         "        pass",
         "instances without a machine are never terminated",
-        "aws",
+        "quiet",
     ),
     Mutant(
         "lost-machines-kept",
@@ -168,7 +168,7 @@ ENDING = (
         "        if not await self.writer.delete(machine, reason):\n            return",
         "        return",
         "machines whose instance is gone are never deleted",
-        "aws",
+        "quiet",
     ),
     Mutant(
         "deleted-at-the-first-sweep",
