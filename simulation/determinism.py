@@ -49,7 +49,7 @@ def install(loop: SimulatedLoop, source: random.Random) -> None:
     _replace(replaced)
     random._urandom = source.randbytes  # type: ignore[attr-defined]  # what SystemRandom and secrets read
     random.seed(source.getrandbits(64))
-    child.in_child = _inline  # type: ignore[assignment]
+    child.in_child = _inline
     for module in list(sys.modules.values()):
         if getattr(module, "in_child", None) is not None and module is not child:
             module.in_child = _inline  # type: ignore[attr-defined]
@@ -70,9 +70,9 @@ def _replace(replaced: dict[Any, Callable[..., Any]]) -> None:
 
 def _install_dates(wall: Callable[[], float]) -> None:
     """``datetime.now`` and ``utcnow`` of every module that imported the class."""
-    real = datetime.datetime
+    real: Any = datetime.datetime
 
-    class SimulatedDatetime(real):
+    class SimulatedDatetime(real):  # type: ignore[misc]
         """A datetime whose present is the simulated one."""
 
         @classmethod

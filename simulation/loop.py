@@ -15,12 +15,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, TypeVarTuple
 from weakref import WeakKeyDictionary
 
 from simulation.network.connections import Address, Network, SimulatedServer
 from simulation.owner import CURRENT, Owner
 
+Arguments = TypeVarTuple("Arguments")
 START_SECONDS = 1_000.0
 EXECUTOR_SECONDS = (0.0002, 0.005)
 """Shortest and longest simulated time of a call in an executor."""
@@ -58,7 +59,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._now = START_SECONDS
         self._random = random
         self._network = network
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, asyncio.TimerHandle, Owner]] = []
         self._numbers = count(1)
         self._world = Owner("world")
         self._active: list[Owner] = []
@@ -78,7 +79,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._now
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: Context | None = None,
     ) -> asyncio.Handle:
         """Schedule ``callback`` for its owner, which the context names."""
         handle = events.Handle(callback, args, self, context)
@@ -91,32 +95,38 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def call_at(
         self,
         when: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Schedule ``callback`` for the virtual time ``when``."""
         timer = events.TimerHandle(when, callback, args, self, context)
         due = max(when, self._now) + self._random.random() * TIMER_LATENESS_SECONDS
-        heapq.heappush(self._timers, (due, next(self._numbers), timer))
+        heapq.heappush(self._timers, (due, next(self._numbers), timer, self.owner(context)))
         return timer
 
     def call_later(
         self,
         delay: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Schedule ``callback`` after ``delay`` virtual seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_exactly(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context
+        self,
+        when: float,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: Context,
     ) -> None:
         """As ``call_at``, but never late: deliveries of one connection keep their order."""
         timer = events.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (max(when, self._now), next(self._numbers), timer))
+        heapq.heappush(
+            self._timers, (max(when, self._now), next(self._numbers), timer, self.owner(context))
+        )
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Cancelled timers are dropped when they become due."""
@@ -129,7 +139,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         owner.ready.append(handle)
 
     def _run_once(self) -> None:
-        while not self._active and not self._stopping:
+        while not self._active and not self._stopping:  # type: ignore[attr-defined]  # BaseEventLoop.stop sets it
             self._advance()
         if self._stopping:  # type: ignore[attr-defined]  # set by BaseEventLoop.stop
             return
@@ -156,11 +166,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _advance(self) -> None:
         """Jump to the next timer and make it ready."""
         while self._timers:
-            due, _, timer = heapq.heappop(self._timers)
+            due, _, timer, owner = heapq.heappop(self._timers)
             if timer._cancelled:
                 continue
             self._now = max(self._now, due)
-            self._make_ready(self.owner(timer._context), timer)
+            self._make_ready(owner, timer)
             return
         raise Stuck("nothing can run and no timer is set")
 
@@ -242,7 +252,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # Signals and failures
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+    def add_signal_handler(
+        self, sig: int, callback: Callable[[*Arguments], object], *args: *Arguments
+    ) -> None:
         """The handler of the current simulated process."""
         self.owner().signals[sig] = lambda: callback(*args)
 
@@ -257,7 +269,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # The network
 
-    async def getaddrinfo(self, host: Any, port: Any, **_options: Any) -> list[Any]:  # type: ignore[override]
+    async def getaddrinfo(self, host: Any, port: Any, **_options: Any) -> list[Any]:
         """Every name is an address already."""
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, int(port or 0)))]
 
@@ -266,7 +278,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         await self._network.reach(self.owner(), (address[0], address[1]))
         self._connecting[sock] = (address[0], address[1])
 
-    async def create_connection(  # type: ignore[override]
+    async def create_connection(
         self,
         protocol_factory: Callable[[], Any],
         host: str | None = None,

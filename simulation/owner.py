@@ -29,7 +29,7 @@ class Owner:
     budget: int | None = None
     """Callbacks until ``exhausted`` is called; None: no limit."""
     exhausted: Callable[[], None] | None = None
-    signals: dict[int, Callable[[], None]] = field(default_factory=dict)
+    signals: dict[int, Callable[[], object]] = field(default_factory=dict)
     tasks: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
     """Unfinished tasks. A killed process keeps them: a task that is collected would run its ``finally`` blocks."""
 

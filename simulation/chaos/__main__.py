@@ -85,6 +85,7 @@ class Chaos:
             missing = await self._missing(promised)
             if not missing or time.monotonic() > deadline:
                 return missing
+            self._say(f"not yet: {missing[0]}")
             await asyncio.sleep(POLL_SECONDS)
 
     async def _missing(self, promised: Sequence[Liveness]) -> list[str]:
@@ -115,7 +116,7 @@ async def running(directory: Path, random: Random) -> AsyncIterator[ChaosWorld]:
     try:
         yield await _world(stack, state.environment, proxy)
     finally:
-        proxy.close()
+        await proxy.close()
         await asyncio.to_thread(stack.stop)
 
 

@@ -20,6 +20,8 @@ class Proxy:
         self._cut: Literal["", "before", "after"] = ""
         self._passes = asyncio.Event()
         self._passes.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._server: asyncio.Server
 
     async def start(self) -> None:
@@ -46,15 +48,17 @@ class Proxy:
         for writer in list(self._open):
             writer.transport.abort()
 
-    def close(self) -> None:
-        """End everything."""
+    async def close(self) -> None:
+        """End everything; returns when no connection is left."""
         self._server.close()
         self.reset()
+        await self._idle.wait()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             there, back = await asyncio.open_connection("127.0.0.1", self.target)
             self._open |= {writer, back}
+            self._idle.clear()
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._pump(reader, back, writer, "before"))
@@ -65,6 +69,8 @@ class Proxy:
                 self._open -= {writer, back}
                 writer.transport.abort()
                 back.transport.abort()
+                if not self._open:
+                    self._idle.set()
 
     async def _pump(
         self,

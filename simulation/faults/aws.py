@@ -26,12 +26,14 @@ EFFECTS = (
     "DeleteMessage",
 )
 """Actions whose answer may be lost after the effect; those that cost money count twice."""
+LAGS = ("describeLagSeconds", "tagLagSeconds", "templateLagSeconds")
+"""What EC2 shows late: instances, the first tags of an instance, launch templates."""
 LARGEST_SEED = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class StaleLists(Fault):
-    """Describe calls show each instance, its tags and its end up to three minutes late."""
+    """Describe calls show each instance, its tags, its end and new launch templates up to three minutes late."""
 
     kind: ClassVar[str] = "ec2-stale-lists"
     lag_seconds: float
@@ -50,9 +52,9 @@ class StaleLists(Fault):
         )
 
     async def apply(self, world: FaultyWorld) -> None:
-        lag = {"describeLagSeconds": self.lag_seconds, "describeLagSeed": self.seed}
-        world.aws.control("settings", lag)
-        later(self.seconds, world.aws.control, "settings", {"describeLagSeconds": 0})
+        lags = dict.fromkeys(LAGS, self.lag_seconds)
+        world.aws.control("settings", {**lags, "describeLagSeed": self.seed})
+        later(self.seconds, world.aws.control, "settings", dict.fromkeys(LAGS, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from services.launcher.launch.record import uids_in
+from services.launcher.launch.fleet import uids_in
 from shared.cloud.ec2.ownership import TOKEN_TAG, cluster_tag
 from shared.domain import labels
 from shared.domain.machines.commands import holder

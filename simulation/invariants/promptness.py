@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 PROMPT_SECONDS = 8.0
 """A listing comes every 15 s."""
+WARM_UP_SECONDS = 60.0
+"""After this everything runs that starts with the world."""
+FIRST_STARTS_SECONDS = 5.0
+"""The first starts of the processes disturb nobody."""
 CALM_SECONDS = 300.0
 """Without a fault and without a start of a process for so long, nothing excuses a delay."""
 NOTICE_SECONDS = 120.0
@@ -36,14 +40,14 @@ NOTICES = ("two minutes", "rebalance", "health event")
 class Disturbances:
     """When something happened that may delay work. Shared by the invariants of this file."""
 
-    at: float = -inf
+    at: float = WARM_UP_SECONDS - CALM_SECONDS
     """Of the last disturbance."""
     notice_at: float = -inf
     """Of the last disturbance that is no announcement of EC2."""
 
     def note(self, event: Event) -> None:
         """Take note of a fault or of the start or end of a process."""
-        if event.kind not in ("fault", "process"):
+        if event.kind not in ("fault", "process") or event.at < FIRST_STARTS_SECONDS:
             return
         self.at = event.at
         if not any(words in str(event.fields.get("what")) for words in NOTICES):

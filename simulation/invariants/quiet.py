@@ -42,7 +42,9 @@ class NothingLeaked:
         live = {one.instance_id for one in alive(world)}
         machines = [m for m in self.picture.machines() if m.provider_id]
         named = Counter(provider_instance_id(machine.provider_id) for machine in machines)
-        found = [f"{name} runs without a machine" for name in sorted(live - named.keys())]
+        orphans = sorted(live - named.keys())
+        # So many at once look like a wrong list (F23): the launcher ends none, and says so until a person decides.
+        found = [f"{name} runs without a machine" for name in orphans if not _are_held(world)]
         found += [f"{count} machines name {name}" for name, count in named.items() if count > 1]
         found += [
             f"{machine.key} names {machine.provider_id}, which does not run"
@@ -50,6 +52,12 @@ class NothingLeaked:
             if provider_instance_id(machine.provider_id) not in live
         ]
         return found
+
+
+def _are_held(world: World) -> bool:
+    """Whether a launcher reports that it holds back the end of instances."""
+    launchers = (one for name, one in world.processes.items() if name.startswith("launcher-"))
+    return any("instances" in str(one.status().get("deletionsHeld", "")) for one in launchers)
 
 
 @dataclass

@@ -33,10 +33,9 @@ def main(arguments: list[str]) -> int:
         Console(),
     )
     searched: list[Finding] = []
-    for mutant in MUTANTS:
-        if (options.only and mutant.name not in options.only) or (
-            options.new and mutant.name in findings
-        ):
+    by_name = {one.name: one for one in MUTANTS}
+    for mutant in map(by_name.__getitem__, options.only or by_name):
+        if options.new and mutant.name in findings:
             continue
         found = findings[mutant.name] = search.find(mutant)
         searched.append(found)

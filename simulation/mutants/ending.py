@@ -69,8 +69,8 @@ ENDING = (
     Mutant(
         "deleted-instead-of-evicted",
         f"{TERMINATOR}/drain/eviction.py",
-        "            await self.kube.evict(pod.name, pod.namespace, uid=pod.uid)",
-        "            await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)",
+        "            await self.ports.kube.evict(pod.name, pod.namespace, uid=pod.uid)",
+        "            await self.ports.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)",
         "a drain deletes pods past their PodDisruptionBudgets",
         "quiet",
     ),
@@ -85,8 +85,8 @@ ENDING = (
     Mutant(
         "drain-over-with-pods-left",
         f"{TERMINATOR}/drain/controller.py",
-        "        if left or seconds < self.settings.drain_minimum:",
-        "        if seconds < self.settings.drain_minimum:",
+        "        if left or seconds < self.ports.settings.drain_minimum:",
+        "        if seconds < self.ports.settings.drain_minimum:",
         "a drain is over although pods are left",
         "quiet",
     ),
@@ -156,11 +156,11 @@ ENDING = (
     ),
     Mutant(
         "orphans-kept",
-        f"{COLLECTION}/orphaned_instances.py",
+        f"{COLLECTION}/orphaned.py",
         '        await self.writer.end_instances(sorted(ids), "no machine owns it")',
         "        pass",
         "instances without a machine are never terminated",
-        "aws",
+        "quiet",
     ),
     Mutant(
         "lost-machines-kept",
@@ -168,7 +168,7 @@ ENDING = (
         "        if not await self.writer.delete(machine, reason):\n            return",
         "        return",
         "machines whose instance is gone are never deleted",
-        "aws",
+        "quiet",
     ),
     Mutant(
         "deleted-at-the-first-sweep",
@@ -196,7 +196,7 @@ ENDING = (
     ),
     Mutant(
         "orphaned-nodes-kept",
-        f"{COLLECTION}/orphaned_nodes.py",
+        f"{COLLECTION}/orphaned.py",
         "                await self._delete(node)",
         "                pass",
         "nodes without machine and instance stay",

@@ -12,8 +12,8 @@ LAUNCHING = (
     Mutant(
         "record-after-the-call",
         f"{LAUNCH}/saga.py",
-        "        record, fresh = await self.records.write(_record(ready, epoch, self.clock.now()))",
-        "        record, fresh = _record(ready, epoch, self.clock.now()), True",
+        "        record, fresh = await self.records.write(_record(ready, epoch, self.ports.clock.now()))",
+        "        record, fresh = _record(ready, epoch, self.ports.clock.now()), True",
         "CreateFleet is called without a LaunchRecord",
         "crashes",
     ),
@@ -53,8 +53,8 @@ LAUNCHING = (
     ),
     Mutant(
         "turn-not-taken",
-        f"{LAUNCH}/turns.py",
-        "        first = await self.records.is_first(record)",
+        f"{LAUNCH}/record_store.py",
+        "        first = await self.is_first(record)",
         "        first = True",
         "two launchers send records of the same machine",
         "two-replicas",
@@ -94,7 +94,7 @@ LAUNCHING = (
     ),
     Mutant(
         "node-without-finalizer",
-        f"{LIFECYCLE}/registration.py",
+        f"{LIFECYCLE}/steps.py",
         '                "finalizers": sorted({*fresh.finalizers, keys.FINALIZER}),',
         '                "finalizers": sorted(fresh.finalizers),',
         "a deleted node goes at once, before it is drained",
@@ -102,7 +102,7 @@ LAUNCHING = (
     ),
     Mutant(
         "never-too-late",
-        f"{LIFECYCLE}/liveness.py",
+        f"{LIFECYCLE}/steps.py",
         "        if reason is None:\n            return False",
         "        return False",
         "machines whose node never joins stay for ever",
@@ -110,7 +110,7 @@ LAUNCHING = (
     ),
     Mutant(
         "stale-mirror-planned",
-        "services/scheduler/evidence/sync.py",
+        "services/scheduler/state/cluster.py",
         "    if age > max_age:",
         "    if age > 1e9:",
         "the scheduler plans with an old mirror",

@@ -11,15 +11,15 @@ MESSAGING = (
     Mutant(
         "failed-message-acknowledged",
         f"{BUS}/attempt.py",
-        "        if delivery.deliveries < self._limits.deliveries:\n            return False",
-        "        if delivery.deliveries < self._limits.deliveries:\n            return True",
+        "        if delivery.deliveries < self.limits.deliveries:\n            return False",
+        "        if delivery.deliveries < self.limits.deliveries:\n            return True",
         "a message whose handler failed is acknowledged",
         "api",
     ),
     Mutant(
         "retry-not-stored",
         f"{BUS}/attempt.py",
-        "            await self._delay.put(again, seconds)",
+        "            await self.delay.put(again, seconds)",
         "            pass",
         "a message that asked for a retry is acknowledged and forgotten",
         "aws",
@@ -27,7 +27,7 @@ MESSAGING = (
     Mutant(
         "acknowledged-before-the-effect",
         f"{BUS}/attempt.py",
-        "                    await self._handler(envelope)\n",
+        "                    await self.handler(envelope)\n",
         "                    return True\n",
         "a message is acknowledged and never handled",
         "quiet",
@@ -43,15 +43,15 @@ MESSAGING = (
     Mutant(
         "group-not-created-again",
         f"{BUS}/group.py",
-        '            command = ("XGROUP", "CREATE", self._stream, self.group, "0", "MKSTREAM")',
-        '            command = ("XGROUP", "CREATE", self._stream, self.group, "$", "MKSTREAM")',
+        '            command = ("XGROUP", "CREATE", self.stream_key, self.group, "0", "MKSTREAM")',
+        '            command = ("XGROUP", "CREATE", self.stream_key, self.group, "$", "MKSTREAM")',
         "a group that is created again skips what is on the stream already",
         "redis",
     ),
     Mutant(
         "entries-never-acknowledged",
         f"{BUS}/group.py",
-        '            await ask(self._commands, "acknowledge", "XACK", self._stream, self.group, *ids)',
+        '            await call(self.commands, "acknowledge", "XACK", self.stream_key, self.group, *ids)',
         "            pass",
         "handled entries stay pending and are handled again",
         "quiet",
@@ -123,7 +123,7 @@ MESSAGING = (
     Mutant(
         "lease-held-without-end",
         "shared/kube/lease.py",
-        "        return self._clock.monotonic() < self._held_until",
+        "        return self.clock.monotonic() < self._held_until",
         "        return self.acquired.is_set()",
         "a process that was stopped longer than its Lease still believes that it leads",
         "two-replicas",
@@ -131,7 +131,7 @@ MESSAGING = (
     Mutant(
         "lease-taken-early",
         "shared/kube/lease.py",
-        "        return self._clock.monotonic() - self._seen_at >= self._times.duration",
+        "        return self.clock.monotonic() - self._seen_at >= self.times.duration",
         "        return True",
         "a Lease is taken from a holder that is alive",
         "two-replicas",
@@ -139,7 +139,7 @@ MESSAGING = (
     Mutant(
         "epoch-does-not-grow",
         "shared/kube/lease.py",
-        "        epoch = self._highest_epoch + (record.holder != self._identity)",
+        "        epoch = self._highest_epoch + (record.holder != self.identity)",
         "        epoch = max(self._highest_epoch, 0)",
         "two leaders in succession have the same epoch",
         "two-replicas",

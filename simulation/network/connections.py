@@ -28,7 +28,7 @@ CONNECT_TIMEOUT_SECONDS = 130.0
 """How long a connection attempt without an answer takes to fail; Linux's default."""
 
 
-class SimulatedServer(asyncio.AbstractServer):
+class SimulatedServer:
     """A listening address; ``owner`` accepts the connections."""
 
     def __init__(

@@ -10,12 +10,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import httptools
 
 Header = tuple[str, str]
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+class Cancellable(Protocol):
+    """A task, a timer or another thing under way that can be ended."""
+
+    def cancel(self) -> object:
+        """End it."""
+        ...
 
 
 class ConnectionLost(Exception):
@@ -83,8 +91,8 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._keep = True
         self._writable: asyncio.Event | None = None
-        self.work: asyncio.Task[Any] | None = None
-        """The task or timer that writes the current answer; it is cancelled when the client leaves."""
+        self.work: Cancellable | None = None
+        """What writes the current answer; it is cancelled when the client leaves."""
 
     # asyncio.Protocol
 

@@ -20,6 +20,7 @@ from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
+from shared.log import configure
 from simulation.loop import SimulatedLoop, run
 from simulation.network.connections import Network
 from simulation.owner import CURRENT, Owner
@@ -34,7 +35,8 @@ IMAGE_PARAMETER = (
 
 
 def warm_up() -> None:
-    """Leaves moto without a server, and the process without a loop."""
+    """Leaves moto without a server, and the process without a loop. Writes no log."""
+    configure("critical")
     add_message = Queue.add_message
     loop = SimulatedLoop(Random(0), Network(Random(0)))
     run(loop, _ask_all(loop))
@@ -44,9 +46,8 @@ def warm_up() -> None:
 
 def skip_certificates() -> None:
     """Let TLS contexts be made without reading the system's certificates, 50 ms each: nothing here uses TLS."""
-    ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # type: ignore[method-assign]
-    ssl.SSLContext.load_default_certs = lambda *_, **__: None  # type: ignore[method-assign]
-    ssl.SSLContext.set_default_verify_paths = lambda _: None  # type: ignore[method-assign]
+    for name in ("load_verify_locations", "load_default_certs", "set_default_verify_paths"):
+        setattr(ssl.SSLContext, name, lambda *_, **__: None)
 
 
 async def _ask_all(loop: SimulatedLoop) -> None:

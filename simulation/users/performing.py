@@ -162,7 +162,7 @@ def _end_instance(action: Action, world: World) -> str:
     if instance is None:
         return "there is none"
     if action.what is What.STOP_INSTANCE:
-        emulator.inventory.stop(instance, BY_HAND)
+        emulator.inventory.stop(instance)
         return f"stopped {instance.instance_id}"
     emulator.inventory.terminate(instance, BY_HAND)
     return f"terminated {instance.instance_id}"

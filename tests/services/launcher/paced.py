@@ -97,7 +97,7 @@ def watched(world: CrashWorld) -> tuple[LaunchController, Calls]:
     """A launcher whose calls are noted."""
     launch = world.incarnation(Life())
     calls = Calls(world.cloud.ec2, world)
-    launch.saga.ports.cloud.ec2 = calls  # type: ignore[misc, assignment]
+    launch.saga.ports.cloud.ec2 = calls  # type: ignore[assignment]
     calls.follow(launch.saga)
     return launch, calls
 

@@ -47,7 +47,11 @@ def test_each_kind_acts_on_the_world(kind: str) -> None:
         ("disk-full", "redis.set_disk_full", False),
         ("clock-skew", "process.skew", 0.0),
         ("clock-jump", "process.skew", 0.0),
-        ("ec2-stale-lists", "aws.settings", {"describeLagSeconds": 0}),
+        (
+            "ec2-stale-lists",
+            "aws.settings",
+            {"describeLagSeconds": 0, "tagLagSeconds": 0, "templateLagSeconds": 0},
+        ),
     ],
 )
 def test_an_effect_ends_after_its_time(kind: str, call: str, last: object) -> None:

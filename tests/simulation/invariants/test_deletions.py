@@ -6,7 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from simulation.invariants.deletions import ProvenDeletions, ProvenTerminations, ReplacedFirst
+from simulation.invariants.deletions import (
+    ProvenDeletions,
+    ProvenTerminations,
+    ReleasedLast,
+    ReplacedFirst,
+)
 from simulation.invariants.launches import Launches
 from simulation.invariants.picture import Picture
 from tests.simulation.invariants.builders import History
@@ -208,3 +213,44 @@ def test_a_machine_whose_time_is_up_goes_without_a_command(
     history.wait(age)
     history.delete_machine("a", by="scheduler")
     assert (history.judge() == []) is sound
+
+
+@pytest.fixture
+def leaving() -> History:
+    """A deleted machine with a running instance and a node."""
+    history = History(ReleasedLast(Launches(Picture())))
+    launched(history)
+    history.node("i-1")
+    history.delete_machine("a")
+    history.store.delete("nodes", "node-i-1")
+    return history
+
+
+def release(history: History, by: str) -> list[str]:
+    with history.by(by):
+        body = {"metadata": {"finalizers": None}}
+        history.store.patch("nodes", "node-i-1", body)
+        history.release_machine("a")
+    return history.judge()
+
+
+def test_machine_and_node_are_released_after_the_end_of_the_instance(leaving: History) -> None:
+    leaving.end("i-1")
+    instance = leaving.emulator.inventory.get("i-1")
+    assert instance is not None
+    instance.state = "terminated"
+    assert release(leaving, "terminator") == []
+
+
+def test_a_release_while_the_instance_still_ends_is_found(leaving: History) -> None:
+    # I3
+    leaving.end("i-1")
+    assert release(leaving, "terminator") == [
+        "Node/node-i-1 was released while i-1 was shutting-down",
+        "NodeClaim/a was released while i-1 was shutting-down",
+    ]
+
+
+def test_a_person_may_remove_finalizers(leaving: History) -> None:
+    # TRM-16
+    assert release(leaving, "users") == []

@@ -8,7 +8,7 @@ import pytest
 
 from shared.domain import labels
 from shared.domain.pools.nodepools import Budget
-from simulation.invariants.disruption import WithinBudgets, least
+from simulation.invariants.disruption import UndisturbedPods, WithinBudgets, least
 from simulation.invariants.leases import OneWriterPerEpoch
 from simulation.invariants.picture import Picture
 from tests.simulation.invariants.builders import NOW, History
@@ -123,6 +123,63 @@ def test_a_percentage_rounds_up(nodes: str, total: int, expected: int) -> None:
 def test_without_a_budget_there_is_no_limit() -> None:
     assert least([], "Drifted", 10, NOW) == float("inf")
     assert least([Budget("0", schedule="nonsense", duration_seconds=60)], "Drifted", 10, NOW) == 0
+
+
+def undisturbed(**more: Any) -> History:
+    """A machine in service with one pod."""
+    history = History(UndisturbedPods(Picture()))
+    history.machine("m1", "i-1", conditions=HEALTHY)
+    history.node("i-1")
+    history.pod("web-1", "node-i-1", **more)
+    return history
+
+
+MUST_STAY = ["NodeClaim/m1 was taken for Drifted although pod default/web-1 must stay"]
+
+
+def test_an_ordinary_pod_may_be_moved() -> None:
+    history = undisturbed()
+    history.wait(120)
+    history.command("m1")
+    assert history.judge() == []
+
+
+def test_a_pod_that_must_not_be_disturbed_keeps_its_machine() -> None:
+    # DIS-11
+    history = undisturbed(annotations={labels.DO_NOT_DISRUPT: "true"})
+    history.wait(120)
+    history.command("m1")
+    assert history.judge() == MUST_STAY
+
+
+def test_a_pod_that_came_a_moment_ago_was_not_seen() -> None:
+    history = undisturbed(annotations={labels.DO_NOT_DISRUPT: "true"})
+    history.wait(60)
+    history.command("m1")
+    assert history.judge() == []
+
+
+def test_a_pod_of_a_budget_that_lets_nobody_go_keeps_its_machine() -> None:
+    history = undisturbed()
+    body = {
+        "metadata": {"name": "web"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    history.store.create("poddisruptionbudgets", body, group="policy", namespace="default")
+    history.wait(120)
+    history.command("m1")
+    assert history.judge() == MUST_STAY
+
+
+def test_drift_with_a_deadline_takes_machines_all_the_same() -> None:
+    # DIS-13
+    history = undisturbed(annotations={labels.DO_NOT_DISRUPT: "true"})
+    history.machine("m2", "i-2", conditions=HEALTHY, spec={"terminationGracePeriod": "5m"})
+    history.node("i-2")
+    history.pod("web-2", "node-i-2", annotations={labels.DO_NOT_DISRUPT: "true"})
+    history.wait(120)
+    history.command("m2")
+    assert history.judge() == []
 
 
 def elected() -> History:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shared.domain import labels
 from simulation.invariants.launches import (
     FencedLaunches,
+    IntentFirst,
     Launches,
     OneInstancePerMachine,
     WithinLimits,
@@ -189,4 +190,35 @@ def test_what_an_old_leader_made_after_the_new_one_is_never_launched() -> None:
     history.start("i-1", "t1")
     assert history.judge() == [
         "i-1 was launched for NodeClaim/late of epoch 3, although NodeClaim/new of epoch 4 existed before it"
+    ]
+
+
+def test_an_instance_without_a_record_of_its_launch_is_found() -> None:
+    # F1
+    history = History(IntentFirst(Launches(Picture())))
+    history.record("t1", history.machine("a"))
+    history.start("i-1", "t1")
+    assert history.judge() == []
+    history.start("i-2", "t2")
+    assert history.judge() == ["i-2 was started by t2, which is not written down"]
+
+
+def test_a_record_that_is_gone_was_written_down_all_the_same() -> None:
+    """EC2 may answer late."""
+    history = History(IntentFirst(Launches(Picture())))
+    history.record("t1", history.machine("a"))
+    history.drop_record("t1")
+    history.start("i-1", "t1")
+    assert history.judge() == []
+
+
+def test_a_machine_that_changes_its_instance_is_found() -> None:
+    # I1
+    history = History(IntentFirst(Launches(Picture())))
+    history.machine("a", "i-1")
+    history.status("a", "i-1", "Launched")
+    assert history.judge() == []
+    history.status("a", "i-2", "Launched")
+    assert history.judge() == [
+        "NodeClaim/a changed from aws:///us-west-2a/i-1 to aws:///us-west-2a/i-2"
     ]

@@ -13,6 +13,8 @@ from simulation.invariants.picture import Picture
 from simulation.invariants.quiet import (
     DeletionsEnd,
     EmptyMachinesGo,
+    MachinesAreReady,
+    NodesAreOpen,
     NodesHaveMachines,
     NothingLeaked,
     RecordsEnd,
@@ -43,7 +45,16 @@ def check(kind: Any, history: History) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "kind", [NothingLeaked, NodesHaveMachines, RecordsEnd, DeletionsEnd, EmptyMachinesGo]
+    "kind",
+    [
+        NothingLeaked,
+        NodesHaveMachines,
+        MachinesAreReady,
+        NodesAreOpen,
+        RecordsEnd,
+        DeletionsEnd,
+        EmptyMachinesGo,
+    ],
 )
 def test_a_healthy_cluster_is_sound(history: History, kind: Any) -> None:
     assert check(kind, history) == []
@@ -162,3 +173,20 @@ def test_a_pool_may_keep_its_empty_machines(history: History, disruption: Any) -
     history.store.delete("pods", "web-1", namespace="default", grace_seconds=0)
     history.pool(disruption=disruption)
     assert check(EmptyMachinesGo, history) == []
+
+
+def test_a_machine_that_does_not_become_ready_is_found(history: History) -> None:
+    # LCH-75, LCH-76
+    history.machine("b", "i-2", conditions=("Launched", "Registered"))
+    history.machine("c", "i-3", conditions=("Launched",))
+    history.delete_machine("c")
+    assert check(MachinesAreReady, history) == ["NodeClaim/b is launched and not initialized"]
+
+
+def test_a_closed_node_that_stays_is_found(history: History) -> None:
+    # DIS-02
+    taint = {"key": labels.DISRUPTED_TAINT_KEY, "effect": "NoSchedule"}
+    history.store.patch("nodes", "node-i-1", {"spec": {"taints": [taint]}})
+    assert check(NodesAreOpen, history) == ["node node-i-1 is closed although it stays"]
+    history.command("a")
+    assert check(NodesAreOpen, history) == []

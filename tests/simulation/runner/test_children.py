@@ -107,10 +107,14 @@ def test_children_end_with_the_run() -> None:
 
 def test_children_end_when_the_parent_is_terminated() -> None:
     reading, writing = os.pipe()
+
+    def work(_number: int) -> None:
+        os.write(writing, b"x")
+        time.sleep(600)
+
     if (parent := os.fork()) == 0:
         try:
-            for _ in run_all(lambda _: os.write(writing, b"x") and time.sleep(600), [1], 1, 60):
-                pass
+            list(run_all(work, [1], 1, 60))
         finally:
             os._exit(0)
     os.close(writing)

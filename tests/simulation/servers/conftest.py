@@ -29,6 +29,7 @@ import_moto(REGION)
 
 from moto.sqs.models import Queue  # noqa: E402  # after import_moto
 
+from local.aws.ec2.instances import Instance  # noqa: E402
 from simulation.servers import moto_time  # noqa: E402
 from simulation.servers.aws import AwsServer  # noqa: E402
 from simulation.servers.cluster import ClusterServer  # noqa: E402
@@ -109,6 +110,12 @@ class Servers:
         """Plain requests to the API server."""
         async with aiohttp.ClientSession(base_url=API_URL) as session:
             yield session
+
+    def instance(self, instance_id: str) -> Instance:
+        """An instance that exists."""
+        found = self.aws.emulator.inventory.get(instance_id)
+        assert found is not None
+        return found
 
     async def launch(self, number: int = 1) -> list[str]:
         """Ids of new instances that belong to the cluster."""

@@ -10,14 +10,15 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from simulation.settings import CLUSTER
+from tests.simulation.servers.conftest import Servers
 
 
 async def queue_url(sqs: Any) -> str:
     return str((await sqs.get_queue_url(QueueName=CLUSTER))["QueueUrl"])
 
 
-def test_a_long_poll_without_messages_lasts_as_long_as_it_asked(servers):
-    async def poll():
+def test_a_long_poll_without_messages_lasts_as_long_as_it_asked(servers: Servers) -> None:
+    async def poll() -> Any:
         async with servers.client("sqs") as sqs:
             url, begun = await queue_url(sqs), servers.loop.time()
             answer = await sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)
@@ -29,8 +30,8 @@ def test_a_long_poll_without_messages_lasts_as_long_as_it_asked(servers):
     assert ("ReceiveMessage", None, "dovetail-test") in servers.calls
 
 
-def test_a_long_poll_ends_when_a_message_arrives(servers):
-    async def poll():
+def test_a_long_poll_ends_when_a_message_arrives(servers: Servers) -> None:
+    async def poll() -> Any:
         async with servers.client("sqs") as sqs:
             url, begun = await queue_url(sqs), servers.loop.time()
             servers.loop.call_later(5.0, servers.aws.control, "messages", {"body": "here"})
@@ -42,8 +43,8 @@ def test_a_long_poll_ends_when_a_message_arrives(servers):
     assert seconds == pytest.approx(5.0, abs=0.1)
 
 
-def test_a_long_poll_gets_a_message_that_its_first_reader_did_not_delete(servers):
-    async def poll():
+def test_a_long_poll_gets_a_message_that_its_first_reader_did_not_delete(servers: Servers) -> None:
+    async def poll() -> Any:
         async with servers.client("sqs") as sqs:
             url = await queue_url(sqs)
             servers.aws.control("messages", {"body": "again"})
@@ -57,8 +58,8 @@ def test_a_long_poll_gets_a_message_that_its_first_reader_did_not_delete(servers
     assert seconds == pytest.approx(7.0, abs=0.1)
 
 
-def test_mixed_messages_arrive_several_times_and_out_of_order(servers):
-    async def poll():
+def test_mixed_messages_arrive_several_times_and_out_of_order(servers: Servers) -> None:
+    async def poll() -> Any:
         servers.aws.mix_messages(3, 60.0)
         for number in range(10):
             servers.aws.control("messages", {"body": str(number)})
@@ -79,29 +80,29 @@ def test_mixed_messages_arrive_several_times_and_out_of_order(servers):
     assert found[:10] != sorted(found[:10])
 
 
-def test_the_answer_of_a_call_is_lost_after_its_effect(servers):
+def test_the_answer_of_a_call_is_lost_after_its_effect(servers: Servers) -> None:
     servers.aws.control(
         "faults", {"action": "TerminateInstances", "count": 1, "status": 0, "mode": "after"}
     )
 
-    async def terminate():
+    async def terminate() -> Any:
         (instance,) = await servers.launch()
         async with servers.client("ec2") as ec2:
             with pytest.raises(BotoCoreError):
                 await ec2.terminate_instances(InstanceIds=[instance])
-        return servers.aws.emulator.inventory.get(instance).state
+        return servers.instance(instance).state
 
     assert servers.run(terminate()) == "shutting-down"
     assert ("TerminateInstances", "ConnectionClosed", "dovetail-test") in servers.calls
 
 
-def test_a_slow_answer_takes_virtual_time_and_holds_up_nobody_else(servers):
+def test_a_slow_answer_takes_virtual_time_and_holds_up_nobody_else(servers: Servers) -> None:
     servers.aws.control(
         "faults",
         {"action": "DescribeVpcs", "count": 1, "mode": "slow", "delaySeconds": 30},
     )
 
-    async def describe():
+    async def describe() -> Any:
         async with servers.client("ec2") as ec2:
             begun = servers.loop.time()
             slow = asyncio.create_task(ec2.describe_vpcs())
@@ -116,10 +117,10 @@ def test_a_slow_answer_takes_virtual_time_and_holds_up_nobody_else(servers):
     assert whole == pytest.approx(30, abs=1)
 
 
-def test_a_new_launch_template_is_unknown_for_the_lag(servers):
+def test_a_new_launch_template_is_unknown_for_the_lag(servers: Servers) -> None:
     servers.aws.control("settings", {"templateLagSeconds": 60})
 
-    async def shown():
+    async def shown() -> Any:
         async with servers.client("ec2") as ec2:
             await ec2.create_launch_template(
                 LaunchTemplateName="new", LaunchTemplateData={"InstanceType": "m5.large"}
@@ -145,10 +146,10 @@ def test_a_new_launch_template_is_unknown_for_the_lag(servers):
     assert servers.run(shown()) == (0, 1)
 
 
-def test_the_tags_of_a_new_instance_show_later_than_the_instance(servers):
+def test_the_tags_of_a_new_instance_show_later_than_the_instance(servers: Servers) -> None:
     servers.aws.control("settings", {"tagLagSeconds": 120})
 
-    async def shown():
+    async def shown() -> Any:
         (instance,) = await servers.launch()
         async with servers.client("ec2") as ec2:
 
@@ -163,10 +164,10 @@ def test_the_tags_of_a_new_instance_show_later_than_the_instance(servers):
     assert servers.run(shown()) == (0, 1)
 
 
-def test_states_of_instances_are_reported_without_a_thread(servers):
+def test_states_of_instances_are_reported_without_a_thread(servers: Servers) -> None:
     threads = threading.active_count()
 
-    async def live():
+    async def live() -> Any:
         (instance,) = await servers.launch()
         await asyncio.sleep(10)
         servers.aws.control(
@@ -182,7 +183,7 @@ def test_states_of_instances_are_reported_without_a_thread(servers):
     assert threading.active_count() == threads
 
 
-def test_an_order_to_nobody_is_no_error_and_a_wrong_one_is(servers):
+def test_an_order_to_nobody_is_no_error_and_a_wrong_one_is(servers: Servers) -> None:
     where = {"percent": 50, "seed": 1}
     answer = servers.aws.control("interruptions", {"kind": "spot", "where": where})
     assert answer["error"] == "no instance"

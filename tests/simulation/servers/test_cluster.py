@@ -11,7 +11,7 @@ import pytest
 
 from shared.errors import DovetailError
 from shared.kube.resources import CONFIG_MAPS
-from tests.simulation.servers.conftest import watch_lines
+from tests.simulation.servers.conftest import Servers, watch_lines
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -25,13 +25,13 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     }
 
 
-def ready(servers: Any, node: str) -> str:
+def ready(servers: Servers, node: str) -> str:
     document = servers.cluster.store.get("nodes", node)
     conditions = {one["type"]: one["status"] for one in document["status"]["conditions"]}
     return str(conditions["Ready"])
 
 
-def nodes_of(servers: Any, instances: list[str]) -> list[str]:
+def nodes_of(servers: Servers, instances: list[str]) -> list[str]:
     return [
         node["metadata"]["name"]
         for node in servers.cluster.store.list("nodes")
@@ -39,8 +39,8 @@ def nodes_of(servers: Any, instances: list[str]) -> list[str]:
     ]
 
 
-def test_changes_are_reported_with_their_verb_and_author(servers):
-    async def change():
+def test_changes_are_reported_with_their_verb_and_author(servers: Servers) -> None:
+    async def change() -> Any:
         async with servers.kube("dovetail-launcher/1") as kube:
             await kube.create(CONFIG_MAPS, config_map("one"))
             await kube.patch(CONFIG_MAPS, "one", {"data": {"a": "b"}}, namespace="default")
@@ -54,8 +54,8 @@ def test_changes_are_reported_with_their_verb_and_author(servers):
     ]
 
 
-def test_an_eviction_and_the_end_of_its_pod_are_reported(servers):
-    async def evict():
+def test_an_eviction_and_the_end_of_its_pod_are_reported(servers: Servers) -> None:
+    async def evict() -> Any:
         await asyncio.sleep(5)
         (pod,) = servers.cluster.store.list("pods", namespace="kube-system")[:1]
         name = pod["metadata"]["name"]
@@ -73,8 +73,8 @@ def test_an_eviction_and_the_end_of_its_pod_are_reported(servers):
     assert verbs[-1] == "remove"
 
 
-def test_a_watch_tells_of_a_change_and_ends_in_the_middle_of_a_line(servers):
-    async def watch():
+def test_a_watch_tells_of_a_change_and_ends_in_the_middle_of_a_line(servers: Servers) -> None:
+    async def watch() -> Any:
         async with servers.http() as http:
             async with http.get(MAPS) as answer:
                 version = (await answer.json())["metadata"]["resourceVersion"]
@@ -91,8 +91,8 @@ def test_a_watch_tells_of_a_change_and_ends_in_the_middle_of_a_line(servers):
     assert servers.run(watch())["object"]["metadata"]["name"] == "new"
 
 
-def test_after_a_compaction_every_watch_is_too_old(servers):
-    async def watch():
+def test_after_a_compaction_every_watch_is_too_old(servers: Servers) -> None:
+    async def watch() -> Any:
         async with servers.http() as http:
             async with http.get(MAPS) as answer:
                 version = (await answer.json())["metadata"]["resourceVersion"]
@@ -107,8 +107,8 @@ def test_after_a_compaction_every_watch_is_too_old(servers):
         assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 
-def test_controllers_go_on_after_a_compaction(servers):
-    async def scale():
+def test_controllers_go_on_after_a_compaction(servers: Servers) -> None:
+    async def scale() -> Any:
         await asyncio.sleep(5)
         servers.cluster.relist()
         await asyncio.sleep(5)
@@ -126,8 +126,8 @@ def test_controllers_go_on_after_a_compaction(servers):
     assert servers.run(scale()) == ["Running", "Running"]
 
 
-def test_a_server_that_is_down_resets_connections_and_comes_back(servers):
-    async def ask():
+def test_a_server_that_is_down_resets_connections_and_comes_back(servers: Servers) -> None:
+    async def ask() -> Any:
         async with servers.http() as http:
             async with http.get(MAPS) as answer:
                 assert answer.status == 200
@@ -142,8 +142,8 @@ def test_a_server_that_is_down_resets_connections_and_comes_back(servers):
 
 
 @pytest.mark.parametrize("status", [409, 429, 500])
-def test_requests_are_refused_for_a_while(servers, status):
-    async def ask():
+def test_requests_are_refused_for_a_while(servers: Servers, status: int) -> None:
+    async def ask() -> Any:
         servers.cluster.store.create("configmaps", config_map("one"))
         servers.cluster.refuse(status, 100, 10)
         async with servers.kube() as kube:
@@ -161,8 +161,8 @@ def test_requests_are_refused_for_a_while(servers, status):
     servers.run(ask())
 
 
-def test_a_share_of_the_requests_is_refused(servers):
-    async def ask():
+def test_a_share_of_the_requests_is_refused(servers: Servers) -> None:
+    async def ask() -> Any:
         servers.cluster.refuse(500, 30, 60)
         found = []
         async with servers.http() as http:
@@ -176,8 +176,8 @@ def test_a_share_of_the_requests_is_refused(servers):
     assert set(found) == {200, 500}
 
 
-def test_etcd_returns_to_an_earlier_state_with_its_versions(servers):
-    async def roll_back():
+def test_etcd_returns_to_an_earlier_state_with_its_versions(servers: Servers) -> None:
+    async def roll_back() -> Any:
         store = servers.cluster.store
         store.create("configmaps", config_map("old"))
         await asyncio.sleep(30)
@@ -208,25 +208,24 @@ def test_etcd_returns_to_an_earlier_state_with_its_versions(servers):
     assert ("restore", "", None, "", "etcd") in servers.changes
 
 
-def test_an_instance_becomes_a_ready_node_and_its_end_removes_the_node(servers):
-    async def live():
+def test_an_instance_becomes_a_ready_node_and_its_end_removes_the_node(servers: Servers) -> None:
+    async def live() -> Any:
         instances = await servers.launch()
         await asyncio.sleep(35)
         (node,) = nodes_of(servers, instances)
         is_ready = ready(servers, node)
-        servers.aws.emulator.inventory.terminate(servers.aws.emulator.inventory.get(instances[0]))
+        servers.aws.emulator.inventory.terminate(servers.instance(instances[0]))
         await asyncio.sleep(60)
         return is_ready, nodes_of(servers, instances)
 
     assert servers.run(live()) == ("True", [])
 
 
-def test_a_node_whose_instance_ended_before_the_rollback_is_removed_again(servers):
-    async def live():
+def test_a_node_whose_instance_ended_before_the_rollback_is_removed_again(servers: Servers) -> None:
+    async def live() -> Any:
         instances = await servers.launch()
-        inventory = servers.aws.emulator.inventory
         await asyncio.sleep(40)
-        inventory.terminate(inventory.get(instances[0]))
+        servers.aws.emulator.inventory.terminate(servers.instance(instances[0]))
         await asyncio.sleep(60)
         gone = nodes_of(servers, instances)
         servers.cluster.roll_back(40)
@@ -237,8 +236,8 @@ def test_a_node_whose_instance_ended_before_the_rollback_is_removed_again(server
     assert servers.run(live()) == ([], 1, [])
 
 
-def test_instances_that_are_launched_in_a_bad_time_never_join(servers):
-    async def live():
+def test_instances_that_are_launched_in_a_bad_time_never_join(servers: Servers) -> None:
+    async def live() -> Any:
         servers.cluster.never_join(10)
         bad = await servers.launch()
         await asyncio.sleep(15)
@@ -249,8 +248,10 @@ def test_instances_that_are_launched_in_a_bad_time_never_join(servers):
     assert servers.run(live()) == (0, 1)
 
 
-def test_a_kubelet_that_stops_makes_its_node_unknown_until_it_reports_again(servers):
-    async def live():
+def test_a_kubelet_that_stops_makes_its_node_unknown_until_it_reports_again(
+    servers: Servers,
+) -> None:
+    async def live() -> Any:
         instances = await servers.launch()
         await asyncio.sleep(40)
         (node,) = nodes_of(servers, instances)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.local.aws.conftest import Network
 
-async def names(ec2, **request) -> list[str]:
+
+async def names(ec2: Any, **request: Any) -> list[str]:
     found = await ec2.describe_placement_groups(**request)
     return [group["GroupName"] for group in found["PlacementGroups"]]
 
 
-async def test_a_group_is_available_until_it_is_deleted(ec2) -> None:
+async def test_a_group_is_available_until_it_is_deleted(ec2: Any) -> None:
     made = await ec2.create_placement_group(GroupName="racks", Strategy="spread")
     await ec2.create_placement_group(GroupName="close", Strategy="cluster")
     assert made["PlacementGroup"]["State"] == "available"
@@ -22,7 +26,7 @@ async def test_a_group_is_available_until_it_is_deleted(ec2) -> None:
     assert await names(ec2) == ["close"]
 
 
-async def test_a_name_that_is_taken_or_unknown_is_refused(ec2) -> None:
+async def test_a_name_that_is_taken_or_unknown_is_refused(ec2: Any) -> None:
     await ec2.create_placement_group(GroupName="racks", Strategy="spread")
     with pytest.raises(ClientError, match=r"InvalidPlacementGroup\.Duplicate"):
         await ec2.create_placement_group(GroupName="racks", Strategy="spread")
@@ -38,14 +42,18 @@ async def test_a_name_that_is_taken_or_unknown_is_refused(ec2) -> None:
         ({"Placement": {"AvailabilityZone": "us-west-2z"}}, "MissingInput"),
     ],
 )
-async def test_a_launch_without_a_subnet_is_refused(ec2, network, place, code) -> None:
+async def test_a_launch_without_a_subnet_is_refused(
+    ec2: Any, network: Network, place: dict[str, Any], code: str
+) -> None:
     with pytest.raises(ClientError, match=code):
         await ec2.run_instances(
             ImageId=network.image_id, InstanceType="m5.large", MinCount=1, MaxCount=1, **place
         )
 
 
-async def test_a_launch_that_names_no_subnet_gets_the_default_one_of_its_zone(ec2, network) -> None:
+async def test_a_launch_that_names_no_subnet_gets_the_default_one_of_its_zone(
+    ec2: Any, network: Network
+) -> None:
     request = {"ImageId": network.image_id, "InstanceType": "m5.large", "MinCount": 1}
     zone = {"AvailabilityZone": "us-west-2b"}
     made = await ec2.run_instances(**request, MaxCount=1, Placement=zone)

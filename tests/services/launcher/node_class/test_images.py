@@ -109,7 +109,9 @@ def test_the_image_of_a_type_is_the_first_that_suits_it(drawn: list[tuple[str, i
         kind("arm64", gpu="1"),
         kind(accelerator="1"),
     ):
-        assert BootImages(boot_images(images, suits)).of(asked) == BootImages(every).of(asked)
+        assert BootImages(boot_images(images, suits)).of(asked) == BootImages(tuple(every)).of(
+            asked
+        )
 
 
 def test_windows_nodes_boot_the_image_of_their_build() -> None:

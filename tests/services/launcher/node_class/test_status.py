@@ -45,8 +45,8 @@ FINDINGS = Findings(
     "Profile",
 )
 TWO_PROBLEMS = (
-    Problem("AMIsReady", "AMINotFound", "no image"),
-    Problem("SubnetsReady", "SubnetsNotFound", "no subnet"),
+    Problem(Part("AMIsReady"), "AMINotFound", "no image"),
+    Problem(Part("SubnetsReady"), "SubnetsNotFound", "no subnet"),
 )
 
 
