@@ -18,7 +18,7 @@ from shared.domain.pools.nodepools import NodePool
 from shared.domain.pools.usage import replacing
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import is_reschedulable
-from shared.solver.placement.fewest_nodes import STRICT
+from shared.solver.placement.planned_machines import STRICT
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import solve
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from shared.domain.pools.nodepools import PackingPolicy
 from shared.domain.resources import CPU, parse_amount
 from shared.errors import ConfigurationError, InvalidObject
-from shared.solver.placement.fewest_nodes import MinValuesPolicy
+from shared.solver.placement.planned_machines import MinValuesPolicy
 from shared.solver.placement.relaxation import PreferencePolicy
 from shared.solver.solve import SolverSettings
 

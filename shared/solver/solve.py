@@ -28,7 +28,8 @@ from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
 from shared.solver.placement.existing import existing_targets, group_by_node, host_name, node_labels
-from shared.solver.placement.fewest_nodes import MinValuesPolicy, Placement, Run, no_deadline
+from shared.solver.placement.fewest_nodes import Placement, Run, no_deadline
+from shared.solver.placement.planned_machines import MinValuesPolicy
 from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without_preferences
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass

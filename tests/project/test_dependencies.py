@@ -19,7 +19,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 EXTRAS = DECLARED["optional-dependencies"]
 _IMPORT = re.compile(r"^\s*(?:import|from) (\w+)(?:\.\w+)*(?: as \w+)?(?:$| import )", re.MULTILINE)
-OURS = {"services", "shared", "local", "cli", "deploy", "bench", "release", "tests"}
+OURS = {"services", "shared", "local", "cli", "deploy", "bench", "release", "simulation", "tests"}
 UNIMPORTED = {
     "async-timeout": "redis",
     "flask": "moto",
@@ -63,7 +63,7 @@ def _imported(folder: str) -> frozenset[str]:
 def test_each_declared_package_is_imported_where_it_is_declared() -> None:
     assert sorted(SERVICES - imported("services", "shared", "cli") - UNIMPORTED.keys()) == []
     assert sorted(LOCAL - imported("local") - UNIMPORTED.keys()) == []
-    used = imported("tests", "bench", "deploy", "release") | PROGRAMS
+    used = imported("tests", "bench", "deploy", "release", "simulation") | PROGRAMS
     assert sorted(DEVELOPMENT - used - UNIMPORTED.keys()) == []
 
 
@@ -72,7 +72,10 @@ def test_each_imported_package_is_declared() -> None:
     assert sorted(imported("services", "shared", "cli") - SERVICES) == []
     assert sorted(imported("local") - SERVICES - LOCAL) == []
     everything = SERVICES | LOCAL | DEVELOPMENT
-    assert sorted(imported("tests", "bench", "deploy", "release") - everything - {"pip"}) == []
+    assert (
+        sorted(imported("tests", "bench", "deploy", "release", "simulation") - everything - {"pip"})
+        == []
+    )
 
 
 @pytest.mark.parametrize(("package", "user"), UNIMPORTED.items())

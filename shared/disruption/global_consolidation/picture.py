@@ -28,7 +28,7 @@ from shared.solver.lowest_cost.bound.lower import extended_columns
 from shared.solver.lowest_cost.demand import Batch, demand_of
 from shared.solver.lowest_cost.rules import Rules
 from shared.solver.placement.existing import ExistingTarget, existing_targets, group_by_node
-from shared.solver.placement.fewest_nodes import BEST_EFFORT
+from shared.solver.placement.planned_machines import BEST_EFFORT
 from shared.solver.placement.relaxation import IGNORE, without_preferences
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.pools.daemons import with_running_daemons

@@ -20,8 +20,8 @@ from shared.solver.lowest_cost.packing import (
 )
 from shared.solver.lowest_cost.room import cost
 from shared.solver.lowest_cost.rules import Rules
-from shared.solver.placement.fewest_nodes import BEST_EFFORT, Placement, Run
-from shared.solver.placement.planned_machines import OpenMachine
+from shared.solver.placement.fewest_nodes import Placement, Run
+from shared.solver.placement.planned_machines import BEST_EFFORT, OpenMachine
 from shared.solver.pod_classes import PodClass
 
 _AS_GOOD_AS_OPTIMAL = 1.001

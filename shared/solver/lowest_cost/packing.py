@@ -24,8 +24,8 @@ from shared.solver.lowest_cost.room import Room, cost, prices
 from shared.solver.lowest_cost.rules import Rules
 from shared.solver.lowest_cost.search import best_patterns
 from shared.solver.lowest_cost.spread import ZonePlan, host_limit, wants_one_host
-from shared.solver.placement.fewest_nodes import BEST_EFFORT, Placement, Run
-from shared.solver.placement.planned_machines import Admission, OpenMachine
+from shared.solver.placement.fewest_nodes import Placement, Run
+from shared.solver.placement.planned_machines import BEST_EFFORT, Admission, OpenMachine
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 from shared.solver.pools.type_sets import TypeSet

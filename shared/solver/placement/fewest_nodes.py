@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import numpy as np
 
@@ -28,6 +27,8 @@ from shared.solver.output import PricedTypes
 from shared.solver.placement.existing import ExistingTarget
 from shared.solver.placement.machine_columns import MachineColumns
 from shared.solver.placement.planned_machines import (
+    BEST_EFFORT,
+    STRICT,
     Admission,
     Admitter,
     OpenMachine,
@@ -49,16 +50,6 @@ _TAINTS = "/taints"
 
 Run = tuple[PodClass, list[str]]
 """A class and the UIDs of some of its pods, in queue order."""
-
-
-class MinValuesPolicy(StrEnum):
-    """BestEffort accepts fewer distinct values when the pool's number cannot be met (SCH-12)."""
-
-    STRICT = "Strict"
-    BEST_EFFORT = "BestEffort"
-
-
-STRICT, BEST_EFFORT = MinValuesPolicy
 
 
 def no_deadline() -> bool:

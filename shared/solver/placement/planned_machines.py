@@ -8,6 +8,7 @@ rest at launch (SCH-35). ``Admitter.admit`` checks in Karpenter's order (SCH-40)
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
@@ -25,6 +26,16 @@ from shared.solver.topology.hosts import Host
 
 _CacheKey = tuple[Requirements, PoolTemplate, Requirements, tuple[Toleration, ...]]
 """The inputs of ``_merged_requirements``."""
+
+
+class MinValuesPolicy(StrEnum):
+    """BestEffort accepts fewer distinct values when the pool's number cannot be met (SCH-12)."""
+
+    STRICT = "Strict"
+    BEST_EFFORT = "BestEffort"
+
+
+STRICT, BEST_EFFORT = MinValuesPolicy
 
 
 @dataclass(slots=True, eq=False)
