@@ -89,6 +89,8 @@ def plan_users(random: Random, minutes: float, settings: UserSettings) -> list[A
     while True:
         planner.at += random.expovariate(settings.actions_per_minute / 60.0)
         if planner.at >= end:
+            planner.at = max(FIRST_SECONDS, end + LONGEST_PAUSE_SECONDS)
+            _end(planner)
             return planner.actions
         (name,) = random.choices(names, weights)
         ACTIONS[name][1](planner)
@@ -106,6 +108,12 @@ def _begin(planner: Planner) -> None:
     for _ in range(FIRST_WORKLOADS):
         planner.at += 0.5
         _deploy(planner)
+
+
+def _end(planner: Planner) -> None:
+    """Machines expire no more: a cluster that replaces them for ever never comes to rest."""
+    for name, api in sorted(planner.pools.items()):
+        planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.without_expiry(api)})
 
 
 def _apply_pool(planner: Planner, name: str, api: str) -> None:

@@ -82,7 +82,7 @@ def _limits(random: Random, api: str) -> Json:
 def _v1_spec(random: Random, class_name: str, requirements: list[Json]) -> Json:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class_name}
     template: Json = {"nodeClassRef": reference, "requirements": requirements}
-    template["expireAfter"] = random.choice(("Never", "Never", "720h", "15m"))
+    template["expireAfter"] = random.choice(("Never", "Never", "720h", "4m"))
     if random.random() < 0.5:
         template["terminationGracePeriod"] = random.choice(("1m", "5m"))
     return {
@@ -103,7 +103,7 @@ def _v1alpha5_spec(random: Random, class_name: str, requirements: list[Json]) ->
             {"consolidation": {"enabled": True}},
         )
     )
-    expiry = {"ttlSecondsUntilExpired": 900} if random.random() < 0.2 else {}
+    expiry = {"ttlSecondsUntilExpired": 240} if random.random() < 0.2 else {}
     return {"providerRef": {"name": class_name}, "requirements": requirements, **removal, **expiry}
 
 
@@ -124,7 +124,7 @@ def pool_edit(random: Random, api: str) -> Json:
             {"disruption": {"budgets": random.choice(BUDGETS)}},
             {"disruption": {"consolidateAfter": random.choice(("10s", "30s", "1m", "Never"))}},
             {"disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized"}},
-            {"template": {"spec": {"expireAfter": random.choice(("Never", "15m", "30m"))}}},
+            {"template": {"spec": {"expireAfter": random.choice(("Never", "4m", "720h"))}}},
             {
                 "template": {
                     "metadata": {"labels": {"example.com/revision": str(random.randint(1, 9))}}
@@ -132,6 +132,13 @@ def pool_edit(random: Random, api: str) -> Json:
             },
         )
     )
+
+
+def without_expiry(api: str) -> Json:
+    """A merge patch of a pool's spec after which its machines expire no more."""
+    if api == V1ALPHA5:
+        return {"ttlSecondsUntilExpired": None}
+    return {"template": {"spec": {"expireAfter": "Never"}}}
 
 
 def class_edit(random: Random, api: str) -> Json:
