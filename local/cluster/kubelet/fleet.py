@@ -193,7 +193,14 @@ class Fleet:
         return [one for one, machine in self._machines.items() if machine.node_name in self._alive]
 
     def adopt_nodes(self) -> None:
-        """Know the machine of every Node again, after the store returned to an earlier state."""
+        """Know the machine of every Node again, after the store returned to an earlier state.
+
+        Kubelets report their state again and again, so a Node that was not ready then becomes ready.
+        """
+        for machine in self._machines.values():
+            node = self._node(machine)
+            if node is not None:
+                machine.became_ready = is_true(node, "Ready")
         known = {machine.provider_id for machine in self._machines.values()}
         for node in self._store.list("nodes"):
             name, provider_id = node["metadata"]["name"], node["spec"].get("providerID") or ""

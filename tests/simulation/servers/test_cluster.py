@@ -221,6 +221,23 @@ def test_an_instance_becomes_a_ready_node_and_its_end_removes_the_node(servers: 
     assert servers.run(live()) == ("True", [])
 
 
+def test_a_node_that_was_not_ready_in_the_backup_becomes_ready_again(servers: Servers) -> None:
+    async def live() -> Any:
+        begun = servers.loop.time()
+        await asyncio.sleep(2)
+        instances = await servers.launch()
+        await asyncio.sleep(40)
+        (node,) = nodes_of(servers, instances)
+        before = ready(servers, node)
+        # The backup of 30 s: the node joined 28 s after the start, and was ready 4 s later.
+        servers.cluster.roll_back(servers.loop.time() - begun - 31)
+        during = ready(servers, node)
+        await asyncio.sleep(10)
+        return before, during, ready(servers, node)
+
+    assert servers.run(live()) == ("True", "False", "True")
+
+
 def test_a_node_whose_instance_ended_before_the_rollback_is_removed_again(servers: Servers) -> None:
     async def live() -> Any:
         instances = await servers.launch()

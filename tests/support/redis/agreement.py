@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -117,6 +118,7 @@ class Agreement:
 
     def check(self, command: Command) -> str:
         """Send the command to both. Empty, or the difference of the replies in words."""
+        _wait_for_next_millisecond()
         sent = [tuple(_word(one, self.ids, side) for one in command) for side in (0, 1)]
         raw = [self.left.ask(*sent[0]), self.right.ask(*sent[1])]
         replies = [parsed(one, 0)[0] for one in raw]
@@ -177,7 +179,7 @@ class Agreement:
         return one == other
 
     def _paired(self, one: bytes, other: bytes) -> bool:
-        """Whether the ids belong together. Two streams may have the same id on one server and not on the other."""
+        """Whether the ids belong together. A transaction may give the same id to two streams on one server only."""
         new = one not in (left for left, _ in self.ids) or other not in (
             right for _, right in self.ids
         )
@@ -194,6 +196,13 @@ def _sorted(command: Sequence[bytes], reply: Reply) -> Reply:
         return reply
     rows = sorted((items[at : at + width] for at in range(0, len(items), width)), key=repr)
     return kind, [item for row in rows for item in row]
+
+
+def _wait_for_next_millisecond() -> None:
+    """Otherwise two streams may have the same id on one server and not on the other."""
+    now = time.time_ns() // 1_000_000
+    while time.time_ns() // 1_000_000 == now:
+        time.sleep(0.0002)
 
 
 def _code(error: object) -> bytes:
