@@ -74,7 +74,9 @@ class NodesHaveMachines:
         machines = {m.provider_id: m for m in self.picture.machines() if m.provider_id}
         held = {node.provider_id for node in nodes}
         found = [
-            f"node {node.name} has no machine" for node in nodes if node.provider_id not in machines
+            f"node {node.name} has no machine"
+            for node in nodes
+            if node.provider_id not in machines and not _are_held(world)
         ]
         return found + [
             f"{machine.key} is registered and has no node"

@@ -19,16 +19,20 @@ COLUMNS = "| mutant | what it breaks | seeds | found by |\n|---|---|---:|---|\n"
 
 def page(mutants: Iterable[Mutant], findings: Mapping[str, Finding]) -> str:
     """The whole page. Mutants that were not searched have no row."""
-    searched = [one for one in mutants if one.name in findings]
+    listed = list(mutants)
+    searched = [one for one in listed if one.name in findings]
     found = [one for one in searched if findings[one.name].invariant]
     survived = [one for one in searched if not findings[one.name].invariant]
-    summary = f"{len(found)} of {len(searched)} mutants were found.\n\n"
+    summary = (
+        f"{len(found)} of {len(searched)} mutants were found; "
+        f"{len(listed) - len(searched)} were not searched yet.\n\n"
+    )
     rows = "".join(_row(one, findings[one.name]) for one in found)
     text = HEAD + summary + COLUMNS + rows
     if survived:
         text += (
-            "\n## Survivors\n\nEach is an invariant or a fault that is missing, or a fault that another part of\n"
-            "Dovetail makes harmless.\n\n" + COLUMNS
+            "\n## Survivors\n\nEach is an invariant or a fault that is missing, a fault that another part of\n"
+            "Dovetail makes harmless, or it needs more seeds than were run.\n\n" + COLUMNS
         )
         text += "".join(_row(one, findings[one.name]) for one in survived)
     return text

@@ -77,4 +77,4 @@ def kept(plan: Plan, keep: Iterable[int] | None) -> Plan:
 def entries(plan: Plan) -> list[tuple[float, str]]:
     """(second, text) of every entry, by index."""
     whole: Sequence[Action | Fault] = (*plan.actions, *plan.faults)
-    return [(one.at_seconds, str(one)) for one in whole]
+    return [(one.at_seconds, one.text) for one in whole]

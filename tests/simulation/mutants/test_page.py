@@ -20,7 +20,7 @@ def test_found_mutants_and_survivors_have_tables_of_their_own() -> None:
         {"one": Finding("one", 1200, "pods run", "redis"), "two": Finding("two", 9, "", "api")},
     )
     found, survivors = text.split("## Survivors")
-    assert "1 of 2 mutants were found." in found
+    assert "1 of 2 mutants were found; 0 were not searched yet." in found
     assert "| `one` | all of it | 1,200 | pods run (`redis`) |" in found
     assert "| `two` | a part | 9 | - |" in survivors
 
