@@ -29,7 +29,7 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import OUR_KINDS, Resource
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.redis.bus import Bus, ConsumerSettings, Envelope, Handler, RetryLater, shown
+from shared.redis.bus import Bus, Consumer, ConsumerSettings, Envelope, Handler, RetryLater, shown
 from shared.redis.mirror.seen_events import SharedSeenEvents
 from shared.runtime import services as runtime
 from shared.runtime import status
@@ -75,7 +75,13 @@ class Environment(Generic[Config]):
         self, stream: str, group: str, handler: Handler, *, timeout: float = 60.0, limit: int = 32
     ) -> runtime.Loop:
         """A loop that consumes ``stream`` as ``group``. A restarted loop is a new consumer (F5)."""
-        loop = runtime.Loop(f"consume {stream}", runtime.until_stopped)
+        consumer: Consumer | None = None
+
+        def progress() -> float:
+            return loop.beat if consumer is None else max(loop.beat, consumer.last_progress)
+
+        # Set once: a standby replaces it, because a consumer that ended with its term makes no progress any more.
+        loop = runtime.Loop(f"consume {stream}", runtime.until_stopped, progress=progress)
         settings = ConsumerSettings(min_idle_seconds=self.settings.message_min_idle)
         self.metrics.expect_messages(loop.name, limit)
 
@@ -85,6 +91,7 @@ class Environment(Generic[Config]):
                 await handler(envelope)
 
         async def run(stop: asyncio.Event) -> None:
+            nonlocal consumer
             consumer = self.bus.consumer(
                 stream=stream,
                 group=group,
@@ -94,13 +101,13 @@ class Environment(Generic[Config]):
                 handler_timeout_seconds=timeout,
                 settings=settings,
             )
-            loop.progress = lambda: consumer.last_progress
             self.consuming[loop.name] = stream, group
             try:
                 await consumer.run(stop)
             finally:
                 del self.consuming[loop.name]
                 self.metrics.set_depth(loop.name, None)
+                consumer = None
 
         loop.run = run
         return loop

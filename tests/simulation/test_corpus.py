@@ -23,6 +23,7 @@ def simulate(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.timeout(600)
 def test_every_seed_of_the_corpus_holds() -> None:
     ended = simulate("--corpus", "--jobs", "2")
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -42,6 +43,7 @@ def test_a_line_that_cannot_be_read_is_named(line: str, tmp_path: Path) -> None:
         read_corpus(path)
 
 
+@pytest.mark.timeout(300)
 def test_a_seed_gives_the_same_run_in_every_process() -> None:
     seed = ("--first-seed", "7", "--minutes", "1")
     hashes = {

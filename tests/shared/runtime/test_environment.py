@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,12 +13,13 @@ import pytest
 from shared.api.v1alpha5.global_settings import NAME
 from shared.errors import ConfigurationError, Unavailable
 from shared.kube.resources import CONFIG_MAPS, Resource
-from shared.redis.bus import shown
+from shared.redis.bus import Envelope, shown
 from shared.runtime.environment import Environment, check_kinds, open_environment
 from shared.settings import SchedulerSettings
 from tests.support.cluster.fixture import Cluster, cluster
 from tests.support.redis.fixture import redis_server, redis_url
 from tests.support.texts.documents import documents
+from tests.support.waiting import wait_until
 
 __all__ = ["cluster", "redis_server", "redis_url"]
 CRDS = Resource(
@@ -152,3 +154,34 @@ async def test_a_password_that_redis_refuses_is_named_by_its_variable_and_never_
 )
 def test_an_address_is_shown_without_its_password(url: str, said: str) -> None:
     assert shown(url) == said
+
+
+async def test_a_standby_that_led_once_is_not_late_because_its_consumer_ended(
+    cluster: Cluster, variables: pytest.MonkeyPatch
+) -> None:
+    """F14, R8: a lost Lease ends the consumer; the standby that remains makes progress by waiting."""
+    await install(cluster)
+    variables.setenv("CLUSTER_NAME", "standby")
+    async with started() as env:
+        loop = env.consumer_loop("pods", "scheduler", ignore)
+        leadership = env.leadership("scheduler")
+        leadership.led(loop)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(leadership.lease.run(lost := asyncio.Event()))  # type: ignore[union-attr]
+            group.create_task(loop.run(stop))
+            await wait_until(lambda: env.consuming, "the leader consumes")
+            lost.set()
+            await wait_until(lambda: not leadership.held, "the Lease is given back")
+            before = loop.beat
+            leadership._lost.set()  # what the loop "lead" does, which this test does not run
+            await wait_until(lambda: not env.consuming, "the consumer ended")
+            await wait_until(lambda: loop.beat > before, "the standby waits")
+            assert loop.progress is not None
+            assert loop.progress() >= loop.beat
+            stop.set()
+
+
+async def ignore(envelope: Envelope) -> None:
+    """A handler without effect."""
+    del envelope
