@@ -21,6 +21,7 @@ def history(hash_seed: str) -> str:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 def test_two_processes_with_other_hashes_live_the_same_life() -> None:
     first, second = history("1"), history("2")
     assert int(first.split()[0]) > 100

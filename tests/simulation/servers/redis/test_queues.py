@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from shared.errors import DovetailError
-from shared.log import configure
 from shared.redis.bus import Bus, Envelope, RetryLater
 from shared.redis.mirror import Change, MirrorLost, MirrorReader, MirrorWriter
 from simulation.loop import SimulatedLoop, run
@@ -70,7 +69,6 @@ class SmallWorld:
             await self.start("redis", self.loop.create_server(self.redis.connection, *PLACE))
             await scene()
 
-        configure("critical")
         run(self.loop, begin())
 
     def start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
