@@ -42,10 +42,8 @@ class SimulatedProcess:
         self.owner.alive = False
         self.services: Sequence[runtime.Service] = ()
         self.starts = 0
-        self.deaths: list[str] = []
-        """Errors with which the process ended by itself."""
-        self.graveyard: list[Owner] = []
-        self.started_at = 0.0
+        self.ended: list[Owner] = []
+        """Earlier starts: if their tasks were collected, the ``finally`` blocks of a killed process would run."""
         self.is_wanted = False
         """Whether the kubelet restarts it when it ends."""
 
@@ -63,7 +61,6 @@ class SimulatedProcess:
         self.owner.skew_seconds = skew
         self.starts += 1
         self.is_wanted = True
-        self.started_at = self._loop.time()
         self.services = ()
         context = copy_context()
         context.run(CURRENT.set, self.owner)
@@ -79,7 +76,6 @@ class SimulatedProcess:
                 await runtime.run(services, pages, clock=SystemClock())
         except Exception as error:  # noqa: BLE001  # the end of a process
             outcome = f"exit with an error: {_described(error)}"
-            self.deaths.append(outcome)
         self._ended(owner, outcome)
 
     def _ended(self, owner: Owner, outcome: str) -> None:
@@ -91,7 +87,7 @@ class SimulatedProcess:
         owner = self.owner
         self._loop.kill(owner)
         self._network.kill(owner)
-        self.graveyard.append(owner)
+        self.ended.append(owner)
         self._on_event(self.name, what)
 
     def kill(self) -> None:

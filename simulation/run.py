@@ -26,7 +26,7 @@ from simulation.network.connections import Network
 from simulation.owner import CURRENT, Owner
 from simulation.plan import Plan
 from simulation.preparation import ENTRIES
-from simulation.processes import Kubelet, SimulatedProcess
+from simulation.processes import Kubelet
 from simulation.servers.aws import AwsServer
 from simulation.servers.cluster import ClusterServer
 from simulation.servers.redis import REDIS_6, REDIS_7, RedisServer
@@ -249,10 +249,6 @@ class _Simulation:
             if self.loop.time() > deadline:
                 self._break(*missing[0])
             await asyncio.sleep(QUIET_POLL_SECONDS)
-
-    def processes(self) -> list[SimulatedProcess]:
-        """All processes, none before the world is built."""
-        return list(self.world.processes.values()) if self.world else []
 
 
 def simulate(
