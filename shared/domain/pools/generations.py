@@ -33,6 +33,11 @@ class Generation:
     """The label of a node that names its pool."""
     selector_suffix: str = ""
     """What the names of a node class's selector fields end in."""
+    machines_path: str = "spec"
+    """Where a pool says what its machines are: requirements and taints are below it."""
+    labels_path: str = "spec.labels"
+    """Where a pool has the labels of its machines."""
+    limits_path: str = "spec.limits.resources"
 
     closes_by_taint: bool = False
     """A node that pods must not come to is tainted; otherwise it is cordoned (TRM-03)."""
@@ -118,6 +123,9 @@ GENERATIONS = {
         machine_kind="NodeClaim",
         pool_label=keys.NODE_POOL,
         selector_suffix="Terms",
+        machines_path="spec.template.spec",
+        labels_path="spec.template.metadata.labels",
+        limits_path="spec.limits",
         closes_by_taint=True,
         drains_daemons_last=True,
         waits_until_consolidatable=True,
