@@ -33,7 +33,9 @@ COMMANDS = {
     "down": Command("cli.stack.down", "Stop everything that `dovetail up` started."),
     "status": Command("cli.stack.status", "Show services, queues, pods and nodes."),
     "logs": Command("cli.stack.logs", "Print what a part of the local stack has logged."),
-    "explain": Command("cli.operations.explain", "Show why a node is still there."),
+    "explain": Command(
+        "cli.operations.explain", "Show why a node is still there, or a pod pending."
+    ),
     "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(

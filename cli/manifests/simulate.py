@@ -109,11 +109,10 @@ def _simulate(filename: list[str], output: Output, given: dict[str, str]) -> Non
     options = read_options(given)
     files = list(read_manifests(filename))
     _require_readable(files)
-    documents = [one.document for file in files for one in file.manifests]
-    region = options.region or only_region(documents) or BUNDLED_REGION
+    documents = _documents(files)
     simulation = plan_for(
         documents,
-        catalogue=lambda: _catalogue(region),
+        catalogue=lambda: catalogue_of(documents, options.region),
         settings=options.settings,
         clock=SystemClock(),
     )
@@ -124,7 +123,20 @@ def _simulate(filename: list[str], output: Output, given: dict[str, str]) -> Non
         raise typer.Exit(UNUSABLE)
 
 
-def _catalogue(region: str) -> Catalogue:
+def documents_of(filename: list[str]) -> list[object]:
+    """The objects in the files. Exits with 2 if a file is unreadable."""
+    files = list(read_manifests(filename))
+    _require_readable(files)
+    return _documents(files)
+
+
+def _documents(files: Iterable[ManifestFile]) -> list[object]:
+    return [one.document for file in files for one in file.manifests]
+
+
+def catalogue_of(documents: list[object], region: str = "") -> Catalogue:
+    """The instance types of the region; without one, of the region that the documents' zones are in."""
+    region = region or only_region(documents) or BUNDLED_REGION
     if region == BUNDLED_REGION:
         return bundled_catalogue()
     # Imported here: it loads the AWS client, which would slow the start of every other command.

@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cli.operations.explain_pod import pod
 from cli.operations.scheduler_status import ask, scheduler_url
 from cli.options import group
 from cli.stack.environment import StackOption, variables_of
@@ -19,7 +20,8 @@ from local.stack import DEFAULT_DIRECTORY
 
 POD_LIMIT = 15
 
-explain = group("Show why a node is still there, and which change would let it go.")
+explain = group("Show why a node is still there or a pod is pending, and which change would help.")
+explain.command()(pod)
 
 
 @explain.command()

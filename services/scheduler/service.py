@@ -27,6 +27,7 @@ from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
+from services.scheduler.status.explain_pod import PodExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
 from shared.domain.feature_gates import without_effect
@@ -167,7 +168,14 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         ),
         handlers=Handlers(planner, reader),
         terminations=TerminationTrigger(planner.trigger),
-        explainer=Explainer(settings, view, disruption.findings, commands, disruption.pending),
+        explainer=Explainer(
+            settings,
+            view,
+            disruption.findings,
+            commands,
+            disruption.pending,
+            PodExplainer(cluster, solver.options),
+        ),
     )
 
 

@@ -22,7 +22,7 @@ def offered(
     """Both endpoints; where they are off, the answer says so. ``mode``: off, open or authenticated."""
     text = "What the planner would do with these objects"
     planning = (simulate.PATH, text, simulator.answer, simulate.MOST_BYTES)
-    text = "Why this node is still there"
+    text = "Why this node is still there, or this pod pending"
     explaining = (explain.PATH, text, explainer.answer, explain.MOST_BYTES)
     return [
         Question(*planning, admit=_admit(mode, simulate.PATH, access)),

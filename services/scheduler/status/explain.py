@@ -1,6 +1,6 @@
-"""``POST /explain``: why a node is still there, and what would have to change.
+"""``POST /explain``: why a node is still there or a pod pending, and what would have to change.
 
-Answers from what the last passes of disruption found; evaluates nothing anew and changes nothing.
+About a node it answers from what the last passes of disruption found, and evaluates nothing anew. Changes nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import orjson
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.methods import Findings
 from services.scheduler.state.cluster import View
+from services.scheduler.status.explain_pod import PodExplainer
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
 from shared.disruption.budgets import reported_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
@@ -30,7 +31,7 @@ NOT_EVALUATED = "no pass has looked at this node yet; ask again in some seconds"
 
 @dataclass
 class Explainer:
-    """Answers about one node at a time."""
+    """Answers about one node or pod at a time."""
 
     settings: SchedulerSettings
     view: View
@@ -38,12 +39,17 @@ class Explainer:
     commands: Commands
     proposed: Callable[[], list[Command]]
     """Commands that wait for their validation."""
+    pods: PodExplainer
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
-        """Body or query: ``node`` names a node or a machine."""
-        name = query.get("node") or _named(body)
+        """Body or query: ``node`` names a node or a machine, or ``pod`` a pod as namespace/name."""
+        pod = query.get("pod") or _named(body, "pod")
+        if pod:
+            return await self.pods.answer(pod)
+        name = query.get("node") or _named(body, "node")
         if not name:
-            return json_answer(400, {"error": 'name a node: {"node": "ip-10-0-0-1"}'})
+            text = 'name a node: {"node": "ip-10-0-0-1"}, or a pod: {"pod": "default/web"}'
+            return json_answer(400, {"error": text})
         machine = self._machine(name)
         if machine is None:
             return json_answer(
@@ -149,10 +155,10 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _named(body: bytes) -> str:
+def _named(body: bytes, kind: str) -> str:
     try:
         document = orjson.loads(body or b"{}")
     except orjson.JSONDecodeError:
         return ""
-    named = document.get("node") if isinstance(document, dict) else None
+    named = document.get(kind) if isinstance(document, dict) else None
     return named if isinstance(named, str) else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -19,9 +20,9 @@ Action = Literal["add", "remove", "set"]
 class Edit:
     """One change of one field.
 
-    ``action``: ``add`` appends ``value`` to the list, or puts its entries into the map; ``remove`` takes the entry away
-    that ``value`` names (the key of a map, the index of a list, the field itself for None); ``set`` writes ``value``. In
-    ``requirements`` the entries of a key are one: ``set`` replaces them all.
+    ``action``: ``add`` appends ``value`` to the list, or puts its entries into the map. ``remove`` takes away the entry
+    that ``value`` names: the key of a map, the index of a list before any edit, the field itself for None. ``set``
+    writes ``value``; in ``requirements`` it replaces all entries of that key.
     """
 
     object: str
@@ -34,7 +35,7 @@ class Edit:
     """The same in words, in the imperative."""
     weight: int
     """How much it gives up, in relation to other edits: of two ways the lighter one is proposed."""
-    apply: Callable[[Snapshot], Snapshot] = field(compare=False, repr=False)
+    apply: Callable[[Snapshot], Snapshot] = dataclasses.field(compare=False, repr=False)
     resource: str = ""
     """Of removed requests and limits, for which a tighter amount may do."""
 

@@ -132,7 +132,7 @@ def smaller(pod: Pod, resource: str, amount: int) -> Edit:
     asked = pod.requests[resource]
     field = f"spec.containers[].resources.requests.{resource}"
     weight = SHRINK + (SHRINK * (asked - amount)) // max(asked, 1)
-    change = _asking(resource, amount)
+    change = _requesting(resource, amount)
     if not amount:
         text = f"remove the request for {resource}"
         return dataclasses.replace(
@@ -143,7 +143,7 @@ def smaller(pod: Pod, resource: str, amount: int) -> Edit:
     return _edit(pod, field, "set", given, text, weight, change)
 
 
-def _asking(resource: str, amount: int) -> Change:
+def _requesting(resource: str, amount: int) -> Change:
     def change(pod: Pod) -> Pod:
         others = {name: held for name, held in pod.requests.items() if name != resource}
         return replace(pod, requests={**others, resource: amount} if amount else others)

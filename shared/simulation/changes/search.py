@@ -1,8 +1,9 @@
 """The smallest change that places a pending pod: found by planning again with each proposed change.
 
 Karpenter's verdict lists for each pool one cause, the first that was met; a pod that three rules keep away shows one.
-Here every proposal was planned, so it is enough as it stands, and no part of it can be left out. Pure: the same snapshot
-gives the same answer.
+Here every proposal was planned, so it is enough as it stands, and no part of it can be left out.
+
+Pure: the same snapshot gives the same answer.
 """
 
 from __future__ import annotations

@@ -1,0 +1,142 @@
+"""``dovetail explain pod``: why a pod is pending, and the smallest change that would place it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cli.manifests.simulate import catalogue_of, documents_of
+from cli.operations.scheduler_status import ask, scheduler_url
+from cli.options import Output, OutputOption
+from cli.stack.environment import StackOption, variables_of
+from cli.text import print_json
+from local.stack import DEFAULT_DIRECTORY
+from shared.domain.snapshot import Snapshot
+from shared.errors import ConfigurationError, NotFound
+from shared.simulation.changes.answer import document_of
+from shared.simulation.changes.search import explain_pod
+from shared.simulation.inputs import read_inputs
+from shared.simulation.workloads import MOST_PODS
+from shared.solver.solve import SolverSettings
+
+MOST_POOLS = 5
+"""Pools shown for people; -o json has all."""
+
+
+def pod(
+    name: Annotated[str, typer.Argument(help="A pod: NAME or NAMESPACE/NAME.")],
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="The pod's namespace, if NAME has none.")
+    ] = "",
+    filename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            help="Files or directories with the objects, or - for standard input; no scheduler is asked then.",
+        ),
+    ] = None,
+    output: OutputOption = "table",
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Show why a pod is pending, and the smallest change of the pod or of a pool that would place it.
+
+    Each proposed change was tried: the planner places the pod with it, and not with a part of it. The pool that lacks
+    least comes first. Nothing is changed. The scheduler is that of the stack in --directory, or the one that
+    DOVETAIL_SCHEDULER_URL names; with -f the objects in the files are planned here.
+
+    Exit code 1: no such pod, several pods of this name, or the scheduler does not answer.
+
+    Examples:
+
+      dovetail explain pod web-5c8d -n shop
+
+      dovetail explain pod shop/web-5c8d -o json
+
+      kubectl get pods,nodes,nodepools,nodeclaims -A -o yaml | dovetail explain pod shop/web-5c8d -f -
+    """
+    full = f"{namespace}/{name}" if namespace and "/" not in name else name
+    answer = _from_files(filename, full) if filename else _from_scheduler(directory, full)
+    _print(answer, output)
+
+
+def _from_scheduler(directory: Any, name: str) -> Mapping[str, Any]:
+    url = scheduler_url(variables_of(directory))
+    found: Mapping[str, Any] = ask(f"{url}/explain", {"pod": name})
+    return found
+
+
+def _from_files(filename: list[str], name: str) -> Mapping[str, Any]:
+    documents = documents_of(filename)
+    snapshot = read_inputs(documents, lambda: catalogue_of(documents), MOST_PODS).snapshot
+    return document_of(explain_pod(snapshot, _uid_of(snapshot, name), SolverSettings()))
+
+
+def _uid_of(snapshot: Snapshot, name: str) -> str:
+    found = [pod for pod in snapshot.pods if name in (pod.key, pod.name)]
+    if not found:
+        raise NotFound(
+            f"no pod in the files is named {name!r}; dovetail validate shows faults of the files"
+        )
+    if len(found) > 1:
+        names = ", ".join(pod.key for pod in found[:5])
+        raise ConfigurationError(f"several pods have this name, name one: {names}")
+    return found[0].uid
+
+
+def _print(answer: Mapping[str, Any], output: Output) -> None:
+    if output == "json":
+        print_json(answer)
+        return
+    console = Console()
+    for text in lines(answer):
+        console.print(text, soft_wrap=True)
+
+
+def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
+    """What people read, unwrapped so that it can be copied."""
+    yield Text(str(answer["pod"]), style="bold")
+    if answer["state"] == "bound":
+        yield Text(_bound(answer))
+        return
+    if answer["state"] == "placeable":
+        yield Text("The next round of the scheduler places it: nothing has to change.")
+        return
+    yield Text(f"It is pending: {answer['verdict']}")
+    yield from _pools(answer["pools"])
+    if answer["notExamined"]:
+        yield Text(f"Not examined, too many pools: {', '.join(answer['notExamined'])}", style="dim")
+
+
+def _bound(answer: Mapping[str, Any]) -> str:
+    if not answer["node"]:
+        return (
+            "It does not wait for a new node: it is nominated, ending, or belongs to a DaemonSet."
+        )
+    return (
+        f"It is on the node {answer['node']}; `dovetail explain node {answer['node']}` says more."
+    )
+
+
+def _pools(pools: list[Mapping[str, Any]]) -> Iterator[Text]:
+    for one in pools[:MOST_POOLS]:
+        yield Text("")
+        yield Text(str(one["pool"]), style="bold")
+        if not one["changes"]:
+            yield Text("  no change of its own fields or of the pod's would be enough")
+        for edit in one["changes"]:
+            yield Text(f"  -> {edit['object']}: {edit['text']}", style="green")
+            yield Text(
+                f"     {edit['field']}: {edit['action']} {_value(edit['value'])}", style="dim"
+            )
+    if len(pools) > MOST_POOLS:
+        yield Text(f"and {len(pools) - MOST_POOLS} more pools: -o json", style="dim")
+
+
+def _value(value: object) -> str:
+    return "" if value is None else json.dumps(value)

@@ -1,0 +1,74 @@
+"""``POST /explain`` about a pod: why it is pending, and the smallest change that would place it.
+
+Plans the cluster as it is now again, with one change after another, in a process of its own as ``/simulate`` does: the
+rounds that buy never wait for it. One question at a time; a second one gets 429.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from services.scheduler.state.cluster import ClusterState
+from shared.domain.snapshot import Snapshot
+from shared.runtime.child import Bounds, ChildFailed, in_child
+from shared.runtime.services import Answer, json_answer
+from shared.simulation.changes.answer import document_of
+from shared.simulation.changes.search import explain_pod
+from shared.solver.solve import SolverSettings
+
+BOUNDS = Bounds("the explanation", seconds=60.0, memory_bytes=1024 << 20, niceness=10)
+
+
+@dataclass(frozen=True)
+class PodRequest:
+    """What the explaining process is given."""
+
+    snapshot: Snapshot
+    uid: str
+    settings: SolverSettings
+
+
+@dataclass
+class PodExplainer:
+    """Answers about one pod at a time."""
+
+    cluster: ClusterState
+    options: Callable[[], SolverSettings]
+    bounds: Bounds = BOUNDS
+    _busy: bool = field(default=False, init=False)
+
+    async def answer(self, name: str) -> Answer:
+        """``name``: namespace/name, or a name that only one namespace has."""
+        if self._busy:
+            return json_answer(
+                429, {"error": "another pod is being explained; try again when it is done"}
+            )
+        self._busy = True
+        try:
+            return await self._answer(name)
+        except ChildFailed as error:
+            text = f"{error.message}; use dovetail explain pod -f with fewer objects"
+            return json_answer(503, {"error": text})
+        finally:
+            self._busy = False
+
+    async def _answer(self, name: str) -> Answer:
+        snapshot = await self.cluster.snapshot()
+        if snapshot is None:
+            cause = self.cluster.not_synced() or "the catalogue is not known yet"
+            return json_answer(503, {"error": f"the cluster cannot be judged now: {cause}"})
+        found = [pod for pod in snapshot.pods if name in (pod.key, pod.name)]
+        if not found:
+            return json_answer(404, {"error": f"no unfinished pod is named {name[:253]!r}"})
+        if len(found) > 1:
+            names = ", ".join(pod.key for pod in found[:5])
+            return json_answer(400, {"error": f"several pods have this name, name one: {names}"})
+        request = PodRequest(snapshot, found[0].uid, self.options())
+        return await in_child(answer_request, request, self.bounds)
+
+
+def answer_request(request: PodRequest) -> Answer:
+    """The body of the explaining process."""
+    found = explain_pod(request.snapshot, request.uid, request.settings)
+    return json_answer(200, document_of(found))
