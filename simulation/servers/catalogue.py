@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+from moto.ec2.models.instance_types import (
+    INSTANCE_TYPE_OFFERINGS,
+    INSTANCE_TYPES,
+    InstanceTypeBackend,
+)
 
 from simulation.settings import REGION
 
@@ -28,6 +32,9 @@ def reduce_catalogue() -> None:
     """Remove all other types from moto's data, for the whole life of this process."""
     for name in [name for name in INSTANCE_TYPES if name not in TYPES]:
         del INSTANCE_TYPES[name]
+    # moto keeps a list of its own beside the table, and answers DescribeInstanceTypes from it.
+    listed = InstanceTypeBackend.instance_types
+    listed[:] = [one for one in listed if one["InstanceType"] in TYPES]
     for regions in INSTANCE_TYPE_OFFERINGS.values():
         rows = [row for row in regions.get(REGION, ()) if row["InstanceType"] in TYPES]
         regions.clear()
