@@ -19,7 +19,7 @@ import subprocess
 from pathlib import Path
 
 from shared.errors import ConfigurationError
-from shared.redis.rights import SERVICES, user_rules
+from shared.redis.rights import CONSOLE, SERVICES, user_rules
 
 VERSION_SECONDS = 10.0
 PASSWORD = "local"
@@ -91,7 +91,7 @@ def redis_server_command(port: int, directory: Path | str) -> list[str]:
 def user_arguments(cluster: str) -> list[str]:
     """Arguments of redis-server that define the users. Raises ConfigurationError."""
     selectors = redis_version(find_redis_server()) >= (7,)
-    rules = user_rules(cluster, dict.fromkeys(SERVICES, PASSWORD), selectors=selectors)
+    rules = user_rules(cluster, dict.fromkeys((*SERVICES, CONSOLE), PASSWORD), selectors=selectors)
     return [word for rule in rules for word in ("--user", *rule.split(" "))]
 
 

@@ -28,6 +28,8 @@ from shared.distribution.files import packaged
 from shared.errors import ConfigurationError
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
+CONSOLE = "console"
+"""The page: a process of its own, which needs no AWS."""
 PROJECT = Path(__file__).resolve().parent.parent
 """The folder that holds the packages: a checkout, or the folder into which they are installed."""
 HOST = "127.0.0.1"
@@ -69,6 +71,8 @@ class StackSettings:
     port_base: int | None = None
     one_process: bool = False
     services: tuple[str, ...] = SERVICES
+    console: bool = False
+    """Whether the page runs too; its port is the last one."""
     boot_seconds: float = 5.0
     ready_seconds: float = 1.0
     pod_start_seconds: float = 0.3
@@ -149,8 +153,8 @@ def _is_free(port: int) -> bool:
 
 
 def choose_ports(settings: StackSettings, rng: random.Random) -> list[int]:
-    """Ports of redis, aws, cluster and the services, in that order. Raises ConfigurationError."""
-    count = 3 + (1 if settings.one_process else len(settings.services))
+    """Ports of redis, aws, cluster, the services and the console, in that order. Raises ConfigurationError."""
+    count = 3 + (1 if settings.one_process else len(settings.services)) + settings.console
     if settings.port_base is None:
         return free_ports(count, rng)
     ports = list(range(settings.port_base, settings.port_base + count))
@@ -179,6 +183,8 @@ def plan_stack(
         (_nodes_and_pods(settings, ports[2], clean | shared),),
         _services(settings, ports[3:], ports[0], clean | shared),
     ]
+    if settings.console:
+        waves[-1] = (*waves[-1], _console(settings, ports[-1], ports[0], clean | shared))
     return StackPlan(tuple(wave for wave in waves if wave), shared)
 
 
@@ -199,7 +205,7 @@ def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
 def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str]:
     """The content of ``.dovetail/env``: the variables for kubectl, an AWS client and the services."""
     redis, aws = ports[0], ports[1]
-    urls = zip(settings.services, service_urls(settings, ports[3:]), strict=True)
+    urls = zip(settings.services, service_urls(settings, ports[3:]), strict=False)
     keyed = {"MIRROR_KEY": settings.mirror_key} if settings.mirror_key else {}
     return {
         "KUBECONFIG": str(settings.directory / "kubeconfig"),
@@ -212,6 +218,7 @@ def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str
         "CLUSTER_NAME": settings.cluster_name,
         **keyed,
         **{f"DOVETAIL_{name.upper()}_URL": url for name, url in urls},
+        **({_CONSOLE_URL: f"http://{HOST}:{ports[-1]}"} if settings.console else {}),
     }
 
 
@@ -329,10 +336,34 @@ def _services(
             90.0,
             _port_fix(port),
         )
-        for name, port, url in zip(settings.services, ports, urls, strict=True)
+        for name, port, url in zip(settings.services, ports, urls, strict=False)
     )
 
 
+def _console(
+    settings: StackSettings, port: int, redis_port: int, environment: dict[str, str]
+) -> Part:
+    """The page. It gets no AWS credentials, and the addresses of the services under the names of its settings."""
+    own = {name: value for name, value in environment.items() if not name.startswith("AWS_")}
+    own |= {
+        f"{name}_URL".upper(): environment[f"DOVETAIL_{name}_URL".upper()]
+        for name in settings.services
+    }
+    own |= {
+        "STATUS_HOST": HOST,
+        "STATUS_PORT": str(port),
+        "CONSOLE_ACCESS": "open",
+        "LOG_LEVEL": settings.log_level,
+        "SYSTEM_NAMESPACE": NAMESPACE,
+        "KUBECONFIG": _account(settings, CONSOLE),
+        "REDIS_URL": address_of(CONSOLE, redis_port),
+        "MALLOC_ARENA_MAX": "1",
+    }
+    probes = (f"http://{HOST}:{port}/readyz",)
+    return Part(CONSOLE, _python("services.console"), own, probes, 90.0, _port_fix(port))
+
+
+_CONSOLE_URL = "DOVETAIL_CONSOLE_URL"
 _IDENTITY = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "KUBECONFIG", "REDIS_URL")
 
 

@@ -54,6 +54,7 @@ class DemoSettings:
             directory=directory,
             port_base=port_base,
             one_process=one_process,
+            console=True,
             boot_seconds=self.boot_seconds,
             ready_seconds=self.ready_seconds,
             batch_max_duration=f"{self.batch_max_seconds:g}s",

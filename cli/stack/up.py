@@ -77,7 +77,7 @@ def up(
     settings = StackSettings(
         directory=Stack(directory).directory, cluster_name=cluster_name, port_base=port_base,
         one_process=one_process, boot_seconds=boot_seconds, ready_seconds=ready_seconds,
-        cluster=_joined(kubeconfig, yes_this_cluster), addons=addons,
+        cluster=_joined(kubeconfig, yes_this_cluster), addons=addons, console=True,
     )  # fmt: skip
     _run(Stack(directory), settings, detach=detach)
 

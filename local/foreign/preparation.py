@@ -24,6 +24,7 @@ from local.foreign.objects import (
 )
 from local.stack_plan import (
     ACCOUNTS,
+    CONSOLE,
     EXISTING_CLUSTER_FILE,
     KUBELETS,
     NAMESPACE,
@@ -97,7 +98,7 @@ async def prepare(
         ]
         if kept:
             progress(f"already exists and is not changed: {', '.join(kept)}")
-        for account in (*(f"dovetail-{service}" for service in SERVICES), KUBELETS):
+        for account in (*(f"dovetail-{service}" for service in (*SERVICES, CONSOLE)), KUBELETS):
             user = {"token": await _token(kube, account)}
             path = directory / ACCOUNTS / NAMESPACE / account
             write_private(path, context.document(user, NAMESPACE))

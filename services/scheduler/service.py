@@ -23,10 +23,12 @@ from services.scheduler.provisioning.planner import Planner, Solver
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
+from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
+from services.scheduler.status.explain_cost import CostExplainer
 from services.scheduler.status.explain_pod import PodExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
@@ -125,6 +127,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     solver = Solver(settings, clock, _default_spread(settings.scheduler_config))
     actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
+    decisions = DecisionLog(clock)
     planner = Planner(
         settings=settings,
         clock=clock,
@@ -133,13 +136,13 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         solver=solver,
         creation=MachineCreation(actions, Need(kube), leadership),
         handover=handover,
-        reporter=PlanReporter(env.recorder, {}),
+        reporter=PlanReporter(env.recorder, {}, decisions),
         metrics=env.metrics,
         pod_latency=PodLatency(env.metrics, clock),
         decision_latency=DecisionLatency(),
     )
     provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
-    disruption = _disruption(env, cluster, machines, actions, provisioning)
+    disruption = _disruption(env, cluster, machines, actions, provisioning, decisions)
     commands = disruption.commands
     return Parts(
         cluster=cluster,
@@ -175,6 +178,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
             commands,
             disruption.pending,
             PodExplainer(cluster, solver.options),
+            CostExplainer(cluster, solver.options),
         ),
     )
 
@@ -192,8 +196,9 @@ def _disruption(
     machines: Machines,
     actions: MachineActions,
     provisioning: Provisioning,
+    decisions: DecisionLog,
 ) -> Disruption:
-    reporter = DisruptionReporter(env.recorder, env.metrics)
+    reporter = DisruptionReporter(env.recorder, env.metrics, decisions)
     rate = DisruptionRate(env.bus.redis, env.bus.prefix, env.clock)
     commands = Commands(
         settings=env.settings,
@@ -233,6 +238,7 @@ def _status(parts: Parts) -> dict[str, object]:
         "nominated": sorted(planner.nominated()),
         "handover": parts.handover.status(),
         "disruption": parts.disruption.status(),
+        "decisions": planner.reporter.decisions.documents(),
     }
 
 

@@ -1,6 +1,6 @@
 """Authenticates and authorizes HTTP callers of a service by their Kubernetes token.
 
-TokenReview authenticates the token; SubjectAccessReview checks that its user may ``post`` the path (a ClusterRole with
+TokenReview authenticates the token; SubjectAccessReview checks that its user may use the path (a ClusterRole with
 ``nonResourceURLs``). Verdicts are cached for some seconds, so that neither a busy nor a hostile caller causes many API
 calls; a changed role takes effect after that time.
 """
@@ -41,6 +41,8 @@ class TokenAccess:
 
     kube: Kube
     clock: Clock
+    verb: str = "post"
+    """The verb of the ClusterRole's rule: ``post`` or ``get``."""
     _kept: OrderedDict[tuple[str, str], tuple[float, Verdict]] = field(
         default_factory=OrderedDict, init=False
     )
@@ -48,7 +50,7 @@ class TokenAccess:
     _reviews: int = field(default=0, init=False)
 
     async def judge(self, authorization: str, path: str) -> Verdict:
-        """Whether a caller with this header may POST to ``path``."""
+        """Whether a caller with this header may use ``path`` with ``verb``."""
         token = authorization[len(_SCHEME) :].strip()
         if not authorization.lower().startswith(_SCHEME) or not token:
             return Verdict(401, "send a Kubernetes token: Authorization: Bearer TOKEN")
@@ -81,17 +83,17 @@ class TokenAccess:
         found = review.get("status") or {}
         if not found.get("authenticated"):
             return Verdict(401, "the API server does not accept this token")
-        spec = _access(found.get("user") or {}, path)
+        spec = _access(found.get("user") or {}, path, self.verb)
         answer = await self.kube.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
         if (answer.get("status") or {}).get("allowed"):
             return _YES
         return Verdict(
             403,
-            f"{spec['user']} may not post to {path}; a ClusterRole with nonResourceURLs allows it",
+            f"{spec['user']} may not {self.verb} {path}; a ClusterRole with nonResourceURLs allows it",
         )
 
 
-def _access(user: dict[str, Any], path: str) -> dict[str, Any]:
+def _access(user: dict[str, Any], path: str, verb: str) -> dict[str, Any]:
     """The spec of a SubjectAccessReview."""
     spec = {
         "user": user.get("username") or "",
@@ -99,4 +101,4 @@ def _access(user: dict[str, Any], path: str) -> dict[str, Any]:
         "groups": user.get("groups") or [],
         "extra": user.get("extra") or {},
     }
-    return spec | {"nonResourceAttributes": {"path": path, "verb": "post"}}
+    return spec | {"nonResourceAttributes": {"path": path, "verb": verb}}

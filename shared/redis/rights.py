@@ -23,7 +23,9 @@ AGENT = "interruption-imds"
 """The agent on each node of a cluster without a queue. Its password is on many nodes, so it has fewer rights."""
 OPERATOR = "operator"
 """For people and the ``dovetail`` command: may read everything and replay dead letters."""
-USERS = (*SERVICES, AGENT, OPERATOR)
+CONSOLE = "console"
+"""Reads the mirror, the streams and dead letters; may change nothing but request a new mirror."""
+USERS = (*SERVICES, AGENT, CONSOLE, OPERATOR)
 """The users with a password."""
 PROBE = "probe"
 """For the kubelet's probes: may send PING only, without a password."""
@@ -42,9 +44,11 @@ class Right:
 
 
 def rights_of(user: str) -> tuple[Right, ...]:
-    """All rights of a service, the agent or the operator. Raises KeyError for any other user."""
+    """All rights of a service, the agent the console or the operator. Raises KeyError for any other user."""
     if user == OPERATOR:
         return _OPERATOR
+    if user == CONSOLE:
+        return _CONSOLE
     if user == AGENT:
         targets = (streams.INTERRUPTIONS, streams.TERMINATIONS)
         return (*_ALL_SERVICES, *(r for s in targets for r in _publish(s)), _UNAVAILABLE)
@@ -150,6 +154,18 @@ _OPERATOR = (
         read_only=True,
     ),
     *(Right((stream, f"{stream}:dead"), ("xadd", "xdel")) for stream in streams.PUBLISHERS),
+)
+
+_DEPTHS = ("xlen", "exists", "xinfo|groups", "xpending")
+_CONSOLE = (
+    *_MIRROR_READ,
+    Right(("event:*",), ("exists",), read_only=True),
+    *(Right((stream,), _DEPTHS, read_only=True) for stream in streams.PUBLISHERS),
+    *(Right((f"delay:{stream}",), ("zcard",), read_only=True) for stream in streams.PUBLISHERS),
+    *(
+        Right((f"{stream}:dead",), ("xlen", "xrevrange"), read_only=True)
+        for stream in streams.PUBLISHERS
+    ),
 )
 
 

@@ -14,6 +14,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 import orjson
 
@@ -117,6 +118,8 @@ class Service:
     close: Callable[[], Awaitable[None]] | None = None
     questions: Sequence[Question] = ()
     """Additional POST endpoints of the status server."""
+    add_routes: Callable[[Any], None] | None = None
+    """Adds routes of its own to the FastAPI app of the status server."""
 
     def unready(self, now: float) -> list[str]:
         """Every reason why this service cannot do its work now."""

@@ -3,6 +3,7 @@
 from shared.settings.reading import AT_START, apply, describe, read, read_early
 from shared.settings.services import (
     AwsSettings,
+    ConsoleSettings,
     InterruptionSettings,
     LauncherSettings,
     SchedulerSettings,
@@ -14,6 +15,7 @@ from shared.settings.services import (
 __all__ = [
     "AT_START",
     "AwsSettings",
+    "ConsoleSettings",
     "InterruptionSettings",
     "LauncherSettings",
     "SchedulerSettings",

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings
 from cli.stack.environment import from_variables
 from local.aws.settings import EmulatorSettings
 from local.cluster.settings import ClusterSettings
-from local.stack_plan import SERVICES, StackSettings, plan_stack
+from local.stack_plan import CONSOLE, SERVICES, StackSettings, plan_stack
 from shared import settings
 from tests.support.texts.documents import documents
 
@@ -23,14 +23,16 @@ PROJECT = Path(__file__).resolve().parents[2]
 PARTS: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = sorted(PARTS.keys() - {"redis"})
 RUNNING = sorted(PARTS.keys() - {"dovetail"})
-PLAN = plan_stack(StackSettings(directory=Path("/srv/stack")), list(range(21_000, 21_008)), {})
+PLAN = plan_stack(
+    StackSettings(directory=Path("/srv/stack"), console=True), list(range(21_000, 21_009)), {}
+)
 PLANNED = {part.name: part for wave in PLAN.waves for part in wave}
 BOTOCORE = {"AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"}
 PORT_VARIABLES = ("STATUS_PORT", "CLUSTER_PORT", "AWS_EMULATOR_PORT")
 SETTINGS: dict[str, type[BaseSettings]] = {
     "aws": EmulatorSettings,
     "cluster": ClusterSettings,
-    **{name: getattr(settings, f"{name.title()}Settings") for name in SERVICES},
+    **{name: getattr(settings, f"{name.title()}Settings") for name in (*SERVICES, CONSOLE)},
 }
 
 
@@ -82,7 +84,8 @@ def test_every_value_is_accepted(part: str, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("part", sorted(SETTINGS))
 def test_what_both_stacks_are_told_is_the_same_but_for_addresses(part: str) -> None:
     """A variable that one of them lacks, or has with another value, is a difference that nobody meant."""
-    address = re.compile(r"HOST|PORT|URL|KUBECONFIG|_DIRECTORY")
+    # The page is open on loopback; in a container the published port is what is on loopback.
+    address = re.compile(r"HOST|PORT|URL|KUBECONFIG|_DIRECTORY|CONSOLE_ACCESS")
     own = names_of(SETTINGS[part]) | BOTOCORE
     planned = {k: v for k, v in PLANNED[part].environment.items() if k in own}
     assert numbers(planned, address) == numbers(
@@ -90,7 +93,7 @@ def test_what_both_stacks_are_told_is_the_same_but_for_addresses(part: str) -> N
     )
 
 
-@pytest.mark.parametrize("part", SERVICES)
+@pytest.mark.parametrize("part", [*SERVICES, CONSOLE])
 def test_every_service_has_the_kubeconfig_of_its_own_account(part: str) -> None:
     folder = environment("cluster")["ACCOUNT_KUBECONFIGS"]
     assert environment(part)["KUBECONFIG"] == f"{folder}/dovetail/dovetail-{part}"
@@ -147,7 +150,7 @@ def test_one_service_builds_the_image_and_nobody_pulls_it(part: str) -> None:
     assert PARTS[part].get("pull_policy") == (None if part == "aws" else "never")
 
 
-@pytest.mark.parametrize("part", SERVICES)
+@pytest.mark.parametrize("part", [*SERVICES, CONSOLE])
 def test_services_wait_for_what_they_need(part: str) -> None:
     healthy = {"condition": "service_healthy"}
     assert PARTS[part]["depends_on"] == dict.fromkeys(("redis", "aws", "cluster"), healthy)
@@ -183,7 +186,7 @@ def test_the_command_beside_the_stack_knows_every_part_by_name() -> None:
     found = from_variables(environment("dovetail"))
     addresses = [found.redis_url.removesuffix("/0"), found.aws_endpoint_url]
     addresses += found.services.values()
-    expected = [f"{one}:{published(one)[2]}" for one in ("redis", "aws", *SERVICES)]
+    expected = [f"{one}:{published(one)[2]}" for one in ("redis", "aws", *SERVICES, CONSOLE)]
     assert [address.split("://")[1] for address in addresses] == expected
     assert environment("cluster")["KUBECONFIG_OUT"] == found.kubeconfig
     assert environment("cluster")["CLUSTER_ADVERTISE_URL"] == "http://cluster:6443"
@@ -193,4 +196,4 @@ def test_the_document_names_the_published_ports() -> None:
     text = (PROJECT / "docs" / "operating" / "containers.md").read_text()
     named = {int(port) for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
     assert named == {published(part)[1] for part in ("redis", "aws", "cluster", SERVICES[0])}
-    assert f"to `{published(SERVICES[-1])[1]}`" in text
+    assert f"to `{published(CONSOLE)[1]}`" in text

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from services.interruption.actions.recent_interruptions import RecentInterruptions
 from services.interruption.notices.notice import Notice, NoticeKind
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, run_until
@@ -61,9 +62,11 @@ class Notifier:
     """By machine key."""
     _offerings: set[OfferingKey] = field(default_factory=set)
     _work: asyncio.Event = field(default_factory=asyncio.Event)
+    recent: RecentInterruptions = field(default_factory=RecentInterruptions)
 
     def deleted(self, machine: Machine, instance: str, notice: Notice) -> None:
         """This machine was deleted because of ``notice``."""
+        self.recent.note(machine, notice, now=self.clock.now())
         if len(self._deletions) < MOST_DELETIONS:
             self._deletions.setdefault(machine.key, Deletion(machine, instance, notice))
             self._work.set()

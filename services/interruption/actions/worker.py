@@ -171,5 +171,6 @@ class NoticeHandling:
             "handled": {kind.value: count for kind, count in self.worker.handled.items()},
             "failed": self.worker.failed,
             "deleted": self.worker.actions.deleted,
+            "recent": self.notifier.recent.documents(),
             "webhook": {"posted": self.webhook.posted, "dropped": self.webhook.dropped},
         }

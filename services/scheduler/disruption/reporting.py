@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from services.scheduler.disruption.conditions import ConditionChange
 from services.scheduler.disruption.methods import CONSOLIDATIONS
+from services.scheduler.state.decisions import DecisionLog
 from shared.api.core.references import to_machine, to_node, to_pod, to_pool
 from shared.disruption.budgets import Allowance
 from shared.disruption.methods import drift, emptiness, expiration, rebalance, static_drift
@@ -73,9 +74,11 @@ class DisruptionReporter:
 
     recorder: Recorder
     metrics: Metrics
+    decisions: DecisionLog
 
     def disrupting(self, command: Command, id_: str) -> None:
         """A command begins (EXE-01). ``id_``: of its record."""
+        self.decisions.command(command, id_)
         reason = command.reason.lower()
         self.metrics.disruption_decisions.labels(command.decision, reason, command.method).inc()
         for pool in sorted({c.machine.pool for c in command.candidates}):
@@ -260,6 +263,7 @@ class DisruptionReporter:
             why=verdict.text,
         )
         self.metrics.failed_validations.labels(command.method).inc()
+        self.decisions.dropped(command, verdict)
         text = f"{verdict.cause}: {verdict.text}"
         await self._of_candidates(command.candidates, REJECTED, text)
 

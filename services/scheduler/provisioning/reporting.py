@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import Hold, workload_of
+from services.scheduler.state.decisions import DecisionLog
 from shared.api.core.references import to_pod, to_pool
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
@@ -31,6 +32,7 @@ class PlanReporter:
 
     recorder: Recorder
     last_reasons: dict[str, str]
+    decisions: DecisionLog
     _logged_pools: frozenset[str] = frozenset()
     """Pools that the log has named (OPS-22)."""
     _failed_pods: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -40,6 +42,7 @@ class PlanReporter:
         """Report one plan (BAT-09, SCH-110, SCH-111)."""
         pods = {pod.uid: pod for pod in snapshot.pods}
         logs.created(created)
+        self.decisions.plan(plan, created, pods)
         for machine in created:
             target = f"{machine.api.machine_noun}/{machine.name}"
             await self._nominated([pods[uid] for uid in machine.pods if uid in pods], target)

@@ -57,11 +57,10 @@ from shared.redis.mirror.catalogue.offerings import (
 from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
 from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
 from shared.redis.mirror.pending_writes import PendingWrites
+from shared.redis.mirror.trust import not_synced
 from shared.settings import SchedulerSettings
 
 _PLURALS = {one.kind: one.plural for one in (resources.MACHINES, resources.NODE_CLAIMS)}
-BOOKMARK_SECONDS = 60.0
-"""A sound watch of a quiet kind is silent for so long between two bookmarks."""
 PATIENCE_SECONDS = 5.0
 """A doubt that lasts for less is about to be settled: nothing is decided meanwhile, but readiness does not report
 it."""
@@ -191,32 +190,6 @@ class ClusterState:
         unavailable = await self.unavailable.current()
         # Asked last: the picture may have become doubtful while we waited for Redis.
         return None if self.not_synced() else self.view.snapshot(catalogue, unavailable)
-
-
-def not_synced(reader: MirrorReader, *, now: float, max_age: float, patience: float = 0.0) -> str:
-    """Empty when it may be acted on. ``now`` is monotonic; ``max_age`` of the picture and ``patience`` with a doubt
-    are seconds."""
-    if not reader.complete:
-        return "the mirror is not complete: is the watcher running?"
-    age = reader.age(now)
-    if age > max_age:
-        return f"the mirror is {age:.0f} s old: is the watcher running?"
-    if reader.doubt and reader.doubtful_seconds(now) >= patience:
-        return f"the mirror is not verified: {reader.doubt}"
-    return unsound(reader, now=now, max_age=max_age)
-
-
-def unsound(reader: MirrorReader, *, now: float, max_age: float) -> str:
-    """The first resource whose changes may pass unseen; empty for none."""
-    if not reader.watched():
-        return "the watcher has not said yet how far its watches are: is it of this version?"
-    for plural in reader.watched():
-        position = reader.position(plural, now)
-        if position is not None and not position.sound:
-            return f"the watch of {plural} has been broken for {position.seconds:.0f} s: see the watcher's log"
-        if position is not None and position.seconds > max_age + BOOKMARK_SECONDS:
-            return f"the watch of {plural} has been silent for {position.seconds:.0f} s: see the watcher's log"
-    return ""
 
 
 def catalogue_source(bus: Bus, gates: FeatureGates, view: View) -> CatalogueSource:

@@ -14,6 +14,7 @@ import orjson
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.methods import Findings
 from services.scheduler.state.cluster import View
+from services.scheduler.status.explain_cost import CostExplainer
 from services.scheduler.status.explain_pod import PodExplainer
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
 from shared.disruption.budgets import reported_reasons
@@ -40,9 +41,12 @@ class Explainer:
     proposed: Callable[[], list[Command]]
     """Commands that wait for their validation."""
     pods: PodExplainer
+    cost: CostExplainer
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
-        """Body or query: ``node`` names a node or a machine, or ``pod`` a pod as namespace/name."""
+        """Body or query: ``node`` names a node or a machine, ``pod`` a pod as namespace/name, ``cost`` is ``all``."""
+        if query.get("cost") or _named(body, "cost"):
+            return await self.cost.answer()
         pod = query.get("pod") or _named(body, "pod")
         if pod:
             return await self.pods.answer(pod)

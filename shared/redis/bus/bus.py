@@ -28,6 +28,7 @@ class GroupDepth:
 
     pending: int
     lag: int | None
+    consumers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,17 @@ class Bus(Publisher):
         groups = dict(_group_depth(pairs(info)) for info in infos)
         return StreamDepth(length, groups, await self.dead_letters(stream).count())
 
+    async def oldest_pending(self, stream: str, group: str) -> float | None:
+        """When the oldest entry that ``group`` read and has not acknowledged was added, in seconds since the epoch."""
+        found = await call(
+            self.redis, "find the oldest entry", "XPENDING", f"{self.prefix}{stream}", group
+        )
+        return int(found[1].partition(b"-")[0]) / 1000 if found and found[1] else None
+
+    async def delayed(self, stream: str) -> int:
+        """Messages of a stream that wait for a retry."""
+        return int(await call(self.redis, "count retries", "ZCARD", f"{self.prefix}delay:{stream}"))
+
     async def waiting(self, stream: str, group: str) -> int:
         """Entries that ``group`` has not acknowledged; unread ones count only where Redis knows ``GroupDepth.lag``."""
         stream_key = f"{self.prefix}{stream}"
@@ -140,4 +152,5 @@ class Bus(Publisher):
 
 
 def _group_depth(info: dict[bytes, Any]) -> tuple[str, GroupDepth]:
-    return info[b"name"].decode(), GroupDepth(int(info[b"pending"]), info.get(b"lag"))
+    depth = GroupDepth(int(info[b"pending"]), info.get(b"lag"), int(info.get(b"consumers", 0)))
+    return info[b"name"].decode(), depth

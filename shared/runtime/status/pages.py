@@ -60,6 +60,8 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
 
     for question in service.questions:
         _serve_question(app, question)
+    if service.add_routes is not None:
+        service.add_routes(app)
     return app
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.disruption.reporting import DisruptionReporter
+from services.scheduler.state.decisions import DecisionLog
 from shared.disruption.methods import drift, emptiness, expiration, multi_node, single_node
 from shared.disruption.records import BalancedScore, Candidate, Command
 from shared.domain.machines.commands import CommandRecord
@@ -16,6 +17,7 @@ from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
 from shared.domain.pools.nodepools import WHEN_EMPTY, WHEN_UNDERUTILIZED, NodePool
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
+from tests.support.clock.fake import FakeClock
 from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import make_machine, make_pool
 from tests.support.planning.disruption import make_running
@@ -23,7 +25,7 @@ from tests.support.planning.disruption import make_running
 
 def reporting(metrics: Metrics) -> DisruptionReporter:
     """No event is published here."""
-    return DisruptionReporter(cast(Recorder, None), metrics)
+    return DisruptionReporter(cast(Recorder, None), metrics, DecisionLog(FakeClock()))
 
 
 DISRUPTION, OLD = "karpenter_voluntary_disruption", "karpenter_deprovisioning"

@@ -9,12 +9,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from services.scheduler.provisioning.reporting import MOST_POD_EVENTS, PlanReporter
+from services.scheduler.state.decisions import DecisionLog
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines.machine import INITIALIZED, Condition
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
+from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import (
     make_machine,
     make_node,
@@ -51,7 +53,7 @@ class Room:
     listener: Listener = field(default_factory=Listener)
 
     def __post_init__(self) -> None:
-        self.reporter = PlanReporter(cast(Recorder, self.listener), {})
+        self.reporter = PlanReporter(cast(Recorder, self.listener), {}, DecisionLog(FakeClock()))
 
     async def report(self, snapshot: Snapshot) -> tuple[list[Any], list[dict[str, Any]]]:
         """Events and log lines of one plan whose machines are all created."""

@@ -1,0 +1,140 @@
+"""The journal: the latest changes with their numbers, so that a page which lost its connection continues without a gap.
+
+A page is only a position in the journal: a slow one costs no memory. When its position has left the journal it gets the
+whole picture again. Nothing here waits for a page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from services.console.picture.picture import Delta, Picture
+
+MOST_BYTES = 8 << 20
+"""Of the changes that are kept for pages; a page that is further behind gets a snapshot."""
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Whether the picture can be relied on now, and why not."""
+
+    ok: bool
+    reason: str = ""
+
+
+NOT_LOADED = Trust(False, "the mirror is not loaded yet")
+
+
+class Entry(NamedTuple):
+    """One encoded change."""
+
+    number: int
+    body: bytes
+
+
+@dataclass
+class Journal:
+    """Changes in order. ``epoch`` tells the numbers of one process from those of another."""
+
+    picture: Picture
+    epoch: str
+    cluster: str
+    version: str
+    most_bytes: int = MOST_BYTES
+    number: int = 0
+    trust: Trust = NOT_LOADED
+    at: float = 0.0
+    """When the picture was last taken, in seconds since the epoch."""
+    _entries: deque[Entry] = field(default_factory=deque)
+    _bytes: int = 0
+    _snapshot: tuple[int, Trust, bytes] | None = None
+    _advanced: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def take(self, at: float, trust: Trust) -> bytes | None:
+        """Put what changed in the picture since the last call into the journal; returns the entry, None for nothing."""
+        delta = self.picture.take()
+        self.at = at
+        if not delta and trust == self.trust:
+            return None
+        self.trust = trust
+        self.number += 1
+        body = self._encoded(delta)
+        self._keep(Entry(self.number, body))
+        self._advanced.set()
+        self._advanced = asyncio.Event()
+        return body
+
+    def _encoded(self, delta: Delta) -> bytes:
+        head = {"id": self.id_of(self.number), "at": self.at, "trusted": self.trust}
+        return msgspec.json.encode({**head, "put": delta.put, "gone": delta.gone})
+
+    def _keep(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._bytes += len(entry.body)
+        while self._bytes > self.most_bytes and self._entries:
+            self._bytes -= len(self._entries.popleft().body)
+
+    def id_of(self, number: int) -> str:
+        """The id of an event: what a browser sends back as Last-Event-ID."""
+        return f"{self.epoch}-{number}"
+
+    def number_of(self, event_id: str) -> int | None:
+        """The position after this event; None when it is of another process, unreadable, or no longer kept."""
+        epoch, _, text = event_id.rpartition("-")
+        if epoch != self.epoch or not text.isdecimal() or len(text) > 18:
+            return None
+        number = int(text)
+        return number if self._holds(number) else None
+
+    def _holds(self, number: int) -> bool:
+        """Whether all changes after ``number`` are kept."""
+        oldest = self._entries[0].number if self._entries else self.number + 1
+        return oldest - 1 <= number <= self.number
+
+    def after(self, number: int) -> Sequence[Entry] | None:
+        """The changes after this position; None when some are no longer kept."""
+        if not self._holds(number):
+            return None
+        missing = self.number - number
+        start = len(self._entries) - missing
+        return [self._entries[index] for index in range(start, len(self._entries))]
+
+    async def wait_after(self, number: int, timeout_seconds: float) -> bool:
+        """Wait for a change after ``number``; False after the timeout."""
+        if self.number > number:
+            return True
+        advanced = self._advanced
+        try:
+            await asyncio.wait_for(advanced.wait(), timeout_seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def snapshot(self) -> tuple[int, bytes]:
+        """The number of the last change, and the whole picture after it. Encoded once for all pages that need it."""
+        held = self._snapshot
+        if held is None or held[:2] != (self.number, self.trust):
+            held = self._snapshot = (self.number, self.trust, self._encode_snapshot())
+        return held[0], held[2]
+
+    def _encode_snapshot(self) -> bytes:
+        return msgspec.json.encode(
+            {
+                "id": self.id_of(self.number),
+                "at": self.at,
+                "cluster": self.cluster,
+                "version": self.version,
+                "trusted": self.trust,
+                "nodes": list(self.picture.nodes.values()),
+                "pods": list(self.picture.pods.values()),
+            }
+        )
+
+    def beat(self, now: float) -> bytes:
+        """Shows a page that the connection lives, and whether the picture can be relied on."""
+        return msgspec.json.encode({"at": now, "trusted": self.trust})

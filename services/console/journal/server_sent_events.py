@@ -1,0 +1,35 @@
+"""The stream of one page: a snapshot or the missed changes first, then every change (WHATWG server-sent events)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from services.console.journal.journal import Journal
+from shared.concurrency.clock import Clock
+
+BEAT_SECONDS = 5.0
+"""A page that hears nothing for three of these says that its picture is old."""
+MOST_ENTRIES = 200
+"""Changes that are written at once, before the page's reading is waited for."""
+
+
+def event(name: str, body: bytes, event_id: str = "") -> bytes:
+    """One event. ``body`` is JSON, which has no line breaks."""
+    head = f"event: {name}\n" + (f"id: {event_id}\n" if event_id else "")
+    return head.encode() + b"data: " + body + b"\n\n"
+
+
+async def events(journal: Journal, last_id: str, clock: Clock) -> AsyncIterator[bytes]:
+    """Events for one page until it goes. ``last_id``: the last event that it received, empty for none."""
+    number = journal.number_of(last_id)
+    while True:
+        entries = None if number is None else journal.after(number)
+        if entries is None:
+            number, body = journal.snapshot()
+            yield event("snapshot", body, journal.id_of(number))
+        for entry in (entries or ())[:MOST_ENTRIES]:
+            number = entry.number
+            yield event("change", entry.body, journal.id_of(number))
+        assert number is not None
+        if not await journal.wait_after(number, BEAT_SECONDS):
+            yield event("beat", journal.beat(clock.now()))

@@ -1,0 +1,1 @@
+"""What the page shows beside the picture: details, decisions, cost, interruptions, queues, health."""

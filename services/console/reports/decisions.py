@@ -1,0 +1,41 @@
+"""The latest decisions, which the scheduler lists in its status and the console keeps for longer."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_DECISIONS = 200
+
+
+@dataclass
+class Decisions:
+    """Decisions by id and time, of every scheduler that was heard, at most ``MOST_DECISIONS``."""
+
+    _known: OrderedDict[tuple[str, float], Mapping[str, Any]] = field(default_factory=OrderedDict)
+
+    def add(self, status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Take over what the scheduler's status lists; returns those that are new, oldest first."""
+        fresh = []
+        for one in reversed(status.get("decisions") or []):
+            key = (str(one.get("id")), float(one.get("at") or 0))
+            if key not in self._known:
+                self._known[key] = one
+                fresh.append(one)
+        while len(self._known) > MOST_DECISIONS:
+            self._known.popitem(last=False)
+        return fresh
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Newest first; of equal times the last added first."""
+        found = [dict(one) for one in reversed(self._known.values())]
+        return sorted(found, key=lambda one: -float(one.get("at") or 0))
+
+    def targets(self) -> dict[str, str]:
+        """Pod -> the node or machine that the latest plan with this pod placed it on."""
+        found: dict[str, str] = {}
+        for one in self._known.values():
+            found |= one.get("moves") or {}
+        return found

@@ -1,0 +1,110 @@
+"""The other services' ``/status``, read every few seconds, and the scheduler's answers to questions.
+
+A service that does not answer keeps its last document; ``problem`` says since when it is old. Nothing here raises for a
+service that is away: a console must show exactly that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import orjson
+
+from shared.concurrency.clock import Clock
+
+POLL_SECONDS = 2.0
+STATUS_TIMEOUT_SECONDS = 3.0
+QUESTION_TIMEOUT_SECONDS = 70.0
+"""The scheduler bounds an explanation to 60 s."""
+MOST_BYTES = 4 << 20
+SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
+
+
+@dataclass
+class PeerStatus:
+    """The last ``/status`` of one service; ``at`` in seconds since the epoch, 0: never answered."""
+
+    document: Mapping[str, Any] = field(default_factory=dict)
+    at: float = 0.0
+    problem: str = "not asked yet"
+
+
+@dataclass
+class Peers:
+    """``urls``: service -> base URL of its status port, empty for one that is not known."""
+
+    urls: Mapping[str, str]
+    clock: Clock
+    token: str = ""
+    statuses: dict[str, PeerStatus] = field(
+        default_factory=lambda: {name: PeerStatus() for name in SERVICES}
+    )
+
+    async def poll(self) -> None:
+        """Read every status once, side by side."""
+        async with aiohttp.ClientSession() as session:
+            await asyncio.gather(*(self._poll_one(session, name) for name in SERVICES))
+
+    async def _poll_one(self, session: aiohttp.ClientSession, name: str) -> None:
+        status = self.statuses[name]
+        url = self.urls.get(name, "")
+        if not url:
+            status.problem = f"its address is not known: set {name.upper()}_URL on the console"
+            return
+        timeout = aiohttp.ClientTimeout(total=STATUS_TIMEOUT_SECONDS)
+        try:
+            async with session.get(f"{url.rstrip('/')}/status", timeout=timeout) as response:
+                found = _document(await _body(response))
+        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
+            status.problem = f"does not answer at {url}: {_words(error)}"
+            return
+        self.statuses[name] = PeerStatus(found, self.clock.now(), "")
+
+    async def ask_scheduler(self, path: str, question: Mapping[str, Any]) -> tuple[Any, str]:
+        """(answer, problem): one of them is empty."""
+        url = self.urls.get("scheduler", "").rstrip("/")
+        if not url:
+            return None, "the scheduler's address is not known: set SCHEDULER_URL on the console"
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        timeout = aiohttp.ClientTimeout(total=QUESTION_TIMEOUT_SECONDS)
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(
+                    f"{url}{path}", json=dict(question), headers=headers, timeout=timeout
+                ) as response,
+            ):
+                found = _document(await _body(response))
+        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
+            return None, f"the scheduler does not answer at {url}: {_words(error)}"
+        if response.status == 200:
+            return found, ""
+        return None, str(found.get("error") or f"the scheduler answered {response.status}")
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    body = await response.content.read(MOST_BYTES + 1)
+    parts = [body]
+    size = len(body)
+    while body and size <= MOST_BYTES:
+        body = await response.content.read(MOST_BYTES + 1 - size)
+        parts.append(body)
+        size += len(body)
+    if size > MOST_BYTES:
+        raise ValueError(f"the answer is larger than {MOST_BYTES} bytes")
+    return b"".join(parts)
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    found = orjson.loads(body)
+    if not isinstance(found, dict):
+        raise ValueError("the answer is not a JSON object")
+    return found
+
+
+def _words(error: Exception) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error) or repr(error)

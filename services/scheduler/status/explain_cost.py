@@ -1,0 +1,60 @@
+"""``POST /explain`` about the cost: what the cluster's pods would cost on new machines, and the proven lower bound.
+
+Plans all pods anew in a process of its own, one question at a time, as the other questions do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from services.scheduler.state.cluster import ClusterState
+from shared.domain.snapshot import Snapshot
+from shared.runtime.child import Bounds, ChildFailed, in_child
+from shared.runtime.services import Answer, json_answer
+from shared.simulation.repacking import repack
+from shared.solver.solve import SolverSettings
+
+BOUNDS = Bounds("the cost of new machines", seconds=60.0, memory_bytes=1024 << 20, niceness=10)
+
+
+@dataclass(frozen=True)
+class CostRequest:
+    """What the computing process is given."""
+
+    snapshot: Snapshot
+    settings: SolverSettings
+
+
+@dataclass
+class CostExplainer:
+    """Answers one question at a time."""
+
+    cluster: ClusterState
+    options: Callable[[], SolverSettings]
+    bounds: Bounds = BOUNDS
+    _busy: bool = field(default=False, init=False)
+
+    async def answer(self) -> Answer:
+        """Costs by policy and the bound; 503 while the cluster cannot be judged, 429 while another one is answered."""
+        if self._busy:
+            return json_answer(429, {"error": "the cost is being computed; try again when it is"})
+        self._busy = True
+        try:
+            return await self._answer()
+        except ChildFailed as error:
+            return json_answer(503, {"error": error.message})
+        finally:
+            self._busy = False
+
+    async def _answer(self) -> Answer:
+        snapshot = await self.cluster.snapshot()
+        if snapshot is None:
+            cause = self.cluster.not_synced() or "the catalogue is not known yet"
+            return json_answer(503, {"error": f"the cluster cannot be judged now: {cause}"})
+        return await in_child(answer_request, CostRequest(snapshot, self.options()), self.bounds)
+
+
+def answer_request(request: CostRequest) -> Answer:
+    """The body of the computing process."""
+    return json_answer(200, repack(request.snapshot, request.settings).document())
