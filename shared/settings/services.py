@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.settings.types import (
@@ -216,41 +216,6 @@ class SchedulerSettings(ServiceSettings):
     mirror_max_age: Duration = Field(
         60.0,
         description="Maximum age of the mirror; with an older one nothing is planned or deleted.",
-    )
-
-
-class ConsoleSettings(ServiceSettings):
-    """Settings of the console."""
-
-    console_access: Literal["open", "authenticated", "unprotected"] = Field(
-        "authenticated",
-        description="Access to the page: open to every client of a loopback STATUS_HOST, or limited to clients "
-        "whose token the API server authorizes. unprotected: open on any address, for a container whose port is "
-        "published on 127.0.0.1 only.",
-    )
-    watcher_url: str = Field(
-        "http://dovetail-watcher:8080", description="Status port of the watcher."
-    )
-    scheduler_url: str = Field(
-        "http://dovetail-scheduler:8080", description="Status port of the scheduler."
-    )
-    launcher_url: str = Field(
-        "http://dovetail-launcher:8080", description="Status port of the launcher."
-    )
-    terminator_url: str = Field(
-        "http://dovetail-terminator:8080", description="Status port of the terminator."
-    )
-    interruption_url: str = Field(
-        "http://dovetail-interruption:8080", description="Status port of the interruption service."
-    )
-    scheduler_token: SecretStr = Field(
-        SecretStr(""),
-        description="Kubernetes token for the scheduler's questions (QUESTIONS=authenticated); empty: the token of the "
-        "console's ServiceAccount.",
-    )
-    mirror_max_age: Duration = Field(
-        60.0,
-        description="Age of the mirror after which the page says that its picture is old.",
     )
 
 

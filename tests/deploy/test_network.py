@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.redis.rights import SERVICES
+from shared.redis.rights import CONSOLE, SERVICES
 from tests.support.texts.documents import documents
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
@@ -60,10 +60,10 @@ def test_what_no_policy_allows_is_refused() -> None:
     assert everything["spec"]["policyTypes"] == ["Ingress", "Egress"]
     assert everything["spec"].keys() == {"podSelector", "policyTypes"}
     assert {one["metadata"]["namespace"] for one in POLICIES} == {"dovetail"}
-    assert {*PODS} == {*SERVICES, "redis"}
+    assert {*PODS} == {*SERVICES, CONSOLE, "redis"}
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", [*SERVICES, CONSOLE])
 def test_redis_hears_the_services(service: str) -> None:
     assert reached_from("redis", PODS[service]["metadata"]["labels"]) == {"redis"}
 
@@ -116,3 +116,16 @@ def test_named_ports_are_there() -> None:
         named = {port["name"] for one in template["spec"]["containers"] for port in one["ports"]}
         for rule in rules(component, "ingress"):
             assert {port["port"] for port in rule["ports"]} <= named
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_console_comes_to_the_status_ports(service: str) -> None:
+    console = PODS[CONSOLE]["metadata"]["labels"]
+    assert reached_from(service, console) == {"status"}
+    assert reached_from(service, console, same_namespace=False) == set()
+
+
+def test_nobody_but_prometheus_comes_to_the_console_from_inside() -> None:
+    """People reach it through the API server: kubectl port-forward comes from the node itself."""
+    assert reached_from(CONSOLE, PROMETHEUS, same_namespace=False) == {"status"}
+    assert reached_from(CONSOLE, PODS["scheduler"]["metadata"]["labels"]) == set()

@@ -13,13 +13,13 @@ from shared.redis import streams
 from shared.redis.bus import connect
 from shared.redis.bus.connection import call
 from shared.redis.mirror import Change, MirrorWriter
-from shared.redis.rights import AGENT, OPERATOR, PROBE, SERVICES, USERS, acl_file
+from shared.redis.rights import AGENT, CONSOLE, OPERATOR, PROBE, SERVICES, USERS, acl_file
 from tests.support.redis.guarded import ADMIN, CLUSTER, PASSWORDS, GuardedRedis
 from tests.support.redis.work import bus_at, work_of
 
 PROJECT = Path(__file__).resolve().parents[3]
 PREFIX = f"dovetail:{{{CLUSTER}}}:"
-READERS = ("scheduler", "interruption")
+READERS = ("scheduler", "interruption", CONSOLE)
 NO_RIGHT = r"(?i)no permissions|acl failure|can't run this command|can't access"
 """What Redis says of a command, and of one in a script."""
 

@@ -64,7 +64,7 @@ async def test_who_may_post_the_path_is_let_in(api: ScriptedApi, access: TokenAc
     ("answers", "status", "told"),
     [
         ([UNKNOWN], 401, "does not accept this token"),
-        ([KNOWN, DENIED], 403, "system:serviceaccount:ops:ann may not post to /simulate"),
+        ([KNOWN, DENIED], 403, "system:serviceaccount:ops:ann may not post /simulate"),
         ([refusal(403, "Forbidden")], 503, "cannot review the token"),
         ([KNOWN, refusal(500, "InternalError")], 503, "cannot review the token"),
     ],
