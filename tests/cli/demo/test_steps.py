@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,12 +17,11 @@ from cli.demo.stage import StoryFailed
 from cli.demo.workload import DEPLOYMENTS, budget
 from shared.kube.resources import EVENTS, NODE_POOLS, PODS, PROVISIONERS
 from tests.services.conftest import Control
-from tests.support.aws.emulator import whole_ec2
+from tests.support.aws.emulator import spot_instance, whole_ec2
 from tests.support.stories.demo_world import DemoWorld, demo_world
 from tests.support.waiting import wait_until
 
 SMALL = replace(SCENARIOS["burst-100"], pods=4)
-OWNED = {"Key": "kubernetes.io/cluster/dovetail-local", "Value": "owned"}
 
 
 @pytest.fixture
@@ -100,18 +98,6 @@ async def test_a_deleted_node_is_replaced_when_its_pods_run_elsewhere(world: Dem
     assert [(node.name, node.pods) for node in world.stage.nodes] == [("new", 4)]
 
 
-async def spot_instance(ec2: Any) -> str:
-    """The id of a new spot instance that the cluster owns."""
-    amd64 = [{"Name": "architecture", "Values": ["x86_64"]}]
-    image = (await ec2.describe_images(Filters=amd64))["Images"][0]["ImageId"]
-    started = await ec2.run_instances(
-        InstanceType="m5.large", ImageId=image, MinCount=1, MaxCount=1,
-        InstanceMarketOptions={"MarketType": "spot"},
-        TagSpecifications=[{"ResourceType": "instance", "Tags": [OWNED]}],
-    )  # fmt: skip
-    return str(started["Instances"][0]["InstanceId"])
-
-
 @pytest.mark.parametrize(
     ("zone", "failed"),
     [
@@ -123,7 +109,7 @@ async def test_an_interrupted_offering_must_not_be_bought_again(
     world: DemoWorld, aws_emulator_url: str, zone: str, failed: dict[str, str]
 ) -> None:
     async with whole_ec2(aws_emulator_url) as ec2:
-        instance = await spot_instance(ec2)
+        instance = await spot_instance(ec2, "dovetail-local")
         complete(world, "old", each=0)
         gone(world, "old")
         world.node("new", price=0.1, zone=zone)
