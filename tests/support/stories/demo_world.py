@@ -26,7 +26,7 @@ from tests.services.conftest import CLASS_REF, store_with_our_kinds
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
 
-NODE_CLAIMS = {"plural": "nodeclaims", "group": labels.NODE_POOL.partition("/")[0]}
+NODE_CLAIMS: dict[str, Any] = {"plural": "nodeclaims", "group": labels.NODE_POOL.partition("/")[0]}
 
 
 @dataclass
