@@ -38,7 +38,7 @@ def test_a_node_has_the_price_of_its_machine_and_the_number_of_its_pods() -> Non
         labels.INSTANCE_TYPE: "m5.large", labels.ZONE: "us-west-2a", labels.CAPACITY_TYPE: "spot",
         labels.NODE_POOL: "default",
     }  # fmt: skip
-    pods = [{"spec": {"nodeName": "ip-1.internal"}}, {"spec": {}}, {}]
+    pods: list[dict[str, Any]] = [{"spec": {"nodeName": "ip-1.internal"}}, {"spec": {}}, {}]
     nodes = [node("ip-1.internal", PROVIDER_ID, **values), node("fixed")]
     assert list(_node_rows(nodes, [machine], pods)) == [
         ("ip-1", "no", "m5.large", "us-west-2a", "spot", "0.0960", "1", "default"),
