@@ -22,7 +22,7 @@ from cli.emulator import Emulator
 from cli.stack.environment import Environment
 from local.cluster.storage.store import Store
 from shared.domain import labels
-from tests.services.conftest import CLASS_REF, store_with_our_kinds
+from tests.services.conftest import CLASS_REF, CLUSTER, store_with_our_kinds
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
 
@@ -110,22 +110,28 @@ def _pod(name: str, node: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def demo_world(
-    scenario: Scenario, directory: Path, aws_url: str, redis_url: str = "redis://127.0.0.1:9/0"
-) -> AsyncIterator[DemoWorld]:
+async def demo_world(scenario: Scenario, directory: Path, aws_url: str) -> AsyncIterator[DemoWorld]:
     """An empty cluster with our kinds. The time of the scenario is in the test's hand."""
     store, clock, shown = store_with_our_kinds(), FakeClock(), io.StringIO()
     with embedded_api_server(store=store) as url:
         path = write_kubeconfig(directory / "kubeconfig", url)
-        kube = await connect(path)
-        environment = Environment(str(path), redis_url, aws_url, "dovetail-local", {})
-        emulator = Emulator(aws_url, environment.cluster_name)
-        display = Display(Console(file=shown, width=200))
-        stage = Stage(
+        environment = Environment(str(path), "redis://127.0.0.1:9/0", aws_url, CLUSTER, {})
+        async with stage_of(scenario, environment, clock, shown) as stage:
+            yield DemoWorld(store, stage, clock, shown)
+
+
+@asynccontextmanager
+async def stage_of(
+    scenario: Scenario, environment: Environment, clock: FakeClock, shown: io.StringIO
+) -> AsyncIterator[Stage]:
+    """A stage with clients of this environment, in which nobody has to answer."""
+    kube = await connect(Path(environment.kubeconfig))
+    emulator = Emulator(environment.aws_endpoint_url, environment.cluster_name)
+    display = Display(Console(file=shown, width=200))
+    try:
+        yield Stage(
             scenario, DemoSettings(), environment, kube, emulator, Observer(kube, emulator),
             Timeline(clock), display,
         )  # fmt: skip
-        try:
-            yield DemoWorld(store, stage, clock, shown)
-        finally:
-            await kube.close()
+    finally:
+        await kube.close()
