@@ -22,6 +22,12 @@ TypeArgument = Annotated[str, typer.Argument(help="Instance type, with * and ? a
 ZoneArgument = Annotated[str, typer.Argument(help="Availability zone, with * and ?.")]
 MarketArgument = Annotated[CapacityType, typer.Argument(help="Market; * is both.")]
 CodeOption = Annotated[str, typer.Option(help="Error code that an exhausted pool returns.")]
+PercentOption = Annotated[
+    float | None, typer.Option(help="Exhaust only this percentage of the matching pools.")
+]
+AllButOption = Annotated[
+    float | None, typer.Option(help="Exhaust all matching pools except this percentage.")
+]
 
 
 def ice(
@@ -29,12 +35,8 @@ def ice(
     zone: ZoneArgument = "*",
     capacity_type: MarketArgument = "*",
     code: CodeOption = ICE,
-    percent: Annotated[
-        float | None, typer.Option(help="Exhaust only this percentage of the matching pools.")
-    ] = None,
-    all_but: Annotated[
-        float | None, typer.Option(help="Exhaust all matching pools except this percentage.")
-    ] = None,
+    percent: PercentOption = None,
+    all_but: AllButOption = None,
     seed: SeedOption = 0,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
@@ -53,28 +55,37 @@ def ice(
 
       dovetail cloud ice '*' '*' spot --code AuthFailure.ServiceLinkedRoleCreationNotPermitted
     """
-    if percent is not None and all_but is not None:
-        raise ConfigurationError("give --percent or --all-but, not both")
-    share = percent if all_but is None else 100 - all_but
-    if share is not None and not 0 < share <= 100:
-        raise ConfigurationError(
-            "the percentage of exhausted pools must be above 0 and at most 100"
-        )
     body = _statement(instance_type, zone, capacity_type, 0, code)
-    body |= {"percent": 100 if share is None else share, "seed": seed}
+    body |= {"percent": exhausted_share(percent, all_but), "seed": seed}
     answer = cloud_control(directory).post("capacity", body)
     print_line(f"no capacity: {_pool(body)}, {answer['instanceTypes']} instance types match")
 
 
+def exhausted_share(percent: float | None, all_but: float | None) -> float:
+    """The percentage of the matching pools that is exhausted. Raises ConfigurationError."""
+    if percent is not None and all_but is not None:
+        raise ConfigurationError("give --percent or --all-but, not both")
+    share = percent if all_but is None else 100 - all_but
+    if share is None:
+        return 100
+    if not 0 < share <= 100:
+        raise ConfigurationError(
+            "the percentage of exhausted pools must be above 0 and at most 100"
+        )
+    return share
+
+
+ShownTypeArgument = Annotated[str | None, typer.Argument(help="Instance type, with * and ?.")]
+NumberArgument = Annotated[
+    str, typer.Argument(help="Instances left in each matching pool, or `unlimited`.")
+]
+
+
 def capacity(
-    instance_type: Annotated[
-        str | None, typer.Argument(help="Instance type, with * and ?.")
-    ] = None,
+    instance_type: ShownTypeArgument = None,
     zone: ZoneArgument = "*",
     capacity_type: MarketArgument = "*",
-    number: Annotated[
-        str, typer.Argument(help="Instances left in each matching pool, or `unlimited`.")
-    ] = UNLIMITED,
+    number: NumberArgument = UNLIMITED,
     code: CodeOption = ICE,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
@@ -95,12 +106,18 @@ def capacity(
     if instance_type is None:
         _print_capacity(control.get("capacity"))
         return
-    if number != UNLIMITED and not (number.isascii() and number.isdigit()):
-        raise ConfigurationError(f"number {number}: use 0, 1, 2, ... or `{UNLIMITED}`")
-    available = None if number == UNLIMITED else int(number)
-    body = _statement(instance_type, zone, capacity_type, available, code)
+    body = _statement(instance_type, zone, capacity_type, available_of(number), code)
     control.post("capacity", body)
     print_line(f"{number} left in each pool of {_pool(body)}")
+
+
+def available_of(number: str) -> int | None:
+    """The number of instances that are left; None is unlimited. Raises ConfigurationError."""
+    if number == UNLIMITED:
+        return None
+    if not (number.isascii() and number.isdigit()):
+        raise ConfigurationError(f"number {number}: use 0, 1, 2, ... or `{UNLIMITED}`")
+    return int(number)
 
 
 def fleet(
@@ -167,29 +184,35 @@ def subnet(
     print_line(f"{free} free addresses in {', '.join(answer['subnets'])}")
 
 
+ExactTypeArgument = Annotated[str, typer.Argument(help="Instance type.")]
+ExactZoneArgument = Annotated[str, typer.Argument(help="Availability zone.")]
+ReservedArgument = Annotated[int, typer.Argument(help="Number of reserved instances.")]
+OpenOption = Annotated[
+    bool, typer.Option("--open", help="Every matching on-demand launch uses the reservation.")
+]
+KindOption = Annotated[
+    Literal["default", "capacity-block"],
+    typer.Option(
+        help="Kind of the reservation; a capacity block serves only launches of the market capacity-block."
+    ),
+]
+InterruptibleOption = Annotated[
+    bool,
+    typer.Option("--interruptible", help="The owner of the reservation may reclaim its instances."),
+]
+EndsInOption = Annotated[float | None, typer.Option(help="Seconds until the reservation ends.")]
+TagOption = Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")]
+
+
 def reserve(
-    instance_type: Annotated[str, typer.Argument(help="Instance type.")],
-    zone: Annotated[str, typer.Argument(help="Availability zone.")],
-    count: Annotated[int, typer.Argument(help="Number of reserved instances.")],
-    open_to_all: Annotated[
-        bool, typer.Option("--open", help="Every matching on-demand launch uses the reservation.")
-    ] = False,
-    kind: Annotated[
-        Literal["default", "capacity-block"],
-        typer.Option(
-            help="Kind of the reservation; a capacity block serves only launches of the market capacity-block."
-        ),
-    ] = "default",
-    interruptible: Annotated[
-        bool,
-        typer.Option(
-            "--interruptible", help="The owner of the reservation may reclaim its instances."
-        ),
-    ] = False,
-    ends_in: Annotated[
-        float | None, typer.Option(help="Seconds until the reservation ends.")
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
+    instance_type: ExactTypeArgument,
+    zone: ExactZoneArgument,
+    count: ReservedArgument,
+    open_to_all: OpenOption = False,
+    kind: KindOption = "default",
+    interruptible: InterruptibleOption = False,
+    ends_in: EndsInOption = None,
+    tag: TagOption = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Create an On-Demand Capacity Reservation; a full one answers ReservationCapacityExceeded.
@@ -200,17 +223,11 @@ def reserve(
 
       dovetail cloud reserve p4d.24xlarge us-west-2a 1 --kind capacity-block --ends-in 3600
     """
-    body = {
-        "instanceType": instance_type,
-        "zone": zone,
-        "count": count,
-        "criteria": "open" if open_to_all else "targeted",
-        "kind": kind,
-        "interruptible": interruptible,
-        "tags": dict(_tag(text) for text in tag or []),
-        "endsInSeconds": ends_in,
-    }
-    answer = cloud_control(directory).post("reservations", given(body))
+    pool = {"instanceType": instance_type, "zone": zone, "count": count}
+    criteria = "open" if open_to_all else "targeted"
+    how = {"criteria": criteria, "kind": kind, "interruptible": interruptible}
+    limits = given({"tags": tags_of(tag or []), "endsInSeconds": ends_in})
+    answer = cloud_control(directory).post("reservations", {**pool, **how, **limits})
     print_line(str(answer["reservationId"]))
 
 
@@ -234,6 +251,11 @@ def _pool(body: dict[str, Any]) -> str:
     return f"{body['instanceType']} in {body['zone']}, {body['capacityType']}"
 
 
+def tags_of(texts: list[str]) -> dict[str, str]:
+    """The tags of KEY=VALUE texts; the last one of a key counts. Raises ConfigurationError."""
+    return dict(_tag(text) for text in texts)
+
+
 def _tag(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not key or not separator:
@@ -242,18 +264,7 @@ def _tag(text: str) -> tuple[str, str]:
 
 
 def _print_capacity(stated: dict[str, Any]) -> None:
-    rows = [
-        (
-            row["instanceType"],
-            row["zone"],
-            row["capacityType"],
-            UNLIMITED if row["available"] is None else str(row["available"]),
-            f"{row['percent']:g}%",
-            str(sum(row["used"].values())),
-            row["code"],
-        )
-        for row in stated["statements"]
-    ]
+    rows = [_capacity_row(statement) for statement in stated["statements"]]
     if rows:
         print_table(("type", "zone", "market", "left of each", "share", "used", "answers"), rows)
     else:
@@ -263,3 +274,16 @@ def _print_capacity(stated: dict[str, Any]) -> None:
     for name, vcpus in stated["quotas"].items():
         if vcpus is not None:
             print_line(f"quota {name} {vcpus}")
+
+
+def _capacity_row(statement: dict[str, Any]) -> tuple[str, ...]:
+    left = statement["available"]
+    return (
+        statement["instanceType"],
+        statement["zone"],
+        statement["capacityType"],
+        UNLIMITED if left is None else str(left),
+        f"{statement['percent']:g}%",
+        str(sum(statement["used"].values())),
+        statement["code"],
+    )

@@ -31,6 +31,7 @@ WIRE_KINDS = {
 }
 """Kinds that the emulator knows by another name."""
 
+KindArgument = Annotated[Kind, typer.Argument(help="Kind of the event.")]
 IdsArgument = Annotated[
     list[str] | None, typer.Argument(help="Instance ids, as `dovetail cloud instances` shows.")
 ]
@@ -70,7 +71,7 @@ BodyOption = Annotated[str | None, typer.Option(help="malformed: your own messag
 
 
 def interrupt(
-    kind: Annotated[Kind, typer.Argument(help="Kind of the event.")],
+    kind: KindArgument,
     instances: IdsArgument = None,
     everything: AllOption = False,
     zone: ZoneOption = None,
@@ -112,10 +113,22 @@ def interrupt(
         _send_malformed(control, message, body, copies)
         return
     chosen = _chosen(instances, everything, zone, instance_type, capacity_type, percent, seed)
+    event = _event(kind, state, copies, foreign, notice, heartbeat_timeout)
+    _report(kind, control.post("interruptions", {**chosen, **event})["instanceIds"])
+
+
+def _event(
+    kind: Kind,
+    state: State,
+    copies: int,
+    foreign: bool,
+    notice: float | None,
+    heartbeat_timeout: float | None,
+) -> dict[str, Any]:
+    """What happens, as the emulator reads it. Seconds that are not given are left to the emulator."""
     timings = {"noticeSeconds": notice, "heartbeatTimeoutSeconds": heartbeat_timeout}
     what = {"kind": WIRE_KINDS.get(kind, kind), "state": state, "copies": copies}
-    request = {**chosen, **given(timings), **what, "foreign": foreign}
-    _report(kind, control.post("interruptions", request)["instanceIds"])
+    return {**given(timings), **what, "foreign": foreign}
 
 
 def _send_malformed(
@@ -126,6 +139,16 @@ def _send_malformed(
     print_line(f"{copies} message to the queue: {body or known}")
 
 
+InstanceCheckOption = Annotated[Check, typer.Option(help="The instance status check.")]
+SystemCheckOption = Annotated[Check, typer.Option(help="The system status check.")]
+EbsCheckOption = Annotated[Check, typer.Option(help="The attached EBS status check.")]
+SinceOption = Annotated[
+    float, typer.Option(help="Seconds since the impaired checks began to fail.")
+]
+EventOption = Annotated[EventCode | None, typer.Option(help="A scheduled event.")]
+EventInOption = Annotated[float, typer.Option("--in", help="Seconds until the scheduled event.")]
+
+
 def status(
     instances: IdsArgument = None,
     everything: AllOption = False,
@@ -134,16 +157,12 @@ def status(
     capacity_type: MarketOption = None,
     percent: PercentOption = None,
     seed: SeedOption = 0,
-    instance: Annotated[Check, typer.Option(help="The instance status check.")] = "ok",
-    system: Annotated[Check, typer.Option(help="The system status check.")] = "ok",
-    ebs: Annotated[Check, typer.Option(help="The attached EBS status check.")] = "ok",
-    since: Annotated[
-        float, typer.Option(help="Seconds since the impaired checks began to fail.")
-    ] = 300,
-    event: Annotated[EventCode | None, typer.Option(help="A scheduled event.")] = None,
-    event_in: Annotated[
-        float, typer.Option("--in", help="Seconds until the scheduled event.")
-    ] = 86_400,
+    instance: InstanceCheckOption = "ok",
+    system: SystemCheckOption = "ok",
+    ebs: EbsCheckOption = "ok",
+    since: SinceOption = 300,
+    event: EventOption = None,
+    event_in: EventInOption = 86_400,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Set the result of DescribeInstanceStatus for instances; without checks and event: healthy again.

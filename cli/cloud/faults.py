@@ -89,17 +89,23 @@ CountOption = Annotated[
 SecondsOption = Annotated[float | None, typer.Option(help="Seconds until the fault ends.")]
 
 
+ThrottledArgument = Annotated[
+    str, typer.Argument(help="API action, with * and ?; `sqs:*` names a service.")
+]
+RateOption = Annotated[
+    float | None, typer.Option(help="Calls per second that succeed; the others are refused.")
+]
+BurstOption = Annotated[int, typer.Option(help="Calls that may succeed at once, with --rate.")]
+RefusalOption = Annotated[str, typer.Option(help="Error code of the refusal.")]
+
+
 def throttle(
-    action: Annotated[
-        str, typer.Argument(help="API action, with * and ?; `sqs:*` names a service.")
-    ] = "*",
+    action: ThrottledArgument = "*",
     calls: CountOption = None,
     seconds: SecondsOption = None,
-    rate: Annotated[
-        float | None, typer.Option(help="Calls per second that succeed; the others are refused.")
-    ] = None,
-    burst: Annotated[int, typer.Option(help="Calls that may succeed at once, with --rate.")] = 1,
-    code: Annotated[str, typer.Option(help="Error code of the refusal.")] = THROTTLED["code"],
+    rate: RateOption = None,
+    burst: BurstOption = 1,
+    code: RefusalOption = THROTTLED["code"],
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Refuse API calls with RequestLimitExceeded: a number of calls, for a time, or above a rate.

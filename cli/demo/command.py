@@ -7,6 +7,7 @@ given.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -74,58 +75,67 @@ def demo(
 
       dovetail demo --keep   (then: source .dovetail/demo/env; kubectl get nodes)
     """
-    console = Console()
     if list_scenarios:
-        console.print(_scenario_table())
+        Console().print(_scenario_table())
         return
     chosen = find_scenario(scenario)
-    if report is not None and not report.absolute().parent.is_dir():
-        raise ConfigurationError(
-            f"--report {report}: {report.absolute().parent} is not a directory"
-        )
-    settings = DemoSettings(
-        boot_seconds=boot_seconds,
-        ttl_seconds_after_empty=ttl_seconds,
-        batch_max_seconds=chosen.batch_max_seconds,
-    )
+    _require_folder_of(report)
+    settings = _settings_for(chosen, boot_seconds, ttl_seconds)
     stack = Stack(directory)
     plan = settings.stack(stack.directory, port_base=port_base, one_process=one_process)
-    heading = f"[bold]{chosen.name}[/bold]: {chosen.summary}\n"
-    console.print(heading, highlight=False, soft_wrap=True)
-    console.print(settings_table(settings.rows()))
-    outcome = _perform(stack, plan, chosen, settings, console, keep=keep)
+    outcome = _perform(stack, plan, chosen, settings, keep=keep)
     if report is not None:
         write_report(report, outcome)
     if not outcome.ok:
         raise typer.Exit(1)
 
 
+def _require_folder_of(report: Path | None) -> None:
+    """Raises ConfigurationError. Before the scenario: its outcome would be lost after minutes."""
+    if report is not None and not report.absolute().parent.is_dir():
+        raise ConfigurationError(
+            f"--report {report}: {report.absolute().parent} is not a directory"
+        )
+
+
+def _settings_for(scenario: Scenario, boot_seconds: float, ttl_seconds: int) -> DemoSettings:
+    return DemoSettings(
+        boot_seconds=boot_seconds,
+        ttl_seconds_after_empty=ttl_seconds,
+        batch_max_seconds=scenario.batch_max_seconds,
+    )
+
+
 def _perform(
-    stack: Stack,
-    plan: StackSettings,
-    scenario: Scenario,
-    settings: DemoSettings,
-    console: Console,
-    *,
-    keep: bool,
+    stack: Stack, plan: StackSettings, scenario: Scenario, settings: DemoSettings, *, keep: bool
 ) -> Report:
     """Start the stack, run the scenario, and stop the stack unless it is kept."""
+    console = Console()
+    _announce(scenario, settings, console)
     try:
-        stack.start(
-            plan,
-            detach=keep,
-            progress=lambda message: console.print(f"stack: {message}", style="dim"),
-        )
+        stack.start(plan, detach=keep, progress=partial(_print_progress, console))
         outcome = asyncio.run(_play_and_print(stack, scenario, settings, console))
     finally:
         if not keep:
             stack.stop()
     if keep:
-        console.print(
-            f"The stack is still running: source {stack.environment_file}", soft_wrap=True
-        )
-        console.print(f"Stop it with: {stack.command('down')}", highlight=False, soft_wrap=True)
+        _print_how_to_stop(stack, console)
     return outcome
+
+
+def _announce(scenario: Scenario, settings: DemoSettings, console: Console) -> None:
+    heading = f"[bold]{scenario.name}[/bold]: {scenario.summary}\n"
+    console.print(heading, highlight=False, soft_wrap=True)
+    console.print(settings_table(settings.rows()))
+
+
+def _print_progress(console: Console, message: str) -> None:
+    console.print(f"stack: {message}", style="dim")
+
+
+def _print_how_to_stop(stack: Stack, console: Console) -> None:
+    console.print(f"The stack is still running: source {stack.environment_file}", soft_wrap=True)
+    console.print(f"Stop it with: {stack.command('down')}", highlight=False, soft_wrap=True)
 
 
 async def _play_and_print(
@@ -138,12 +148,17 @@ async def _play_and_print(
     print_report(console, outcome)
     if not outcome.ok:
         errors = Console(stderr=True)
-        failed = [f"{check.name}: {check.detail}" for check in outcome.checks if not check.ok]
-        reason = outcome.failure or "; ".join(failed)
-        errors.print(f"{scenario.name} failed: {reason}", style="red", markup=False)
+        # First, because the diagnosis asks the services, which takes seconds and may fail.
+        errors.print(failure_line(outcome), style="red", markup=False)
         for line in await explain(environment, stack.directory / "logs"):
             errors.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
     return outcome
+
+
+def failure_line(outcome: Report) -> str:
+    """The scenario, and what ended it: a failure, or the checks that failed."""
+    failed = [f"{check.name}: {check.detail}" for check in outcome.checks if not check.ok]
+    return f"{outcome.scenario} failed: {outcome.failure or '; '.join(failed)}"
 
 
 def _scenario_table() -> Table:

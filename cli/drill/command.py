@@ -34,22 +34,26 @@ LINE_LIMIT = 20
 """Printed lines of each kind. The JSON output has all of them."""
 
 
+ZoneOption = Annotated[str, typer.Option(help="Nodes of this zone (* and ?).")]
+TypeOption = Annotated[str, typer.Option("--type", help="Nodes of this instance type (* and ?).")]
+PercentOption = Annotated[
+    float, typer.Option(min=0.1, max=100, help="Only this percentage of them, at least one.")
+]
+OnDemandOption = Annotated[
+    bool, typer.Option("--on-demand", help="Include on-demand nodes, as if they were spot nodes.")
+]
+SimulateOption = Annotated[
+    bool, typer.Option("--simulate", help="Only call the planner, also on the local stack.")
+]
+
+
 def drill(
-    zone: Annotated[str, typer.Option(help="Nodes of this zone (* and ?).")] = "*",
-    instance_type: Annotated[
-        str, typer.Option("--type", help="Nodes of this instance type (* and ?).")
-    ] = "*",
-    percent: Annotated[
-        float, typer.Option(min=0.1, max=100, help="Only this percentage of them, at least one.")
-    ] = 100.0,
+    zone: ZoneOption = "*",
+    instance_type: TypeOption = "*",
+    percent: PercentOption = 100.0,
     seed: SeedOption = 0,
-    on_demand: Annotated[
-        bool,
-        typer.Option("--on-demand", help="Include on-demand nodes, as if they were spot nodes."),
-    ] = False,
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="Only call the planner, also on the local stack.")
-    ] = False,
+    on_demand: OnDemandOption = False,
+    simulate: SimulateOption = False,
     output: OutputOption = "table",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
@@ -172,22 +176,45 @@ def _seconds(value: float | None) -> str:
 
 def lines_of(report: Mapping[str, Any]) -> list[str]:
     """The lines below the table. A simulation has no times."""
-    would = "would be " if report["simulated"] else ""
-    homeless = [f"no place for {one['pod']}: {one['why']}" for one in report["homeless"]]
-    if report["simulated"]:
-        lines = [f"pods that would move: {report['moved']}, without a place: {len(homeless)}"]
-    else:
-        lines = [f"pods that moved: {report['moved']}, that stayed: {len(report['stayed'])}"]
-    lines += _some([f"stayed {pod}" for pod in report["stayed"]])
-    lines += _some([f"blocked {one['pod']}: {one['why']}" for one in report["blocked"]])
-    lines += [
-        f"budget {one['budget']} lets {one['allows']} of {one['pods']} pods go at a time"
-        for one in report["narrow"]
+    return [
+        _count_of_pods(report),
+        *_obstacles(report),
+        *_purchases(report),
+        *_times(report),
     ]
-    lines += _some(homeless)
-    if report["machines"]:
-        names = ", ".join(report["machines"])
-        lines.append(f"machines that {would or 'were '}bought: {len(report['machines'])} ({names})")
+
+
+def _count_of_pods(report: Mapping[str, Any]) -> str:
+    if report["simulated"]:
+        return (
+            f"pods that would move: {report['moved']}, without a place: {len(report['homeless'])}"
+        )
+    return f"pods that moved: {report['moved']}, that stayed: {len(report['stayed'])}"
+
+
+def _obstacles(report: Mapping[str, Any]) -> list[str]:
+    """Pods that stayed, were blocked or have no place, and the budgets that let few go at a time."""
+    return [
+        *_some([f"stayed {pod}" for pod in report["stayed"]]),
+        *_some([f"blocked {one['pod']}: {one['why']}" for one in report["blocked"]]),
+        *(
+            f"budget {one['budget']} lets {one['allows']} of {one['pods']} pods go at a time"
+            for one in report["narrow"]
+        ),
+        *_some([f"no place for {one['pod']}: {one['why']}" for one in report["homeless"]]),
+    ]
+
+
+def _purchases(report: Mapping[str, Any]) -> list[str]:
+    machines = report["machines"]
+    if not machines:
+        return []
+    verb = "would be" if report["simulated"] else "were"
+    return [f"machines that {verb} bought: {len(machines)} ({', '.join(machines)})"]
+
+
+def _times(report: Mapping[str, Any]) -> list[str]:
+    lines = []
     if report["placedAfterSeconds"] is not None:
         lines.append(f"all pods have a node again after {report['placedAfterSeconds']:.0f} s")
     if report["spareSeconds"] is not None:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.manifests.reading import Manifest, read_manifests
+from cli.manifests.reading import Manifest, ManifestFile, read_manifests
 from cli.manifests.validate import FAULTY, FilesOption, Finding, Report, examine, print_report
 from cli.manifests.yaml_writing import yaml_text
 from cli.text import escaped
@@ -22,21 +22,23 @@ from shared.api.crd.definitions import custom_resource_definition
 from shared.api.faults import Fault, field_text
 from shared.api.registry import KINDS, check, identity, is_ours, title_of
 
+GenerationOption = Annotated[
+    Literal["v1", "v1alpha5"], typer.Option("--to", help="The API generation to convert to.")
+]
+RoleOption = Annotated[
+    str, typer.Option(help="With --to v1: IAM role of the nodes, for classes that name none.")
+]
+ProfileOption = Annotated[
+    str,
+    typer.Option(help="With --to v1: instance profile of the nodes, for classes that name none."),
+]
+
 
 def convert(
     filename: FilesOption,
-    to: Annotated[
-        Literal["v1", "v1alpha5"], typer.Option("--to", help="The API generation to convert to.")
-    ],
-    role: Annotated[
-        str, typer.Option(help="With --to v1: IAM role of the nodes, for classes that name none.")
-    ] = "",
-    instance_profile: Annotated[
-        str,
-        typer.Option(
-            help="With --to v1: instance profile of the nodes, for classes that name none."
-        ),
-    ] = "",
+    to: GenerationOption,
+    role: RoleOption = "",
+    instance_profile: ProfileOption = "",
 ) -> None:
     """Convert manifests to the other API generation. Comments mark what has no counterpart there.
 
@@ -56,20 +58,38 @@ def convert(
 
       # spec.launchTemplate: v1 has no launch templates of your own; ...
     """
-    files = list(read_manifests(filename))
+    manifests = _faultless(list(read_manifests(filename)))
+    nodes = _node_identity(role, instance_profile)
+    written = generations.convert([one.document for one in manifests], to, nodes)
+    _require_acceptable(written, manifests)
+    _print(written)
+
+
+def _faultless(files: list[ManifestFile]) -> list[Manifest]:
+    """The objects in the files. If there is a fault, prints the faults and exits with the code of ``validate``."""
     report = examine(files)
     if code := report.exit_code():
         print_report(report)
         raise typer.Exit(code)
+    return [one for file in files for one in file.manifests if isinstance(one.document, dict)]
+
+
+def _node_identity(role: str, instance_profile: str) -> generations.NodeIdentity:
     if role and instance_profile:
         raise typer.BadParameter("give --role or --instance-profile, not both")
-    manifests = [one for file in files for one in file.manifests if isinstance(one.document, dict)]
-    nodes = generations.NodeIdentity(role, instance_profile)
-    written = generations.convert([one.document for one in manifests], to, nodes)
-    if findings := refusals(written, manifests):
+    return generations.NodeIdentity(role, instance_profile)
+
+
+def _require_acceptable(written: Iterable[Written], sources: Sequence[Manifest]) -> None:
+    """Print the reasons why an API server would refuse the result, and exit with 1 if there are any."""
+    if findings := refusals(written, sources):
         print_report(Report(faults=findings))
         raise typer.Exit(FAULTY)
+
+
+def _print(written: Sequence[Written]) -> None:
     typer.echo(text_of(written), nl=False)
+    # On stderr, because standard output is often redirected to a file that is applied unread.
     if notes := sum(len(one.notes) for one in written):
         typer.echo(f"the output has {notes} comments; read them before you apply it", err=True)
 

@@ -16,7 +16,7 @@ from shared.api.faults import field_text
 from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue
 from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import Catalogue
-from shared.simulation.options import read_options
+from shared.simulation.options import Options, read_options
 from shared.simulation.regions import only_region
 from shared.simulation.simulate import Simulation
 from shared.simulation.simulate import simulate as plan_for
@@ -92,21 +92,28 @@ def simulate(
       {"capacity": {"cpu": 2, "memory": "8Gi", "pods": 29}, "overhead": {"cpu": "70m"}, "offerings":
       [{"zone": "us-east-1a", "capacityType": "on-demand", "price": 0.096}]}}
     """
-    options = {
-        "region": region,
-        "policy": policy,
-        "effort": effort,
-        "preference-policy": preference_policy,
-        "min-values-policy": min_values_policy,
-        "max-node-cpu": max_node_cpu,
+    options = planner_options(
+        region=region, policy=policy, effort=effort, preference_policy=preference_policy,
+        min_values_policy=min_values_policy, max_node_cpu=max_node_cpu,
+    )  # fmt: skip
+    simulation = _plan(filename, options)
+    _print(simulation, output)
+    _require_usable(simulation)
+
+
+def planner_options(**given: str | int | None) -> Options:
+    """The options by the names that the planner knows; those that are None were not given.
+
+    Raises ConfigurationError for a wrong value.
+    """
+    texts = {
+        name.replace("_", "-"): str(value) for name, value in given.items() if value is not None
     }
-    _simulate(
-        filename, output, {name: str(text) for name, text in options.items() if text is not None}
-    )
+    return read_options(texts)
 
 
-def _simulate(filename: list[str], output: Output, given: dict[str, str]) -> None:
-    options = read_options(given)
+def _plan(filename: list[str], options: Options) -> Simulation:
+    """The plan for the objects in the files. Faults of their YAML are added to its faults."""
     files = list(read_manifests(filename))
     _require_readable(files)
     documents = _documents(files)
@@ -117,7 +124,11 @@ def _simulate(filename: list[str], output: Output, given: dict[str, str]) -> Non
         clock=SystemClock(),
     )
     simulation.answer["faults"] += [fault for file in files for fault in _form_faults(file)]
-    _print(simulation, output)
+    return simulation
+
+
+def _require_usable(simulation: Simulation) -> None:
+    """Exit with 1 if the planner could use no object: an empty plan is not the answer to such inputs."""
     if not simulation.usable:
         typer.echo("dovetail: no object in the inputs is used by the planner", err=True)
         raise typer.Exit(UNUSABLE)

@@ -28,19 +28,23 @@ MOST_POOLS = 5
 """Pools shown for people; -o json has all."""
 
 
+NameArgument = Annotated[str, typer.Argument(help="A pod: NAME or NAMESPACE/NAME.")]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", "-n", help="The pod's namespace, if NAME has none.")
+]
+FilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename", "-f",
+        help="Files or directories with the objects, or - for standard input; no scheduler is asked then.",
+    ),
+]  # fmt: skip
+
+
 def pod(
-    name: Annotated[str, typer.Argument(help="A pod: NAME or NAMESPACE/NAME.")],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="The pod's namespace, if NAME has none.")
-    ] = "",
-    filename: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filename",
-            "-f",
-            help="Files or directories with the objects, or - for standard input; no scheduler is asked then.",
-        ),
-    ] = None,
+    name: NameArgument,
+    namespace: NamespaceOption = "",
+    filename: FilesOption = None,
     output: OutputOption = "table",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
@@ -60,9 +64,14 @@ def pod(
 
       kubectl get pods,nodes,nodepools,nodeclaims -A -o yaml | dovetail explain pod shop/web-5c8d -f -
     """
-    full = f"{namespace}/{name}" if namespace and "/" not in name else name
+    full = full_name(name, namespace)
     answer = _from_files(filename, full) if filename else _from_scheduler(directory, full)
     _print(answer, output)
+
+
+def full_name(name: str, namespace: str) -> str:
+    """NAMESPACE/NAME; the name alone without a namespace. A namespace in the name counts."""
+    return f"{namespace}/{name}" if namespace and "/" not in name else name
 
 
 def _from_scheduler(directory: Any, name: str) -> Mapping[str, Any]:

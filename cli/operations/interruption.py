@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -35,15 +35,19 @@ Finding = tuple[str, str]
 Call = Callable[[], Awaitable[object]]
 
 
+QueueOption = Annotated[
+    str | None, typer.Option(help="Name of the queue (INTERRUPTION_QUEUE, else the cluster).")
+]
+HooksOption = Annotated[
+    bool | None,
+    typer.Option(help="Lifecycle hooks are handled (LIFECYCLE_HOOKS is set, and not off)."),
+]
+
+
 @interruption.command("check")
 def check(
-    queue: Annotated[
-        str | None, typer.Option(help="Name of the queue (INTERRUPTION_QUEUE, else the cluster).")
-    ] = None,
-    hooks: Annotated[
-        bool | None,
-        typer.Option(help="Lifecycle hooks are handled (LIFECYCLE_HOOKS is set, and not off)."),
-    ] = None,
+    queue: QueueOption = None,
+    hooks: HooksOption = None,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Check that EC2 events reach the interruption service: queue, policy, rules, permissions.
@@ -62,18 +66,35 @@ def check(
       AWS_REGION=eu-central-1 dovetail interruption check --queue production
     """
     variables = {**os.environ, **variables_of(Path(directory))}
-    name = queue or variables.get("INTERRUPTION_QUEUE") or variables.get("CLUSTER_NAME", "")
-    if not name:
-        raise ConfigurationError("no queue is named; give --queue, or set INTERRUPTION_QUEUE")
+    name = queue_name(queue, variables)
     if hooks is None:
         hooks = variables.get("LIFECYCLE_HOOKS", "off") != "off"
     findings = asyncio.run(_ask(name, variables, hooks=hooks))
-    for what, missing in findings:
-        text = f"missing  {what}: {missing}" if missing else f"ok       {what}"
-        print_line(text)
-    if any(missing for _, missing in findings):
-        print_line(SETUP_FILES)
+    for line in lines_of(findings):
+        print_line(line)
+    if _any_missing(findings):
         raise typer.Exit(1)
+
+
+def queue_name(given: str | None, variables: Mapping[str, str]) -> str:
+    """The queue to check: as given, or as the service chooses it. Raises ConfigurationError when none is named."""
+    name = given or variables.get("INTERRUPTION_QUEUE") or variables.get("CLUSTER_NAME", "")
+    if not name:
+        raise ConfigurationError("no queue is named; give --queue, or set INTERRUPTION_QUEUE")
+    return name
+
+
+def lines_of(findings: Sequence[Finding]) -> list[str]:
+    """A line per finding. If something is missing, the last line names the files that create it."""
+    lines = [
+        f"missing  {what}: {missing}" if missing else f"ok       {what}"
+        for what, missing in findings
+    ]
+    return [*lines, SETUP_FILES] if _any_missing(findings) else lines
+
+
+def _any_missing(findings: Sequence[Finding]) -> bool:
+    return any(missing for _, missing in findings)
 
 
 async def _ask(name: str, variables: Mapping[str, str], *, hooks: bool) -> list[Finding]:
@@ -106,6 +127,14 @@ async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncI
         yield f"queue {name}", error.message
         return
     yield f"queue {name}", ""
+    async for finding in _attributes(cloud, url, hooks=hooks):
+        yield finding
+    for permission, call in _permissions(cloud, url, hooks=hooks).items():
+        yield f"permission {permission}", await _problem(call)
+
+
+async def _attributes(cloud: Cloud, url: str, *, hooks: bool) -> AsyncIterator[Finding]:
+    """The queue's policy, settings and rules. Its attributes have the ARN that the rules must name."""
     attributes, problem = {}, ""
     try:
         attributes = await cloud.sqs.attributes(url)
@@ -118,8 +147,6 @@ async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncI
         required = [rule for rule in EVENT_RULES if hooks or rule != LIFECYCLE]
         async for finding in _rules(cloud, attributes.get("QueueArn", ""), required):
             yield finding
-    for permission, call in _permissions(cloud, url, hooks=hooks).items():
-        yield f"permission {permission}", await _problem(call)
 
 
 async def _rules(cloud: Cloud, arn: str, required: list[EventRule]) -> AsyncIterator[Finding]:

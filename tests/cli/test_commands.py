@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from cli.demo.scenarios import SCENARIOS
-from cli.main import app
+from cli.main import COMMANDS, Command, app
 
 
 class Done(NamedTuple):
@@ -111,6 +112,30 @@ def test_a_full_disk_is_one_line(dovetail: Dovetail, monkeypatch: pytest.MonkeyP
     assert done.status == 1
     assert done.stderr.startswith("dovetail: [Errno 28]")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_the_extra_the_package_is_named_with_the_command_that_installs_it(
+    dovetail: Dovetail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``None`` among the modules is how Python marks one that cannot be imported."""
+    monkeypatch.setitem(COMMANDS, "logs", Command("cel", "A command that needs the package cel."))
+    monkeypatch.setitem(sys.modules, "cel", None)
+    done = dovetail("logs")
+    assert done.status == 1
+    assert done.stderr.startswith("dovetail: this needs the package cel")
+    assert "pip install 'dovetail[local]'" in done.stderr
+
+
+def test_a_module_of_our_own_that_is_missing_is_a_defect_with_its_traceback(
+    dovetail: Dovetail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(COMMANDS, "logs", Command("cli.nowhere", "A command without its module."))
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        dovetail("logs")
+
+
+def test_the_version_is_printed_before_any_command(dovetail: Dovetail) -> None:
+    assert dovetail("--version", "logs").stdout == f"dovetail {version('dovetail')}\n"
 
 
 def test_down_without_a_stack_says_so_and_succeeds(tmp_path: Path) -> None:

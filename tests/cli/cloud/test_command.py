@@ -15,7 +15,7 @@ from cli.cloud.command import cloud
 from cli.cloud.faults import PRESETS
 from cli.main import commands
 from shared.errors import DovetailError
-from tests.support.aws.emulator import whole_ec2
+from tests.support.aws.emulator import spot_instance, whole_ec2
 
 SUBCOMMANDS = [one.callback.__name__ for one in cloud.registered_commands if one.callback]
 Run = Callable[..., str]
@@ -168,6 +168,15 @@ def test_views_of_an_idle_cloud_are_empty(run: Run, monkeypatch: pytest.MonkeyPa
     assert json.loads(run("calls", "--trail", "--json")) == []
     monkeypatch.delenv("FORCE_COLOR")
     assert "CLIENT TOKEN" in run("calls")
+
+
+async def test_an_instance_is_a_row_of_its_zone(run: Run, aws_emulator_url: str) -> None:
+    async with whole_ec2(aws_emulator_url) as ec2:
+        instance = await spot_instance(ec2, "dovetail-local")
+    (row,) = [line for line in run("instances").splitlines() if instance in line]
+    assert row.split()[1] == "m5.large"
+    assert row.split()[3] == "spot"
+    assert instance not in run("instances", "--zone", "mars")
 
 
 def test_a_foreign_instance_and_a_broken_message_are_announced(run: Run) -> None:

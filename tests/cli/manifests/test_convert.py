@@ -8,7 +8,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from cli.main import commands
-from cli.manifests.convert import text_of
+from cli.manifests.convert import _with_note, text_of
 from shared.api.conversion.written import Written
 from shared.api.faults import Fault
 
@@ -125,6 +125,28 @@ def test_a_comment_stays_on_its_line() -> None:
     note = Fault(("spec", "userData"), "one\nkind: Pod\u2028two")
     lines = text_of([Written({"kind": "A"}, (note,))]).splitlines()
     assert lines == ["# spec.userData: one\\nkind: Pod\\u2028two", "kind: A"]
+
+
+def test_a_fault_that_the_conversion_explains_has_its_note() -> None:
+    """The note names the correction, which the rule that was broken does not know."""
+    notes = {"spec.role": "give --role"}
+    assert _with_note(Fault(("spec", "role"), "is needed"), notes) == (
+        "spec.role",
+        "is needed; give --role",
+    )
+    assert _with_note(Fault(("spec", "tags"), "is wrong"), notes) == ("spec.tags", "is wrong")
+
+
+def test_a_document_that_is_no_object_is_left_out() -> None:
+    done = convert("-f", "-", "--to", "v1", *ROLE, stdin=f"just text\n---\n{PAIR}")
+    assert done.exit_code == 0
+    assert "just text" not in done.stdout
+
+
+def test_faults_are_told_before_options_that_exclude_each_other() -> None:
+    both = (*ROLE, "--instance-profile", "p")
+    assert convert("-f", "/nowhere", "--to", "v1", *both).exit_code == 2
+    assert "not both" not in convert("-f", "/nowhere", "--to", "v1", *both).stderr
 
 
 def test_faulty_manifests_are_refused_as_validate_does() -> None:

@@ -11,6 +11,9 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from cli.main import commands
+from cli.manifests.simulate import planner_options
+from shared.errors import ConfigurationError
+from shared.simulation.options import read_options
 from tests.shared.simulation.documents import (
     controller,
     instance_type,
@@ -179,3 +182,15 @@ def test_nothing_is_sent_to_the_terminal_that_it_would_obey() -> None:
     done = simulate("-f", "-", stdin='kind: "Pod"\nmetadata: {name: "\\e[31m\\u202Ex"}\n')
     assert "\x1b" not in done.output
     assert "\u202e" not in done.output
+
+
+def test_options_that_are_not_given_are_those_of_the_planner() -> None:
+    assert planner_options(region=None, effort=None, max_node_cpu=None) == read_options({})
+    chosen = planner_options(region="us-west-2", policy="LowestCost", effort=0, max_node_cpu="4")
+    assert chosen.region == "us-west-2"
+    assert (chosen.settings.effort, chosen.settings.most_node_cpu_milli) == (0, 4_000)
+
+
+def test_an_option_is_refused_by_its_name_on_the_command_line() -> None:
+    with pytest.raises(ConfigurationError, match="max-node-cpu"):
+        planner_options(max_node_cpu="0")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from cli.main import commands
 from cli.operations.explain import bare, show
+from cli.operations.explain_pod import full_name
 from cli.operations.scheduler_status import ask, scheduler_url
 from shared.errors import ConfigurationError, Unreachable
 
@@ -87,3 +91,21 @@ def test_without_a_scheduler_both_ways_to_name_one_are_told() -> None:
 def test_a_scheduler_that_does_not_answer_is_named() -> None:
     with pytest.raises(Unreachable, match="dovetail status"):
         ask("http://127.0.0.1:9/explain", {"node": "n1"})
+
+
+@pytest.mark.parametrize("words", [("node", "n1"), ("pod", "web", "-n", "shop")])
+def test_the_commands_ask_the_scheduler_that_the_shell_names(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    shell = {"DOVETAIL_DIRECTORY": str(tmp_path), "DOVETAIL_SCHEDULER_URL": "http://127.0.0.1:9"}
+    done = CliRunner().invoke(commands, ["explain", *words], env=shell)
+    assert isinstance(done.exception, Unreachable)
+    assert "127.0.0.1:9" in done.exception.message
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "full"),
+    [("web", "", "web"), ("web", "shop", "shop/web"), ("a/web", "shop", "a/web")],
+)
+def test_a_namespace_in_the_name_counts(name: str, namespace: str, full: str) -> None:
+    assert full_name(name, namespace) == full

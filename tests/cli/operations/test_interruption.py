@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from cli.operations.interruption import findings_of, policy_fault, settings_fault
+from cli.main import commands
+from cli.operations.interruption import (
+    SETUP_FILES,
+    findings_of,
+    lines_of,
+    policy_fault,
+    queue_name,
+    settings_fault,
+)
 from shared.cloud.client.session import Cloud
 from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE
 from shared.cloud.events import Rule
 from shared.concurrency.clock import SystemClock
+from shared.errors import ConfigurationError
 from tests.services.conftest import Control
 from tests.support.aws.emulator import aws_session
 
@@ -158,3 +169,50 @@ def test_what_about_a_queue_keeps_notices_back(attributes: dict[str, str], said:
     found = settings_fault(attributes)
     assert said in found
     assert bool(found) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("given", "variables", "name"),
+    [
+        ("mine", {"INTERRUPTION_QUEUE": "theirs"}, "mine"),
+        (None, {"INTERRUPTION_QUEUE": "theirs", "CLUSTER_NAME": "blue"}, "theirs"),
+        (None, {"INTERRUPTION_QUEUE": "", "CLUSTER_NAME": "blue"}, "blue"),
+    ],
+)
+def test_the_queue_is_the_one_that_is_named_else_that_of_the_service(
+    given: str | None, variables: dict[str, str], name: str
+) -> None:
+    assert queue_name(given, variables) == name
+
+
+def test_without_a_queue_nothing_is_checked() -> None:
+    with pytest.raises(ConfigurationError, match="--queue"):
+        queue_name(None, {"CLUSTER_NAME": ""})
+
+
+def test_what_is_missing_is_a_line_and_the_files_that_create_it_come_last() -> None:
+    assert lines_of([("queue a", "")]) == ["ok       queue a"]
+    assert lines_of([("queue a", ""), ("its policy", "no sender")]) == [
+        "ok       queue a",
+        "missing  its policy: no sender",
+        SETUP_FILES,
+    ]
+
+
+@pytest.mark.parametrize(("queue", "code"), [(QUEUE, 0), ("nowhere", 1)])
+def test_the_command_checks_the_queue_of_this_shell(
+    aws_emulator_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: str, code: int
+) -> None:
+    """It sets the variables of AWS for this process, which ``monkeypatch`` restores."""
+    Control(aws_emulator_url).post("reset")
+    shell = {
+        "AWS_ENDPOINT_URL": aws_emulator_url, "AWS_REGION": "us-west-2", "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing", "DOVETAIL_DIRECTORY": str(tmp_path), "INTERRUPTION_QUEUE": queue,
+    }  # fmt: skip
+    for name, value in shell.items():
+        monkeypatch.setenv(name, value)
+    done = CliRunner().invoke(commands, ["interruption", "check", "--no-hooks"])
+    assert done.exit_code == code
+    lines = done.stdout.splitlines()
+    assert ("missing  queue nowhere" in lines[0]) is bool(code)
+    assert (lines[-1] == SETUP_FILES) is bool(code)

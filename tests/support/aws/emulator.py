@@ -107,3 +107,16 @@ async def make_snapshot(url: str, gib: int) -> str:
         volume = await client.create_volume(AvailabilityZone="us-west-2a", Size=gib)
         snapshot = await client.create_snapshot(VolumeId=volume["VolumeId"])
     return str(snapshot["SnapshotId"])
+
+
+async def spot_instance(ec2: Any, cluster: str) -> str:
+    """Id of a new m5.large on spot that the cluster owns. ``ec2``: a client of ``whole_ec2``."""
+    amd64 = [{"Name": "architecture", "Values": ["x86_64"]}]
+    image = (await ec2.describe_images(Filters=amd64))["Images"][0]["ImageId"]
+    owned = {"Key": f"kubernetes.io/cluster/{cluster}", "Value": "owned"}
+    started = await ec2.run_instances(
+        InstanceType="m5.large", ImageId=image, MinCount=1, MaxCount=1,
+        InstanceMarketOptions={"MarketType": "spot"},
+        TagSpecifications=[{"ResourceType": "instance", "Tags": [owned]}],
+    )  # fmt: skip
+    return str(started["Instances"][0]["InstanceId"])

@@ -1,0 +1,24 @@
+"""``dovetail logs --follow``: a new stack in the directory begins its logs anew."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+FOLLOW = "from pathlib import Path; from cli.stack.logs import logs; logs('watcher', True, 1, Path({!r}))"
+
+
+def test_a_log_that_begins_anew_is_followed_and_ctrl_c_is_the_usual_end(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "watcher.log"
+    log.write_text("old\na long line of the stack before\n")
+    words = [sys.executable, "-c", FOLLOW.format(str(tmp_path))]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "a long line of the stack before\n"
+        log.write_text("new\n")
+        assert following.stdout.readline() == "new\n"
+        following.send_signal(signal.SIGINT)
+        assert following.wait(60) == 0

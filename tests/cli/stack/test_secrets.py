@@ -1,0 +1,63 @@
+"""``dovetail secrets``: one Secret for the server, one per user, and passwords that are never the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.main import commands
+from cli.stack.secrets import AGENTS_NAMESPACE, CA_FILE, MIRROR_KEY_HOLDERS, NAMESPACE, documents
+from shared.redis.rights import AGENT, USERS
+
+PASSWORDS = {user: f"password-of-{user}" for user in USERS}
+
+
+def made(tls: bool = False) -> dict[str, Any]:
+    """The Secrets by name, without their common prefix."""
+    found = documents("blue", PASSWORDS, "the-key", host="redis:6379", tls=tls)
+    return {one["metadata"]["name"].removeprefix("dovetail-redis-"): one for one in found}
+
+
+def test_every_user_gets_an_address_with_its_password() -> None:
+    secrets = made()
+    assert list(secrets) == ["acl", *USERS]
+    addresses = {user: secrets[user]["stringData"]["REDIS_URL"] for user in USERS}
+    assert addresses == {
+        user: f"redis://{user}:{PASSWORDS[user]}@redis:6379/0" for user in PASSWORDS
+    }
+
+
+def test_the_server_knows_digests_alone() -> None:
+    (rights,) = made()["acl"]["stringData"].values()
+    assert [user for user in USERS if f"user {user} " not in rights] == []
+    assert [word for word in PASSWORDS.values() if word in rights] == []
+
+
+def test_only_those_that_use_the_mirror_have_its_key() -> None:
+    holders = {name for name, one in made().items() if "MIRROR_KEY" in one["stringData"]}
+    assert holders == set(MIRROR_KEY_HOLDERS)
+
+
+def test_the_agent_on_nodes_has_a_namespace_of_its_own() -> None:
+    places = {name: one["metadata"]["namespace"] for name, one in made().items()}
+    assert places.pop(AGENT) == AGENTS_NAMESPACE
+    assert set(places.values()) == {NAMESPACE}
+
+
+def test_with_tls_the_address_names_the_authority() -> None:
+    address = made(tls=True)["watcher"]["stringData"]["REDIS_URL"]
+    assert address.startswith("rediss://watcher:")
+    assert address.endswith(f"?ssl_ca_certs={CA_FILE}")
+
+
+@pytest.mark.parametrize("options", [[], ["--tls", "--host", "redis.example:6380"]])
+def test_what_is_printed_can_be_applied_and_is_new_each_time(options: list[str]) -> None:
+    words = ["secrets", "--cluster-name", "blue", *options]
+    first, second = (CliRunner().invoke(commands, words).stdout for _ in range(2))
+    kinds = [(one["kind"], one["type"]) for one in yaml.safe_load_all(first)]
+    assert kinds == [("Secret", "Opaque")] * (1 + len(USERS))
+    assert ("rediss://" in first) is bool(options)
+    assert first != second
