@@ -9,6 +9,7 @@ import { atMostEvery, byId } from "./parts/dom.js";
 import { makeSignIn } from "./parts/signin.js";
 import { makeTabs } from "./parts/tabs.js";
 import { themeSwitch } from "./parts/theme.js";
+import { makeViews } from "./views/all.js";
 import { ClusterView } from "./views/cluster.js";
 
 const cluster = new Cluster();
@@ -26,7 +27,8 @@ const state = { get nodes() { return cluster.nodes.size; }, get pods() { return 
 const frames = { get count() { return view.stage.frames.count; }, get framesPerSecond() { return view.stage.frames.framesPerSecond; } };
 Object.defineProperty(window, "dovetail", { value: Object.freeze({ state, frames }) });
 
-byId("theme").replaceWith(themeSwitch(() => view.recolour()));
+const others = makeViews(address, () => source.now());
+byId("theme").replaceWith(themeSwitch(() => { view.recolour(); others.recolour(); }));
 makeSignIn(() => location.reload());
 makeTabs(address);
 view.start();
