@@ -1,0 +1,67 @@
+/** Paints the tiles of one box: many small rectangles, so that the fill colour is set once per colour and not once per tile. */
+
+/**
+ * @typedef {import("./sprite.js").Sprite} Sprite
+ * @typedef {import("./sprite.js").Tile} Tile
+ * @typedef {import("./painter.js").Look} Look
+ */
+
+/** @param {CanvasRenderingContext2D} context @param {Sprite} sprite @param {Look} look @param {import("./anatomy.js").Anatomy} anatomy */
+export function paintTiles(context, sprite, look, anatomy) {
+  if (sprite.tiles.size === 0) return;
+  context.save();
+  // Tiles are placed for the size that the box will have; on the way there they are stretched.
+  context.scale(sprite.now.w / sprite.to.w, sprite.now.h / sprite.to.h);
+  const gap = anatomy.level === "small" ? 0.5 : 1;
+  for (const [colour, tiles] of byColour(sprite)) {
+    context.fillStyle = look.palette.colours[/** @type {keyof import("./palette.js").Colours} */ (colour)];
+    for (const tile of tiles) paintTile(context, tile, gap, sprite.found);
+  }
+  paintStates(context, sprite, look);
+  context.restore();
+}
+
+/** @param {Sprite} sprite @returns {Map<string, Tile[]>} */
+function byColour(sprite) {
+  const groups = new Map();
+  for (const tile of sprite.tiles.values()) {
+    const group = groups.get(tile.colour);
+    if (group) group.push(tile);
+    else groups.set(tile.colour, [tile]);
+  }
+  return groups;
+}
+
+/** @param {CanvasRenderingContext2D} context @param {Tile} tile @param {number} gap @param {Set<string>|null} found */
+function paintTile(context, { pod, now: { x, y, w, h } }, gap, found) {
+  const alpha = context.globalAlpha;
+  if (pod.state !== "running") context.globalAlpha = alpha * 0.45;
+  if (found && !found.has(pod.id)) context.globalAlpha = alpha * 0.18;
+  context.fillRect(x, y, Math.max(0.5, w - gap), Math.max(0.5, h - gap));
+  context.globalAlpha = alpha;
+}
+
+/** A pod that starts has an outline, one that terminates a stroke through it. */
+/** @param {CanvasRenderingContext2D} context @param {Sprite} sprite @param {Look} look */
+function paintStates(context, sprite, look) {
+  context.lineWidth = 1;
+  for (const tile of sprite.tiles.values()) {
+    const chosen = tile.pod.name === look.pod;
+    if ((tile.pod.state === "running" && !chosen) || tile.now.w < 5 || tile.now.h < 5) continue;
+    context.strokeStyle = chosen ? look.palette.colours.focus : look.palette.colours.muted;
+    strokeTile(context, tile, chosen);
+  }
+}
+
+/** @param {CanvasRenderingContext2D} context @param {Tile} tile @param {boolean} chosen */
+function strokeTile(context, { pod, now: { x, y, w, h } }, chosen) {
+  context.lineWidth = chosen ? 2 : 1;
+  context.beginPath();
+  if (pod.state === "terminating" && !chosen) {
+    context.moveTo(x + 1, y + h - 2);
+    context.lineTo(x + w - 2, y + 1);
+  } else {
+    context.rect(x + 1, y + 1, w - 3, h - 3);
+  }
+  context.stroke();
+}

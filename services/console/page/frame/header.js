@@ -1,0 +1,53 @@
+/** The head of the page: what cluster this is, its sums, and whether the picture can be relied on. */
+
+import { clock, hourly } from "../model/words.js";
+import { byId, setText } from "../parts/dom.js";
+
+/**
+ * @typedef {import("../model/state.js").Cluster} Cluster
+ * @typedef {import("./source.js").Source} Source
+ */
+
+/** @param {Cluster} cluster @param {Source} source */
+export function showHeader(cluster, source) {
+  setText(byId("cluster-name"), cluster.name || "…");
+  setText(byId("node-count"), cluster.nodes.size.toLocaleString("en-US"));
+  setText(byId("pod-count"), cluster.pods.size.toLocaleString("en-US"));
+  setText(byId("pending-count"), cluster.pending.size.toLocaleString("en-US"));
+  byId("pending-fact").dataset.some = String(cluster.pending.size > 0);
+  setText(byId("price"), hourly(cluster.price));
+  document.title = `${cluster.pending.size ? `(${cluster.pending.size}) ` : ""}${cluster.name || "Dovetail"} – Dovetail`;
+  showConnection(cluster, source);
+  showTrust(cluster, source);
+}
+
+/** @param {Cluster} cluster @param {Source} source */
+function showConnection(cluster, source) {
+  const element = byId("connection");
+  const { kind, text } = connectionOf(cluster, source);
+  element.dataset.kind = kind;
+  setText(element, text);
+}
+
+/** @param {Cluster} cluster @param {Source} source @returns {{kind: string, text: string}} */
+function connectionOf(cluster, source) {
+  if (source.player) return { kind: "past", text: source.playing ? "playing the past" : "showing the past" };
+  const { state } = source.stream;
+  if (state === "old") return { kind: "old", text: `old picture since ${clock(cluster.at)}` };
+  return { kind: state, text: state };
+}
+
+/** @param {Cluster} cluster @param {Source} source */
+function showTrust(cluster, source) {
+  const banner = byId("banner");
+  const text = bannerText(cluster, source);
+  setText(banner, text);
+  banner.hidden = text === "";
+}
+
+/** @param {Cluster} cluster @param {Source} source @returns {string} "" when nothing is wrong */
+function bannerText(cluster, source) {
+  if (source.problem) return `The moment cannot be shown: ${source.problem}`;
+  if (cluster.trusted.ok) return "";
+  return `Do not rely on this picture: ${cluster.trusted.reason || "the mirror of the cluster is not complete"}`;
+}
