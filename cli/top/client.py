@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -20,13 +20,13 @@ import aiohttp
 
 from cli.top.cells import safe
 from cli.top.events import Decoder, message_of
-from cli.top.records import Message
+from cli.top.records import Message, Snapshot
 from cli.top.state import Lost
 from shared.concurrency.backoff import Backoff
 from shared.errors import (
     ConfigurationError,
     DovetailError,
-    TransientError,
+    Unauthorized,
     Unavailable,
     Unreachable,
 )
@@ -61,21 +61,26 @@ def address_of(variables: Mapping[str, str], shell: Mapping[str, str]) -> Addres
         )
     if not _is_http(url):
         raise ConfigurationError(
-            f"{VARIABLE} is {safe(url)!r}, not a URL such as http://127.0.0.1:8080"
+            f"{VARIABLE} is not a URL such as http://127.0.0.1:8080, without a password"
         )
-    return Address(url, shell.get(TOKEN, "").strip())
+    token = shell.get(TOKEN, "").strip()
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigurationError(f"{TOKEN} has characters that no token has; set it again")
+    return Address(url, token)
 
 
 def _is_http(url: str) -> bool:
+    """Without a password: messages show the URL."""
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        named = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        return parts.scheme in ("http", "https") and named
     except ValueError:
         return False
 
 
 async def snapshot(address: Address) -> bytes:
-    """The JSON of the whole cluster. Raises ConfigurationError, Unavailable, Unreachable."""
+    """The JSON of the whole cluster. Raises Unauthorized, ConfigurationError, Unavailable, Unreachable."""
     limits = aiohttp.ClientTimeout(total=SNAPSHOT_SECONDS, sock_connect=CONNECT_SECONDS)
     async with _answer(address, "/api/cluster", {}, limits) as answer:
         if answer.content_type != "application/json":
@@ -83,22 +88,24 @@ async def snapshot(address: Address) -> bytes:
         return await _read(answer, ANSWER_LIMIT_BYTES)
 
 
-async def updates(address: Address, backoff: Backoff) -> AsyncIterator[Message | Lost]:
+async def updates(address: Address, backoff: Backoff) -> AsyncGenerator[Message | Lost, None]:
     """The messages of the stream, without an end. After a break it continues where it was, or with a snapshot.
 
-    Raises ConfigurationError when the console refuses, at any time. Raises Unavailable and Unreachable when it does not
-    answer at all; if it ever did, that is yielded as Lost, and it is tried again after a pause that grows.
+    Raises Unauthorized when the console refuses the token, at any time. Other errors are raised when there was no
+    message at all; later they are yielded as Lost, and the next attempt follows after a pause that grows.
     """
     last_id, heard = "", False
     while True:
         problem = "the console ended the stream"
         try:
-            async for name, message in _messages(address, last_id):
-                last_id, heard = name, True
-                backoff.reset()
-                yield message
-        except TransientError as error:
-            if not heard:
+            async with aclosing(_messages(address, last_id)) as messages:
+                async for name, message in messages:
+                    last_id, heard = name, True
+                    if not isinstance(message, Snapshot):  # the first message proves little
+                        backoff.reset()
+                    yield message
+        except DovetailError as error:
+            if not heard or isinstance(error, Unauthorized):
                 raise
             problem = error.message
         except ValueError as error:
@@ -111,7 +118,7 @@ async def updates(address: Address, backoff: Backoff) -> AsyncIterator[Message |
         await asyncio.sleep(pause)
 
 
-async def _messages(address: Address, last_id: str) -> AsyncIterator[tuple[str, Message]]:
+async def _messages(address: Address, last_id: str) -> AsyncGenerator[tuple[str, Message], None]:
     """The messages of one connection, each with its id."""
     limits = aiohttp.ClientTimeout(
         total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS
@@ -165,9 +172,9 @@ def refusal(address: Address, status: int, body: bytes) -> DovetailError:
     problem = _problem(body) or f"{address.url} answered {status}"
     if status == HTTPStatus.UNAUTHORIZED:
         step = "another token" if address.token else "a token that the console accepts"
-        return ConfigurationError(f"{problem}; set {TOKEN} to {step}")
+        return Unauthorized(f"{problem}; set {TOKEN} to {step}")
     if status == HTTPStatus.FORBIDDEN:
-        return ConfigurationError(f"{problem}; set {TOKEN} to a token with the right to read")
+        return Unauthorized(f"{problem}; set {TOKEN} to a token with the right to read")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
         return Unavailable(f"{problem}; see the console's log")
     return _no_console(address, f"answered {status}")

@@ -25,7 +25,7 @@ from cli.top.client import (
     updates,
 )
 from cli.top.events import snapshot_of
-from cli.top.live import Latest, Drawing, watch
+from cli.top.live import Drawing, Latest, watch
 from cli.top.rows import By
 from cli.top.state import Received, received
 from cli.top.terminal import ended_by_user, resized

@@ -14,6 +14,7 @@ from cli.top.rows import By, Group, Row
 from cli.top.shares import cut, shares_in_turn
 from cli.top.table import Table, node_table
 
+SHORTEST_NAME = 20
 _WAITS = {
     "capacity": "no node has room",
     "scheduling": "not scheduled yet",
@@ -32,18 +33,25 @@ def pending_lines(pods: Sequence[Pod], now: float, width: int, room: int) -> lis
         return []
     heading = Text(f"{counted(len(pods), 'pod')} pending", style="bold yellow")
     shown, left_out = cut(len(pods), room - 1)
-    lines = [heading, *(_pending_line(pod, now) for pod in pods[:shown])]
+    names = [Text(safe(pod.name)) for pod in pods[:shown]]
+    wide = min(max((name.cell_len for name in names), default=0), max(width // 2, SHORTEST_NAME))
+    lines = [
+        heading,
+        *(_pending_line(*both, wide, now) for both in zip(names, pods, strict=False)),
+    ]
     if left_out and room > 1:
         lines.append(more(left_out, "pod"))
     return [fitted(line, width) for line in lines]
 
 
-def _pending_line(pod: Pod, now: float) -> Text:
-    """The name last: it is the longest, and what is cut off on a narrow terminal is its end."""
+def _pending_line(name: Text, pod: Pod, wide: int, now: float) -> Text:
+    """``wide``: cells for the name. What matters least comes last: a narrow terminal cuts it off."""
     waits = _WAITS.get(pod.waits, safe(pod.waits) or "pending")
-    line = Text(f"  {age(now - pod.since):>6}  ")
+    shown = fitted(name, wide)
+    line = Text.assemble("  ", shown, " " * (wide - shown.cell_len + 2))
     line.append(f"{waits:<18}", style="red" if pod.waits == "capacity" else "yellow")
-    line.append(f"  {cores(pod.cpu):>6} {mebibytes(pod.memory):>7}  {safe(pod.name)}")
+    line.append(f" {age(now - pod.since):>6}")
+    line.append(f"  {cores(pod.cpu):>6} {mebibytes(pod.memory):>7}")
     return line.append(f"  {safe(pod.owner)}", style="dim")
 
 
