@@ -60,7 +60,9 @@ def test_of_all_configmaps_only_the_settings_may_be_read() -> None:
         "verbs": ["get", "list"],
     }
     binding = named("RoleBinding", "settings")
-    assert [s["name"] for s in binding["subjects"]] == [f"dovetail-{n}" for n in (*SERVICES, "console")]
+    assert [s["name"] for s in binding["subjects"]] == [
+        f"dovetail-{n}" for n in (*SERVICES, "console")
+    ]
     settings = next(d["data"] for d in of_kind("ConfigMap"))
     assert binding["metadata"]["namespace"] == settings["SYSTEM_NAMESPACE"]
 

@@ -174,3 +174,12 @@ def test_there_and_back_is_valid_again() -> None:
     (template,) = yaml.safe_load_all(back.stdout)
     assert template["kind"] == "AWSNodeTemplate"
     assert template["spec"]["subnetSelector"] == {"karpenter.sh/discovery": "bys-dev-eks-main"}
+
+
+def test_the_settings_of_the_old_generation_are_no_obstacle_on_the_way_back() -> None:
+    settings = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: karpenter-global-settings}\n"
+        'data: {"batchMaxDuration": "10s"}\n'
+    )
+    done = convert("-f", "-", "--to", "v1alpha5", stdin=settings)
+    assert (done.exit_code, done.exception) == (0, None)
