@@ -32,6 +32,7 @@ COMMANDS = {
     "up": Command("cli.stack.up", "Start the local stack: Redis, AWS emulator, cluster, services."),
     "down": Command("cli.stack.down", "Stop everything that `dovetail up` started."),
     "status": Command("cli.stack.status", "Show services, queues, pods and nodes."),
+    "top": Command("cli.top.command", "Show nodes and pods live, as they change."),
     "logs": Command("cli.stack.logs", "Print what a part of the local stack has logged."),
     "explain": Command(
         "cli.operations.explain", "Show why a node is still there, or a pod pending."
