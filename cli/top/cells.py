@@ -59,9 +59,12 @@ def _load_style(used: int, allocatable: int) -> str:
 
 
 def age(seconds: float) -> str:
-    """``12s``, ``5m``, ``3h20m`` or ``4d``. A negative age, from clocks that disagree, is ``0s``."""
+    """``97s``, ``5m``, ``3h20m`` or ``4d``; ``0s`` for a negative age, from clocks that disagree.
+
+    Seconds up to two minutes: the notice of a spot instance is so long.
+    """
     whole = max(0, int(seconds))
-    if whole < 60:
+    if whole < 120:
         return f"{whole}s"
     if whole < 3_600:
         return f"{whole // 60}m"

@@ -46,13 +46,13 @@ def _name(row: Row, moment: Moment) -> Text:
 
 
 def _state(row: Row, moment: Moment) -> Text:
-    """State and marks, and how long it is until the instance ends by force."""
+    """State, how long it is until the instance ends by force, and marks: the end is cut off first."""
     node = row.node
     state = Text().append(safe(node.state), style=_STATE_STYLES.get(node.state, ""))
-    for mark in node.marks:
-        state.append(" ").append(safe(mark), style="bold red" if mark in FAULTS else "magenta")
     if node.deadline is not None:
         state.append(f" ends in {age(node.deadline - moment.now)}", style="bold red")
+    for mark in node.marks:
+        state.append(" ").append(safe(mark), style="bold red" if mark in FAULTS else "magenta")
     return state
 
 
@@ -102,17 +102,17 @@ COLUMNS: Mapping[str, Column] = {
 }
 _ALL = ("name", "type", "zone", "capacity", "price", "age", "state", "cpu", "memory", "pods", "why")
 LAYOUTS = (
-    (10, _ALL),
-    (5, _ALL),
-    (5, _ALL[:-1]),
-    (5, ("name", "type", "capacity", "price", "age", "state", "cpu", "memory", "pods")),
-    (0, ("name", "type", "capacity", "price", "age", "state", "cpu", "memory", "pods")),
-    (0, ("name", "type", "price", "age", "state", "cpu", "memory", "pods")),
-    (0, ("name", "age", "state", "cpu", "memory", "pods")),
-    (0, ("name", "state", "cpu", "memory")),
-    (0, ("name", "state")),
+    (10, 30, _ALL),
+    (5, 30, _ALL),
+    (5, 30, _ALL[:-1]),
+    (5, 24, ("name", "type", "capacity", "price", "age", "state", "cpu", "memory", "pods")),
+    (0, 14, ("name", "type", "capacity", "price", "age", "state", "cpu", "memory", "pods")),
+    (0, 14, ("name", "type", "price", "age", "state", "cpu", "memory", "pods")),
+    (0, 14, ("name", "age", "state", "cpu", "memory", "pods")),
+    (0, 14, ("name", "state", "cpu", "memory")),
+    (0, 14, ("name", "state")),
 )
-"""(cells of a bar, columns), from wide to narrow."""
+"""(cells of a bar, least cells of the state, columns), from wide to narrow. A short state is worse than a short bar."""
 
 
 def columns_by(names: tuple[str, ...], by: By) -> list[str]:

@@ -12,8 +12,9 @@ from cli.top.records import Node
 from cli.top.state import Picture, Received
 from shared.concurrency.clock import rfc3339
 
-SILENCE_SECONDS = 15.0
+OLD_SECONDS = 15.0
 """A picture is old after this time without a message: the console sends one at least every five seconds."""
+_HINT = "  q ends"
 MOST_LINES = 3
 """For the totals, and for the warnings: on a narrow terminal the nodes need the other lines."""
 
@@ -23,8 +24,11 @@ def header_lines(known: Received, live: bool, now: float, width: int) -> list[Te
     if known.picture is None:
         return [fitted(Text(known.problem or "waits for the console", style="yellow"), width)]
     parts = [*_totals(known.picture), *_status(known, live, now)]
-    warnings = [word for text in _warnings(known, live, now) for word in _words(text)]
-    return [*flowed(parts, 2, width), *flowed(warnings, 1, width)]
+    words = [Text(word) for text in _warnings(known, live, now) for word in text.split()]
+    lines = flowed(parts, 2, width)
+    if live and lines[-1].cell_len + len(_HINT) <= width:
+        lines[-1].append(_HINT, style="dim")
+    return [*lines, *(Text(line.plain, "yellow") for line in flowed(words, 1, width))]
 
 
 def _totals(picture: Picture) -> Iterable[Text]:
@@ -51,13 +55,11 @@ def _status(known: Received, live: bool, now: float) -> Iterable[Text]:
         yield Text(_timestamp(picture.at))
     elif known.problem:
         yield Text("not connected", style="bold red")
-    elif now - known.heard > SILENCE_SECONDS:
+    elif now - known.heard > OLD_SECONDS:
         yield Text("old picture", style="bold red")
     else:
         yield Text("live", style="green")
     yield Text("trusted", style="green") if picture.trusted.ok else Text("not trusted", "bold red")
-    if live:
-        yield Text("q ends", style="dim")
 
 
 def _timestamp(at: float) -> str:
@@ -75,12 +77,8 @@ def _warnings(known: Received, live: bool, now: float) -> Iterable[str]:
     if live and known.problem:
         wait = max(0, round(known.retry - now))
         yield f"No connection: {safe(known.problem)}; next attempt in {wait} s."
-    if live and silent > SILENCE_SECONDS:
+    if live and silent > OLD_SECONDS:
         yield f"The picture is {silent:.0f} s old."
-
-
-def _words(text: str) -> list[Text]:
-    return [Text(word, style="yellow") for word in text.split()]
 
 
 def flowed(parts: Sequence[Text], gap: int, width: int) -> list[Text]:

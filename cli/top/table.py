@@ -46,7 +46,7 @@ def node_table(rows: Sequence[Row], by: By, now: float, width: int) -> Table:
 def _layout(rows: Sequence[Row], by: By, now: float, width: int) -> _Layout:
     """The first layout that fits, otherwise the last one, whose lines are cut off."""
     made: dict[tuple[str, int], list[Text]] = {}
-    for bar, names in LAYOUTS:
+    for bar, least_state, names in LAYOUTS:
         moment = Moment(now, bar)
         for name in (chosen := columns_by(names, by)):
             if (name, bar) not in made:
@@ -54,6 +54,7 @@ def _layout(rows: Sequence[Row], by: By, now: float, width: int) -> _Layout:
         cells = {name: made[name, bar] for name in chosen}
         natural = {name: _natural(COLUMNS[name], cells[name]) for name in chosen}
         least = {name: min(natural[name], COLUMNS[name].least) for name in chosen}
+        least["state"] = min(natural["state"], least_state)
         if (left := width - _total(least)) >= 0:
             break
     return _Layout(cells, _stretched(least, natural, left))

@@ -30,6 +30,7 @@ class Screen:
 def lines_of(known: Received, screen: Screen, by: By, now: float) -> list[Text]:
     """At most ``screen.height`` lines of at most ``screen.width`` cells. ``now``: monotonic seconds."""
     lines = header_lines(known, screen.live, now, screen.width)
+    lines = lines[: max(2, screen.height // 2)]
     picture = known.picture
     if picture is None:
         return lines[: screen.height]
