@@ -3,8 +3,8 @@
 from shared.runtime.ram import uncollected
 
 with uncollected():
-    from services.console import service
+    from services.console.service import ENTRY
     from shared.runtime.environment import main
 
 if __name__ == "__main__":
-    main(service.ENTRY)
+    main(ENTRY)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from services.console.picture.picture import Delta, Picture
 from services.console.picture.rows import NodeRow, PodRow
@@ -171,18 +171,18 @@ def test_the_pods_of_a_node_move_to_the_row_of_the_machine_that_it_joins_for() -
     assert [pod.node for pod in delta.put.pods] == ["Machine/m"]
 
 
-def test_what_a_pending_pod_waits_for_is_named() -> None:
-    waits = {}
-    for name, changes in {
-        "scheduling": {"unschedulable": False},
-        "capacity": {"unschedulable": True},
-        "nominated": {"unschedulable": True, "nominated_node": "a"},
-    }.items():
-        picture = Picture()
-        note(picture, (PODS, "default/web", replace(make_pod("web"), **changes)))
-        (row,) = picture.take().put.pods
-        waits[name] = row.waits
-    assert all(expected == found for expected, found in waits.items())
+@pytest.mark.parametrize(
+    ("unschedulable", "nominated", "waits"),
+    [(False, "", "scheduling"), (True, "", "capacity"), (True, "a", "nominated")],
+)
+def test_what_a_pending_pod_waits_for_is_named(
+    unschedulable: bool, nominated: str, waits: str
+) -> None:
+    picture = Picture()
+    pod = make_pod("web", unschedulable=unschedulable, nominated_node=nominated)
+    note(picture, (PODS, "default/web", pod))
+    (row,) = picture.take().put.pods
+    assert row.waits == waits
 
 
 def test_nothing_of_a_pod_but_what_concerns_scheduling_is_in_its_row() -> None:
