@@ -113,7 +113,9 @@ def _perform(
     console = Console()
     _announce(scenario, settings, console)
     try:
-        stack.start(plan, detach=keep, progress=partial(_print_progress, console))
+        state = stack.start(plan, detach=keep, progress=partial(_print_progress, console))
+        page = state.environment["DOVETAIL_CONSOLE_URL"]
+        console.print(f"Watch it live: {page}", style="bold", soft_wrap=True)
         outcome = asyncio.run(_play_and_print(stack, scenario, settings, console))
     finally:
         if not keep:

@@ -25,6 +25,7 @@ SERVICES = [
     settings.LauncherSettings,
     settings.TerminatorSettings,
     settings.InterruptionSettings,
+    settings.ConsoleSettings,
 ]
 
 

@@ -23,6 +23,7 @@ SERVICES = [
     settings.LauncherSettings,
     settings.TerminatorSettings,
     settings.InterruptionSettings,
+    settings.ConsoleSettings,
 ]
 FOR_USERS = ("README.md", "CHANGELOG.md", "SECURITY.md", "deploy/**/*.yaml")
 SHIPPED = ("services", "shared", "local", "cli")
