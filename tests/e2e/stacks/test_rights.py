@@ -23,7 +23,8 @@ from tests.support.stories.playground import (
     until,
 )
 
-pytestmark = [pytest.mark.e2e, NEEDS_KUBECTL]
+# Nightly: every end-to-end test ends with a look at what its services were refused; Leases and open gates come on top.
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly, NEEDS_KUBECTL]
 GATES = (
     "Drift=true,NodeRepair=true,NodeOverlay=true,StaticCapacity=true,ReservedCapacity=true,"
     "SpotToSpotConsolidation=true"
