@@ -65,11 +65,15 @@ function stays(details) {
 /** @param {Pod[]} pods @param {Choose} choose */
 function podTable(pods, choose) {
   if (pods.length === 0) return h("p", { class: "quiet" }, "No pods.");
-  const rows = [...pods].sort((a, b) => Number(a.daemon) - Number(b.daemon) || b.cpu - a.cpu).map((pod) => h("li", {},
+  const sorted = [...pods].sort((a, b) => Number(a.daemon) - Number(b.daemon) || b.cpu - a.cpu);
+  return h("ul", { class: "rows" }, sorted.map((pod) => h("li", {},
     h("button", { type: "button", class: "row", onclick: () => choose.pod(pod.name) },
-      h("span", { class: "name" }, pod.name), h("span", { class: "quiet" }, [pod.state === "running" ? "" : pod.state, pod.daemon ? "daemon" : "", cores(pod.cpu), bytes(pod.memory)].filter(Boolean).join(" · ")))));
-  return h("ul", { class: "rows" }, rows);
+      h("span", { class: "name" }, pod.name), h("span", { class: "quiet" }, podWords(pod))))));
 }
+
+/** @param {Pod} pod */
+const podWords = (pod) =>
+  [pod.state === "running" ? "" : pod.state, pod.daemon ? "daemon" : "", cores(pod.cpu), bytes(pod.memory)].filter(Boolean).join(" · ");
 
 /** @param {any[]} conditions @param {number} now */
 const conditions = (conditions, now) => (conditions.length === 0 ? [] : [h("ul", { class: "words" }, conditions.map((condition) =>

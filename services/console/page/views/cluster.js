@@ -1,6 +1,7 @@
 /** The view of the cluster: connects the picture, the filters, the pending pods and the details with each other. */
 
 import { currentFilter, makeFilters } from "../cluster/filters.js";
+import { showLegend } from "../cluster/legend.js";
 import { Details } from "../cluster/details.js";
 import { NodeList } from "../cluster/node_list.js";
 import { PendingList } from "../cluster/pending.js";
@@ -72,6 +73,7 @@ export class ClusterView {
   }
 
   recolour() {
+    showLegend();
     this.stage.recolour();
   }
 
