@@ -16,6 +16,8 @@ import { hourly, shortDuration, shortZone } from "../model/words.js";
  */
 
 const DIMMED = 0.22;
+// Three names such as "cpu 61%" beside each other need as much.
+const ROOM_FOR_NAMES = 132;
 /** @type {Record<string, number[]>} */
 const DASHES = { launching: [2, 3], registering: [4, 3], initializing: [8, 3], draining: [6, 2, 1, 2], terminating: [1, 2] };
 
@@ -142,12 +144,13 @@ function paintChip(context, { palette }, { text, x, y, w, h, state }) {
 /** @param {CanvasRenderingContext2D} context @param {Sprite} sprite @param {Look} look @param {Anatomy} anatomy */
 function paintBars(context, sprite, look, anatomy) {
   const { node, used } = sprite;
+  const named = anatomy.level === "large" && anatomy.bars.w >= ROOM_FOR_NAMES;
   const parts = [["cpu", used.cpu, node.cpu], ["mem", used.memory, node.memory], ["pods", used.pods, node.podLimit]];
   parts.forEach(([name, part, whole], index) => {
     const share = Number(whole) > 0 ? Math.min(1, Number(part) / Number(whole)) : 0;
-    const rect = anatomy.level === "large" ? columnOf(anatomy.bars, index) : rowOf(anatomy.bars, index);
+    const rect = named ? columnOf(anatomy.bars, index) : rowOf(anatomy.bars, index);
     paintBar(context, look, rect, share);
-    if (anatomy.level === "large") paintBarName(context, look, rect, `${name} ${Math.round(share * 100)}%`);
+    if (named) paintBarName(context, look, rect, `${name} ${Math.round(share * 100)}%`);
   });
 }
 

@@ -19,6 +19,8 @@ import { count } from "../model/words.js";
  * @typedef {import("../model/place.js").Place} Place
  */
 
+const NARROW = 560;
+
 export class ClusterView {
   /** @param {Address} address @param {Source} source */
   constructor(address, source) {
@@ -66,7 +68,9 @@ export class ClusterView {
   arrange() {
     const { clientWidth, clientHeight } = this.frame;
     if (clientWidth === 0) return;
-    this.scene.arrange(this.address.place.group, this.stage.spaceOf(clientWidth - 2, clientHeight - 6));
+    // A narrow page scrolls in any case: there the boxes stay large enough to read.
+    const height = clientWidth < NARROW ? clientHeight * 3 : clientHeight - 6;
+    this.scene.arrange(this.address.place.group, this.stage.spaceOf(clientWidth - 2, height));
     this.stage.resize();
     byId("cluster-none").hidden = this.scene.layout.boxes.size > 0;
     this.stage.wake();
