@@ -110,7 +110,7 @@ function paintBadges(context, sprite, look, { badges, y, room }) {
   const first = /** @type {string} */ (badges[0]);
   const more = badges.length > 1 ? ` +${badges.length - 1}` : "";
   const long = badges.join(" · ");
-  const text = [long, first + more].find((words) => widthOf(context, words) + 8 <= room) ?? shortWord(first) + more;
+  const text = [long, first + more, first].find((words) => widthOf(context, words) + 8 <= room) ?? shortWord(first) + more;
   const w = widthOf(context, text) + 8;
   paintChip(context, look, { text, x: sprite.now.w - anatomyOf(sprite.now.w, sprite.now.h).pad - w, y: y - 6.5, w, h: 13, state: sprite.node.state });
   return w + 4;
@@ -150,7 +150,7 @@ function paintBars(context, sprite, look, anatomy) {
     const share = Number(whole) > 0 ? Math.min(1, Number(part) / Number(whole)) : 0;
     const rect = named ? columnOf(anatomy.bars, index) : rowOf(anatomy.bars, index);
     paintBar(context, look, rect, share);
-    if (named) paintBarName(context, look, rect, `${name} ${Math.round(share * 100)}%`);
+    if (named) paintBarName(context, look, rect, [`${name} ${Math.round(share * 100)}%`, `${Math.round(share * 100)}%`]);
   });
 }
 
@@ -168,9 +168,9 @@ function paintBar(context, { palette }, { x, y, w, h }, share) {
   context.fillRect(x, y, w * share, h);
 }
 
-/** @param {CanvasRenderingContext2D} context @param {Look} look @param {Rect} rect @param {string} text */
-function paintBarName(context, { palette }, { x, y, w }, text) {
+/** @param {CanvasRenderingContext2D} context @param {Look} look @param {Rect} rect @param {string[]} texts the first one that fits */
+function paintBarName(context, { palette }, { x, y, w }, texts) {
   context.font = "9px system-ui, sans-serif";
   context.fillStyle = palette.colours.muted;
-  context.fillText(fit(context, text, w + 4), x, y - 5.5);
+  context.fillText(texts.find((text) => widthOf(context, text) <= w + 3) ?? "", x, y - 5.5);
 }

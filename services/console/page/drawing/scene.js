@@ -61,12 +61,6 @@ export class Scene {
     this.stale = true;
   }
 
-  /** Forgets all sprites: after a snapshot of another moment nothing must fly across the screen. */
-  clear() {
-    for (const set of [this.sprites, this.dirty, this.stirring, this.travelling]) set.clear();
-    this.stale = true;
-  }
-
   /** @param {number} seconds since the frame before @returns {boolean} whether there is something to paint */
   step(seconds) {
     const part = this.smooth ? 1 - Math.exp(-seconds / SECONDS_TO_NEAR) : 1;

@@ -55,12 +55,13 @@ export class ClusterView {
 
   /** @param {Changed} changed */
   changed(changed) {
-    if (changed.all) this.scene.clear();
     this.scene.refresh(changed.nodes);
     if (changed.members) this.arrange();
     if (changed.pending) this.showPending();
     this.#showMatches();
     this.showNodes();
+    // A hidden window paints no frames: without this the tiles of pods that went would be kept until it is seen again.
+    if (document.hidden) this.scene.step(Infinity);
     this.stage.wake();
   }
 

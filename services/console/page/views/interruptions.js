@@ -12,7 +12,7 @@ import { PolledView } from "../parts/polled_view.js";
  */
 
 export class InterruptionsView extends PolledView {
-  list = h("ol", { class: "cards" });
+  list = h("ol", { class: "cards beside" });
   none = h("p", { class: "quiet empty" }, "No node is being interrupted.");
   items = new Keyed(this.list, (/** @type {Interruption} */ item) => this.#card(item));
 
