@@ -26,6 +26,7 @@ export class Scene {
   /** @type {Set<string>} boxes that move themselves */ travelling = new Set();
   /** everything must be painted again */ stale = true;
   /** motion is wanted; false under prefers-reduced-motion */ smooth = true;
+  /** boxes jump instead of moving: set while whole pictures take too long to paint */ hurried = false;
   /** @type {Filter} */ filter = { words: [], state: "", capacity: "" };
 
   /** @param {Cluster} cluster */
@@ -65,7 +66,7 @@ export class Scene {
   step(seconds) {
     const part = this.smooth ? 1 - Math.exp(-seconds / SECONDS_TO_NEAR) : 1;
     if (this.travelling.size > 0) this.stale = true;
-    for (const id of this.travelling) this.#travel(id, part);
+    for (const id of this.travelling) this.#travel(id, this.hurried ? 1 : part);
     for (const id of this.stirring) this.#stir(id, part);
     return this.stale || this.dirty.size > 0;
   }
