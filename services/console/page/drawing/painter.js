@@ -1,7 +1,7 @@
 /** Paints boxes on the canvas. Knows nothing of time: it paints what a sprite is at this moment. */
 
 import { badgesOf, shortWord } from "./badges.js";
-import { anatomyOf } from "./anatomy.js";
+import { anatomyOf, plainAnatomyOf, zoomOf } from "./anatomy.js";
 import { hatchOf } from "./palette.js";
 import { paintTiles } from "./tile_painter.js";
 import { fit, fitWords, FONTS, widthOf } from "./text.js";
@@ -29,13 +29,22 @@ export function paintBox(context, sprite, look) {
   const grown = 0.7 + 0.3 * shown;
   context.translate(now.x + (now.w * (1 - grown)) / 2, now.y + (now.h * (1 - grown)) / 2);
   context.scale(grown, grown);
-  const anatomy = anatomyOf(now.w, now.h);
   paintGround(context, sprite, look);
-  paintTiles(context, sprite, look, anatomy);
-  paintHead(context, sprite, look, anatomy);
-  paintBars(context, sprite, look, anatomy);
+  paintTiles(context, sprite, look, anatomyOf(now.w, now.h));
   paintBorder(context, sprite, look);
+  paintWords(context, sprite, look);
   context.restore();
+}
+
+/** @param {CanvasRenderingContext2D} context @param {Sprite} sprite @param {Look} look */
+function paintWords(context, sprite, look) {
+  const zoom = zoomOf(sprite.now.h);
+  const box = { ...sprite.now, w: sprite.now.w / zoom, h: sprite.now.h / zoom };
+  const anatomy = plainAnatomyOf(box.w, box.h);
+  context.scale(zoom, zoom);
+  context.setLineDash([]);
+  paintHead(context, { ...sprite, now: box }, look, anatomy);
+  paintBars(context, { ...sprite, now: box }, look, anatomy);
 }
 
 /** @param {CanvasRenderingContext2D} context @param {Rect} rect @param {number} inset */
@@ -112,7 +121,7 @@ function paintBadges(context, sprite, look, { badges, y, room }) {
   const long = badges.join(" · ");
   const text = [long, first + more, first].find((words) => widthOf(context, words) + 8 <= room) ?? shortWord(first) + more;
   const w = widthOf(context, text) + 8;
-  paintChip(context, look, { text, x: sprite.now.w - anatomyOf(sprite.now.w, sprite.now.h).pad - w, y: y - 6.5, w, h: 13, state: sprite.node.state });
+  paintChip(context, look, { text, x: sprite.now.w - plainAnatomyOf(sprite.now.w, sprite.now.h).pad - w, y: y - 6.5, w, h: 13, state: sprite.node.state });
   return w + 4;
 }
 
