@@ -20,7 +20,7 @@ export function podDetails(details, now, choose) {
       ["Owner", pod.owner], ["Kind", pod.daemon ? "pod of a DaemonSet" : ""],
     ]),
     section("Node", pod.node ? [h("button", { type: "button", class: "plain", onclick: () => choose.node(pod.node) }, pod.node)] : []),
-    section("Events", eventList(details.events)),
+    section("Events", eventList(details.events ?? [])),
     section("Labels", labelList(details.labels)),
   ];
 }
