@@ -74,6 +74,7 @@ export class ClusterView {
     this.scene.arrange(this.address.place.group, this.stage.spaceOf(clientWidth - 2, height));
     this.stage.resize();
     byId("cluster-none").hidden = this.scene.layout.boxes.size > 0;
+    setText(byId("cluster-none"), this.source.cluster.known ? "No nodes." : "Waiting for the first picture …");
     this.stage.wake();
   }
 
@@ -131,6 +132,7 @@ export class ClusterView {
   }
 
   #showPending() {
+    if (!this.source.cluster.known) return;
     this.pending.show(this.source.cluster.pending, this.source.now(), this.address.place.pod);
   }
 
