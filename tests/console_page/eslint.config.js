@@ -31,6 +31,10 @@ export default [
     },
   },
   // The model is tested without a browser, so it must not need one.
-  { files: MODEL, languageOptions: { globals: { URLSearchParams: "readonly" } }, rules: { "no-undef": "error", "no-restricted-globals": ["error", ...["document", "window", "location", "localStorage", "history", "fetch"]] } },
+  {
+    files: MODEL,
+    languageOptions: { globals: { URLSearchParams: "readonly" } },
+    rules: { "no-restricted-globals": ["error", "document", "window", "location", "localStorage", "history", "fetch"] },
+  },
   { files: ["tests/console_page/**/*.js"], languageOptions: { globals: globals.node }, rules: { "max-lines-per-function": "off" } },
 ];

@@ -32,5 +32,8 @@ byId("theme").replaceWith(themeSwitch(() => { view.recolour(); others.recolour()
 makeSignIn(() => location.reload());
 makeTabs(address);
 view.start();
-time.load().then(() => time.start());
+// The live picture does not wait for the record; a moment of the past needs to know where the record ends.
+const shared = address.place.at !== null;
+if (!shared) time.start();
+time.load().then(() => { if (shared) time.start(); });
 setInterval(() => time.load(), 10_000);

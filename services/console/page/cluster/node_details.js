@@ -12,19 +12,21 @@ import { eventList, facts, labelList, meter, section } from "./sections.js";
 /** @param {any} details answer of /api/node @param {number} now @param {Choose} choose @returns {HTMLElement[]} */
 export function nodeDetails(details, now, choose) {
   const { node } = details;
+  // Parts that the server could not read are absent; `problem` says why.
+  const pods = details.pods ?? [];
   return [
     h("p", { class: "lead" }, nodeName(node)),
     badges(node),
     ...problem(details.problem),
     facts(nodeFacts(node, now)),
-    usage(node, details.pods),
+    usage(node, pods),
     section("Why it was bought", details.bought ? [h("p", {}, details.bought)] : []),
     section("What keeps it", stays(details)),
-    section(`Pods (${details.pods.length})`, [podTable(details.pods, choose)]),
-    section("Conditions", conditions(details.conditions, now)),
-    section("Events", eventList(details.events)),
-    section("Timeline", timeline(details.timeline)),
-    section("Taints", details.taints.length ? [h("ul", { class: "words" }, details.taints.map((/** @type {string} */ taint) => h("li", {}, h("code", {}, taint))))] : []),
+    section(`Pods (${pods.length})`, [podTable(pods, choose)]),
+    section("Conditions", conditions(details.conditions ?? [], now)),
+    section("Events", eventList(details.events ?? [])),
+    section("Timeline", timeline(details.timeline ?? [])),
+    section("Taints", taints(details.taints ?? [])),
     section("Labels", labelList(details.labels)),
   ];
 }
@@ -56,7 +58,7 @@ function usage(node, pods) {
 
 /** @param {any} details */
 function stays(details) {
-  const items = details.stays.map((/** @type {{text: string, change: string}} */ item) =>
+  const items = (details.stays ?? []).map((/** @type {{text: string, change: string}} */ item) =>
     h("li", {}, item.text, item.change ? h("span", { class: "change" }, ` It could go if: ${item.change}`) : null));
   const list = items.length ? [h("ul", { class: "words" }, items)] : [];
   return details.command ? [...list, h("p", {}, details.command)] : list;
@@ -65,11 +67,18 @@ function stays(details) {
 /** @param {Pod[]} pods @param {Choose} choose */
 function podTable(pods, choose) {
   if (pods.length === 0) return h("p", { class: "quiet" }, "No pods.");
-  const rows = [...pods].sort((a, b) => Number(a.daemon) - Number(b.daemon) || b.cpu - a.cpu).map((pod) => h("li", {},
+  const sorted = [...pods].sort((a, b) => Number(a.daemon) - Number(b.daemon) || b.cpu - a.cpu);
+  return h("ul", { class: "rows" }, sorted.map((pod) => h("li", {},
     h("button", { type: "button", class: "row", onclick: () => choose.pod(pod.name) },
-      h("span", { class: "name" }, pod.name), h("span", { class: "quiet" }, [pod.state === "running" ? "" : pod.state, pod.daemon ? "daemon" : "", cores(pod.cpu), bytes(pod.memory)].filter(Boolean).join(" · ")))));
-  return h("ul", { class: "rows" }, rows);
+      h("span", { class: "name" }, pod.name), h("span", { class: "quiet" }, podWords(pod))))));
 }
+
+/** @param {Pod} pod */
+const podWords = (pod) =>
+  [pod.state === "running" ? "" : pod.state, pod.daemon ? "daemon" : "", cores(pod.cpu), bytes(pod.memory)].filter(Boolean).join(" · ");
+
+/** @param {string[]} items */
+const taints = (items) => (items.length ? [h("ul", { class: "words" }, items.map((taint) => h("li", {}, h("code", {}, taint))))] : []);
 
 /** @param {any[]} conditions @param {number} now */
 const conditions = (conditions, now) => (conditions.length === 0 ? [] : [h("ul", { class: "words" }, conditions.map((condition) =>

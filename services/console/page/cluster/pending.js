@@ -55,8 +55,8 @@ export class PendingList {
     const waits = h("span", { class: "waits" });
     const age = h("span", { class: "age" });
     const button = h("button", { type: "button", class: "pending-pod", title: pod.name, onclick: () => this.choose(pod.name) },
-      h("span", { class: "name" }, bareName(pod.name)), age,
-      h("span", { class: "facts" }, `${namespaceOf(pod.name)} · ${cores(pod.cpu)} · ${bytes(pod.memory)}`), waits);
+      h("span", { class: "line" }, h("span", { class: "name" }, bareName(pod.name)), age),
+      h("span", { class: "line" }, h("span", { class: "facts" }, `${namespaceOf(pod.name)} · ${cores(pod.cpu)} · ${bytes(pod.memory)}`), waits));
     h("li", {}, button);
     const row = { button, waits, age };
     this.#rows.set(pod.id, row);

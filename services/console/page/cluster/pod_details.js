@@ -10,13 +10,17 @@ export function podDetails(details, now, choose) {
   const { pod } = details;
   return [
     h("p", { class: "lead" }, pod.name),
-    h("p", { class: "badges" }, h("span", { class: "badge", "data-state": pod.state }, pod.state), pod.state === "pending" ? h("span", { class: "quiet" }, ` ${waitsFor(pod)}`) : null),
+    h("p", { class: "badges" }, h("span", { class: "badge", "data-state": pod.state }, pod.state),
+      pod.state === "pending" ? h("span", { class: "quiet" }, ` ${waitsFor(pod)}`) : null),
     ...(details.problem ? [h("p", { class: "problem" }, details.problem)] : []),
     section("Verdict", details.verdict ? [h("p", { class: "verdict" }, details.verdict)] : []),
     section("Smallest change", details.change ? change(details.change) : []),
-    facts([["Requests", `${cores(pod.cpu)}, ${bytes(pod.memory)}`], ["For", duration(now - pod.since)], ["Owner", pod.owner], ["Kind", pod.daemon ? "pod of a DaemonSet" : ""]]),
-    section("Node", pod.node ? [h("p", {}, h("button", { type: "button", class: "plain", onclick: () => choose.node(pod.node) }, pod.node))] : []),
-    section("Events", eventList(details.events)),
+    facts([
+      ["Requests", `${cores(pod.cpu)}, ${bytes(pod.memory)}`], ["For", duration(now - pod.since)],
+      ["Owner", pod.owner], ["Kind", pod.daemon ? "pod of a DaemonSet" : ""],
+    ]),
+    section("Node", pod.node ? [h("button", { type: "button", class: "plain", onclick: () => choose.node(pod.node) }, pod.node)] : []),
+    section("Events", eventList(details.events ?? [])),
     section("Labels", labelList(details.labels)),
   ];
 }

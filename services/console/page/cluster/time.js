@@ -28,7 +28,7 @@ export class TimeBar {
     byId("back-to-now").addEventListener("click", () => this.address.go({ at: null }));
     byId("speed").addEventListener("change", () => this.#setSpeed());
     address.onChange((place, before) => { if (place.at !== before.at) this.#follow(place.at); });
-    setInterval(() => this.source.tick(TICK), TICK * 1000);
+    setInterval(() => this.#tick(), TICK * 1000);
   }
 
   /** Reads how far the record reaches; asked again now and then, since it moves on. */
@@ -36,6 +36,7 @@ export class TimeBar {
     try {
       const { from, to, marks } = await get("history");
       this.range = { from, to };
+      this.source.extend(to);
       byId("slider-marks").replaceChildren(...placeMarks(marks, this.range).map(mark));
     } catch {
       // Without a record the slider stays where it is; the connection state tells the reason.
@@ -67,6 +68,12 @@ export class TimeBar {
     else this.source.past(at, Math.max(this.range.to, at));
     this.#setSpeed();
     this.show();
+  }
+
+  #tick() {
+    const { source } = this;
+    if (source.playing && source.player?.ended) this.address.go({ at: null });
+    else source.tick(TICK);
   }
 
   #drag() {

@@ -15,8 +15,22 @@ const SIZES = {
   small: { pad: 3, head: 0, bars: 6 },
 };
 
+/** @param {number} height @returns {number} large boxes have larger text: large screens are looked at from further away */
+export const zoomOf = (height) => (height >= 190 ? 1.5 : 1);
+
 /** @param {number} w @param {number} h @returns {Anatomy} */
 export function anatomyOf(w, h) {
+  const zoom = zoomOf(h);
+  if (zoom === 1) return plainAnatomyOf(w, h);
+  const { level, pad, tiles, bars } = plainAnatomyOf(w / zoom, h / zoom);
+  return { level, pad: pad * zoom, tiles: zoomed(tiles, zoom), bars: zoomed(bars, zoom) };
+}
+
+/** @param {Rect} rect @param {number} zoom @returns {Rect} */
+const zoomed = ({ x, y, w, h }, zoom) => ({ x: x * zoom, y: y * zoom, w: w * zoom, h: h * zoom });
+
+/** @param {number} w @param {number} h @returns {Anatomy} before the zoom */
+export function plainAnatomyOf(w, h) {
   const level = levelOf(h);
   const { pad, head, bars } = SIZES[level];
   const inner = Math.max(1, w - 2 * pad);

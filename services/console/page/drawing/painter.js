@@ -1,7 +1,7 @@
 /** Paints boxes on the canvas. Knows nothing of time: it paints what a sprite is at this moment. */
 
 import { badgesOf, shortWord } from "./badges.js";
-import { anatomyOf } from "./anatomy.js";
+import { anatomyOf, plainAnatomyOf, zoomOf } from "./anatomy.js";
 import { hatchOf } from "./palette.js";
 import { paintTiles } from "./tile_painter.js";
 import { fit, fitWords, FONTS, widthOf } from "./text.js";
@@ -16,6 +16,8 @@ import { hourly, shortDuration, shortZone } from "../model/words.js";
  */
 
 const DIMMED = 0.22;
+// Three names such as "cpu 61%" beside each other need as much.
+const ROOM_FOR_NAMES = 132;
 /** @type {Record<string, number[]>} */
 const DASHES = { launching: [2, 3], registering: [4, 3], initializing: [8, 3], draining: [6, 2, 1, 2], terminating: [1, 2] };
 
@@ -27,13 +29,22 @@ export function paintBox(context, sprite, look) {
   const grown = 0.7 + 0.3 * shown;
   context.translate(now.x + (now.w * (1 - grown)) / 2, now.y + (now.h * (1 - grown)) / 2);
   context.scale(grown, grown);
-  const anatomy = anatomyOf(now.w, now.h);
   paintGround(context, sprite, look);
-  paintTiles(context, sprite, look, anatomy);
-  paintHead(context, sprite, look, anatomy);
-  paintBars(context, sprite, look, anatomy);
+  paintTiles(context, sprite, look, anatomyOf(now.w, now.h));
   paintBorder(context, sprite, look);
+  paintWords(context, sprite, look);
   context.restore();
+}
+
+/** @param {CanvasRenderingContext2D} context @param {Sprite} sprite @param {Look} look */
+function paintWords(context, sprite, look) {
+  const zoom = zoomOf(sprite.now.h);
+  const box = { ...sprite.now, w: sprite.now.w / zoom, h: sprite.now.h / zoom };
+  const anatomy = plainAnatomyOf(box.w, box.h);
+  context.scale(zoom, zoom);
+  context.setLineDash([]);
+  paintHead(context, { ...sprite, now: box }, look, anatomy);
+  paintBars(context, { ...sprite, now: box }, look, anatomy);
 }
 
 /** @param {CanvasRenderingContext2D} context @param {Rect} rect @param {number} inset */
@@ -108,9 +119,9 @@ function paintBadges(context, sprite, look, { badges, y, room }) {
   const first = /** @type {string} */ (badges[0]);
   const more = badges.length > 1 ? ` +${badges.length - 1}` : "";
   const long = badges.join(" · ");
-  const text = [long, first + more].find((words) => widthOf(context, words) + 8 <= room) ?? shortWord(first) + more;
+  const text = [long, first + more, first].find((words) => widthOf(context, words) + 8 <= room) ?? shortWord(first) + more;
   const w = widthOf(context, text) + 8;
-  paintChip(context, look, { text, x: sprite.now.w - anatomyOf(sprite.now.w, sprite.now.h).pad - w, y: y - 6.5, w, h: 13, state: sprite.node.state });
+  paintChip(context, look, { text, x: sprite.now.w - plainAnatomyOf(sprite.now.w, sprite.now.h).pad - w, y: y - 6.5, w, h: 13, state: sprite.node.state });
   return w + 4;
 }
 
@@ -142,12 +153,13 @@ function paintChip(context, { palette }, { text, x, y, w, h, state }) {
 /** @param {CanvasRenderingContext2D} context @param {Sprite} sprite @param {Look} look @param {Anatomy} anatomy */
 function paintBars(context, sprite, look, anatomy) {
   const { node, used } = sprite;
+  const named = anatomy.level === "large" && anatomy.bars.w >= ROOM_FOR_NAMES;
   const parts = [["cpu", used.cpu, node.cpu], ["mem", used.memory, node.memory], ["pods", used.pods, node.podLimit]];
   parts.forEach(([name, part, whole], index) => {
     const share = Number(whole) > 0 ? Math.min(1, Number(part) / Number(whole)) : 0;
-    const rect = anatomy.level === "large" ? columnOf(anatomy.bars, index) : rowOf(anatomy.bars, index);
+    const rect = named ? columnOf(anatomy.bars, index) : rowOf(anatomy.bars, index);
     paintBar(context, look, rect, share);
-    if (anatomy.level === "large") paintBarName(context, look, rect, `${name} ${Math.round(share * 100)}%`);
+    if (named) paintBarName(context, look, rect, [`${name} ${Math.round(share * 100)}%`, `${Math.round(share * 100)}%`]);
   });
 }
 
@@ -165,9 +177,9 @@ function paintBar(context, { palette }, { x, y, w, h }, share) {
   context.fillRect(x, y, w * share, h);
 }
 
-/** @param {CanvasRenderingContext2D} context @param {Look} look @param {Rect} rect @param {string} text */
-function paintBarName(context, { palette }, { x, y, w }, text) {
+/** @param {CanvasRenderingContext2D} context @param {Look} look @param {Rect} rect @param {string[]} texts the first one that fits */
+function paintBarName(context, { palette }, { x, y, w }, texts) {
   context.font = "9px system-ui, sans-serif";
   context.fillStyle = palette.colours.muted;
-  context.fillText(fit(context, text, w + 4), x, y - 5.5);
+  context.fillText(texts.find((text) => widthOf(context, text) <= w + 3) ?? "", x, y - 5.5);
 }

@@ -26,6 +26,7 @@ export class Scene {
   /** @type {Set<string>} boxes that move themselves */ travelling = new Set();
   /** everything must be painted again */ stale = true;
   /** motion is wanted; false under prefers-reduced-motion */ smooth = true;
+  /** boxes jump instead of moving: set while whole pictures take too long to paint */ hurried = false;
   /** @type {Filter} */ filter = { words: [], state: "", capacity: "" };
 
   /** @param {Cluster} cluster */
@@ -61,17 +62,11 @@ export class Scene {
     this.stale = true;
   }
 
-  /** Forgets all sprites: after a snapshot of another moment nothing must fly across the screen. */
-  clear() {
-    for (const set of [this.sprites, this.dirty, this.stirring, this.travelling]) set.clear();
-    this.stale = true;
-  }
-
   /** @param {number} seconds since the frame before @returns {boolean} whether there is something to paint */
   step(seconds) {
     const part = this.smooth ? 1 - Math.exp(-seconds / SECONDS_TO_NEAR) : 1;
     if (this.travelling.size > 0) this.stale = true;
-    for (const id of this.travelling) this.#travel(id, part);
+    for (const id of this.travelling) this.#travel(id, this.hurried ? 1 : part);
     for (const id of this.stirring) this.#stir(id, part);
     return this.stale || this.dirty.size > 0;
   }

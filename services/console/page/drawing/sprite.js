@@ -19,13 +19,14 @@ import { tileColour } from "./palette.js";
  * @property {number} shown 0 to 1
  * @property {boolean} leaving
  * @property {Map<string, Tile>} tiles
+ * @property {Tile[]|null} ordered the tiles by colour, or null when they must be ordered again
  * @property {"no"|"node"|"pods"} match
  * @property {Set<string>|null} found ids of pods that match when only some do
  */
 
 /** @param {ClusterNode} node @param {Rect} to @returns {Sprite} */
 export const newSprite = (node, to) => ({
-  node, used: { cpu: 0, memory: 0, pods: 0 }, now: { ...to }, to, shown: 0, leaving: false, tiles: new Map(), match: "node", found: null,
+  node, used: { cpu: 0, memory: 0, pods: 0 }, now: { ...to }, to, shown: 0, leaving: false, tiles: new Map(), ordered: null, match: "node", found: null,
 });
 
 /** @param {Rect} rect @returns {Rect} nothing, in the middle of its lower edge */
@@ -33,6 +34,7 @@ const pointOf = (rect) => ({ x: rect.x + rect.w / 2, y: rect.y + rect.h, w: 0, h
 
 /** @param {Sprite} sprite @param {Usage} usage sets where the tiles go */
 export function retile(sprite, usage) {
+  sprite.ordered = null;
   sprite.used = { cpu: usage.cpu, memory: usage.memory, pods: usage.pods.size };
   const targets = layoutTiles([...usage.pods.values()], sprite.node, anatomyOf(sprite.to.w, sprite.to.h).tiles);
   for (const [id, to] of targets) aimTile(sprite, /** @type {Pod} */ (usage.pods.get(id)), to);
@@ -53,6 +55,12 @@ function dismiss(tile) {
   tile.to = { x: tile.to.x + tile.to.w / 2, y: tile.to.y + tile.to.h / 2, w: 0, h: 0 };
 }
 
+/** @param {Sprite} sprite @returns {Tile[]} neighbours of one colour, which are painted faster; kept until a tile comes or goes */
+export function orderedTiles(sprite) {
+  sprite.ordered ??= [...sprite.tiles.values()].sort((a, b) => (a.colour < b.colour ? -1 : a.colour > b.colour ? 1 : 0));
+  return sprite.ordered;
+}
+
 /** @param {Rect} now @param {Rect} to @param {number} part 0 to 1 @returns {boolean} whether it still moves */
 export function approach(now, to, part) {
   let distance = 0;
@@ -70,7 +78,10 @@ export function stepTiles(sprite, part) {
   let moves = false;
   for (const [id, tile] of sprite.tiles) {
     const going = approach(tile.now, tile.to, part);
-    if (tile.leaving && !going) sprite.tiles.delete(id);
+    if (tile.leaving && !going) {
+      sprite.tiles.delete(id);
+      sprite.ordered = null;
+    }
     moves ||= going;
   }
   return moves;

@@ -13,6 +13,10 @@ import { fit, FONTS, widthOf } from "./text.js";
 // Larger canvases fail in some browsers: then the picture is drawn with fewer points.
 const MOST_POINTS = 32_000_000;
 
+// Seconds a frame: two limits, so that motion does not come and go all the time.
+const SLOW = 0.027;
+const QUICK = 0.019;
+
 export class Stage {
   /** painted frames, and their rate while something moved */ frames = { count: 0, framesPerSecond: 0 };
   focused = "";
@@ -21,6 +25,8 @@ export class Stage {
   #before = 0;
   #asked = false;
   #width = 0;
+  /** the last frame painted everything */ #whole = false;
+  /** seconds that such a frame takes, on average */ #cost = 0;
 
   /** @param {HTMLCanvasElement} canvas @param {Scene} scene @param {() => number} now seconds, for ages */
   constructor(canvas, scene, now) {
@@ -78,6 +84,7 @@ export class Stage {
     // After a rest the time since the last frame says nothing about speed, nor about how far things move.
     const resting = seconds > 0.25;
     if (!resting) this.#count(seconds);
+    if (!resting && this.#whole) this.#judge(seconds);
     if (!this.scene.step(resting ? 1 / 60 : seconds)) return;
     this.#paint();
     this.frames.count += 1;
@@ -90,8 +97,16 @@ export class Stage {
     this.frames.framesPerSecond = this.frames.framesPerSecond ? this.frames.framesPerSecond * 0.95 + rate * 0.05 : rate;
   }
 
+  /** @param {number} seconds that the whole picture took; when that is too long, boxes no longer move through many pictures */
+  #judge(seconds) {
+    this.#cost += (seconds - this.#cost) * 0.1;
+    if (this.#cost > SLOW) this.scene.hurried = true;
+    if (this.#cost < QUICK) this.scene.hurried = false;
+  }
+
   #paint() {
     const { scene, context } = this;
+    this.#whole = scene.stale;
     const look = { palette: this.palette, now: this.now(), focused: this.focused, chosen: this.chosen, pod: this.pod };
     if (scene.stale) this.#paintBlocks();
     for (const id of scene.stale ? scene.sprites.keys() : scene.dirty) {

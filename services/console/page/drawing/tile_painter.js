@@ -1,5 +1,7 @@
 /** Paints the tiles of one box: many small rectangles, so that the fill colour is set once per colour and not once per tile. */
 
+import { orderedTiles } from "./sprite.js";
+
 /**
  * @typedef {import("./sprite.js").Sprite} Sprite
  * @typedef {import("./sprite.js").Tile} Tile
@@ -13,39 +15,32 @@ export function paintTiles(context, sprite, look, anatomy) {
   // Tiles are placed for the size that the box will have; on the way there they are stretched.
   context.scale(sprite.now.w / sprite.to.w, sprite.now.h / sprite.to.h);
   const gap = anatomy.level === "small" ? 0.5 : 1;
-  for (const [colour, tiles] of byColour(sprite)) {
-    context.fillStyle = look.palette.colours[/** @type {keyof import("./palette.js").Colours} */ (colour)];
-    for (const tile of tiles) paintTile(context, tile, gap, sprite.found);
+  const tiles = orderedTiles(sprite);
+  let colour = "";
+  for (const tile of tiles) {
+    if (tile.colour !== colour) context.fillStyle = look.palette.colours[tile.colour];
+    colour = tile.colour;
+    paintTile(context, tile, gap, sprite.found);
   }
-  paintStates(context, sprite, look);
+  paintStates(context, tiles, look);
   context.restore();
 }
 
-/** @param {Sprite} sprite @returns {Map<string, Tile[]>} */
-function byColour(sprite) {
-  const groups = new Map();
-  for (const tile of sprite.tiles.values()) {
-    const group = groups.get(tile.colour);
-    if (group) group.push(tile);
-    else groups.set(tile.colour, [tile]);
-  }
-  return groups;
-}
-
 /** @param {CanvasRenderingContext2D} context @param {Tile} tile @param {number} gap @param {Set<string>|null} found */
-function paintTile(context, { pod, now: { x, y, w, h } }, gap, found) {
+function paintTile(context, { pod, now }, gap, found) {
+  const share = found && !found.has(pod.id) ? 0.18 : pod.state === "running" ? 1 : 0.45;
   const alpha = context.globalAlpha;
-  if (pod.state !== "running") context.globalAlpha = alpha * 0.45;
-  if (found && !found.has(pod.id)) context.globalAlpha = alpha * 0.18;
-  context.fillRect(x, y, Math.max(0.5, w - gap), Math.max(0.5, h - gap));
-  context.globalAlpha = alpha;
+  if (share < 1) context.globalAlpha = alpha * share;
+  context.fillRect(now.x, now.y, Math.max(0.5, now.w - gap), Math.max(0.5, now.h - gap));
+  if (share < 1) context.globalAlpha = alpha;
 }
 
-/** A pod that starts has an outline, one that terminates a stroke through it. */
-/** @param {CanvasRenderingContext2D} context @param {Sprite} sprite @param {Look} look */
-function paintStates(context, sprite, look) {
-  context.lineWidth = 1;
-  for (const tile of sprite.tiles.values()) {
+/**
+ * A pod that starts has an outline, one that terminates a stroke through it.
+ * @param {CanvasRenderingContext2D} context @param {Tile[]} tiles @param {Look} look
+ */
+function paintStates(context, tiles, look) {
+  for (const tile of tiles) {
     const chosen = tile.pod.name === look.pod;
     if ((tile.pod.state === "running" && !chosen) || tile.now.w < 5 || tile.now.h < 5) continue;
     context.strokeStyle = chosen ? look.palette.colours.focus : look.palette.colours.muted;

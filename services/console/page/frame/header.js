@@ -11,11 +11,12 @@ import { byId, setText } from "../parts/dom.js";
 /** @param {Cluster} cluster @param {Source} source */
 export function showHeader(cluster, source) {
   setText(byId("cluster-name"), cluster.name || "…");
-  setText(byId("node-count"), cluster.nodes.size.toLocaleString("en-US"));
-  setText(byId("pod-count"), cluster.pods.size.toLocaleString("en-US"));
-  setText(byId("pending-count"), cluster.pending.size.toLocaleString("en-US"));
+  const number = (/** @type {Map<string, unknown>} */ map) => (cluster.known ? map.size.toLocaleString("en-US") : "–");
+  setText(byId("node-count"), number(cluster.nodes));
+  setText(byId("pod-count"), number(cluster.pods));
+  setText(byId("pending-count"), number(cluster.pending));
   byId("pending-fact").dataset.some = String(cluster.pending.size > 0);
-  setText(byId("price"), hourly(cluster.price));
+  setText(byId("price"), cluster.known ? hourly(cluster.price) : "–");
   document.title = `${cluster.pending.size ? `(${cluster.pending.size}) ` : ""}${cluster.name || "Dovetail"} – Dovetail`;
   showConnection(cluster, source);
   showTrust(cluster, source);

@@ -18,6 +18,7 @@ export class Source {
   problem = "";
   #skew = 0;
   #fetching = false;
+  #loaded = false;
   #asked = 0;
 
   /** @param {Cluster} cluster @param {Listener} listener */
@@ -51,23 +52,31 @@ export class Source {
     const player = new Player(at, Math.max(at, end));
     if (this.player) player.speed = this.player.speed;
     this.player = player;
+    this.#loaded = false;
     const asked = (this.#asked += 1);
     try {
       const snapshot = await get("history/at", { t: at });
       // The reader may have moved on while the answer was under way.
-      if (asked === this.#asked && this.player === player) this.#show(this.cluster.replace(snapshot), "");
+      if (asked !== this.#asked || this.player !== player) return;
+      this.#loaded = true;
+      this.#show(this.cluster.replace(snapshot), "");
     } catch (error) {
       if (asked === this.#asked) this.#show(UNCHANGED, wordsOf(error));
     }
   }
 
+  /** @param {number} end the record grows while an older part of it is played */
+  extend(end) {
+    if (this.player) this.player.end = Math.max(this.player.end, end);
+  }
+
   /** @param {number} seconds since the last tick; plays on */
   tick(seconds) {
     const { player } = this;
-    if (!player || !this.playing) return;
+    // Changes are only applied to the moment that they belong to.
+    if (!player || !this.playing || !this.#loaded) return;
     this.#fetch(player);
     for (const change of player.advance(seconds)) this.listener.changed(this.cluster.apply(change));
-    if (player.ended) this.playing = false;
     this.listener.status();
   }
 

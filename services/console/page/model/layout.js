@@ -19,12 +19,16 @@ const ASPECT = 1.3;
 // Few steps: with any height allowed, each new node would resize all the others.
 const UNITS = [150, 132, 116, 102, 90, 80, 71, 63, 56, 50, 44, 39, 34, 30, 26, 23, 20];
 
+// Of the width: on a phone the largest box must leave room for another one beside it.
+const LARGEST = 0.2;
+
 /** @param {number} unit */
 const gapOf = (unit) => (unit >= 80 ? 6 : unit >= 40 ? 4 : 2);
 
 /** @param {Group[]} groups @param {Space} space @returns {Layout} */
 export function layoutGroups(groups, space) {
   for (const unit of UNITS) {
+    if (unit > space.width * LARGEST) continue;
     const layout = layoutWith(unit, groups, space);
     if (layout.height <= space.height) return layout;
   }

@@ -34,6 +34,11 @@ export class Cluster {
   at = 0;
   price = 0;
 
+  /** @returns {boolean} whether a picture has arrived: before, "no nodes" would be a false statement */
+  get known() {
+    return this.at > 0;
+  }
+
   /** @param {Snapshot} snapshot @returns {Changed} */
   replace(snapshot) {
     for (const map of [this.nodes, this.pods, this.pending, this.usage]) map.clear();

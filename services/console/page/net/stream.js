@@ -1,6 +1,6 @@
 /** The live stream of the server. Connects again by itself, and says when the picture is old. */
 
-import { get } from "./api.js";
+import { get, Unauthorized } from "./api.js";
 
 /**
  * @typedef {import("../model/types.js").Snapshot} Snapshot
@@ -61,7 +61,15 @@ export class Stream {
     if (this.state !== "old") this.#say("reconnecting");
     if (source.readyState !== EventSource.CLOSED) return;
     // The browser gives up after an answer such as 401 or 503 and does not say which: a small request tells.
-    get("history").catch(() => undefined);
+    get("history").then(() => this.#again(source), (error) => {
+      // Without the token each further try would fail too: the page starts again after the sign-in.
+      if (!(error instanceof Unauthorized)) this.#again(source);
+    });
+  }
+
+  /** @param {EventSource} source */
+  #again(source) {
+    if (source !== this.#source) return;
     this.#timer = window.setTimeout(() => this.start(), this.#wait);
     this.#wait = Math.min(MOST_WAIT, this.#wait * 2);
   }

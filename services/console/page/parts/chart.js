@@ -47,7 +47,8 @@ export class Chart {
 
 /** @param {Line[]} lines @param {number} width @returns {uPlot.Options} */
 function optionsOf(lines, width) {
-  const axis = { stroke: colour("muted"), grid: { stroke: colour("bar-back"), width: 1 }, ticks: { stroke: colour("bar-back"), width: 1 }, font: "11px system-ui, sans-serif" };
+  const line = { stroke: colour("bar-back"), width: 1 };
+  const axis = { stroke: colour("muted"), grid: line, ticks: line, font: "11px system-ui, sans-serif" };
   return {
     width, height: HEIGHT,
     cursor: { drag: { x: false, y: false } },

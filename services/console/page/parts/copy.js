@@ -11,7 +11,9 @@ export function copyable(command) {
 /** @param {string} text @param {HTMLButtonElement} button */
 async function copy(text, button) {
   const done = await write(text);
-  button.textContent = done ? "Copied" : "Select and copy";
+  const code = button.parentElement?.querySelector("code");
+  if (!done && code) getSelection()?.selectAllChildren(code);
+  button.textContent = done ? "Copied" : "Press Ctrl+C";
   setTimeout(() => { button.textContent = "Copy"; }, 2000);
 }
 

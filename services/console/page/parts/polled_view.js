@@ -36,6 +36,8 @@ export class PolledView {
     return [];
   }
 
-  /** @param {any} _answer shown in the parts */
-  show(_answer) {}
+  /** @param {any} answer shown in the parts */
+  show(answer) {
+    throw new Error(`nothing shows ${JSON.stringify(answer)}`);
+  }
 }

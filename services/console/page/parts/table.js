@@ -17,6 +17,8 @@ export function table(caption, heads, cells) {
   const cellOf = (/** @type {Child|Child[]} */ child, /** @type {number} */ i) =>
     i === 0 ? h("th", { scope: "row" }, ...[child].flat()) : h("td", { class: numeric[i] ? "num" : null }, ...[child].flat());
   const rows = new Keyed(body, (/** @type {T} */ item) => h("tr", {}, cells(item).map(cellOf)));
-  const element = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption }, h("table", {}, h("caption", {}, caption), h("thead", {}, head), body));
+  // A wide table scrolls by itself, which must work with the keyboard too.
+  const element = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {}, h("caption", {}, caption), h("thead", {}, head), body));
   return { element, rows };
 }

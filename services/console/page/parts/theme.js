@@ -25,7 +25,7 @@ function store(theme) {
 /** @param {() => void} changed called after the colours changed @returns {HTMLElement} */
 export function themeSwitch(changed) {
   const select = h("select", { "aria-label": "Theme", class: "theme" },
-    ["auto", "light", "dark"].map((name) => h("option", { value: name }, name === "auto" ? "Auto theme" : name === "light" ? "Light" : "Dark")));
+    ["auto", "light", "dark"].map((name) => h("option", { value: name }, name === "auto" ? "Auto" : name === "light" ? "Light" : "Dark")));
   const apply = () => {
     document.documentElement.dataset.theme = select.value;
     changed();

@@ -1,6 +1,7 @@
 /** The view of the cluster: connects the picture, the filters, the pending pods and the details with each other. */
 
 import { currentFilter, makeFilters } from "../cluster/filters.js";
+import { showLegend } from "../cluster/legend.js";
 import { Details } from "../cluster/details.js";
 import { NodeList } from "../cluster/node_list.js";
 import { PendingList } from "../cluster/pending.js";
@@ -17,6 +18,8 @@ import { count } from "../model/words.js";
  * @typedef {import("../model/state.js").Changed} Changed
  * @typedef {import("../model/place.js").Place} Place
  */
+
+const NARROW = 560;
 
 export class ClusterView {
   /** @param {Address} address @param {Source} source */
@@ -52,12 +55,13 @@ export class ClusterView {
 
   /** @param {Changed} changed */
   changed(changed) {
-    if (changed.all) this.scene.clear();
     this.scene.refresh(changed.nodes);
     if (changed.members) this.arrange();
     if (changed.pending) this.showPending();
     this.#showMatches();
     this.showNodes();
+    // A hidden window paints no frames: without this the tiles of pods that went would be kept until it is seen again.
+    if (document.hidden) this.scene.step(Infinity);
     this.stage.wake();
   }
 
@@ -65,13 +69,17 @@ export class ClusterView {
   arrange() {
     const { clientWidth, clientHeight } = this.frame;
     if (clientWidth === 0) return;
-    this.scene.arrange(this.address.place.group, this.stage.spaceOf(clientWidth - 2, clientHeight - 6));
+    // A narrow page scrolls in any case: there the boxes stay large enough to read.
+    const height = clientWidth < NARROW ? clientHeight * 3 : clientHeight - 6;
+    this.scene.arrange(this.address.place.group, this.stage.spaceOf(clientWidth - 2, height));
     this.stage.resize();
     byId("cluster-none").hidden = this.scene.layout.boxes.size > 0;
+    setText(byId("cluster-none"), this.source.cluster.known ? "No nodes." : "Waiting for the first picture …");
     this.stage.wake();
   }
 
   recolour() {
+    showLegend();
     this.stage.recolour();
   }
 
@@ -124,6 +132,7 @@ export class ClusterView {
   }
 
   #showPending() {
+    if (!this.source.cluster.known) return;
     this.pending.show(this.source.cluster.pending, this.source.now(), this.address.place.pod);
   }
 

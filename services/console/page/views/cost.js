@@ -67,7 +67,7 @@ export class CostView extends PolledView {
     if (!this.answer) return;
     const { series, now } = this.answer;
     const part = /** @type {Part} */ (this.choice.value);
-    const names = Object.keys(series[part] ?? {}).sort((a, b) => (now[part][b] ?? 0) - (now[part][a] ?? 0)).slice(0, MOST_LINES);
+    const names = Object.keys(series[part] ?? {}).sort((a, b) => (now[part]?.[b] ?? 0) - (now[part]?.[a] ?? 0)).slice(0, MOST_LINES);
     this.parts?.show(series.at, names.map((name) => ({ label: name || "none", values: series[part][name] })));
   }
 }

@@ -14,7 +14,7 @@ import { table } from "../parts/table.js";
 export class HealthView extends PolledView {
   mirror = h("p", { class: "facts-row" });
   services = table("Services", ["Service", "State", "Why", "Leader", "Address"], serviceCells);
-  leases = table("Leases", ["Lease", "Holder", "Renewed"], (/** @type {Lease & {age: string}} */ { name, holder, age }) => [h("code", {}, name), holder || "nobody", age]);
+  leases = table("Leases", ["Lease", "Holder", "Renewed#"], leaseCells);
   watches = table("Watches", ["Resource", "State", "Last heard#"], watchCells);
 
   /** @param {() => number} now */
@@ -47,8 +47,16 @@ const ago = (seconds) => (seconds === null || !Number.isFinite(seconds) ? "never
 const verdict = (good, yes, no) => h("span", { class: "badge", "data-state": good ? "ready" : null, "data-kind": good ? null : "bad" }, good ? yes : no);
 
 /** @param {Service} service */
-const serviceCells = ({ name, ready, reasons, url, leader, problem }) =>
-  [name, verdict(ready && !problem, "ready", problem ? "no answer" : "not ready"), [problem, ...reasons].filter(Boolean).join("; ") || "–", leader === null ? "none needed" : leader || "nobody", h("code", {}, url)];
+const serviceCells = ({ name, ready, reasons, url, leader, problem }) => [
+  name,
+  verdict(ready && !problem, "ready", problem ? "no answer" : "not ready"),
+  [problem, ...reasons].filter(Boolean).join("; ") || "–",
+  leader === null ? "none needed" : leader || "nobody",
+  h("code", {}, url),
+];
+
+/** @param {Lease & {age: string}} lease */
+const leaseCells = ({ name, holder, age }) => [h("code", {}, name), holder || "nobody", age];
 
 /** @param {Watch} watch */
 const watchCells = ({ resource, sound, ageSeconds }) => [resource, verdict(sound, "sound", "broken"), ago(ageSeconds)];

@@ -12,7 +12,7 @@ import { PolledView } from "../parts/polled_view.js";
  */
 
 export class InterruptionsView extends PolledView {
-  list = h("ol", { class: "cards" });
+  list = h("ol", { class: "cards beside" });
   none = h("p", { class: "quiet empty" }, "No node is being interrupted.");
   items = new Keyed(this.list, (/** @type {Interruption} */ item) => this.#card(item));
 
@@ -42,7 +42,8 @@ export class InterruptionsView extends PolledView {
   #card({ node, name, kind, deadline, since, state, pods }) {
     const open = () => this.address.go({ view: "cluster", node, pod: "" });
     return h("li", { class: "card" },
-      h("div", { class: "card-head" }, h("button", { type: "button", class: "plain", onclick: open }, name || node), h("span", { class: "badge", "data-kind": "warn" }, kind),
+      h("div", { class: "card-head" },
+        h("button", { type: "button", class: "plain", onclick: open }, name || node), h("span", { class: "badge", "data-kind": "warn" }, kind),
         h("span", { class: "badge", "data-state": state }, state), h("span", { class: "quiet" }, `for ${duration(this.now() - since)}`),
         h("strong", { class: "sum" }, countdown(deadline, this.now()))),
       pods.length ? h("ul", { class: "words" }, pods.map(moving)) : h("p", { class: "quiet" }, "No pods have to go."),
@@ -52,7 +53,8 @@ export class InterruptionsView extends PolledView {
 
 /** @param {Moving} pod */
 const moving = ({ name, goesTo, waits }) =>
-  h("li", {}, name, h("span", { class: "quiet" }, goesTo ? ` → ${goesTo}` : ""), waits ? h("span", { class: "waits", "data-waits": "capacity" }, goesTo ? "waits for it" : "no place yet") : null);
+  h("li", {}, name, h("span", { class: "quiet" }, goesTo ? ` → ${goesTo}` : ""),
+    waits ? h("span", { class: "waits", "data-waits": "capacity" }, goesTo ? "waits for it" : "no place yet") : null);
 
 /** @param {Moving[]} pods */
 function goingWords(pods) {
