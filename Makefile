@@ -18,7 +18,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly chaos coverage \
+.PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly chaos coverage page-check \
   bench-compare lint format crds spec locks wheel release-check ci clean
 
 help: ## List the targets
@@ -89,6 +89,11 @@ lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+PAGE_CHECKS := tests/services/console/page
+page-check: ## Check types, style and unit tests of the console's page; needs npm
+	@command -v npm >/dev/null || { echo "npm not found: install Node.js 20 or newer" >&2; exit 1; }
+	cd $(PAGE_CHECKS) && npm ci --no-audit --no-fund --loglevel error && npm run --silent check
 
 format: $(DEVELOPMENT) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .

@@ -31,11 +31,16 @@ def lengths(text: str) -> Iterator[tuple[str, int]]:
             waiting += below if isinstance(below, list) else []
 
 
+def is_ours(folder: Path) -> bool:
+    """Neither a cache nor what npm installed for the checks of the console's page."""
+    return folder.name[0] not in "_." and "node_modules" not in folder.parts
+
+
 def crowds() -> Iterator[tuple[str, int]]:
     """(folder, names in it) of every folder; `__init__.py` and `__main__.py` say nothing of their own."""
     for top in TOPS:
         root = PROJECT / top
-        folders = (path for path in root.rglob("*") if path.is_dir() and path.name[0] not in "_.")
+        folders = (path for path in root.rglob("*") if path.is_dir() and is_ours(path))
         for folder in (root, *folders):
             found = [one.name for one in folder.iterdir() if not one.name.startswith(("__", "."))]
             if found:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Cluster } from "../../services/console/page/model/state.js";
+import { Cluster } from "../../../../services/console/page/model/state.js";
 import { aChange, aNode, aPod, aSnapshot, lastOfEach, randomOf, several, someNode, somePod } from "./made_up.js";
 
 /** @param {Cluster} cluster all that can be seen of it, without the order in which it came */

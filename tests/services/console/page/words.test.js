@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as words from "../../services/console/page/model/words.js";
+import * as words from "../../../../services/console/page/model/words.js";
 import { aNode, aPod } from "./made_up.js";
 
 test("money keeps the digits that matter", () => {

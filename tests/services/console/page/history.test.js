@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { placeMarks, Player, within } from "../../services/console/page/model/history.js";
+import { placeMarks, Player, within } from "../../../../services/console/page/model/history.js";
 import { aChange, randomOf } from "./made_up.js";
 
 /** @param {number} at */

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { groupNodes, NOT_MANAGED } from "../../services/console/page/model/grouping.js";
-import { HEADING, layoutGroups } from "../../services/console/page/model/layout.js";
-import { layoutTiles, shareOf, squarify } from "../../services/console/page/model/tiles.js";
+import { groupNodes, NOT_MANAGED } from "../../../../services/console/page/model/grouping.js";
+import { HEADING, layoutGroups } from "../../../../services/console/page/model/layout.js";
+import { layoutTiles, shareOf, squarify } from "../../../../services/console/page/model/tiles.js";
 import { aNode, aPod, randomOf } from "./made_up.js";
 
-/** @typedef {import("../../services/console/page/model/types.js").Rect} Rect */
+/** @typedef {import("../../../../services/console/page/model/types.js").Rect} Rect */
 
 const ROUNDING = 1e-6;
 

@@ -1,10 +1,10 @@
 /** Made-up clusters and changes for the tests, from a seed so that a failure can be repeated. */
 
 /**
- * @typedef {import("../../services/console/page/model/types.js").ClusterNode} ClusterNode
- * @typedef {import("../../services/console/page/model/types.js").Pod} Pod
- * @typedef {import("../../services/console/page/model/types.js").Snapshot} Snapshot
- * @typedef {import("../../services/console/page/model/types.js").Change} Change
+ * @typedef {import("../../../../services/console/page/model/types.js").ClusterNode} ClusterNode
+ * @typedef {import("../../../../services/console/page/model/types.js").Pod} Pod
+ * @typedef {import("../../../../services/console/page/model/types.js").Snapshot} Snapshot
+ * @typedef {import("../../../../services/console/page/model/types.js").Change} Change
  * @typedef {{next: () => number, below: (n: number) => number, pick: <T>(items: readonly T[]) => T}} Random
  */
 

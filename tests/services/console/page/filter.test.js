@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { filterOf, isEmpty, matchingPods, matchNode } from "../../services/console/page/model/filter.js";
+import { filterOf, isEmpty, matchingPods, matchNode } from "../../../../services/console/page/model/filter.js";
 import { aNode, aPod } from "./made_up.js";
 
 const of = (/** @type {Partial<{q: string, state: string, capacity: string}>} */ place) => filterOf({ q: "", state: "", capacity: "", ...place });

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Scene } from "../../services/console/page/drawing/scene.js";
-import { Cluster } from "../../services/console/page/model/state.js";
+import { Scene } from "../../../../services/console/page/drawing/scene.js";
+import { Cluster } from "../../../../services/console/page/model/state.js";
 import { aChange, aNode, aPod, aSnapshot, randomOf, someNode, somePod } from "./made_up.js";
 
 const SPACE = { width: 1200, height: 800, label: () => 90 };
 
-/** @param {Scene} scene @param {import("../../services/console/page/model/state.js").Changed} changed as the view of the cluster does it */
+/** @param {Scene} scene @param {import("../../../../services/console/page/model/state.js").Changed} changed as the view of the cluster does it */
 function follow(scene, changed) {
   scene.refresh(changed.nodes);
   if (changed.members) scene.arrange("pool", SPACE);

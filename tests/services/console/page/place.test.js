@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { formatPlace, NOWHERE, parsePlace, VIEWS } from "../../services/console/page/model/place.js";
+import { formatPlace, NOWHERE, parsePlace, VIEWS } from "../../../../services/console/page/model/place.js";
 import { randomOf } from "./made_up.js";
 
 test("what is written into an address is read from it again", () => {

@@ -36,5 +36,5 @@ export default [
     languageOptions: { globals: { URLSearchParams: "readonly" } },
     rules: { "no-restricted-globals": ["error", "document", "window", "location", "localStorage", "history", "fetch"] },
   },
-  { files: ["tests/console_page/**/*.js"], languageOptions: { globals: globals.node }, rules: { "max-lines-per-function": "off" } },
+  { files: ["tests/services/console/page/**/*.js"], languageOptions: { globals: globals.node }, rules: { "max-lines-per-function": "off" } },
 ];
