@@ -33,7 +33,7 @@ def _turn(item: pytest.Item) -> int:
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedStack]:
     """A stack with all services, whose disruptions take seconds. Its services may be killed and cut off from the API
     server, and nothing else."""
-    with proxied_stack(tmp_path_factory) as proxied:
+    with proxied_stack(tmp_path_factory, console=True) as proxied:
         yield proxied
 
 
