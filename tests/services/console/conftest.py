@@ -72,11 +72,11 @@ Start = Callable[..., Any]
 
 @pytest.fixture
 def start_console(kube: Kube, bus: Bus, redis_url: str, recorder: Recorder) -> Start:
-    """``async with start_console(**settings) as console``."""
+    """``async with start_console(**settings) as console``; ``kube``: another API server."""
 
     @asynccontextmanager
     async def start(**changes: Any) -> AsyncIterator[Console]:
-        port = changes.pop("port", None) or free_port()
+        port, server = free_port(), changes.pop("kube", kube)
         given = {
             "cluster_name": CLUSTER,
             "redis_url": redis_url,
@@ -84,10 +84,10 @@ def start_console(kube: Kube, bus: Bus, redis_url: str, recorder: Recorder) -> S
             **changes,
         }
         settings = read(ConsoleSettings, **given)
-        live = LiveSettings(ConsoleSettings, kube, recorder, namespace="karpenter")
+        live = LiveSettings(ConsoleSettings, server, recorder, namespace="karpenter")
         clock, metrics = SystemClock(), Metrics("console")
         env = Environment(
-            settings, live, clock, random.Random(), metrics, kube, bus, recorder, "test",
+            settings, live, clock, random.Random(), metrics, server, bus, recorder, "test",
             AsyncExitStack(),
         )  # fmt: skip
         service = await build(env)
