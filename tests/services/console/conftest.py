@@ -97,14 +97,18 @@ def start_console(kube: Kube, bus: Bus, redis_url: str, recorder: Recorder) -> S
         await writer.heartbeat(SOUND)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            for loop in service.loops:
-                group.create_task(supervise(loop, stop, metrics, clock))
+            loops = [
+                group.create_task(supervise(one, stop, metrics, clock)) for one in service.loops
+            ]
             async with (
                 running(serve, port),
                 aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
             ):
                 yield Console(client, writer, port)
-            stop.set()
+            for (
+                loop
+            ) in loops:  # a killed console: the mirror's reader would wait a second for Redis
+                loop.cancel()
 
     return start
 
