@@ -69,7 +69,9 @@ def node_of(machine: Machine, **changes: Any) -> Node:
     return make_node(machine.node_name, **{**fields, **changes})
 
 
-def launching(name: str, pool: str = "default", type_: str = "m5.xlarge", **changes: Any) -> Machine:
+def launching(
+    name: str, pool: str = "default", type_: str = "m5.xlarge", **changes: Any
+) -> Machine:
     """A NodeClaim whose instance is not there yet."""
     fields: dict[str, Any] = {
         "generation_api": V1,

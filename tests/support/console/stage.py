@@ -30,6 +30,7 @@ from shared.runtime.services import Service, supervise
 from shared.runtime.status.server import server_loop
 from shared.settings import ConsoleSettings, read
 from tests.support.network.status_server import answering, free_port
+from tests.support.waiting import wait_until
 
 SOUND = {kind.resource.plural: Position(version="", sound=True, seconds=0.0) for kind in KINDS}
 """Watches that are open."""
@@ -101,6 +102,7 @@ class Stage:
 
     def _environment(self) -> Environment[ConsoleSettings]:
         clock, chance, scheduler = SystemClock(), random.SystemRandom(), self.peer.port
+        urls: dict[str, Any] = {f"{name}_url": f"http://127.0.0.1:{scheduler}" for name in NAMES}
         settings = read(
             ConsoleSettings,
             cluster_name="dovetail-local",
@@ -108,7 +110,7 @@ class Stage:
             status_host="127.0.0.1",
             status_port=self.port,
             console_access="open",
-            **{f"{name}_url": f"http://127.0.0.1:{scheduler}" for name in NAMES},
+            **urls,
         )
         recorder = Recorder(self.kube, clock, chance)
         live = LiveSettings(ConsoleSettings, self.kube, recorder, namespace="karpenter")
@@ -149,6 +151,18 @@ class Stage:
     async def write(self, changes: list[Change]) -> None:
         """Write changes of the mirror."""
         await self.writer.apply(changes)
+
+    async def tells(self, name: str, text: str) -> None:
+        """Wait until ``/api/<name>`` of the console has this text: it asks the other services every two seconds."""
+
+        async def told() -> bool:
+            async with (
+                aiohttp.ClientSession(self.url) as client,
+                client.get(f"/api/{name}") as response,
+            ):
+                return text in await response.text()
+
+        await wait_until(told, f"{text!r} in {name}", every=0.05)
 
 
 NAMES = ("watcher", "scheduler", "launcher", "terminator", "interruption")

@@ -13,17 +13,34 @@ from shared.redis import streams
 from tests.services.console.browser.conftest import Visitor
 from tests.support.console.records import launching, pair, pending, running
 from tests.support.console.stage import Stage
-from tests.support.redis.work import envelope
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 AXE = (Path(__file__).parent / "vendor" / "axe" / "axe.min.js").read_text()
-VIEWS = ("cluster", "decisions", "cost", "interruptions", "queues", "health")
+VIEWS = {
+    "cluster": "big-1",
+    "decisions": "1 machine for 3 pods",
+    "cost": "default",
+    "interruptions": "ip-default-a",
+    "queues": "no JSON",
+    "health": "scheduler",
+}
+"""View -> what it shows."""
 RUN = """async () => {
   const {violations} = await axe.run(document, {resultTypes: ['violations'], elementRef: false});
   return violations.filter(({impact}) => impact === 'serious' || impact === 'critical')
-    .map(({id, nodes}) => ({id, where: nodes.slice(0, 3).map(({html, any}) => [html, any.map(({message}) => message)])}));
+    .map(({id, nodes}) => ({id, where: nodes.slice(0, 3).map((one) => [one.html, one.failureSummary])}));
 }"""
+DECISION = {
+    "id": "p1",
+    "kind": "plan",
+    "text": "1 machine for 3 pods",
+    "machines": ["default-a m5.xlarge"],
+    "pods": 3,
+    "cost": 0.2,
+    "bound": 0.19,
+    "rejected": [{"what": "pod default/big-1", "why": "too large"}],
+}
 
 
 async def faults_of(page: Page) -> list[dict[str, Any]]:
@@ -39,18 +56,19 @@ async def furnish(stage: Stage) -> None:
         "verdict": "it is too large",
         "changes": [{"object": "Pod default/big-1", "text": "lower its request"}],
     }
+    notice = {"machine": machine.key, "node": node.name, "kind": "spot_interruption"}
     stage.peer.status |= {
-        "recent": [{"machine": machine.key, "node": node.name, "kind": "spot_interruption", "since": now, "deadline": now + 90}],
-        "decisions": [{"id": "p1", "at": now, "kind": "plan", "text": "1 machine for 3 pods", "machines": ["default-a m5.xlarge"],
-                       "pods": 3, "cost": 0.2, "bound": 0.19, "rejected": [{"what": "pod default/big-1", "why": "too large"}]}],
-    }  # fmt: skip
+        "recent": [{**notice, "since": now, "deadline": now + 90}],
+        "decisions": [{**DECISION, "at": now}],
+    }
     letters = stage.bus.dead_letters(streams.LAUNCHES)
     await letters.add(
-        source="a/1", group="launcher", fields=envelope("k").encode(), deliveries=1,
+        source="a/1", group="launcher", fields={b"body": b"?", b"key": b"k"}, deliveries=1,
         error=ValueError("no JSON"), once="1/a",
     )  # fmt: skip
     pods = [pending("big-1"), *(running(f"web-{number}", node.name) for number in range(3))]
     await stage.show(machines=[machine, launching("default-b")], nodes=[node], pods=pods)
+    await stage.tells("decisions", "1 machine for 3 pods")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -63,9 +81,9 @@ async def test_no_view_has_a_serious_fault(
     await expect(page.get_by_test_id("details")).to_contain_text("too large")
     await page.evaluate(AXE)
     found = {}
-    for view in VIEWS:
+    for view, text in VIEWS.items():
         await page.get_by_test_id(f"tab-{view}").click()
-        await expect(page.locator(f"#view-{view}")).not_to_be_empty()
+        await expect(page.locator(f"#view-{view}")).to_contain_text(text)
         if faults := await faults_of(page):
             found[view] = faults
     assert found == {}
