@@ -110,7 +110,7 @@ LAUNCHING = (
     ),
     Mutant(
         "stale-mirror-planned",
-        "services/scheduler/state/cluster.py",
+        "shared/redis/mirror/trust.py",
         "    if age > max_age:",
         "    if age > 1e9:",
         "the scheduler plans with an old mirror",

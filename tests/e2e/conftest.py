@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from local.stack import Stack
+from tests.support.console.story_page import StoryPage, story_page
 from tests.support.redis.guarded import refused_by
 from tests.support.stories.gaps.api_proxy import ApiProxy, ProxiedStack, proxied_stack
 from tests.support.stories.playground import Playground, ShellKubectl, playground_on
@@ -64,6 +65,13 @@ async def fresh_playground(playground: Playground) -> Playground:
     if await playground.launched_anything():
         await playground.restart_services()
     return playground
+
+
+@pytest.fixture
+async def console(playground: Playground) -> AsyncIterator[StoryPage]:
+    """The console's page, which watches the story."""
+    async with story_page(playground.environment.services["console"]) as page:
+        yield page
 
 
 @pytest.fixture

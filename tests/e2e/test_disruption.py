@@ -6,6 +6,7 @@ ACC-28, ACC-29, ACC-34, ACC-36, ACC-52, ACC-74, ACC-79 and ACC-82; ``git grep -w
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 
 import pytest
@@ -18,6 +19,7 @@ from shared.domain.machines.machine import EMPTY
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODES
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
+from tests.support.console.story_page import StoryPage
 from tests.support.stories.playground import Playground, ShellKubectl, until
 from tests.support.stories.scale_down import (
     consolidating_pool,
@@ -109,9 +111,9 @@ def terminate_instance(playground: Playground, instance_id: str) -> None:
 
 
 async def test_52_consolidation_follows_a_workload_from_10_to_6_to_1(
-    playground: Playground, kubectl: ShellKubectl
+    playground: Playground, kubectl: ShellKubectl, console: StoryPage
 ) -> None:
-    """v1alpha5: consolidation.enabled instead of the TTL; the log names method and types."""
+    """v1alpha5: consolidation.enabled instead of the TTL; log and console name the method, the log the types."""
     await workload.apply_pool(
         playground.kube,
         playground.environment.cluster_name,
@@ -136,6 +138,7 @@ async def test_52_consolidation_follows_a_workload_from_10_to_6_to_1(
         line for line in playground.logged("scheduler") if line.startswith("deprovisioning via")
     ]
     assert any("-node " in line and "machine from types c5." in line for line in told), told
+    await console.view("decisions", re.compile("(single|multi)-node"))
 
 
 async def test_74_a_replacement_without_capacity_puts_the_old_node_back_to_work(

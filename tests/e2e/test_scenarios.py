@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
 from cli.demo.report import Report
 from shared.kube.resources import DAEMON_SETS, MACHINES
+from tests.support.console.story_page import StoryPage
 from tests.support.stories.playground import Playground, until
 
 pytestmark = pytest.mark.e2e
@@ -49,9 +51,16 @@ async def planned_pods(playground: Playground) -> list[int]:
 
 
 async def test_400_small_pods_run_on_at_most_two_nodes_and_services_stay_below_150_mb(
-    fresh_playground: Playground,
+    fresh_playground: Playground, console: StoryPage
 ) -> None:
-    report = await came_out(fresh_playground, "burst-400")
+    """The console shows them come, what was decided, and how they go."""
+    async with asyncio.TaskGroup() as group:
+        story = group.create_task(came_out(fresh_playground, "burst-400"))
+        await console.node(re.compile("spot.*ready.*[34][0-9]{2} pods", re.DOTALL))
+        await console.view("decisions", re.compile("1 machine for [34][0-9]{2} pods"))
+        await console.view("cost", "spot")
+        await console.node("draining")
+    report = story.result()
     assert report.pods[0] == 400
     assert report.launched <= 2
     assert report.comparison.nodes == 27
@@ -84,10 +93,13 @@ async def test_a_spread_over_hostnames_gets_14_or_15_nodes_of_at_most_30_pods(
 
 
 async def test_an_interrupted_spot_node_is_replaced_by_another_offering(
-    playground: Playground,
+    playground: Playground, console: StoryPage
 ) -> None:
-    """INT-20..INT-22: deleted once, drained at once, replaced in parallel."""
-    report = await came_out(playground, "spot-interruption")
+    """INT-20..INT-22: deleted once, drained at once, replaced in parallel; and seen on the console."""
+    async with asyncio.TaskGroup() as group:
+        story = group.create_task(came_out(playground, "spot-interruption"))
+        await console.view("interruptions", "spot interrupted")
+    report = story.result()
     assert report.launched == 2
     assert "interrupted offering" in {check.name for check in report.checks}
 

@@ -42,7 +42,7 @@ def who_may(verb: str, resource: str) -> set[str]:
         name.removeprefix("dovetail-")
         for name, rules in ROLES.items()
         for rule in rules
-        if resource in rule["resources"] and verb in rule["verbs"]
+        if resource in rule.get("resources", ()) and verb in rule["verbs"]
     }
 
 

@@ -29,8 +29,8 @@ class Decisions:
         return fresh
 
     def documents(self) -> list[dict[str, Any]]:
-        """Newest first; of equal times the last added first."""
-        found = [dict(one) for one in reversed(self._known.values())]
+        """Newest first; of equal times the last added first. Ids are unique: two equal plans have one digest."""
+        found = [{**one, "id": f"{id_}@{at}"} for (id_, at), one in reversed(self._known.items())]
         return sorted(found, key=lambda one: -float(one.get("at") or 0))
 
     def targets(self) -> dict[str, str]:

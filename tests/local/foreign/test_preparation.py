@@ -15,7 +15,7 @@ from local.cluster.kubeconfig import write_kubeconfig
 from local.foreign.objects import CRDS, CREATED, SERVICE_ACCOUNTS
 from local.foreign.preparation import DEPLOYMENTS, prepare
 from local.foreign.removal import remove as remove_patiently
-from local.stack_plan import ACCOUNTS, KUBELETS, NAMESPACE, SERVICES, stack_id
+from local.stack_plan import ACCOUNTS, CONSOLE, KUBELETS, NAMESPACE, SERVICES, stack_id
 from shared.errors import ConfigurationError, NotFound, Unauthorized
 from shared.kube.resources import (
     EC2_NODE_CLASSES,
@@ -84,7 +84,7 @@ async def test_each_service_gets_a_token_of_its_own_account(
     accounts = tmp_path / ACCOUNTS / NAMESPACE
     assert {path.name for path in accounts.iterdir()} == {
         KUBELETS,
-        *(f"dovetail-{service}" for service in SERVICES),
+        *(f"dovetail-{service}" for service in (*SERVICES, CONSOLE)),
     }
     kube = await connect(accounts / "dovetail-interruption")
     await kube.list(NODES)

@@ -17,6 +17,7 @@ export class CostView extends PolledView {
   total = h("strong", { class: "big" });
   bound = h("strong", { class: "big" });
   distance = h("span", { class: "quiet" });
+  policies = h("p", { class: "quiet" });
   boundText = h("p", { class: "quiet" });
   choice = h("select", {}, PARTS.map(([key, title]) => h("option", { value: key }, title.toLowerCase())));
   tables = PARTS.map(([key, title]) => ({ key, ...table(`By ${title.toLowerCase()}`, [title, "$/h#", "Share#"], rowCells) }));
@@ -38,6 +39,7 @@ export class CostView extends PolledView {
       h("div", { class: "facts-row" }, h("p", {}, h("span", { class: "quiet" }, "Now "), this.total),
         h("p", {}, h("span", { class: "quiet" }, "Proven lower bound "), this.bound, " ", this.distance)),
       this.boundText,
+      this.policies,
       h("div", { class: "columns" },
         h("section", { class: "card" }, h("h3", {}, "Cost and lower bound over time"), totals),
         h("section", { class: "card" }, h("h3", {}, h("label", {}, "Over time by ", this.choice)), parts)),
@@ -48,11 +50,12 @@ export class CostView extends PolledView {
   /** @override @param {any} answer */
   show(answer) {
     this.answer = answer;
-    const { now, bound, boundText, series } = answer;
+    const { now, bound, boundText, series, policies } = answer;
     setText(this.total, hourly(now.total));
     setText(this.bound, hourly(bound));
     setText(this.distance, bound > 0 ? `${Math.max(0, (100 * (now.total - bound)) / bound).toFixed(1)} % above it` : "");
     setText(this.boundText, boundText ?? "");
+    setText(this.policies, policyWords(policies ?? {}));
     this.totals?.show(series.at, [{ label: "Cost", values: series.total, filled: true }, { label: "Lower bound", values: series.bound, dashed: true }]);
     this.#drawParts();
     for (const { key, rows } of this.tables) rows.show(rowsOf(now[key], now.total), (row) => row.name);
@@ -70,6 +73,15 @@ export class CostView extends PolledView {
     const names = Object.keys(series[part] ?? {}).sort((a, b) => (now[part]?.[b] ?? 0) - (now[part]?.[a] ?? 0)).slice(0, MOST_LINES);
     this.parts?.show(series.at, names.map((name) => ({ label: name || "none", values: series[part][name] })));
   }
+}
+
+/**
+ * What new machines for the same pods would cost by each packing policy.
+ * @param {Record<string, number>} policies
+ */
+function policyWords(policies) {
+  const each = Object.entries(policies).map(([name, cost]) => `${name} ${hourly(cost)}`);
+  return each.length ? `New machines for the same pods: ${each.join(", ")}` : "";
 }
 
 /** @param {Record<string, number>} costs @param {number} total @returns {Row[]} the dearest first */

@@ -60,8 +60,14 @@ def test_decisions_of_all_polls_are_kept_once_and_newest_first() -> None:
     kept.add({"decisions": [decision(2), decision(1)]})
     fresh = kept.add({"decisions": [decision(3), decision(2)]})
     assert [one["id"] for one in fresh] == ["3"]
-    assert [one["id"] for one in kept.documents()] == ["3", "2", "1"]
+    assert [one["id"] for one in kept.documents()] == ["3@3.0", "2@2.0", "1@1.0"]
     assert kept.targets() == {"shop/web": "m3"}
+
+
+def test_equal_plans_of_two_moments_are_two_decisions() -> None:
+    kept = Decisions()
+    kept.add({"decisions": [decision(1) | {"at": 2.0}, decision(1)]})
+    assert [one["id"] for one in kept.documents()] == ["1@2.0", "1@1.0"]
 
 
 def test_only_so_many_decisions_are_kept() -> None:

@@ -1,0 +1,72 @@
+"""The console's page beside a running stack, for stories that watch themselves in a browser.
+
+Without a browser on this machine a story runs all the same, and nothing is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from re import Pattern
+
+from playwright.async_api import Page, expect
+
+from tests.support.console.browser import Faults, chromium, launched, new_context
+from tests.support.stories.playground import STORY_SECONDS
+
+PATIENCE_MILLISECONDS = STORY_SECONDS * 1000
+
+
+@dataclass
+class StoryPage:
+    """``page`` None: there is no browser. Every look waits until the page shows it."""
+
+    page: Page | None
+
+    async def counts(self, *, pods: int, pending: int) -> None:
+        """So many pods, and so many of them pending."""
+        if self.page is not None:
+            await self._text(
+                "#pod-count", f"{pods:,}".replace(",", " ") if pods > 9999 else str(pods)
+            )
+            await self._text("[data-testid=pending-count]", str(pending))
+
+    async def node(self, text: str | Pattern[str]) -> None:
+        """A node that a screen reader finds with this text."""
+        if self.page is not None:
+            found = self.page.locator("#node-list").get_by_role("option").filter(has_text=text)
+            await expect(found.first).to_be_attached(timeout=PATIENCE_MILLISECONDS)
+
+    async def view(self, name: str, text: str | Pattern[str]) -> None:
+        """The view of this name, such as ``decisions``, with this text in it. Then back to the cluster."""
+        if self.page is not None:
+            await self.page.get_by_test_id(f"tab-{name}").click()
+            panel = self.page.get_by_role("tabpanel")
+            await expect(panel).to_contain_text(text, timeout=PATIENCE_MILLISECONDS)
+            await self.page.get_by_test_id("tab-cluster").click()
+
+    async def _text(self, selector: str, text: str) -> None:
+        assert self.page is not None
+        found = self.page.locator(selector)
+        await expect(found).to_have_text(text, timeout=PATIENCE_MILLISECONDS)
+
+
+@asynccontextmanager
+async def story_page(url: str) -> AsyncIterator[StoryPage]:
+    """The page at ``url`` during the block. Fails when it reported an error."""
+    program = chromium()
+    if program is None:
+        yield StoryPage(None)
+        return
+    faults = Faults()
+    async with launched(program) as browser:
+        context = await new_context(browser, faults, reduced_motion="reduce")
+        page = await context.new_page()
+        await page.goto(url)
+        await expect(page.get_by_test_id("connection")).to_have_text(
+            "live", timeout=PATIENCE_MILLISECONDS
+        )
+        yield StoryPage(page)
+        faults.found += await page.evaluate("window.violations")
+    assert faults.found == []
