@@ -4,6 +4,6 @@ In: the watcher's mirror, the streams in Redis, the ``/status`` of the other ser
 Out: JSON, server-sent events and the page in ``page/``, on the status port. It owns: the changes of the last hour,
 in memory. Several replicas may run; each has an hour of its own.
 
-    mirror -> picture -> journal (live changes, history) -> status.routes -> page
+    mirror -> picture -> feed (live changes, history) -> status.routes -> page
                          reports (details, decisions, cost, queues, health) -^
 """

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from services.console.journal.history import History, pack
-from services.console.journal.journal import Journal, Trust
+from services.console.feed.feed import Feed, Trust
+from services.console.feed.history import History, pack
 from services.console.picture.picture import KINDS, Picture
 from services.console.reports.cost import CostHistory, cost_of
 from services.console.reports.decisions import Decisions
@@ -39,7 +39,7 @@ class Console:
     """All that the loops and the routes use."""
 
     picture: Picture
-    journal: Journal
+    feed: Feed
     history: History
     peers: Peers
     health: Health
@@ -52,7 +52,7 @@ class Console:
     decisions: Decisions = field(default_factory=Decisions)
     costs: CostHistory = field(default_factory=CostHistory)
     repacked: dict[str, Any] = field(default_factory=dict)
-    """The scheduler's answer about the cost of new machines, and its number of the journal."""
+    """The scheduler's answer about the cost of new machines, and its number of the feed."""
     unreadable: int = 0
     """Records of the mirror that could not be read."""
 
@@ -75,13 +75,13 @@ class Console:
         return Trust(not why, why)
 
     async def record(self) -> None:
-        """Take what changed into the journal and the history."""
+        """Take what changed into the feed and the history."""
         at = self.clock.now()
-        body = self.journal.take(at, self.trust())
+        body = self.feed.take(at, self.trust())
         if body is not None:
             self.history.add_change(at, body)
         if self.reader.complete and self.history.wants_picture(at):
-            _, snapshot = self.journal.snapshot()
+            _, snapshot = self.feed.snapshot()
             self.history.add_picture(at, await asyncio.to_thread(pack, snapshot))
 
     async def poll(self) -> None:
@@ -97,7 +97,7 @@ class Console:
 
     async def repack(self) -> None:
         """Ask the scheduler what new machines would cost, if the cluster changed since the last answer."""
-        number = self.journal.number
+        number = self.feed.number
         if not self.picture.nodes or self.repacked.get("number") == number:
             return
         found, problem = await self.peers.ask_scheduler("/explain", {"cost": "all"})
@@ -164,7 +164,7 @@ class Console:
             "generation": self.reader.generation,
             "nodes": len(self.picture.nodes),
             "pods": len(self.picture.pods),
-            "changes": self.journal.number,
+            "changes": self.feed.number,
             "unreadable": self.unreadable,
         }
 

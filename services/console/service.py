@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from services.console.console import Console
-from services.console.journal.history import History
-from services.console.journal.journal import Journal
+from services.console.feed.feed import Feed
+from services.console.feed.history import History
 from services.console.picture.picture import KINDS, Picture
 from services.console.reports.cost import SAMPLE_SECONDS
 from services.console.reports.health import Health
@@ -71,7 +71,7 @@ def compose(env: Environment[ConsoleSettings]) -> Console:
     health = Health(peers, reader, env.kube, clock, namespace, settings.leader_election_name)
     console = Console(
         picture=picture,
-        journal=Journal(picture, epoch, settings.cluster_name, VERSION),
+        feed=Feed(picture, epoch, settings.cluster_name, VERSION),
         history=History(),
         peers=peers,
         health=health,

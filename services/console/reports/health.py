@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.console.journal.journal import Trust
+from services.console.feed.feed import Trust
 from services.console.reports.peers import Peers, PeerStatus
 from shared.concurrency.clock import Clock, parse_rfc3339
 from shared.errors import DovetailError

@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.console.console import Console
-from services.console.journal.server_sent_events import events
+from services.console.feed.server_sent_events import events
 from services.console.status.access import COOKIE, Access
 from services.console.status.page_files import HEADERS, PageFile, page_files
 
@@ -122,13 +122,13 @@ def _token_of(body: bytes) -> str:
 def _serve_picture(app: FastAPI, console: Console) -> None:
     @app.get("/api/cluster", summary="All nodes and pods as they are now")
     async def cluster() -> Response:
-        return Response(console.journal.snapshot()[1], media_type="application/json")
+        return Response(console.feed.snapshot()[1], media_type="application/json")
 
     @app.get("/api/stream", summary="All nodes and pods, then every change, as server-sent events")
     async def stream(request: Request) -> Response:
         last = request.headers.get("last-event-id", "")
         return StreamingResponse(
-            events(console.journal, last, console.clock),
+            events(console.feed, last, console.clock),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from services.console.journal.journal import Journal
+from services.console.feed.feed import Feed
 from shared.concurrency.clock import Clock
 
 BEAT_SECONDS = 5.0
@@ -19,17 +19,17 @@ def event(name: str, body: bytes, event_id: str = "") -> bytes:
     return head.encode() + b"data: " + body + b"\n\n"
 
 
-async def events(journal: Journal, last_id: str, clock: Clock) -> AsyncIterator[bytes]:
+async def events(feed: Feed, last_id: str, clock: Clock) -> AsyncIterator[bytes]:
     """Events for one page until it goes. ``last_id``: the last event that it received, empty for none."""
-    number = journal.number_of(last_id)
+    number = feed.number_of(last_id)
     while True:
-        entries = None if number is None else journal.after(number)
+        entries = None if number is None else feed.after(number)
         if entries is None:
-            number, body = journal.snapshot()
-            yield event("snapshot", body, journal.id_of(number))
+            number, body = feed.snapshot()
+            yield event("snapshot", body, feed.id_of(number))
         for entry in (entries or ())[:MOST_ENTRIES]:
             number = entry.number
-            yield event("change", entry.body, journal.id_of(number))
+            yield event("change", entry.body, feed.id_of(number))
         assert number is not None
-        if not await journal.wait_after(number, BEAT_SECONDS):
-            yield event("beat", journal.beat(clock.now()))
+        if not await feed.wait_after(number, BEAT_SECONDS):
+            yield event("beat", feed.beat(clock.now()))

@@ -1,6 +1,6 @@
-"""The journal: the latest changes with their numbers, so that a page which lost its connection continues without a gap.
+"""The feed: the latest changes with their numbers, so that a page which lost its connection continues without a gap.
 
-A page is only a position in the journal: a slow one costs no memory. When its position has left the journal it gets the
+A page is only a position in the feed: a slow one costs no memory. When its position has left the feed it gets the
 whole picture again. Nothing here waits for a page.
 """
 
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 @dataclass
-class Journal:
+class Feed:
     """Changes in order. ``epoch`` tells the numbers of one process from those of another."""
 
     picture: Picture
@@ -56,7 +56,7 @@ class Journal:
     _advanced: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self, at: float, trust: Trust) -> bytes | None:
-        """Put what changed in the picture since the last call into the journal; returns the entry, None for nothing."""
+        """Put what changed in the picture since the last call into the feed; returns the entry, None for nothing."""
         delta = self.picture.take()
         self.at = at
         if not delta and trust == self.trust:
