@@ -99,7 +99,7 @@ def _print_shrunk(task: SeedTask, outcome: Outcome | Died, jobs: int, display: D
     for number in sorted(part, key=lambda number: listed[number][0]):
         at, text = listed[number]
         display.say(f"  {number:>5}  {at:8.3f} s  {text}")
-    command = repeat_command(task.seed, task.scenario, task.minutes, part)
+    command = repeat_command(task.seed, task.scenario, task.minutes, part, task.quiet_seconds)
     display.say(f"  repeat: {command}")
 
 

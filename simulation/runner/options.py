@@ -44,10 +44,13 @@ def parse(arguments: Sequence[str]) -> Options:
     return found
 
 
-def repeat_command(seed: int, scenario: str, minutes: float, keep: Sequence[int] | None) -> str:
-    """The command that runs a seed again."""
+def repeat_command(
+    seed: int, scenario: str, minutes: float, keep: Sequence[int] | None, quiet_seconds: float
+) -> str:
+    """The command that runs a seed again. Times that are the defaults are left out."""
     kept = "" if keep is None else f" --keep {','.join(map(str, keep))}"
     times = "" if minutes == MINUTES else f" --minutes {minutes:g}"
+    times += "" if quiet_seconds == QUIET_SECONDS else f" --quiet-seconds {quiet_seconds:g}"
     return f"python -m simulation --first-seed {seed} --scenario {scenario}{times}{kept}"
 
 

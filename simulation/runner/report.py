@@ -67,7 +67,7 @@ def failure(task: SeedTask, outcome: Outcome | Died) -> str:
     parts = [first, *_indented(sentences[:SHOWN_SENTENCES])]
     if last:
         parts += ["  last events:", *_indented(last[-SHOWN_EVENTS:])]
-    command = repeat_command(task.seed, task.scenario, task.minutes, task.keep)
+    command = repeat_command(task.seed, task.scenario, task.minutes, task.keep, task.quiet_seconds)
     return "\n".join([*parts, f"  repeat: {command}"])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulation.runner.options import Options, parse, repeat_command
+from simulation.settings import QUIET_SECONDS
 
 
 def test_without_arguments_one_mixed_run_of_five_minutes() -> None:
@@ -46,10 +47,11 @@ def test_wrong_arguments_end_with_status_2(
 
 @pytest.mark.parametrize("keep", [None, (1, 2, 30)])
 @pytest.mark.parametrize("minutes", [5.0, 2.5])
+@pytest.mark.parametrize("quiet", [QUIET_SECONDS, 60.0])
 def test_the_command_that_repeats_a_run_can_be_read_back(
-    minutes: float, keep: tuple[int, ...] | None
+    minutes: float, quiet: float, keep: tuple[int, ...] | None
 ) -> None:
-    command = repeat_command(17, "redis", minutes, keep)
+    command = repeat_command(17, "redis", minutes, keep, quiet)
     program, arguments = command.split()[:3], command.split()[3:]
     assert program == ["python", "-m", "simulation"]
-    assert parse(arguments) == Options(1, 17, "redis", 1, minutes, keep=keep)
+    assert parse(arguments) == Options(1, 17, "redis", 1, minutes, keep=keep, quiet_seconds=quiet)
