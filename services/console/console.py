@@ -32,6 +32,7 @@ log = get_logger(__name__)
 PATIENCE_SECONDS = 5.0
 """A doubt about the mirror that lasts for less is about to be settled."""
 MOST_MARKS = 200
+REPACK_SECONDS = 60.0
 
 
 @dataclass
@@ -96,9 +97,17 @@ class Console:
         self.costs.add(self.clock.now(), cost_of(*rows), self.repacked.get("bound"))
 
     async def repack(self) -> None:
-        """Ask the scheduler what new machines would cost, if the cluster changed since the last answer."""
-        number = self.feed.number
-        if not self.picture.nodes or self.repacked.get("number") == number:
+        """Ask the scheduler what new machines would cost, if the cluster changed since the last answer.
+
+        Asking costs the scheduler a plan of all pods in a process of its own: once in ``REPACK_SECONDS`` at most.
+        """
+        number, known = self.feed.number, self.repacked
+        recent = self.clock.now() - known.get("at", 0.0) < REPACK_SECONDS
+        if (
+            not self.picture.nodes
+            or known.get("number") == number
+            or (known.get("bound") and recent)
+        ):
             return
         found, problem = await self.peers.ask_scheduler("/explain", {"cost": "all"})
         if found is None:

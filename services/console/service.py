@@ -22,7 +22,7 @@ from shared.runtime.services import Loop, Service, periodic
 from shared.settings import ConsoleSettings
 
 RECORD_SECONDS = 0.25
-REPACK_SECONDS = 60.0
+REPACK_CHECK_SECONDS = 10.0
 TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -41,7 +41,7 @@ async def build(env: Environment[ConsoleSettings]) -> Service:
             timed("picture", RECORD_SECONDS, console.record),
             timed("services", POLL_SECONDS, console.poll),
             timed("cost", SAMPLE_SECONDS, console.sample),
-            timed("cost of new machines", REPACK_SECONDS, console.repack),
+            timed("cost of new machines", REPACK_CHECK_SECONDS, console.repack),
         ],
         env.metrics,
         console.status,

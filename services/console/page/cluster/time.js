@@ -51,7 +51,7 @@ export class TimeBar {
 
   show() {
     const { player, playing } = this.source;
-    const at = player ? player.at : this.range.to;
+    const at = player ? player.at : Math.ceil(this.range.to);
     this.slider.min = String(Math.floor(this.range.from));
     this.slider.max = String(Math.ceil(this.range.to));
     if (!this.#dragging) this.slider.value = String(at);
