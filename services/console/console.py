@@ -99,7 +99,7 @@ class Console:
     async def repack(self) -> None:
         """Ask the scheduler what new machines would cost, if the cluster changed since the last answer.
 
-        Asking costs the scheduler a plan of all pods in a process of its own: once in ``REPACK_SECONDS`` at most.
+        The answer costs the scheduler a plan of all pods in a process of its own: once in ``REPACK_SECONDS`` at most.
         """
         number, known = self.feed.number, self.repacked
         recent = self.clock.now() - known.get("at", 0.0) < REPACK_SECONDS
