@@ -28,8 +28,8 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-from bench.cpu_shares import CpuShares
 from bench.report import Row, save, show
+from bench.stacks.cpu_shares import CpuShares
 from bench.stacks.sqs_queue import Queue, served
 from local.stack import Stack, StackSettings
 from local.stack_plan import PROJECT, clean_environment

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.cpu_shares import cpu_seconds
 from bench.report import Row
+from bench.stacks.cpu_shares import cpu_seconds
 from local.probe import request_json
 from local.stack import Stack, StackSettings
 from shared.concurrency.clock import SystemClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from bench.cpu_shares import CpuShares, cpu_seconds
+from bench.stacks.cpu_shares import CpuShares, cpu_seconds
 
 NOBODY = 2**22 + 1
 """A pid above the largest one that Linux assigns."""
