@@ -1,0 +1,123 @@
+"""``python -m bench.console.pictures FOLDER``: the pictures of the console in the documents, from a real browser.
+
+The still ones show made-up content; the moving one is the 400-pod story of the demo on a local stack.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec.json import encode
+from PIL import Image
+from playwright.async_api import Browser, Page, expect
+
+from bench.console.content import Large
+from bench.console.process import console
+from local.stack import Stack
+from shared.redis.mirror import Change
+from tests.support.console.browser import MISSING, chromium, launched
+from tests.support.console.records import launching, pending
+from tests.support.stories.playground import playground_on, short_settings
+
+NODES, PODS = 36, 560
+SETTLED_MILLISECONDS = 2500
+"""Motion of the page ends within this time."""
+FRAME_SECONDS = 0.1
+MOST_FRAMES = 120
+COLOURS = 64
+SHOWN_MILLISECONDS = 300
+LOOKS = {
+    "cluster-light": ("light", 1400, 860),
+    "cluster-dark": ("dark", 1400, 860),
+    "phone": ("light", 390, 780),
+}
+
+
+@asynccontextmanager
+async def page_at(browser: Browser, url: str, look: tuple[str, int, int]) -> AsyncIterator[Page]:
+    """A live page in these colours (light or dark) and of this size in pixels."""
+    scheme, width, height = look
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": height}}
+    context = await browser.new_context(**options)  # type: ignore[arg-type]
+    page = await context.new_page()
+    await page.goto(url)
+    await expect(page.get_by_test_id("connection")).to_have_text("live", timeout=20_000)
+    yield page
+    await context.close()
+
+
+async def stills(browser: Browser, folder: Path) -> None:
+    """The cluster view in each look."""
+    async with console() as running:
+        await running.writer.begin(Large(NODES, PODS).snapshot())
+        waiting = [pending(f"trainer-{number}") for number in range(3)]
+        changes = [Change("pods", one.key, encode(one)) for one in waiting]
+        new = launching("default-new")
+        await running.writer.apply([*changes, Change("machines", new.key, encode(new))])
+        for name, look in LOOKS.items():
+            async with page_at(browser, running.url, look) as page:
+                await expect(page.get_by_test_id("node-count")).to_have_text(str(NODES + 1))
+                await page.wait_for_timeout(SETTLED_MILLISECONDS)
+                shot = Image.open(io.BytesIO(await page.screenshot()))
+                shot.convert("RGB").save(folder / f"{name}.png", optimize=True)
+
+
+async def story(browser: Browser, folder: Path) -> None:
+    """400 pods come and go, in a moving picture."""
+    with TemporaryDirectory() as place:
+        stack = Stack(Path(place) / "stack")
+        settings = replace(short_settings(stack.directory), console=True)
+        await asyncio.to_thread(stack.start, settings, detach=False)
+        try:
+            frames = await story_frames(browser, stack)
+        finally:
+            await asyncio.to_thread(stack.stop)
+    first, *others = [frame.quantize(COLOURS) for frame in frames]
+    first.save(
+        folder / "story.gif", save_all=True, append_images=others, duration=SHOWN_MILLISECONDS,
+        loop=0, optimize=True,
+    )  # fmt: skip
+
+
+async def story_frames(browser: Browser, stack: Stack) -> list[Image.Image]:
+    """One picture every ``FRAME_SECONDS`` until the story ends, at most ``MOST_FRAMES``. Equal ones are left out."""
+    frames: list[bytes] = []
+    async with playground_on(stack) as playground, asyncio.TaskGroup() as group:
+        url = playground.environment.services["console"]
+        async with page_at(browser, url, ("light", 900, 520)) as page:
+            playing = group.create_task(playground.play("burst-400"))
+            while not playing.done() and len(frames) < MOST_FRAMES:
+                shot = await page.screenshot()
+                frames += [shot] * (shot not in frames[-1:])
+                await asyncio.wait([playing], timeout=FRAME_SECONDS)
+    return [Image.open(io.BytesIO(shot)).convert("RGB") for shot in frames]
+
+
+async def draw(folder: Path) -> None:
+    """All pictures."""
+    program = chromium()
+    if program is None:
+        raise SystemExit(MISSING)
+    async with launched(program) as browser:
+        await stills(browser, folder)
+        await story(browser, folder)
+
+
+def main() -> None:
+    """Draws into the folder that is given."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder: Path = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    asyncio.run(draw(folder))
+
+
+if __name__ == "__main__":
+    main()
