@@ -26,6 +26,7 @@ async def counts(page: Page, nodes: int, pods: int) -> None:
 
 
 async def test_nodes_and_pods_appear(stage: Stage, visitor: Visitor) -> None:
+    """ACC-55: as kube-ops-view shows them."""
     page = await visitor.open()
     await counts(page, 0, 0)
     machine, node = pair("default-a")
