@@ -44,7 +44,8 @@ status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
 # Hundreds of processes start in a test run: without bytecode files each would compile the whole project.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEVELOPMENT) ## Run the tests: first the small ones, then the end-to-end tests
-	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 3 $(ARGS)
+	@# Many tests wait, so there are more workers than cores; a worker that is done takes tests of the others.
+	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 --dist worksteal $(ARGS)
 	@# loadgroup assigns one test at a time, so that no test waits behind a long one.
 	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 4 --dist loadgroup $(ARGS)
 
