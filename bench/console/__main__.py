@@ -37,9 +37,11 @@ BARS = {
 }
 FIRST = """
 window.firstPicture = new Promise((resolve) => {
+  let before;
   const look = () => {
     const {state, frames} = window.dovetail ?? {};
-    if (state?.nodes === NODES && frames.count > 0) resolve(performance.now() / 1000);
+    if (state?.nodes === NODES) before ??= frames.count;
+    if (frames?.count > before) resolve(performance.now() / 1000);
     else requestAnimationFrame(look);
   };
   look();
