@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from services.scheduler.state.cluster import ClusterState
+from services.scheduler.status.one_at_a_time import OneAtATime
 from shared.domain.snapshot import Snapshot
-from shared.runtime.child import Bounds, ChildFailed, in_child
+from shared.runtime.child import Bounds, in_child
 from shared.runtime.services import Answer, json_answer
 from shared.simulation.repacking import repack
 from shared.solver.solve import SolverSettings
@@ -33,19 +34,14 @@ class CostExplainer:
     cluster: ClusterState
     options: Callable[[], SolverSettings]
     bounds: Bounds = BOUNDS
-    _busy: bool = field(default=False, init=False)
+    _turn: OneAtATime = field(
+        default_factory=lambda: OneAtATime("the cost is being computed; try again when it is"),
+        init=False,
+    )
 
     async def answer(self) -> Answer:
         """Costs by policy and the bound; 503 while the cluster cannot be judged, 429 while another one is answered."""
-        if self._busy:
-            return json_answer(429, {"error": "the cost is being computed; try again when it is"})
-        self._busy = True
-        try:
-            return await self._answer()
-        except ChildFailed as error:
-            return json_answer(503, {"error": error.message})
-        finally:
-            self._busy = False
+        return await self._turn.answer(self._answer)
 
     async def _answer(self) -> Answer:
         snapshot = await self.cluster.snapshot()

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from services.scheduler.state.cluster import ClusterState
+from services.scheduler.status.one_at_a_time import OneAtATime
 from shared.domain.snapshot import Snapshot
-from shared.runtime.child import Bounds, ChildFailed, in_child
+from shared.runtime.child import Bounds, in_child
 from shared.runtime.services import Answer, json_answer
 from shared.simulation.changes.answer import document_of
 from shared.simulation.changes.search import explain_pod
@@ -36,22 +38,17 @@ class PodExplainer:
     cluster: ClusterState
     options: Callable[[], SolverSettings]
     bounds: Bounds = BOUNDS
-    _busy: bool = field(default=False, init=False)
+    _turn: OneAtATime = field(
+        default_factory=lambda: OneAtATime(
+            "another pod is being explained; try again when it is done",
+            "use dovetail explain pod -f with fewer objects",
+        ),
+        init=False,
+    )
 
     async def answer(self, name: str) -> Answer:
         """``name``: namespace/name, or a name that only one namespace has."""
-        if self._busy:
-            return json_answer(
-                429, {"error": "another pod is being explained; try again when it is done"}
-            )
-        self._busy = True
-        try:
-            return await self._answer(name)
-        except ChildFailed as error:
-            text = f"{error.message}; use dovetail explain pod -f with fewer objects"
-            return json_answer(503, {"error": text})
-        finally:
-            self._busy = False
+        return await self._turn.answer(partial(self._answer, name))
 
     async def _answer(self, name: str) -> Answer:
         snapshot = await self.cluster.snapshot()
