@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +13,17 @@ from services.console.feed.feed import Feed, Trust
 from services.console.feed.history import History, pack
 from services.console.picture.picture import KINDS, Picture
 from services.console.reports.cost import CostHistory, cost_of
-from services.console.reports.decisions import Decisions
+from services.console.reports.decisions import Decisions, decision_id
 from services.console.reports.health import Health
 from services.console.reports.interruptions import interruptions
 from services.console.reports.node_details import node_details
 from services.console.reports.peers import Peers
 from services.console.reports.pod_details import pod_details
 from services.console.reports.queues import queues
+from services.console.reports.repacked import Repacked
 from shared.concurrency.clock import Clock
 from shared.domain.records import PODS, decode_record
+from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.log import get_logger
 from shared.redis.bus import Bus
@@ -32,7 +35,6 @@ log = get_logger(__name__)
 PATIENCE_SECONDS = 5.0
 """A doubt about the mirror that lasts for less is about to be settled."""
 MOST_MARKS = 200
-REPACK_SECONDS = 60.0
 
 
 @dataclass
@@ -52,28 +54,31 @@ class Console:
     """Of the mirror, in seconds."""
     decisions: Decisions = field(default_factory=Decisions)
     costs: CostHistory = field(default_factory=CostHistory)
-    repacked: dict[str, Any] = field(default_factory=dict)
-    """The scheduler's answer about the cost of new machines, and its number of the feed."""
-    unreadable: int = 0
-    """Records of the mirror that could not be read."""
+    repacked: Repacked = field(default_factory=Repacked)
+    unreadable: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(kind, key) -> why this record of the mirror cannot be read. It is shown as it last was."""
 
     def note(self, change: Change) -> None:
-        """A change of the mirror. A record that cannot be read is left out, and the others are shown."""
+        """A change of the mirror. A record that cannot be read does not stop the others."""
         if change.kind not in KINDS:
             return
         try:
             self.picture.note(change.kind, change.key, change.body)
+            self.unreadable.pop((change.kind, change.key), None)
         except msgspec.MsgspecError as error:
-            self.unreadable += 1
+            self.unreadable[change.kind, change.key] = str(error)
             log.warning(
                 "a record cannot be shown", kind=change.kind, key=change.key, error=str(error)
             )
 
     def trust(self) -> Trust:
-        """Whether the mirror can be relied on now."""
-        now = self.clock.monotonic()
-        why = not_synced(self.reader, now=now, max_age=self.max_age, patience=PATIENCE_SECONDS)
+        """Whether the picture can be relied on now."""
+        why = self._not_synced() or _unreadable_text(self.unreadable)
         return Trust(not why, why)
+
+    def _not_synced(self) -> str:
+        now = self.clock.monotonic()
+        return not_synced(self.reader, now=now, max_age=self.max_age, patience=PATIENCE_SECONDS)
 
     async def record(self) -> None:
         """Take what changed into the feed and the history."""
@@ -82,7 +87,7 @@ class Console:
         if body is not None:
             self.history.add_change(at, body)
         if self.reader.complete and self.history.wants_picture(at):
-            _, snapshot = self.feed.snapshot()
+            _, snapshot = self.feed.snapshot(at)
             self.history.add_picture(at, await asyncio.to_thread(pack, snapshot))
 
     async def poll(self) -> None:
@@ -94,26 +99,18 @@ class Console:
     async def sample(self) -> None:
         """Note what the cluster costs now."""
         rows = (self.picture.nodes.values(), self.picture.pods.values())
-        self.costs.add(self.clock.now(), cost_of(*rows), self.repacked.get("bound"))
+        self.costs.add(self.clock.now(), cost_of(*rows), self.repacked.bound)
 
     async def repack(self) -> None:
-        """Ask the scheduler what new machines would cost, if the cluster changed since the last answer.
-
-        The answer costs the scheduler a plan of all pods in a process of its own: once in ``REPACK_SECONDS`` at most.
-        """
-        number, known = self.feed.number, self.repacked
-        recent = self.clock.now() - known.get("at", 0.0) < REPACK_SECONDS
-        if (
-            not self.picture.nodes
-            or known.get("number") == number
-            or (known.get("bound") and recent)
-        ):
+        """Ask the scheduler what new machines would cost, if the cluster changed since its last answer."""
+        number = self.feed.number
+        if not self.picture.nodes or not self.repacked.is_due(number, self.clock.now()):
             return
         found, problem = await self.peers.ask_scheduler("/explain", {"cost": "all"})
         if found is None:
-            self.repacked = {"problem": problem}
+            self.repacked.fail(problem, self.clock.now())
         else:
-            self.repacked = {**found, "number": number, "at": self.clock.now()}
+            self.repacked.take(found, number, self.clock.now())
 
     def cost(self) -> dict[str, Any]:
         """Now, by policy, and over time."""
@@ -121,11 +118,11 @@ class Console:
         known = self.repacked
         return {
             "now": now.document(),
-            "bound": known.get("bound"),
-            "boundText": bound_text(known),
-            "policies": known.get("costs") or {},
+            "bound": known.bound,
+            "boundText": known.text(),
+            "policies": known.answer.get("costs") or {},
             "series": self.costs.series(),
-            "problem": known.get("problem", ""),
+            "problem": known.problem,
         }
 
     def past(self) -> dict[str, Any]:
@@ -159,9 +156,22 @@ class Console:
 
     async def pod(self, key: str) -> dict[str, Any] | None:
         """Details; None for an unknown pod."""
+        return await pod_details(self.picture, self.peers, self.kube, key, self._pod_record(key))
+
+    def _pod_record(self, key: str) -> Pod | None:
+        """None also for a record that cannot be read."""
         body = self.reader.kinds.get(PODS, {}).get(key)
-        record = decode_record(PODS, body) if body is not None else None
-        return await pod_details(self.picture, self.peers, self.kube, key, record)
+        try:
+            return decode_record(PODS, body) if body is not None else None
+        except msgspec.MsgspecError:
+            return None
+
+    async def decision(self, row_id: str) -> dict[str, Any]:
+        """What one plan would have cost by each policy. ``row_id``: as in ``decided``."""
+        found, problem = await self.peers.ask_scheduler(
+            "/explain", {"decision": decision_id(row_id)}
+        )
+        return {"policies": (found or {}).get("policies") or {}, "problem": problem}
 
     async def queues(self) -> dict[str, Any]:
         """Streams, groups and dead letters."""
@@ -174,22 +184,17 @@ class Console:
             "nodes": len(self.picture.nodes),
             "pods": len(self.picture.pods),
             "changes": self.feed.number,
-            "unreadable": self.unreadable,
+            "unreadable": len(self.unreadable),
         }
 
     def missing(self) -> list[str]:
         """Why the page would not show the cluster as it is."""
-        trust = self.trust()
-        return [] if trust.ok else [trust.reason]
+        return list(filter(None, [self._not_synced()]))
 
 
-def bound_text(repacked: dict[str, Any]) -> str:
-    """What the bound means, in one sentence; empty without one."""
-    if repacked.get("bound") is None:
-        return ""
-    pods, unplaced = repacked.get("pods", 0), repacked.get("unplaced", 0)
-    without = f" ({unplaced} of them fit on no new machine and are left out)" if unplaced else ""
-    return (
-        f"No set of new machines at today's prices holds the {pods} pods of managed nodes{without} for less; "
-        "daemon sets are counted."
-    )
+def _unreadable_text(unreadable: Mapping[tuple[str, str], str]) -> str:
+    """Empty for none."""
+    for (kind, key), why in unreadable.items():
+        more = f" and {len(unreadable) - 1} more" if len(unreadable) > 1 else ""
+        return f"{kind} {key}{more} cannot be read and is shown as it last was: {why}"
+    return ""

@@ -66,7 +66,7 @@ def compose(env: Environment[ConsoleSettings]) -> Console:
         on_rejected=env.metrics.mirror_rejected.inc,
     )
     urls = {name: str(getattr(settings, f"{name}_url")) for name in SERVICES}
-    peers = Peers(urls, clock, _token(settings))
+    peers = Peers(urls, clock, partial(_token, settings))
     namespace = settings.leader_election_namespace or settings.system_namespace
     health = Health(peers, reader, env.kube, clock, namespace, settings.leader_election_name)
     console = Console(

@@ -24,11 +24,13 @@ from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLate
 from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog
+from services.scheduler.state.plan_inputs import RecentInputs
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_cost import CostExplainer
+from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
@@ -127,7 +129,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     solver = Solver(settings, clock, _default_spread(settings.scheduler_config))
     actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
-    decisions = DecisionLog(clock)
+    decisions, inputs = DecisionLog(clock), RecentInputs()
     planner = Planner(
         settings=settings,
         clock=clock,
@@ -137,6 +139,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         creation=MachineCreation(actions, Need(kube), leadership),
         handover=handover,
         reporter=PlanReporter(env.recorder, {}, decisions),
+        inputs=inputs,
         metrics=env.metrics,
         pod_latency=PodLatency(env.metrics, clock),
         decision_latency=DecisionLatency(),
@@ -179,6 +182,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
             disruption.pending,
             PodExplainer(cluster, solver.options),
             CostExplainer(cluster, solver.options),
+            DecisionExplainer(inputs),
         ),
     )
 

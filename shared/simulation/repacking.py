@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from shared.domain.pools.nodepools import PackingPolicy
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_provisionable, is_reschedulable
+from shared.simulation.policies import plans_by_policy
 from shared.solver.plan import Plan
-from shared.solver.solve import SolverSettings, solve
+from shared.solver.solve import SolverSettings
 
 MICRO = 1_000_000
 
@@ -38,10 +39,7 @@ class Repacking(msgspec.Struct, frozen=True):
 def repack(snapshot: Snapshot, settings: SolverSettings) -> Repacking:
     """Plan all pods of managed machines anew, by both policies."""
     emptied = without_machines(snapshot)
-    plans = {
-        policy.value: solve(emptied, now=0.0, settings=replace(settings, packing_policy=policy))
-        for policy in PackingPolicy
-    }
+    plans = plans_by_policy(emptied, settings)
     usual = plans[PackingPolicy.FEWEST_NODES.value]
     moved = sum(map(is_provisionable, emptied.pods))
     costs = {name: plan.cost_micro_usd_per_hour / MICRO for name, plan in plans.items()}

@@ -52,7 +52,8 @@ class Feed:
     """When the picture was last taken, in seconds since the epoch."""
     _entries: deque[Entry] = field(default_factory=deque)
     _bytes: int = 0
-    _snapshot: tuple[int, Trust, bytes] | None = None
+    _rows: tuple[int, msgspec.Raw, msgspec.Raw] | None = None
+    """The number of the last change, and all nodes and pods after it, encoded once for all pages that need them."""
     _advanced: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self, at: float, trust: Trust) -> bytes | None:
@@ -115,25 +116,25 @@ class Feed:
             return False
         return True
 
-    def snapshot(self) -> tuple[int, bytes]:
-        """The number of the last change, and the whole picture after it. Encoded once for all pages that need it."""
-        held = self._snapshot
-        if held is None or held[:2] != (self.number, self.trust):
-            held = self._snapshot = (self.number, self.trust, self._encode_snapshot())
-        return held[0], held[2]
+    def snapshot(self, at: float) -> tuple[int, bytes]:
+        """The number of the last change, and the whole picture after it. ``at``: now, in seconds since the epoch."""
+        nodes, pods = self._encoded_rows()
+        head = {
+            "id": self.id_of(self.number),
+            "at": at,
+            "cluster": self.cluster,
+            "version": self.version,
+            "trusted": self.trust,
+        }
+        return self.number, msgspec.json.encode({**head, "nodes": nodes, "pods": pods})
 
-    def _encode_snapshot(self) -> bytes:
-        return msgspec.json.encode(
-            {
-                "id": self.id_of(self.number),
-                "at": self.at,
-                "cluster": self.cluster,
-                "version": self.version,
-                "trusted": self.trust,
-                "nodes": list(self.picture.nodes.values()),
-                "pods": list(self.picture.pods.values()),
-            }
-        )
+    def _encoded_rows(self) -> tuple[msgspec.Raw, msgspec.Raw]:
+        held = self._rows
+        if held is None or held[0] != self.number:
+            parts = (self.picture.nodes, self.picture.pods)
+            nodes, pods = (msgspec.Raw(msgspec.json.encode(list(one.values()))) for one in parts)
+            held = self._rows = (self.number, nodes, pods)
+        return held[1:]
 
     def beat(self, now: float) -> bytes:
         """Shows a page that the connection lives, and whether the picture can be relied on."""

@@ -93,9 +93,21 @@ class History:
             return None
         return max(self._parts[0].begin, now - self.horizon_seconds), now
 
+    def recording(self) -> Recording:
+        """What is held now. Reading it takes long, and may be done in a thread while more is added here."""
+        return Recording(tuple(self._parts), tuple(self._open))
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Parts in the order of time, and the encoded changes after them."""
+
+    parts: tuple[_Part, ...]
+    latest: tuple[bytes, ...]
+
     def at(self, moment: float) -> dict[str, Any] | None:
         """The snapshot as of ``moment``; the oldest one for an earlier moment, None while there is none."""
-        pictures = [part for part in self._parts if not part.changes]
+        pictures = [part for part in self.parts if not part.changes]
         if not pictures:
             return None
         base = max(
@@ -109,8 +121,8 @@ class History:
         return list(self._changes_between(begin, end))
 
     def _changes_between(self, begin: float, end: float) -> Iterator[dict[str, Any]]:
-        closed = [p.read() for p in self._parts if p.changes and p.end >= begin and p.begin <= end]
-        for change in [*(one for part in closed for one in part), *map(orjson.loads, self._open)]:
+        closed = [p.read() for p in self.parts if p.changes and p.end >= begin and p.begin <= end]
+        for change in [*(one for part in closed for one in part), *map(orjson.loads, self.latest)]:
             if begin < change["at"] <= end:
                 yield change
 

@@ -9,6 +9,8 @@ from shared.concurrency.clock import Clock
 
 BEAT_SECONDS = 5.0
 """A page that hears nothing for three of these says that its picture is old."""
+RETRY = b"retry: 1000\n"
+"""How long a browser waits before it connects again, in ms: their own defaults differ."""
 MOST_ENTRIES = 200
 """Changes that are written at once, before the page's reading is waited for."""
 
@@ -24,12 +26,11 @@ async def events(feed: Feed, last_id: str, clock: Clock) -> AsyncIterator[bytes]
     number = feed.number_of(last_id)
     while True:
         entries = None if number is None else feed.after(number)
-        if entries is None:
-            number, body = feed.snapshot()
-            yield event("snapshot", body, feed.id_of(number))
+        if number is None or entries is None:
+            number, body = feed.snapshot(clock.now())
+            yield RETRY + event("snapshot", body, feed.id_of(number))
         for entry in (entries or ())[:MOST_ENTRIES]:
             number = entry.number
             yield event("change", entry.body, feed.id_of(number))
-        assert number is not None
         if not await feed.wait_after(number, BEAT_SECONDS):
             yield event("beat", feed.beat(clock.now()))

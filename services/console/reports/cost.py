@@ -6,7 +6,7 @@ A node's price is shared by its pods: each gets the larger of its shares of CPU 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,7 @@ from services.console.picture.rows import NodeRow, PodRow
 
 IDLE = "(idle)"
 NO_POOL = "(no pool)"
+NOT_KNOWN = "(not known)"
 SAMPLE_SECONDS = 10.0
 MOST_SAMPLES = 360
 MOST_NAMES = 50
@@ -41,11 +42,8 @@ class Cost:
 def cost_of(nodes: Iterable[NodeRow], pods: Iterable[PodRow]) -> Cost:
     """The cost of these rows. Nodes without a known price cost nothing here."""
     priced = {row.id: row for row in nodes if row.price}
-    pools: Counter[str] = Counter()
-    capacity: Counter[str] = Counter()
-    for row in priced.values():
-        pools[row.pool or NO_POOL] += row.price or 0  # type: ignore[assignment]  # a Counter adds floats too
-        capacity[row.capacity_type or "(not known)"] += row.price or 0  # type: ignore[assignment]
+    pools = _sums((row.pool or NO_POOL, row.price or 0) for row in priced.values())
+    capacity = _sums((row.capacity_type or NOT_KNOWN, row.price or 0) for row in priced.values())
     namespaces = _by_namespace(priced, pods)
     return Cost(sum(pools.values()), pools, capacity, namespaces)
 
@@ -55,19 +53,24 @@ def _by_namespace(nodes: Mapping[str, NodeRow], pods: Iterable[PodRow]) -> dict[
     for pod in pods:
         if pod.node in nodes:
             on_node.setdefault(pod.node, []).append(pod)
+    return _sums(
+        (namespace, share * (row.price or 0))
+        for key, row in nodes.items()
+        for namespace, share in shares(row, on_node.get(key, [])).items()
+    )
+
+
+def _sums(amounts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Name -> the sum of its amounts."""
     found: dict[str, float] = {}
-    for key, row in nodes.items():
-        for namespace, share in shares(row, on_node.get(key, [])).items():
-            found[namespace] = found.get(namespace, 0.0) + share * (row.price or 0)
+    for name, amount in amounts:
+        found[name] = found.get(name, 0.0) + amount
     return found
 
 
 def shares(node: NodeRow, pods: Iterable[PodRow]) -> dict[str, float]:
     """Namespace -> its share of the node; with ``(idle)`` they sum up to 1."""
-    found: dict[str, float] = {}
-    for pod in pods:
-        namespace = pod.name.partition("/")[0]
-        found[namespace] = found.get(namespace, 0.0) + _share(node, pod)
+    found = _sums((pod.name.partition("/")[0], _share(node, pod)) for pod in pods)
     total = sum(found.values())
     if total > 1:
         return {name: share / total for name, share in found.items()}

@@ -39,3 +39,8 @@ class Decisions:
         for one in self._known.values():
             found |= one.get("moves") or {}
         return found
+
+
+def decision_id(row_id: str) -> str:
+    """The scheduler's id of a row of ``Decisions.documents``."""
+    return row_id.rpartition("@")[0]

@@ -1,13 +1,13 @@
 """The other services' ``/status``, read every few seconds, and the scheduler's answers to questions.
 
-A service that does not answer keeps its last document; ``problem`` says since when it is old. Nothing here raises for a
+A service that does not answer keeps its last document, and ``at`` says how old it is. Nothing here raises for a
 service that is away: a console must show exactly that.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,8 @@ class Peers:
 
     urls: Mapping[str, str]
     clock: Clock
-    token: str = ""
+    token: Callable[[], str] = str
+    """For the scheduler's questions, read for each one: the kubelet replaces a ServiceAccount's token; "" for none."""
     statuses: dict[str, PeerStatus] = field(
         default_factory=lambda: {name: PeerStatus() for name in SERVICES}
     )
@@ -69,7 +70,11 @@ class Peers:
         url = self.urls.get("scheduler", "").rstrip("/")
         if not url:
             return None, "the scheduler's address is not known: set SCHEDULER_URL on the console"
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        try:
+            token = self.token()
+        except (OSError, ValueError) as error:
+            return None, f"the token for the scheduler cannot be read: {error}"
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         timeout = aiohttp.ClientTimeout(total=QUESTION_TIMEOUT_SECONDS)
         try:
             async with (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +17,13 @@ HEADERS: Mapping[str, str] = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-SERVED = {".html", ".css", ".js", ".mjs", ".svg", ".png", ".json", ".txt"}
+MEDIA_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+"""By suffix; other files are not served. Not the machine's own table, which may call a script text/plain."""
 
 
 class PageFile(NamedTuple):
@@ -32,10 +37,9 @@ def page_files(root: Path = PAGE) -> dict[str, PageFile]:
     """URL path -> file, read once at the start: no request names a path of the disk."""
     found = {}
     for path in sorted(root.rglob("*")):
-        if path.is_file() and path.suffix in SERVED:
+        media_type = MEDIA_TYPES.get(path.suffix)
+        if media_type is not None and path.is_file():
             name = path.relative_to(root).as_posix()
-            media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-            found["/" if name == "index.html" else f"/{name}"] = PageFile(
-                media_type, path.read_bytes()
-            )
+            url = "/" if name == "index.html" else f"/{name}"
+            found[url] = PageFile(media_type, path.read_bytes())
     return found

@@ -17,8 +17,9 @@ from services.console.console import Console
 from services.console.feed.server_sent_events import events
 from services.console.status.access import COOKIE, Access
 from services.console.status.page_files import HEADERS, PageFile, page_files
+from shared.runtime.status.pages import read_body
 
-MOST_DETAILS_AT_ONCE = 4
+MOST_DETAILS_AT_ONCE = 16
 MOST_CHANGES_SECONDS = 60.0
 MOST_TOKEN_BYTES = 20_000
 LOOPBACK_NAMES = {"127.0.0.1", "localhost", "::1"}
@@ -89,8 +90,7 @@ def _serve_file(app: FastAPI, path: str, file: PageFile) -> None:
 def _serve_session(app: FastAPI, access: Access) -> None:
     @app.post("/api/session", summary="Sign in with a Kubernetes token", status_code=204)
     async def sign_in(request: Request) -> Response:
-        body = await _small_body(request)
-        token = _token_of(body)
+        token = _token_of(await read_body(request, MOST_TOKEN_BYTES) or b"")
         verdict = await access.judge(f"Bearer {token}", "")
         if verdict.status != 200:
             return _json({"error": verdict.reason}, verdict.status)
@@ -98,16 +98,6 @@ def _serve_session(app: FastAPI, access: Access) -> None:
         secure = request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
         response.set_cookie(COOKIE, token, httponly=True, secure=secure, samesite="strict")
         return response
-
-
-async def _small_body(request: Request) -> bytes:
-    """The body; empty when it is too large to be a token."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_TOKEN_BYTES:
-            return b""
-    return body
 
 
 def _token_of(body: bytes) -> str:
@@ -122,7 +112,9 @@ def _token_of(body: bytes) -> str:
 def _serve_picture(app: FastAPI, console: Console) -> None:
     @app.get("/api/cluster", summary="All nodes and pods as they are now")
     async def cluster() -> Response:
-        return Response(console.feed.snapshot()[1], media_type="application/json")
+        return Response(
+            console.feed.snapshot(console.clock.now())[1], media_type="application/json"
+        )
 
     @app.get("/api/stream", summary="All nodes and pods, then every change, as server-sent events")
     async def stream(request: Request) -> Response:
@@ -137,9 +129,11 @@ def _serve_picture(app: FastAPI, console: Console) -> None:
 def _serve_details(app: FastAPI, console: Console) -> None:
     places = asyncio.Semaphore(MOST_DETAILS_AT_ONCE)
 
-    async def details(found: Awaitable[dict[str, Any] | None], what: str) -> Response:
+    async def details(find: Callable[[], Awaitable[dict[str, Any] | None]], what: str) -> Response:
+        if places.locked():
+            return _json({"error": "too many details are being read at once; try again"}, 429)
         async with places:
-            document = await found
+            document = await find()
         return (
             _json({"error": f"{what} is not there (any more)"}, 404)
             if document is None
@@ -148,11 +142,15 @@ def _serve_details(app: FastAPI, console: Console) -> None:
 
     @app.get("/api/node", summary="One node: labels, events, timeline, what keeps it")
     async def node(id: str = "") -> Response:
-        return await details(console.node(id), f"node {id[:300]!r}")
+        return await details(lambda: console.node(id), f"node {id[:300]!r}")
 
     @app.get("/api/pod", summary="One pod: events, and why it is pending")
     async def pod(name: str = "") -> Response:
-        return await details(console.pod(name), f"pod {name[:300]!r}")
+        return await details(lambda: console.pod(name), f"pod {name[:300]!r}")
+
+    @app.get("/api/decision", summary="One plan: what it would have cost by each policy")
+    async def decision(id: str = "") -> Response:
+        return await details(lambda: console.decision(id[:300]), f"decision {id[:300]!r}")
 
 
 def _serve_history(app: FastAPI, console: Console) -> None:
@@ -165,7 +163,7 @@ def _serve_history(app: FastAPI, console: Console) -> None:
         moment = _number(request, "t")
         if moment is None:
             return _json({"error": "t: give seconds since the epoch, such as t=1764000000"}, 400)
-        found = await asyncio.to_thread(console.history.at, moment)
+        found = await asyncio.to_thread(console.history.recording().at, moment)
         return _json(found) if found else _json({"error": "nothing is recorded yet"}, 404)
 
     @app.get("/api/history/changes", summary="The changes between two moments")
@@ -176,7 +174,8 @@ def _serve_history(app: FastAPI, console: Console) -> None:
                 f"from, to: give seconds since the epoch, at most {MOST_CHANGES_SECONDS:.0f} apart"
             )
             return _json({"error": text}, 400)
-        return _json({"changes": await asyncio.to_thread(console.history.changes, begin, end)})
+        recording = console.history.recording()
+        return _json({"changes": await asyncio.to_thread(recording.changes, begin, end)})
 
 
 def _number(request: Request, name: str) -> float | None:

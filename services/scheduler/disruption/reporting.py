@@ -270,6 +270,7 @@ class DisruptionReporter:
     def failed(self, record: CommandRecord, why: str, unready: int) -> None:
         """The command was rolled back (EXE-05). ``unready``: replacements that were deleted again."""
         log.warning("disruption rolled back", command=record.id, why=why, replacements=unready)
+        self.decisions.rolled_back(record, why)
         self.metrics.disruption_failures.inc(max(1, unready))
         if unready and any(key.startswith("Machine/") for key in record.replacements):
             self.metrics.replacement_failures.labels(deprovisioner(record.method)).inc(unready)

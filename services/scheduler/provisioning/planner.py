@@ -21,6 +21,7 @@ from services.scheduler.provisioning.logs import PreferenceLog
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
+from services.scheduler.state.plan_inputs import PlanInputs, RecentInputs
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, pause_unless
 from shared.domain.pools.usage import Counting
@@ -100,6 +101,7 @@ class Planner:
     creation: MachineCreation
     handover: Handover
     reporter: PlanReporter
+    inputs: RecentInputs
     metrics: Metrics
     pod_latency: PodLatency
     decision_latency: DecisionLatency
@@ -235,6 +237,10 @@ class Planner:
         self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
         self.rounds += 1
         self.last_plan = plan
+        if created:
+            self.inputs.keep(
+                plan.id, PlanInputs(snapshot, moving, self.solver.options(), self.clock.now())
+            )
         await self.reporter.report(plan, snapshot, created)
 
     async def _snapshot(self, stop: asyncio.Event) -> Snapshot | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from shared.concurrency.clock import Clock
 from shared.disruption.records import Command, Verdict
+from shared.domain.machines.commands import CommandRecord
 from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan, PlannedMachine
 
@@ -53,6 +54,20 @@ class DecisionLog:
         document = command_document(command) | {"text": f"not carried out: {command.text}"}
         document["rejected"] = [{"what": command.text, "why": f"{verdict.cause}: {verdict.text}"}]
         self._add(f"{command.id}-dropped", command.method, document | {"cost": None})
+
+    def rolled_back(self, record: CommandRecord, why: str) -> None:
+        """A command that had begun was taken back: nothing was saved."""
+        document = {
+            "text": f"rolled back: {record.text}",
+            "reason": record.reason,
+            "pods": 0,
+            "machines": [f"- {key}" for key in record.candidates[:MOST_NAMED]],
+            "cost": None,
+            "bound": None,
+            "rejected": [{"what": record.text, "why": why}],
+            "moves": {},
+        }
+        self._add(f"{record.id}-rolled-back", record.method, document)
 
     def _add(self, id_: str, kind: str, document: dict[str, Any]) -> None:
         self._latest.append({"id": id_, "at": self.clock.now(), "kind": kind, **document})

@@ -15,6 +15,7 @@ from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.methods import Findings
 from services.scheduler.state.cluster import View
 from services.scheduler.status.explain_cost import CostExplainer
+from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
 from shared.disruption.budgets import reported_reasons
@@ -42,11 +43,16 @@ class Explainer:
     """Commands that wait for their validation."""
     pods: PodExplainer
     cost: CostExplainer
+    decisions: DecisionExplainer
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
-        """Body or query: ``node`` names a node or a machine, ``pod`` a pod as namespace/name, ``cost`` is ``all``."""
+        """Body or query: ``node`` names a node or a machine, ``pod`` a pod as namespace/name, ``cost`` is ``all``,
+        ``decision`` is the id of a plan."""
         if query.get("cost") or _named(body, "cost"):
             return await self.cost.answer()
+        decision = query.get("decision") or _named(body, "decision")
+        if decision:
+            return await self.decisions.answer(decision)
         pod = query.get("pod") or _named(body, "pod")
         if pod:
             return await self.pods.answer(pod)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from services.scheduler.state.cluster import ClusterState
-from services.scheduler.status.one_at_a_time import OneAtATime
+from services.scheduler.status.one_at_a_time import OneAtATime, cannot_judge
 from shared.domain.snapshot import Snapshot
 from shared.runtime.child import Bounds, in_child
 from shared.runtime.services import Answer, json_answer
@@ -46,8 +46,7 @@ class CostExplainer:
     async def _answer(self) -> Answer:
         snapshot = await self.cluster.snapshot()
         if snapshot is None:
-            cause = self.cluster.not_synced() or "the catalogue is not known yet"
-            return json_answer(503, {"error": f"the cluster cannot be judged now: {cause}"})
+            return cannot_judge(self.cluster)
         return await in_child(answer_request, CostRequest(snapshot, self.options()), self.bounds)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from services.scheduler.state.cluster import ClusterState
-from services.scheduler.status.one_at_a_time import OneAtATime
+from services.scheduler.status.one_at_a_time import OneAtATime, cannot_judge
 from shared.domain.snapshot import Snapshot
 from shared.runtime.child import Bounds, in_child
 from shared.runtime.services import Answer, json_answer
@@ -53,8 +53,7 @@ class PodExplainer:
     async def _answer(self, name: str) -> Answer:
         snapshot = await self.cluster.snapshot()
         if snapshot is None:
-            cause = self.cluster.not_synced() or "the catalogue is not known yet"
-            return json_answer(503, {"error": f"the cluster cannot be judged now: {cause}"})
+            return cannot_judge(self.cluster)
         found = [pod for pod in snapshot.pods if name in (pod.key, pod.name)]
         if not found:
             return json_answer(404, {"error": f"no unfinished pod is named {name[:253]!r}"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from services.scheduler.state.cluster import ClusterState
 from shared.runtime.child import ChildFailed
 from shared.runtime.services import Answer, json_answer
 
@@ -28,3 +29,9 @@ class OneAtATime:
             return json_answer(503, {"error": "; ".join(filter(None, (error.message, self.hint)))})
         finally:
             self._running = False
+
+
+def cannot_judge(cluster: ClusterState) -> Answer:
+    """The answer while there is no snapshot to plan from."""
+    cause = cluster.not_synced() or "the catalogue is not known yet"
+    return json_answer(503, {"error": f"the cluster cannot be judged now: {cause}"})

@@ -113,7 +113,7 @@ def _serve_question(app: FastAPI, question: Question) -> None:
 
 async def _answered(request: Request, question: Question) -> Response:
     try:
-        body = await _body(request, question.most_bytes)
+        body = await read_body(request, question.most_bytes)
     except ClientDisconnect:
         return Response(status_code=400)  # the client is disconnected
     if body is None:
@@ -140,7 +140,7 @@ async def _unless_gone(request: Request, answer: Awaitable[Answer]) -> Answer | 
         await asyncio.wait([working, gone])
 
 
-async def _body(request: Request, most_bytes: int) -> bytes | None:
+async def read_body(request: Request, most_bytes: int) -> bytes | None:
     """The request's body; None when it is too large."""
     parts, size = [], 0
     async for part in request.stream():

@@ -1,7 +1,8 @@
 /** What was decided, the newest first: what was bought or saved, against what bound, and what was rejected. */
 
 import { clock, count, hourly } from "../model/words.js";
-import { h } from "../parts/dom.js";
+import { get, wordsOf } from "../net/api.js";
+import { h, setText } from "../parts/dom.js";
 import { Keyed } from "../parts/keyed.js";
 import { PolledView } from "../parts/polled_view.js";
 
@@ -15,7 +16,6 @@ import { PolledView } from "../parts/polled_view.js";
  * @property {string[]} machines
  * @property {number|null} cost
  * @property {number|null} bound
- * @property {{name: string, cost: number}|null} otherPolicy
  * @property {{what: string, why: string}[]} rejected
  */
 
@@ -45,20 +45,35 @@ function card(decision) {
   const { at, kind, text, pods, cost } = decision;
   const sum = h("summary", {}, h("time", { class: "quiet" }, clock(at)), h("span", { class: "badge" }, kind), h("span", { class: "what" }, text),
     h("span", { class: "sum" }, pods ? h("span", { class: "quiet" }, count(pods, "pod")) : null, cost === null ? null : h("strong", {}, costWords(cost))));
-  return h("li", { class: "card" }, h("details", {}, sum, h("div", { class: "more" }, ...more(decision))));
+  const policies = h("p", { class: "quiet", role: "status" });
+  const details = h("details", {}, sum, h("div", { class: "more" }, ...more(decision), policies));
+  // Only when somebody opens it: the scheduler plans again for the answer.
+  if (kind === "plan" && cost) details.addEventListener("toggle", () => showPolicies(decision.id, policies), { once: true });
+  return h("li", { class: "card" }, details);
+}
+
+/** @param {string} id @param {HTMLElement} place the line that gets the price of this plan by each policy */
+async function showPolicies(id, place) {
+  setText(place, "Planning it again by each policy …");
+  try {
+    const { policies, problem } = await get("decision", { id });
+    const each = Object.entries(policies).map(([name, { cost, machines }]) => `${name} ${hourly(cost)} with ${count(machines, "machine")}`);
+    setText(place, each.length ? `By each policy: ${each.join(", ")}` : problem);
+  } catch (error) {
+    setText(place, wordsOf(error));
+  }
 }
 
 /** @param {number} cost positive: bought */
 const costWords = (cost) => (cost < 0 ? `saves ${hourly(-cost)}` : `costs ${hourly(cost)}`);
 
 /** @param {Decision} decision @returns {HTMLElement[]} */
-function more({ machines, cost, bound, otherPolicy, rejected }) {
+function more({ machines, cost, bound, rejected }) {
   return [
     ...list("Machines", machines.map((machine) => h("li", {}, h("code", {}, machine)))),
     ...list("Rejected", rejected.map(({ what, why }) => h("li", {}, h("strong", {}, what), ` ${why}`))),
     ...(bound === null ? [] : [h("p", {}, "Proven lower bound: ", h("strong", {}, hourly(bound)), cost && bound > 0 ? ` (${above(cost, bound)})` : "")]),
-    ...(otherPolicy ? [h("p", {}, `With ${otherPolicy.name} it would have been `, h("strong", {}, hourly(otherPolicy.cost)), ".")] : []),
-    ...(machines.length || rejected.length || bound !== null || otherPolicy ? [] : [h("p", { class: "quiet" }, "No more is known of it.")]),
+    ...(machines.length || rejected.length || bound !== null ? [] : [h("p", { class: "quiet" }, "No more is known of it.")]),
   ];
 }
 

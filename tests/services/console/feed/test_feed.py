@@ -114,14 +114,14 @@ def recorded(history: History, feed: Feed, seconds: float, period: float = 1.0) 
         assert body is not None
         history.add_change(at, body)
         if history.wants_picture(at):
-            history.add_picture(at, pack(feed.snapshot()[1]))
+            history.add_picture(at, pack(feed.snapshot(0.0)[1]))
 
 
 @given(st.floats(0, 200, allow_nan=False))
 def test_a_moment_shows_the_nodes_of_that_moment(moment: float) -> None:
     history, feed = History(), new_feed()
     recorded(history, feed, 150)
-    found = history.at(moment)
+    found = history.recording().at(moment)
     assert found is not None
     assert len(found["nodes"]) == min(150, max(1, int(moment)))
 
@@ -130,9 +130,9 @@ def test_a_moment_shows_the_nodes_of_that_moment(moment: float) -> None:
 def test_playing_from_a_moment_leads_to_the_later_one(moment: float, more: float) -> None:
     history, feed = History(), new_feed()
     recorded(history, feed, 150)
-    start, end = history.at(moment), history.at(moment + more)
+    start, end = history.recording().at(moment), history.recording().at(moment + more)
     assert start is not None
-    played = replayed(start, history.changes(moment, moment + more))
+    played = replayed(start, history.recording().changes(moment, moment + more))
     assert end is not None
     assert sorted(row["id"] for row in played["nodes"]) == sorted(r["id"] for r in end["nodes"])
 
@@ -141,8 +141,8 @@ def test_the_history_keeps_an_hour_and_no_more() -> None:
     history, feed = History(), new_feed()
     recorded(history, feed, 5000, period=20.0)
     assert history.span(5000.0) == (1400.0, 5000.0)
-    assert history._parts[0].begin <= 1400.0
-    found = history.at(1400.0)
+    assert history.recording().parts[0].begin <= 1400.0
+    found = history.recording().at(1400.0)
     assert found is not None
     assert len(found["nodes"]) == 70
 
@@ -150,10 +150,10 @@ def test_the_history_keeps_an_hour_and_no_more() -> None:
 def test_the_history_keeps_to_its_bytes() -> None:
     history, feed = History(most_bytes=20_000), new_feed()
     recorded(history, feed, 600)
-    assert history._bytes == sum(len(part.body) for part in history._parts) <= 20_000
-    assert history.at(0.0) is not None
+    assert history._bytes == sum(len(part.body) for part in history.recording().parts) <= 20_000
+    assert history.recording().at(0.0) is not None
 
 
 def test_without_anything_recorded_no_moment_is_shown() -> None:
-    assert History().at(5.0) is None
+    assert History().recording().at(5.0) is None
     assert History().span(5.0) is None

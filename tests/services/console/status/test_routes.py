@@ -221,3 +221,24 @@ async def test_a_record_of_another_version_does_not_hide_the_others(console: Con
     assert [row["name"] for row in found["nodes"]] == ["a"]
     _, status = await console.get("/status")
     assert status["unreadable"] == 1
+
+
+async def test_a_record_of_another_version_is_named_until_it_can_be_read(console: Console) -> None:
+    await console.show(pods=[make_pod("web")])
+    await console.until("/api/cluster", lambda picture: picture["pods"])
+    await console.writer.apply([Change("pods", "default/web", b'{"uid": 5}')])
+    found = await console.until("/api/cluster", lambda picture: not picture["trusted"]["ok"])
+    assert "pods default/web cannot be read" in found["trusted"]["reason"]
+    status, details = await console.get("/api/pod?name=default/web")
+    assert (status, details["labels"]) == (200, {})
+    status, _ = await console.get("/readyz")
+    assert status == 200
+    await console.writer.apply([Change("pods", "default/web", None)])
+    await console.until("/api/cluster", lambda picture: picture["trusted"]["ok"])
+
+
+async def test_a_decision_that_nobody_can_explain_says_why(console: Console) -> None:
+    status, found = await console.get("/api/decision?id=unknown@1.0")
+    assert status == 200
+    assert found["policies"] == {}
+    assert "scheduler" in found["problem"]
