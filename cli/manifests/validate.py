@@ -93,7 +93,7 @@ def validate(
     """Check manifests of both API generations without a cluster, and print every fault with its line.
 
     The checked kinds are Provisioner, AWSNodeTemplate, Machine, NodePool, EC2NodeClass, NodeClaim, NodeOverlay and the
-    ConfigMap karpenter-global-settings. The checks cover structure, rules over several fields, unknown fields, names
+    ConfigMap karpenter-global-settings, and those of v1beta1. The checks cover structure, rules over several fields, unknown fields, names
     and duplicate keys. Documents of other kinds are ignored and counted. Exit code 1: at least one fault; 2: a file
     could not be read.
 
