@@ -56,7 +56,10 @@ class Handover:
             await self._stop(deployment)
         place = "/".join(inventory.lease_place)
         self.say(f"waiting until Dovetail holds the Lease {place}")
-        hint = f"{place} is not held by {HOLDER}: start Dovetail's services with KARPENTER_LEASE={place}"
+        hint = (
+            f"{place} is not held by {HOLDER}: start Dovetail's services with KARPENTER_LEASE={place}, or go back: "
+            "dovetail migrate karpenter --back --apply"
+        )
         await self._until(lambda: self._led(inventory), hint)
         fresh = await read_cluster(self.kube)
         fresh.instances = inventory.instances
