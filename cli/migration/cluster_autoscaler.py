@@ -143,7 +143,7 @@ def compared(
     documents: list[object], groups: Groups, flags: Translation, cluster: str
 ) -> list[Side]:
     """The plans; none when there are no pods."""
-    workload = [one for one in documents if _is_workload(one)]
+    workload = [one for one in documents if isinstance(one, Mapping) and _is_workload(one)]
     if not any(identity(one)[1] in CONTROLLERS - {"DaemonSet"} for one in workload):
         return []
     first = Groups([replace(group, types=group.types[:1]) for group in groups.found])
@@ -159,7 +159,7 @@ def compared(
     ]
 
 
-def _side(name: str, workload: list[Json], pools: list[dict[str, Any]]) -> Side:
+def _side(name: str, workload: Iterable[Json], pools: list[dict[str, Any]]) -> Side:
     documents: list[object] = [*map(unplaced, workload), *pools]
     options = planner_options()
     answer = simulate(
@@ -173,9 +173,9 @@ def _side(name: str, workload: list[Json], pools: list[dict[str, Any]]) -> Side:
     )
 
 
-def _is_workload(one: object) -> bool:
+def _is_workload(one: Json) -> bool:
     """Objects of the cluster; pods of DaemonSets and of nodes themselves are made by the plan."""
-    if not isinstance(one, Mapping) or not identity(one)[1] or identity(one)[1] in PLACED:
+    if not identity(one)[1] or identity(one)[1] in PLACED:
         return False
     owners = (one.get("metadata") or {}).get("ownerReferences") or ()
     return not any(owner.get("kind") in ("DaemonSet", "Node") for owner in owners)
@@ -228,9 +228,7 @@ def _print(groups: Groups, flags: Translation, documents: list[object], sides: l
         text = f"{SAFE_TO_EVICT}=false is not read; annotate with {keys.DO_NOT_DISRUPT}: "
         print_line(escaped(f'{text}"true": {", ".join(kept[:10])} ({len(kept)})'))
     if sides:
-        rows = [
-            (one.name, str(one.machines), f"{one.hourly:.4f}", str(one.pending)) for one in sides
-        ]
+        rows = [_cells((one.name, one.machines, f"{one.hourly:.4f}", one.pending)) for one in sides]
         print_table(("plan", "machines", "$/h", "pending"), rows, title="All pods, placed anew")
     else:
         print_line("The files hold no pods: nothing is compared.")

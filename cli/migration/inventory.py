@@ -84,7 +84,7 @@ def is_karpenter(deployment: Json) -> bool:
     """Whether the Deployment is Karpenter's controller, by the label of its chart or by its name."""
     metadata = deployment["metadata"]
     labels = metadata.get("labels") or {}
-    return labels.get("app.kubernetes.io/name", metadata.get("name")) == KARPENTER
+    return bool(labels.get("app.kubernetes.io/name", metadata.get("name")) == KARPENTER)
 
 
 async def read_cluster(kube: Kube) -> Inventory:

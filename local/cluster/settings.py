@@ -36,13 +36,13 @@ class ClusterSettings(BaseSettings):
     crd_directory: Path | None = Field(
         default=None, description="folder; objects in its *.yaml files are created at start"
     )
-    further_rights_directory: Path | None = Field(
-        None, description="Roles and bindings for these accounts in addition."
-    )
     accounts_directory: Path | None = Field(
         default=None,
         description="namespaces, ServiceAccounts, roles and bindings in *.yaml files of this folder "
         "are created at start",
+    )
+    further_rights_directory: Path | None = Field(
+        default=None, description="folder; roles and bindings for these accounts in addition"
     )
     account_kubeconfigs: Path | None = Field(
         default=None,
