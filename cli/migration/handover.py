@@ -57,10 +57,16 @@ class Handover:
         place = "/".join(inventory.lease_place)
         self.say(f"waiting until Dovetail holds the Lease {place}")
         hint = (
-            f"{place} is not held by {HOLDER}: start Dovetail's services with KARPENTER_LEASE={place}, or go back: "
-            "dovetail migrate karpenter --back --apply"
+            f"{place} is not held by {HOLDER}, so Karpenter was started again: give Dovetail's services "
+            f"KARPENTER_LEASE={place} and the right to this Lease, then repeat the command"
         )
-        await self._until(lambda: self._led(inventory), hint)
+        try:
+            await self._until(lambda: self._led(inventory), hint)
+        except Unavailable:
+            # A cluster must not stay without any controller.
+            for deployment in (await read_cluster(self.kube)).deployments:
+                await self._start(deployment)
+            raise
         fresh = await read_cluster(self.kube)
         fresh.instances = inventory.instances
         await self._remove_taints(fresh)

@@ -1,4 +1,4 @@
-"""``dovetail migrate cluster-autoscaler``: groups and flags become pools that are valid, and both sides are planned."""
+"""``dovetail migrate cluster-autoscaler``: groups and flags become valid pools, and both are planned (MAP-07)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dovetail migrate karpenter``: the report, and the steps on an API server."""
+"""``dovetail migrate karpenter``: the report, and the steps on an API server (MAP-06)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cli.main import commands
 from cli.migration.handover import Handover, is_adopted, without_our_hashes
-from cli.migration.inventory import Inventory, sorted_in
+from cli.migration.inventory import DEPLOYMENTS, Inventory, read_cluster, sorted_in
 from cli.migration.karpenter import carried_out
 from cli.migration.report import Row, missing_tags, report_of
 from shared.api.hashes import METHOD
@@ -174,6 +174,14 @@ def test_files_cannot_be_taken_over(tmp_path: Path) -> None:
     assert isinstance(done.exception, ConfigurationError)
 
 
+def karpenter_deployment() -> dict[str, Any]:
+    labels = {"app.kubernetes.io/name": "karpenter"}
+    pod = {"containers": [{"name": "controller", "image": "karpenter"}]}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": "karpenter", "labels": labels}, "spec": spec}
+
+
 async def test_what_blocks_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
     with embedded_api_server() as url:
         kube = await connect(write_kubeconfig(tmp_path / "kubeconfig", url))
@@ -187,8 +195,10 @@ async def test_what_blocks_is_refused_before_anything_is_changed(tmp_path: Path)
         stored = await kube.get(NODE_POOLS, "default")
         assert keys.DISRUPTION_ANNOTATION not in (stored["metadata"].get("annotations") or {})
 
-        with pytest.raises(Unavailable, match="--back --apply"):
-            await carried_out(handover, cluster_of(pool()), None, back=False, cluster="")
+        await kube.create(DEPLOYMENTS, karpenter_deployment(), "kube-system")
+        with pytest.raises(Unavailable, match="Karpenter was started again"):
+            await carried_out(handover, await read_cluster(kube), None, back=False, cluster="")
+        assert (await kube.get(DEPLOYMENTS, "karpenter", "kube-system"))["spec"]["replicas"] == 2
         stored = await kube.get(NODE_POOLS, "default")
         assert stored["metadata"]["annotations"][keys.DISRUPTION_ANNOTATION] == "off"
 

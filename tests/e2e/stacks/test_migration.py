@@ -1,4 +1,4 @@
-"""Karpenter's nodes are taken over, given back and taken over again, and none of them is replaced."""
+"""Karpenter's nodes are taken over, given back and taken over again, and none of them is replaced (MAP-06)."""
 
 from __future__ import annotations
 

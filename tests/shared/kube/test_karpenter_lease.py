@@ -1,4 +1,4 @@
-"""Dovetail and Karpenter take part in one election, so at most one of them acts."""
+"""Dovetail and Karpenter take part in one election, so at most one of them acts (MAP-05)."""
 
 from __future__ import annotations
 
