@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +174,49 @@ def test_files_are_reported_as_json(tmp_path: Path) -> None:
 def test_files_cannot_be_taken_over(tmp_path: Path) -> None:
     done = run("-f", str(tmp_path), "--apply")
     assert isinstance(done.exception, ConfigurationError)
+
+
+async def prepared(kubeconfig: Path) -> None:
+    kube = await connect(kubeconfig)
+    for definition in our_definitions():
+        await kube.create(CRDS, definition)
+    await kube.create(NODE_POOLS, pool(**HASHES))
+    await kube.create(DEPLOYMENTS, karpenter_deployment(), "kube-system")
+    await kube.close()
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The shell's variables name an API server with a pool and Karpenter's Deployment."""
+    with embedded_api_server() as url:
+        path = write_kubeconfig(tmp_path / "kubeconfig", url)
+        asyncio.run(prepared(path))
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "DOVETAIL_DIRECTORY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.chdir(tmp_path)
+        yield
+
+
+def test_a_cluster_is_reported_and_nothing_is_changed(live: None) -> None:
+    done = run()
+    assert done.exit_code == 0, done.output
+    assert "NodePool/default" in done.stdout
+    assert "set AWS_REGION and CLUSTER_NAME" in done.stdout
+    assert "Nothing blocks the handover" in done.stdout
+    assert json.loads(run("-o", "json", "--back").stdout)["blocks"] == 0
+
+
+def test_a_wrong_pool_is_refused_with_those_that_exist(live: None) -> None:
+    done = run("--apply", "--pool", "NodePool/none")
+    assert isinstance(done.exception, ConfigurationError)
+    assert "pools are: NodePool/default" in str(done.exception)
+
+
+def test_a_pool_is_halted_again_by_the_way_back(live: None) -> None:
+    assert (
+        "no machine is disrupted" in run("--back", "--apply", "--pool", "NodePool/default").stdout
+    )
 
 
 def karpenter_deployment() -> dict[str, Any]:
