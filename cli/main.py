@@ -44,6 +44,9 @@ COMMANDS = {
     ),
     "validate": Command("cli.manifests.validate", "Check manifests of both API generations."),
     "convert": Command("cli.manifests.convert", "Convert manifests to the other API generation."),
+    "migrate": Command(
+        "cli.migration.command", "Move to Dovetail from Karpenter or Cluster Autoscaler."
+    ),
     "dead-letters": Command(
         "cli.operations.dead_letters", "Messages that no service could handle."
     ),

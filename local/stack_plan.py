@@ -293,6 +293,8 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
         "POD_START_SECONDS": str(settings.pod_start_seconds),
         "ADDONS": settings.addons,
     }
+    if settings.extra.get("KARPENTER_LEASE"):
+        own["FURTHER_RIGHTS_DIRECTORY"] = str(packaged("deploy", "beside-karpenter"))
     probes = (f"http://{HOST}:{port}/readyz", environment["KUBECONFIG"])
     return Part(
         "cluster", _python("local.cluster"), environment | own, probes, 60.0, _port_fix(port)

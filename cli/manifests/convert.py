@@ -43,7 +43,8 @@ def convert(
     """Convert manifests to the other API generation. Comments mark what has no counterpart there.
 
     v1alpha5: Provisioner and AWSNodeTemplate; v1: NodePool and EC2NodeClass. Give pools and classes that belong
-    together in one call: kubelet settings move between pool and class. Objects of the target generation and of other
+    together in one call: kubelet settings move between pool and class. Objects of v1beta1 become those of v1, for which
+    NodeClaims are converted too. Objects of the target generation and of other
     kinds are printed unchanged. v1 has no default instance profile: give --role or --instance-profile, or include the
     ConfigMap karpenter-global-settings. If the input or the result has a fault, only the faults are printed, in the
     format of `dovetail validate`; the exit code is 1.

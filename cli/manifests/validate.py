@@ -90,12 +90,12 @@ def validate(
         typer.Option("--output", "-o", help="json prints one object for programs."),
     ] = "text",
 ) -> None:
-    """Check manifests of both API generations without a cluster, and print every fault with its line.
+    """Check manifests of every API generation without a cluster, and print every fault with its line.
 
     The checked kinds are Provisioner, AWSNodeTemplate, Machine, NodePool, EC2NodeClass, NodeClaim, NodeOverlay and the
-    ConfigMap karpenter-global-settings. The checks cover structure, rules over several fields, unknown fields, names
-    and duplicate keys. Documents of other kinds are ignored and counted. Exit code 1: at least one fault; 2: a file
-    could not be read.
+    ConfigMap karpenter-global-settings; NodePool, EC2NodeClass and NodeClaim also of v1beta1. The checks cover
+    structure, rules over several fields, unknown fields, names and duplicate keys. Documents of other kinds are ignored
+    and counted. Exit code 1: at least one fault; 2: a file could not be read.
 
     Examples:
 

@@ -86,7 +86,10 @@ async def running_cluster(
 def _create_accounts(store: Store, settings: ClusterSettings) -> list[dict[str, Any]]:
     if settings.accounts_directory is None:
         return []
-    return create_accounts(store, settings.accounts_directory)
+    found = create_accounts(store, settings.accounts_directory)
+    if settings.further_rights_directory is not None:
+        create_accounts(store, settings.further_rights_directory)
+    return found
 
 
 def _write_kubeconfigs(

@@ -41,6 +41,9 @@ class ClusterSettings(BaseSettings):
         description="namespaces, ServiceAccounts, roles and bindings in *.yaml files of this folder "
         "are created at start",
     )
+    further_rights_directory: Path | None = Field(
+        default=None, description="folder; roles and bindings for these accounts in addition"
+    )
     account_kubeconfigs: Path | None = Field(
         default=None,
         description="where to write a kubeconfig for each of these ServiceAccounts, as NAMESPACE/NAME",

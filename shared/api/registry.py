@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from shared.api import instance_types
+from shared.api.conversion import v1beta1
 from shared.api.crd.model import UNKNOWN_FIELDS, read
 from shared.api.faults import Fault, Parsed, Path
 from shared.api.instance_types import parse_instance_type
 from shared.api.schema import catalogue
 from shared.api.schema.kinds import Resource
+from shared.api.schema.kubelet import KubeletConfiguration
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.v1.node_overlay import NodeOverlay
 from shared.api.schema.v1.node_pool import NodePool
@@ -48,6 +50,8 @@ def check(document: Json) -> list[Fault]:
         return list(parse_global_settings(document).faults)
     if identity(document) == (instance_types.API_VERSION, instance_types.KIND):
         return [*_metadata_faults(document), *parse_instance_type(document).faults]
+    if v1beta1.is_v1beta1(document):
+        return _check_v1beta1(document)
     model = KINDS.get(identity(document))
     if model is None:
         return [_unknown_kind(*identity(document))]
@@ -59,8 +63,24 @@ def check(document: Json) -> list[Fault]:
     return sorted(set(faults), key=lambda fault: (str(fault), fault.message))
 
 
+def _check_v1beta1(document: Json) -> list[Fault]:
+    """The faults of the v1 object that Dovetail makes of it, at their places in v1beta1 (MAP-03)."""
+    made = v1beta1.upgraded(document)
+    notes = {note.path: note.message for note in made.notes}
+    found = v1beta1.own_faults(document)
+    for fault in check(made.document):
+        path = v1beta1.place_in_v1beta1(document, fault.path)
+        cause = f"{fault.message}; {notes[path]}" if path in notes else fault.message
+        found.append(Fault(path, cause))
+    at = v1beta1.POOL_KUBELET if identity(document) == v1beta1.NODE_POOL else ("spec", "kubelet")
+    found += read(KubeletConfiguration, made.kubelet, at=at, context=UNKNOWN_FIELDS)[1]
+    return sorted(set(found), key=lambda fault: (str(fault), fault.message))
+
+
 def warnings(document: Json) -> list[Fault]:
     """Valid settings that are probably a mistake. Only for objects without faults. Never raises."""
+    if v1beta1.is_v1beta1(document):
+        return warnings(v1beta1.upgraded(document).document)
     if identity(document) == CONFIG_MAP:
         settings = parse_global_settings(document).record
         return list(settings.notes) if settings is not None else []

@@ -84,6 +84,10 @@ class Lease:
     clock: Clock
     random: Random
     times: LeaseTimes = LeaseTimes()
+    barred_by: str = ""
+    """Annotation of the Lease with which it is given up, and not taken again while the annotation is there."""
+    shared: bool = False
+    """``identity`` is the same in several processes: none of them frees the Lease when it stops."""
 
     def __post_init__(self) -> None:
         self.acquired = asyncio.Event()
@@ -107,7 +111,8 @@ class Lease:
         finally:
             self._step_down()
             # Release also when the Lease is not held: a write that the stop interrupted may have succeeded.
-            await self._release()
+            if not self.shared:
+                await self._release()
 
     async def _run(self) -> None:
         while True:
@@ -132,6 +137,9 @@ class Lease:
             return
         record = read_record(lease)
         self._observe(record)
+        if self.barred_by in (lease["metadata"].get("annotations") or {}):
+            await self._give_up()
+            return
         if not self._may_take(record):
             if self.held:
                 log.error("another process took the lease", lease=self.name, holder=record.holder)
@@ -175,6 +183,13 @@ class Lease:
         # Count from the start of the attempt: other candidates count from their later read of it.
         self._held_until = started + self.times.renew_deadline
         self.acquired.set()
+
+    async def _give_up(self) -> None:
+        """Stop leading before the Lease is free."""
+        if self.acquired.is_set():
+            log.info("giving up the lease", lease=self.name, annotation=self.barred_by)
+        self._step_down()
+        await self._release()
 
     def _step_down(self) -> None:
         self._held_until = float("-inf")

@@ -33,6 +33,7 @@ from shared.redis.bus import Bus, Consumer, ConsumerSettings, Envelope, Handler,
 from shared.redis.mirror.seen_events import SharedSeenEvents
 from shared.runtime import services as runtime
 from shared.runtime import status
+from shared.runtime.karpenter_lease import karpenter_lease, take_turns
 from shared.runtime.leadership import Leadership, epoch_now
 from shared.runtime.live_settings import REFRESH_SECONDS, LiveSettings
 from shared.runtime.ram import settle
@@ -168,6 +169,17 @@ class Environment(Generic[Config]):
                 self.metrics.set_depth(name, found)
 
 
+READERS = frozenset({"console"})
+"""Services that change nothing, and so need not wait for Karpenter to stop."""
+
+
+def guard(service: runtime.Service, env: Environment[Any]) -> None:
+    """Let ``service`` act only while Dovetail holds the Lease ``KARPENTER_LEASE``."""
+    namespace, _, name = env.settings.karpenter_lease.partition("/")
+    lease = karpenter_lease(env.kube, namespace, name, clock=env.clock, random=env.random)
+    take_turns(service, lease, env.clock)
+
+
 Build = Callable[[Environment[Config]], Awaitable[runtime.Service]]
 
 
@@ -272,6 +284,8 @@ async def running_services(
         for entry in entries:
             environment = await open_environment(entry.name, entry.settings, stack)
             service = await entry.build(environment)
+            if environment.settings.karpenter_lease and entry.name not in READERS:
+                guard(service, environment)
             service.loops = [*service.loops, *environment.own_loops()]
             built.append(service)
         yield built

@@ -33,6 +33,8 @@ class Leadership:
 
     lease: Lease | None
     clock: Clock
+    scope: str = ""
+    """Prefix of the names of its loops, where a process takes part in several elections."""
     _lost: asyncio.Event = field(default_factory=asyncio.Event)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
     _terms: int = 0
@@ -93,8 +95,8 @@ class Leadership:
                 over.set()
 
         return [
-            Loop("lease", elect, progress=lambda: lease.last_progress),
-            Loop("lead", self._watch, progress=self.clock.monotonic),
+            Loop(f"{self.scope}lease", elect, progress=lambda: lease.last_progress),
+            Loop(f"{self.scope}lead", self._watch, progress=self.clock.monotonic),
         ]
 
     async def _watch(self, stop: asyncio.Event) -> None:

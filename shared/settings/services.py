@@ -71,6 +71,13 @@ class ServiceSettings(BaseSettings):
     leader_election_namespace: str = Field(
         "", description="Namespace of the Leases; empty: SYSTEM_NAMESPACE."
     )
+    karpenter_lease: str = Field(
+        "",
+        pattern="^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
+        max_length=300,
+        description="Lease of a Karpenter that is installed too, as namespace/name: the services act only while they, "
+        "not Karpenter, hold it. Empty: there is no Karpenter.",
+    )
     status_host: str = Field("127.0.0.1", description="Address of the status server.")
     status_port: int = Field(8080, ge=0, le=65535, description="Port of the status server.")
     probe_host: str = Field("", description="Address of the probes' port; empty: STATUS_HOST.")

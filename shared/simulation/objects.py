@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from shared.api.conversion.relations import without_v1beta1
+from shared.api.conversion.v1beta1 import NODE_CLAIM, is_v1beta1, own_faults
+from shared.api.conversion.written import Written
 from shared.api.faults import Fault, field_text
 from shared.api.registry import check, identity, is_object_name, is_ours
 from shared.api.shapes import entries, mapping, text, text_list, texts
@@ -144,6 +147,10 @@ class Objects:
         else:
             self.ignored[kind] += 1
 
+    def refuse_parts(self, document: Json, found: Iterable[Fault]) -> None:
+        """Adds faults of an object that counts without these parts."""
+        self._refuse(document, identity(document)[1], found)
+
     def _refuse(self, document: Json, kind: str, found: Iterable[Fault]) -> None:
         name = _shown_name(document)
         self.faults += [ObjectFault(kind, name, field_text(one.path), one.message) for one in found]
@@ -176,9 +183,18 @@ class Objects:
 def collect(documents: Iterable[object]) -> Objects:
     """The objects of all documents and of the lists among them. Never raises."""
     objects = Objects()
-    for number, document in enumerate(flattened(documents)):
-        objects.add(document, number)
+    given = list(flattened(documents))
+    for number, written in enumerate(without_v1beta1(given)):
+        document = given[number]
+        if isinstance(document, Mapping) and is_v1beta1(document) and not _unreadable(document):
+            objects.refuse_parts(document, [*own_faults(document), *_lost(document, written)])
+        objects.add(written.document, number)
     return objects
+
+
+def _lost(document: Json, written: Written) -> Iterable[Fault]:
+    """What the v1 object lacks. The instance of a claim runs already."""
+    return written.notes if identity(document) != NODE_CLAIM else ()
 
 
 def flattened(documents: Iterable[object]) -> Iterator[object]:

@@ -61,10 +61,7 @@ def _notes(node_class: NodeClass, *, has_images: bool) -> Iterable[Fault]:
             "user data here",
         )
     if family == DROPPED_FAMILY:
-        yield Fault(
-            ("spec", "amiFamily"),
-            f"v1 has no family {family}; use Custom with complete userData, or another family",
-        )
+        yield dropped_family_note()
     if not has_images:
         yield Fault(
             ("spec", "amiSelectorTerms"),
@@ -77,9 +74,22 @@ def _notes(node_class: NodeClass, *, has_images: bool) -> Iterable[Fault]:
             "karpenter-global-settings together with this object",
         )
     for key in filter(is_reserved_tag, node_class.tags):
-        yield Fault(("spec", "tags", key), "v1 sets this tag itself; choose another key")
+        yield reserved_tag_note(key)
     if node_class.kubelet.get("containerRuntime") == "dockerd":
         yield Fault(("spec", "kubelet", "containerRuntime"), "v1 supports containerd only")
+
+
+def dropped_family_note() -> Fault:
+    """The note of a class whose image family v1 does not have."""
+    text = (
+        f"v1 has no family {DROPPED_FAMILY}; use Custom with complete userData, or another family"
+    )
+    return Fault(("spec", "amiFamily"), text)
+
+
+def reserved_tag_note(key: str) -> Fault:
+    """The note of a class with a tag that the autoscaler sets in v1."""
+    return Fault(("spec", "tags", key), "v1 sets this tag itself; choose another key")
 
 
 def _images(node_class: NodeClass) -> Iterable[SelectorTerm]:

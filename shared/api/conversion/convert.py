@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from shared.api.conversion.relations import without_v1beta1
+from shared.api.conversion.v1beta1 import is_v1beta1
 from shared.api.conversion.written import Written
 from shared.api.faults import Fault
 from shared.api.registry import CONFIG_MAP, identity, is_ours, title_of
@@ -76,9 +78,39 @@ def convert(
     """The objects converted to ``to`` (v1 or v1alpha5), in the same order.
 
     The objects must be without faults (``registry.check``). Objects of the target generation and of other kinds are
-    returned unchanged. ``identity_given`` is for v1 classes that would have no identity; without it, the default
-    instance profile of a ConfigMap among the objects is used.
+    returned unchanged, those of v1beta1 as objects of v1 first. ``identity_given`` is for v1 classes that would have
+    no identity; without it, the default instance profile of a ConfigMap among the objects is used.
     """
+    first = _without_v1beta1(documents)
+    second = _between_generations([one.document for one in first], to, identity_given)
+    return [replace(one, notes=(*first[one.source].notes, *one.notes)) for one in second]
+
+
+def _without_v1beta1(documents: Sequence[Json]) -> list[Written]:
+    """Each object; of v1beta1 the v1 object without what an API server wrote."""
+    made = without_v1beta1(documents)
+    taken = {_key(one) for one in documents}
+    return [
+        _with_name_conflict(_clean(one, documents[at]), taken) if is_v1beta1(documents[at]) else one
+        for at, one in enumerate(made)
+    ]
+
+
+def _clean(written: Written, source: Json) -> Written:
+    document = {key: value for key, value in written.document.items() if key != "status"}
+    document["metadata"] = {
+        name: value
+        for name, value in document["metadata"].items()
+        if name in ("name", "generateName")
+    }
+    return replace(
+        _with_metadata(replace(written, document=document), source), source=written.source
+    )
+
+
+def _between_generations(
+    documents: Sequence[Json], to: str, identity_given: NodeIdentity
+) -> list[Written]:
     writers = _TO_V1 if to == V1 else _TO_V1ALPHA5
     relations = _relations_of(documents, to)
     relations.default_identity = identity_given or relations.default_identity
@@ -109,7 +141,7 @@ def _with_name_conflict(
         ("metadata", "name"),
         "another object of this conversion has the same kind and name; rename one",
     )
-    return Written(written.document, (*written.notes, note))
+    return replace(written, notes=(*written.notes, note))
 
 
 def _relations_of(documents: Iterable[Json], to: str) -> _Relations:
@@ -149,7 +181,7 @@ def _with_metadata(written: Written, source: Json) -> Written:
         entries = source["metadata"].get(name) or {}
         left = {key: value for key, value in entries.items() if key not in NOT_KEPT}
         kept |= {name: left} if left else {}
-    return Written({**written.document, "metadata": {**metadata, **kept}}, written.notes)
+    return replace(written, document={**written.document, "metadata": {**metadata, **kept}})
 
 
 def _provisioner_to_v1(document: Json, relations: _Relations) -> Iterable[Written]:

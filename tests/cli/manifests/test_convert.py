@@ -183,3 +183,23 @@ def test_the_settings_of_the_old_generation_are_no_obstacle_on_the_way_back() ->
     )
     done = convert("-f", "-", "--to", "v1alpha5", stdin=settings)
     assert (done.exit_code, done.exception) == (0, None)
+
+
+def test_manifests_of_v1beta1_become_v1() -> None:
+    """MAP-03: kubelet settings move to the class; a setting without effect is named."""
+    pool = (
+        "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n"
+        "      requirements: []\n      nodeClassRef: {name: a}\n      kubelet: {maxPods: 9}\n"
+        "      resources: {requests: {cpu: 1}}\n"
+    )
+    node_class = (
+        "apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n  amiFamily: AL2\n"
+        "  role: nodes\n  subnetSelectorTerms: [{id: subnet-0123}]\n"
+        "  securityGroupSelectorTerms: [{id: sg-0123}]\n"
+    )
+    done = convert("-f", "-", "--to", "v1", stdin=f"{pool}---\n{node_class}")
+    assert done.exit_code == 0, done.output
+    made = list(yaml.safe_load_all(done.stdout))
+    assert [one["apiVersion"] for one in made] == ["karpenter.sh/v1", "karpenter.k8s.aws/v1"]
+    assert made[1]["spec"]["kubelet"] == {"maxPods": 9}
+    assert "# spec.template.spec.resources: has no effect in a NodePool" in done.stdout

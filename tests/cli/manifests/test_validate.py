@@ -156,7 +156,7 @@ def test_nothing_is_sent_to_the_terminal_that_it_would_obey() -> None:
 
 
 def test_an_older_version_says_which_to_write() -> None:
-    old = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata:\n  name: a\n"
+    old = "apiVersion: karpenter.sh/v1alpha4\nkind: NodePool\nmetadata:\n  name: a\n"
     done = validate("-f", "-", stdin=old)
     assert "stdin:1:1: NodePool/a: apiVersion: NodePool is not supported in" in done.stdout
     assert done.exit_code == 1

@@ -70,11 +70,14 @@ def test_what_a_file_says_of_status_is_not_judged() -> None:
 
 
 def test_an_older_version_is_told_which_one_to_write() -> None:
-    """API-03: v1beta1 was the bridge."""
-    document = {"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "a"}}
+    document = {
+        "apiVersion": "karpenter.sh/v1alpha4",
+        "kind": "NodePool",
+        "metadata": {"name": "a"},
+    }
     assert is_ours(document)
     assert told(document) == [
-        "apiVersion: NodePool is not supported in karpenter.sh/v1beta1; use karpenter.sh/v1"
+        "apiVersion: NodePool is not supported in karpenter.sh/v1alpha4; use karpenter.sh/v1"
     ]
 
 

@@ -65,10 +65,20 @@ def test_other_kinds_play_no_part_and_are_counted() -> None:
     assert (found.ignored, found.faults) == ({"Machine": 1, "Service": 2}, [])
 
 
+def test_objects_of_v1beta1_are_read_as_v1_and_what_is_lost_is_a_fault() -> None:
+    """MAP-03: here the kubelet settings, because their class is not given."""
+    spec = {"template": {"spec": {"nodeClassRef": {"name": "a"}, "kubelet": {"maxPods": 5}}}}
+    old = {"kind": "NodePool", "apiVersion": "karpenter.sh/v1beta1", "metadata": {"name": "a"}}
+    found = collect([{**old, "spec": spec}])
+    (pool,) = found.of("NodePool")
+    assert pool.raw["apiVersion"] == "karpenter.sh/v1"
+    assert [one.field for one in found.faults] == ["spec.template.spec.kubelet"]
+
+
 @pytest.mark.parametrize(
     ("kind", "version", "told"),
     [
-        ("NodePool", "karpenter.sh/v1beta1", "write karpenter.sh/v1"),
+        ("NodePool", "karpenter.sh/v1alpha4", "write karpenter.sh/v1"),
         ("InstanceType", "dovetail.sh/v1", "write dovetail.sh/v1alpha1"),
         ("NodePol", "karpenter.sh/v1", "did you mean NodePool?"),
     ],
