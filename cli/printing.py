@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -20,12 +20,23 @@ def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[str | Text]], *, title: str = ""
 ) -> None:
     """Print a table on standard output, below its title."""
+    for part in titled_table(title, headings, rows):
+        print_part(part)
+
+
+def titled_table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[str | Text]]
+) -> list[RenderableType]:
+    """A table below its title, which may be empty."""
+    return [*([Text(f"\n{title}", "bold")] if title else []), table_of(headings, rows)]
+
+
+def print_part(part: RenderableType) -> None:
+    """Print one part on standard output."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=PIPE_COLUMNS)
-    if title:
-        console.print(f"\n{title}", style="bold", markup=False, highlight=False)
-    console.print(table_of(headings, rows))
+    console.print(part, markup=False, highlight=False)
 
 
 def print_line(text: str) -> None:

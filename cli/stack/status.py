@@ -7,55 +7,107 @@ name.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.text import Text
 
 from cli.demo.display import short_name
 from cli.demo.snapshot import price_of, true_conditions
 from cli.operations.queues import QueueDepth, queue_depths
-from cli.printing import print_line, print_table
+from cli.printing import print_part, titled_table
 from cli.stack.cluster import connected
 from cli.stack.environment import Environment, StackOption, from_variables, variables_of
+from cli.top.terminal import ended_by_user
 from local.probe import probe
 from local.stack import DEFAULT_DIRECTORY
+from shared.concurrency.waiting import pause
 from shared.domain import labels
-from shared.errors import DovetailError
+from shared.errors import ConfigurationError, DovetailError
 from shared.kube.client import Object
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 
 
-def status(directory: StackOption = DEFAULT_DIRECTORY) -> None:
+def status(
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Repeat it until q or Ctrl-C is pressed.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.5, max=3600.0, help="Between two pictures.")
+    ] = 2.0,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
     """Show the readiness of the services, the depth of the queues, and the nodes.
+
+    Exit code 1: a service is not ready, or something does not answer.
 
     Examples:
 
       dovetail status
 
+      dovetail status --watch --seconds 5
+
       source .dovetail/env && dovetail status
     """
-    if not asyncio.run(_print_status(from_variables(variables_of(directory)))):
+    if watch and not sys.stdout.isatty():
+        raise ConfigurationError("--watch needs a terminal; leave it out to print the status once")
+    environment = from_variables(variables_of(directory))
+    if not asyncio.run(_watch(environment, seconds) if watch else _print_status(environment)):
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is printed, and what did not answer."""
+
+    parts: Sequence[RenderableType]
+    problems: Sequence[str]
+    ready: bool
 
 
 async def _print_status(environment: Environment) -> bool:
     """Print all tables. Returns True when everything answered and is ready."""
+    found = await _picture(environment)
+    for part in found.parts:
+        print_part(part)
+    for problem in found.problems:
+        Console(stderr=True).print(problem, style="red", markup=False, soft_wrap=True)
+    return found.ready
+
+
+async def _watch(environment: Environment, seconds: float) -> bool:
+    """Draw until the user ends it. Returns whether all was well in the last picture."""
+    stop, ready = asyncio.Event(), False
+    with ended_by_user(stop), Live(screen=True, auto_refresh=False) as live:
+        while not stop.is_set():
+            found = await _picture(environment)
+            ready = found.ready
+            problems = (Text(problem, "red") for problem in found.problems)
+            live.update(Group(*found.parts, *problems), refresh=True)
+            await pause(stop, seconds)
+    return ready
+
+
+async def _picture(environment: Environment) -> Picture:
     ready = await readiness(environment)
     rows = [
         (name, Text("no", "red"), why) if why else (name, Text("yes", "green"), url)
         for (name, why), url in zip(ready.items(), environment.services.values(), strict=True)
     ]
-    print_table(("service", "ready", "url"), rows, title="Services")
-    healthy = all(why is None for why in ready.values())
-    for part in (_print_queues, _print_cluster):
+    parts: list[RenderableType] = titled_table("Services", ("service", "ready", "url"), rows)
+    problems = []
+    for read in (_queues, _cluster):
         try:
-            await part(environment)
+            parts += await read(environment)
         except DovetailError as error:
-            healthy = False
-            Console(stderr=True).print(error.message, style="red", markup=False, soft_wrap=True)
-    return healthy
+            problems.append(error.message)
+    healthy = not problems and all(why is None for why in ready.values())
+    return Picture(parts, problems, healthy)
 
 
 async def readiness(environment: Environment) -> dict[str, str | None]:
@@ -65,10 +117,10 @@ async def readiness(environment: Environment) -> dict[str, str | None]:
     return dict(zip(environment.services, answers, strict=True))
 
 
-async def _print_queues(environment: Environment) -> None:
+async def _queues(environment: Environment) -> list[RenderableType]:
     depths = await queue_depths(environment.redis_url, environment.cluster_name)
     headings = ("stream", "read by", "entries", "pending", "drained", "dead letters")
-    print_table(headings, map(_queue_row, depths), title="Queues")
+    return titled_table("Queues", headings, map(_queue_row, depths))
 
 
 def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
@@ -76,18 +128,22 @@ def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
     return (depth.stream, depth.group, *counts, str(depth.dead))
 
 
-async def _print_cluster(environment: Environment) -> None:
+async def _cluster(environment: Environment) -> list[RenderableType]:
     async with connected(environment.kubeconfig, command="status") as kube:
         nodes, machines, claims, pods = await asyncio.gather(
             kube.list(NODES), kube.list(MACHINES), kube.list(NODE_CLAIMS), kube.list(PODS)
         )
     headings = ("node", "ready", "type", "zone", "capacity", "$/h", "pods", "pool")
     rows = _node_rows(nodes.items, [*machines.items, *claims.items], pods.items)
-    print_table(headings, rows, title="Nodes")
     pending = [pod for pod in pods.items if not pod.get("spec", {}).get("nodeName")]
-    print_line(f"{len(pods.items)} pods, {len(pending)} of them without a node")
-    for pod in pending[:10]:
-        print_line(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}")
+    return [
+        *titled_table("Nodes", headings, rows),
+        Text(f"{len(pods.items)} pods, {len(pending)} of them without a node"),
+        *(
+            Text(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}")
+            for pod in pending[:10]
+        ),
+    ]
 
 
 def _node_rows(

@@ -13,6 +13,8 @@ from cli.main import commands
 from cli.operations.queues import QueueDepth
 from cli.stack.status import _is_ready, _node_rows, _queue_row
 from shared.domain import labels
+from shared.errors import ConfigurationError
+from tests.cli.on_terminal import LEAVES_SECOND_SCREEN, SHOWS_CURSOR, Terminal
 from tests.services.conftest import store_with_our_kinds
 from tests.support.cluster.fixture import embedded_api_server, write_kubeconfig
 from tests.support.cluster.local_cluster import LocalCluster
@@ -109,3 +111,30 @@ def test_what_does_not_answer_is_told_and_the_rest_is_shown(
     assert NOWHERE in row
     assert "127.0.0.1:9" in done.stderr
     assert "12 pods" in done.stdout
+
+
+def test_watch_repeats_the_picture_until_a_key_and_leaves_the_terminal_as_it_was(
+    kubeconfig: Path, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    terminal = Terminal(
+        "status", "--watch", "--seconds", "0.5", KUBECONFIG=str(kubeconfig), CLUSTER_NAME="status",
+        REDIS_URL=redis_server.url, AWS_ENDPOINT_URL=NOWHERE, DOVETAIL_DIRECTORY=str(tmp_path),
+    )  # fmt: skip
+    try:
+        terminal.read_until("12 of them without a node")
+        terminal.text = ""
+        terminal.read_until("12 of them without a node")
+        terminal.key(b"q")
+        assert terminal.end() == 0
+        assert LEAVES_SECOND_SCREEN in terminal.text
+        assert SHOWS_CURSOR in terminal.text
+        assert terminal.attributes() == terminal.before
+    finally:
+        terminal.close()
+
+
+def test_watch_without_a_terminal_names_the_way_that_works(tmp_path: Path) -> None:
+    here = {"DOVETAIL_DIRECTORY": str(tmp_path)}
+    done = CliRunner().invoke(commands, ["status", "--watch"], env=here)
+    assert isinstance(done.exception, ConfigurationError)
+    assert "--watch needs a terminal" in done.exception.message

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import re
-import select
 import signal
-import struct
-import subprocess
-import sys
-import termios
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cli.top.client import VARIABLE
+from tests.cli.on_terminal import LEAVES_SECOND_SCREEN, SHOWS_CURSOR, Terminal
 from tests.cli.top.small_console import (
     WHOLE,
     opened,
@@ -30,62 +19,7 @@ from tests.cli.top.small_console import (
 from tests.support.network.status_server import free_port
 
 PROJECT = Path(__file__).resolve().parents[3]
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 MANY_SECONDS = 60.0
-
-
-class Terminal:
-    """The program in a process of its own, on a terminal of 100 x 30 cells."""
-
-    def __init__(self, *words: str, url: str, directory: Path) -> None:
-        self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        self.before = termios.tcgetattr(self._ours)
-        self.text = ""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "top", *words],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=PROJECT,
-            env={"PATH": os.environ["PATH"], "TERM": "xterm", VARIABLE: url,
-                 "DOVETAIL_DIRECTORY": str(directory)},
-        )  # fmt: skip
-        os.close(theirs)
-
-    def read_until(self, text: str) -> None:
-        """Until the program has written ``text``, or has ended."""
-        deadline = time.monotonic() + MANY_SECONDS
-        while text not in COLOURS.sub("", self.text):
-            ready, _, _ = select.select([self._ours], [], [], deadline - time.monotonic())
-            assert ready, f"{text!r} does not come: {self.text!r}"
-            with suppress(OSError):  # Linux: the other side is closed
-                if data := os.read(self._ours, 65_536):
-                    self.text += data.decode(errors="replace")
-                    continue
-            break
-
-    def resize(self, lines: int, columns: int) -> None:
-        """What a terminal does: the kernel reports it only to processes that it controls."""
-        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        self.process.send_signal(signal.SIGWINCH)
-
-    def key(self, key: bytes) -> None:
-        os.write(self._ours, key)
-
-    def attributes(self) -> list[Any]:
-        return termios.tcgetattr(self._ours)
-
-    def end(self) -> int:
-        """The exit code, after all output was read."""
-        self.read_until("never written")
-        return self.process.wait(MANY_SECONDS)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        os.close(self._ours)
 
 
 @pytest.fixture
@@ -93,15 +27,13 @@ def on_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
     started: list[Terminal] = []
 
     def start(*words: str, url: str) -> Terminal:
-        started.append(Terminal(*words, url=url, directory=tmp_path))
+        variables = {VARIABLE: url, "DOVETAIL_DIRECTORY": str(tmp_path)}
+        started.append(Terminal("top", *words, **variables))
         return started[-1]
 
     yield start
     for one in started:
         one.close()
-
-
-LEAVES_SECOND_SCREEN, SHOWS_CURSOR = "\x1b[?1049l", "\x1b[?25h"
 
 
 @pytest.mark.parametrize("end", ["q", "Ctrl-C"])
