@@ -58,7 +58,10 @@ async def test_400_small_pods_run_on_at_most_two_nodes_and_services_stay_below_1
         story = group.create_task(came_out(fresh_playground, "burst-400"))
         await console.node("spot.*ready.*[34][0-9]{2} pods")
         await console.node("draining")
-        await console.view("decisions", re.compile("1 machine for [34][0-9]{2} pods"))
+        await console.decision(
+            re.compile("1 machine for [34][0-9]{2} pods"),
+            re.compile(r"By each policy: FewestNodes \$.* LowestCost \$"),
+        )
     report = story.result()
     assert report.pods[0] == 400
     assert report.launched <= 2

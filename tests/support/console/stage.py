@@ -39,7 +39,7 @@ HEARTBEAT_SECONDS = 1.0
 
 @dataclass
 class Peer:
-    """What the scheduler answers. ``explanations``: pod or node -> answer of ``/explain``."""
+    """What the scheduler answers. ``explanations``: pod, node or decision -> answer of ``/explain``."""
 
     status: dict[str, Any] = field(default_factory=lambda: {"ready": True, "reasons": []})
     explanations: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Peer:
         asked = await request.json()
         if "cost" in asked:
             return aiohttp.web.json_response(self.cost)
-        name = str(asked.get("pod") or asked.get("node"))
+        name = str(asked.get("pod") or asked.get("node") or asked.get("decision"))
         found = self.explanations.get(name)
         if found is None:
             return aiohttp.web.json_response({"error": f"{name} is not known"}, status=404)

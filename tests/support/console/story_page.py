@@ -57,6 +57,15 @@ class StoryPage:
             await expect(panel).to_contain_text(text, timeout=PATIENCE_MILLISECONDS)
             await self.page.get_by_test_id("tab-cluster").click()
 
+    async def decision(self, text: Pattern[str], inside: Pattern[str]) -> None:
+        """The decision with this text, which shows ``inside`` when it is opened. Then back to the cluster."""
+        if self.page is not None:
+            await self.page.get_by_test_id("tab-decisions").click()
+            found = self.page.locator("#view-decisions li").filter(has_text=text).first
+            await found.locator("summary").click(timeout=PATIENCE_MILLISECONDS)
+            await expect(found).to_contain_text(inside, timeout=PATIENCE_MILLISECONDS)
+            await self.page.get_by_test_id("tab-cluster").click()
+
     async def _text(self, selector: str, text: str) -> None:
         assert self.page is not None
         found = self.page.locator(selector)
