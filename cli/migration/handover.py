@@ -20,11 +20,11 @@ from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.nodes import provider_instance_id
-from shared.errors import ConfigurationError, NotFound, Unavailable
+from shared.errors import ConfigurationError, Conflict, NotFound, Unavailable
 from shared.kube.client import Kube
-from shared.kube.lease import read_record
+from shared.kube.lease import Record, read_record
 from shared.kube.resources import LEASES, NODES, Resource
-from shared.runtime.karpenter_lease import GIVE_BACK, HOLDER
+from shared.runtime.karpenter_lease import GIVE_BACK, HOLDER, QUIET_SECONDS
 
 Json = Mapping[str, Any]
 MARK = "dovetail.sh/migration"
@@ -98,8 +98,8 @@ class Handover:
             self._no_commands, "a machine still has the annotation dovetail.sh/command"
         )
         await self._annotate_lease(inventory, "true")
-        self.say("waiting until Dovetail gives up the Lease")
-        await self._until(lambda: self._free(inventory), f"the Lease is still held by {HOLDER}")
+        self.say("waiting until every service of Dovetail has given up the Lease")
+        await self._until(Quiet(self, inventory).freed, f"the Lease is still held by {HOLDER}")
         fresh = await read_cluster(self.kube)
         for kinds, objects in (
             (POOLS, fresh.pools),
@@ -167,15 +167,27 @@ class Handover:
     async def _led(self, inventory: Inventory) -> bool:
         return await self._holder(inventory) == HOLDER
 
-    async def _free(self, inventory: Inventory) -> bool:
-        return await self._holder(inventory) != HOLDER
-
     async def _holder(self, inventory: Inventory) -> str:
+        record = await self.lease_record(inventory)
+        return record.holder if record else ""
+
+    async def lease_record(self, inventory: Inventory) -> Record | None:
+        """None where nobody ever led."""
         namespace, name = inventory.lease_place
         try:
-            return read_record(await self.kube.get(LEASES, name, namespace)).holder
+            return read_record(await self.kube.get(LEASES, name, namespace))
         except NotFound:
-            return ""
+            return None
+
+    async def free_lease(self, inventory: Inventory, record: Record) -> bool:
+        """Nobody holds it any more; False when it changed since ``record``."""
+        namespace, name = inventory.lease_place
+        body = {"metadata": {"resourceVersion": record.version}, "spec": {"holderIdentity": ""}}
+        try:
+            await self.kube.patch(LEASES, name, body, namespace)
+        except Conflict:
+            return False
+        return True
 
     async def _adopted(self, pool: str) -> bool:
         """Every machine of the pool has hashes of ours, is drifted already, or is being deleted."""
@@ -227,6 +239,28 @@ class Handover:
             if self.clock.monotonic() > deadline:
                 raise Unavailable(f"after {self.wait_seconds:.0f} s: {hint}")
             await asyncio.sleep(PAUSE_SECONDS)
+
+
+@dataclass
+class Quiet:
+    """Watches for how long no service has renewed the Lease."""
+
+    handover: Handover
+    inventory: Inventory
+    _version: str = ""
+    _since: float = 0.0
+
+    async def freed(self) -> bool:
+        """Whether the Lease is not Dovetail's, after freeing it when no service can act by it any more."""
+        record = await self.handover.lease_record(self.inventory)
+        if record is None or record.holder != HOLDER:
+            return True
+        now = self.handover.clock.monotonic()
+        if record.version != self._version:
+            self._version, self._since = record.version, now
+        if now - self._since < QUIET_SECONDS:
+            return False
+        return await self.handover.free_lease(self.inventory, record)
 
 
 def is_adopted(claim: Json) -> bool:

@@ -185,11 +185,12 @@ class Lease:
         self.acquired.set()
 
     async def _give_up(self) -> None:
-        """Stop leading before the Lease is free."""
+        """Stop leading before the Lease is free. A shared one is not freed here: other processes still lead by it."""
         if self.acquired.is_set():
             log.info("giving up the lease", lease=self.name, annotation=self.barred_by)
         self._step_down()
-        await self._release()
+        if not self.shared:
+            await self._release()
 
     def _step_down(self) -> None:
         self._held_until = float("-inf")

@@ -6,7 +6,9 @@ holds its leader election's Lease. Dovetail takes part in the same election: all
 started, by hand or by a GitOps controller, waits too.
 
 Any of the services renews the Lease for all, so none frees it when it stops. When all have stopped it expires after
-15 s. The annotation ``GIVE_BACK`` makes them give it up at once, and keeps them from taking it again.
+15 s. The annotation ``GIVE_BACK`` makes each of them stop when it sees it, and keeps them from taking it again. None of
+them frees the Lease, since another one may still act: whoever wrote the annotation waits until nobody has renewed the
+Lease for ``QUIET_SECONDS``, and frees it then.
 
 What may go wrong: the API server is unreachable for a service. It stops acting after 10 s, although others may still
 hold the Lease. Calls that are already sent cannot be revoked, as with every Lease: no more than with Karpenter's own
@@ -20,13 +22,15 @@ from random import Random
 
 from shared.concurrency.clock import Clock
 from shared.kube.client import Kube
-from shared.kube.lease import Lease
+from shared.kube.lease import Lease, LeaseTimes
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Service
 
 HOLDER = "dovetail"
 GIVE_BACK = "dovetail.sh/give-back"
 SCOPE = "karpenter "
+QUIET_SECONDS = LeaseTimes().renew_deadline + 1.0
+"""After the last renewal: by then every service has stopped, also one that cannot reach the API server."""
 
 
 def karpenter_lease(
