@@ -138,3 +138,14 @@ async def test_it_gives_the_lease_back_when_it_is_annotated(
     await annotate(cluster, None)
     async with running(Acting(cluster, clock)) as ours:
         await eventually(lambda: ours.active)
+
+
+async def test_a_service_that_gives_the_lease_back_does_not_free_it_for_karpenter(
+    cluster: Cluster, clock: FakeClock
+) -> None:
+    """Another service, which has not seen the annotation yet, still acts by it."""
+    async with running(Acting(cluster, clock)) as ours:
+        await eventually(lambda: ours.active)
+        await annotate(cluster, "true")
+        await eventually(lambda: not ours.active)
+        assert await holder(cluster.kube, cluster.namespace) == HOLDER
