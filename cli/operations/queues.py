@@ -47,7 +47,7 @@ async def queue_depths(redis_url: str, cluster: str) -> list[QueueDepth]:
 async def _stream_depths(bus: Bus, stream: str, groups: tuple[str, ...]) -> list[QueueDepth]:
     key = bus.prefix + stream
     command: Callable[..., Awaitable[Any]] = bus.redis.execute_command
-    with redis_errors("look at a stream"):
+    async with redis_errors("look at a stream"):
         dead = int(await command("XLEN", f"{key}:dead"))
         if not await command("EXISTS", key):
             return [QueueDepth(stream, group, 0, 0, behind=False, dead=dead) for group in groups]

@@ -106,7 +106,7 @@ class Bus(Publisher):
             settings=chosen,
             clock=self._clock,
             random=self._random,
-            move_due=delay.move_due,
+            delays=delay,
             trim=lambda: safe_trim(self.redis, stream_key),
             close=reader.aclose,
         )

@@ -3,14 +3,15 @@
 redis-py's defaults are wrong for a queue (measured): ten hidden retries turned 1,000 publishes into 1,094 entries when
 10 % of the replies were lost, and a BLOCK longer than the 5 s socket timeout failed after 58 s of hidden retries. So
 the client does not retry (each caller decides whether a repeat is safe), RESP2 is pinned because stream replies differ
-by protocol, replies are bytes, and the pool waits instead of failing when it is full.
+by protocol, replies are bytes, and the pool waits instead of failing when it is full. Its own time limits are off: they
+cost a task and three timers for each command, where ``redis_errors`` sets one timer around all steps of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from random import Random
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -24,7 +25,7 @@ from shared import errors
 from shared.concurrency.backoff import Backoff
 
 COMMAND_TIMEOUT_SECONDS = 5.0
-"""Longest wait for one reply. A blocking read must block for clearly less."""
+"""Longest time of one command, with the wait for a connection. A blocking read must block for clearly less."""
 BLOCK_MILLISECONDS = 2000
 POOL_CONNECTIONS = 8
 RECONNECT_PAUSES_SECONDS = (0.1, 5.0)
@@ -81,8 +82,8 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=connections,
-            timeout=COMMAND_TIMEOUT_SECONDS,
-            socket_timeout=COMMAND_TIMEOUT_SECONDS,
+            timeout=None,
+            socket_timeout=None,
             socket_connect_timeout=COMMAND_TIMEOUT_SECONDS,
             retry=Retry(NoBackoff(), 0),
             protocol=2,
@@ -105,7 +106,7 @@ async def call(redis: Redis, operation: str, *command: str | bytes | float) -> A
 
     ``operation`` names the command in error texts. Raises as ``redis_errors``.
     """
-    with redis_errors(operation):
+    async with redis_errors(operation):
         return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
 
 
@@ -114,18 +115,26 @@ def pairs(flat: Sequence[Any]) -> dict[bytes, Any]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-@contextmanager
-def redis_errors(operation: str) -> Iterator[None]:
-    """Turn redis-py's errors into the family of shared.errors.
+@asynccontextmanager
+async def redis_errors(operation: str) -> AsyncIterator[None]:
+    """Bound what one command takes, and turn redis-py's errors into the family of shared.errors.
 
-    Raises Unreachable (the outcome is unknown), Unavailable, Unauthorized or GroupMissing; and CancelledError when the
-    task was cancelled meanwhile. redis-py 8.1 sometimes swallows a cancellation and returns a reply (seen within a few
-    dozen cancelled consumers), which would leave a cancelled loop running.
+    Raises Unreachable (the outcome is unknown, also after ``COMMAND_TIMEOUT_SECONDS``), Unavailable, Unauthorized or
+    GroupMissing; and CancelledError when the task was cancelled meanwhile.
     """
+    with translated(operation):
+        async with asyncio.timeout(COMMAND_TIMEOUT_SECONDS):
+            with _cancellation_kept():
+                yield
+
+
+@contextmanager
+def _cancellation_kept() -> Iterator[None]:
+    """redis-py 8.1 sometimes swallows a cancellation and returns a reply (seen within a few dozen cancelled consumers),
+    which would leave a cancelled loop running."""
     before = _cancellations()
     try:
-        with _translated(operation):
-            yield
+        yield
     finally:
         if _cancellations() > before:
             raise asyncio.CancelledError
@@ -137,7 +146,8 @@ def _cancellations() -> int:
 
 
 @contextmanager
-def _translated(operation: str) -> Iterator[None]:
+def translated(operation: str) -> Iterator[None]:
+    """Turn redis-py's errors into the family of shared.errors: for a reply that is here already."""
     try:
         yield
     except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
@@ -147,6 +157,10 @@ def _translated(operation: str) -> Iterator[None]:
     except _NOT_NOW as error:
         raise errors.Unavailable(
             f"Redis cannot {operation} now: {error}", operation=operation
+        ) from error
+    except TimeoutError as error:
+        raise errors.Unreachable(
+            f"no answer to {operation} within {COMMAND_TIMEOUT_SECONDS:g} s", operation=operation
         ) from error
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
         raise errors.Unreachable(

@@ -4,8 +4,8 @@
     -> loop: every 5 s take over idle entries -> read as many new ones as slots are free
     -> per-key lock -> handler with a time limit -> batched XACK
 
-Delivery is at least once. Two loops run beside the reading loop: one acknowledges, one does the periodic work
-(heartbeat, renewing the idle time of held entries, moving due retries, trimming). No failure of Redis ends a loop:
+Delivery is at least once. Three loops run beside the reading loop: one acknowledges, one moves due retries, one does
+the periodic work (heartbeat, renewing the idle time of held entries, trimming). No failure of Redis ends a loop:
 back-off 0.1-5 s, one log line per change of state. When Redis was emptied, the group is created again at 0 (F9); the
 watcher publishes the lost messages again when it writes the mirror anew, and the periodic resync of each service finds
 the rest. After ``stop`` the consumer reads no more, held entries get 20 s, and the rest is handed over so that other
@@ -30,6 +30,7 @@ from shared.redis.bus.connection import (
     GroupMissing,
     reconnect_pauses,
 )
+from shared.redis.bus.delay import DelaySet
 from shared.redis.bus.group import ConsumerGroup, Delivery
 from shared.redis.bus.reaper import Reaper
 from shared.redis.bus.slots import Slots
@@ -45,7 +46,8 @@ LEAVE_SECONDS = 4.0
 class ConsumerSettings:
     """Times and limits of a consumer. Only tests need values other than the defaults.
 
-    ``min_idle_seconds``: other consumers take an entry over after this time without a heartbeat.
+    ``min_idle_seconds``: other consumers take an entry over after this time without a heartbeat. ``move_seconds``: a
+    retry that a dead consumer put aside is late by at most this time.
     """
 
     limit: int = 32
@@ -54,7 +56,7 @@ class ConsumerSettings:
     min_idle_seconds: float = 60.0
     reap_seconds: float = 5.0
     heartbeat_seconds: float = 5.0
-    move_seconds: float = 1.0
+    move_seconds: float = 10.0
     trim_seconds: float = 30.0
     finish_seconds: float = 20.0
 
@@ -87,7 +89,7 @@ class Consumer:
     settings: ConsumerSettings
     clock: Clock
     random: random.Random
-    move_due: Callable[[], Awaitable[int]]
+    delays: DelaySet
     trim: Callable[[], Awaitable[int]]
     close: Callable[[], Awaitable[None]]
 
@@ -112,6 +114,7 @@ class Consumer:
                 background = [
                     tasks.create_task(self._acknowledge_forever()),
                     tasks.create_task(self._run_periodic_tasks()),
+                    tasks.create_task(self._move_due_forever()),
                 ]
                 await self._read_until(stop, tasks)
                 await self._finish()
@@ -201,6 +204,16 @@ class Consumer:
         await self.group.acknowledge(ids)
         self._slots.acknowledged(ids)
 
+    async def _move_due_forever(self) -> None:
+        while True:
+            self.delays.added.clear()
+            seconds = self.settings.move_seconds
+            try:
+                seconds = min(seconds, await self.delays.move_due())
+            except (*REDIS_FAILURES, GroupMissing) as error:
+                self._log.debug("due retries are not moved", error=str(error))
+            await pause(self.delays.added, seconds)
+
     async def _run_periodic_tasks(self) -> None:
         periodic = self._periodic_tasks()
         while True:
@@ -217,7 +230,6 @@ class Consumer:
         return [
             _PeriodicTask("heartbeat", settings.heartbeat_seconds, self._beat, now),
             _PeriodicTask("renew", settings.heartbeat_seconds, self._renew, now),
-            _PeriodicTask("move due retries", settings.move_seconds, self.move_due, now),
             _PeriodicTask("trim", settings.trim_seconds, self.trim, first_trim),
         ]
 

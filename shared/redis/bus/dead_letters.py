@@ -94,7 +94,7 @@ class DeadLetters:
         operation = "add a dead letter"
         if once:
             limits = (DEAD_LIMIT, NAMES_LIMIT, NAMES_MILLISECONDS)
-            with redis_errors(operation):
+            async with redis_errors(operation):
                 await self._add_once(
                     keys=[self._dead_key, self._names_key], args=[once, *limits, *flat]
                 )

@@ -7,6 +7,8 @@ commands leaves a duplicate, never a loss. One script moves due entries back; an
 
 from __future__ import annotations
 
+import asyncio
+import math
 import random
 
 from redis.asyncio import Redis
@@ -45,7 +47,9 @@ for _, member in ipairs(due) do
   redis.call('XADD', KEYS[2], '*', unpack(cmsgpack.unpack(member)))
   redis.call('ZREM', KEYS[1], member)
 end
-return #due
+local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+if #first == 0 then return -1 end
+return math.max(0, first[2] - now)
 """
 )
 
@@ -66,22 +70,26 @@ class DelaySet:
     def __init__(self, redis: Redis, stream_key: str, delay_key: str) -> None:
         self._stream_key = stream_key
         self._delay_key = delay_key
+        self.added = asyncio.Event()
+        """Set by ``put``: the entry may be due before what ``move_due`` said last."""
         self._put = redis.register_script(_PUT)
         self._move = redis.register_script(_MOVE)
 
     async def put(self, envelope: Envelope, seconds: float) -> None:
         """Deliver ``envelope`` again after ``seconds``. Raises Unavailable when ``DELAY_LIMIT`` entries wait."""
         flat = [part for pair in envelope.encode().items() for part in pair]
-        with redis_errors("delay"):
+        async with redis_errors("delay"):
             stored = await self._put(
                 keys=[self._delay_key], args=[DELAY_LIMIT, round(seconds * 1000), *flat]
             )
         if not stored:
             raise Unavailable(f"{DELAY_LIMIT} messages wait for a retry already")
+        self.added.set()
 
-    async def move_due(self) -> int:
-        """Put due messages back on the stream, at most a batch; returns how many."""
-        with redis_errors("move due retries"):
-            return int(
+    async def move_due(self) -> float:
+        """Put due messages back on the stream, at most a batch; seconds until the next is due, infinite for none."""
+        async with redis_errors("move due retries"):
+            milliseconds = int(
                 await self._move(keys=[self._delay_key, self._stream_key], args=[MOVE_BATCH])
             )
+        return math.inf if milliseconds < 0 else milliseconds / 1000

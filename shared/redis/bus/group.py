@@ -123,7 +123,7 @@ class ConsumerGroup:
         for entry_id in ids:
             pipeline.execute_command("XPENDING", self.stream_key, self.group, entry_id, entry_id, 1)
         pipeline.execute_command("XCLAIM", self.stream_key, self.group, self.name, 0, *ids)
-        with redis_errors("take over entries"):
+        async with redis_errors("take over entries"):
             *pages, claimed = await pipeline.execute()
         counts = {item[0]: int(item[3]) for page in pages for item in page}
         # Redis 6.2 answers nil for an entry that was deleted while pending; Redis 7 leaves it out.
@@ -161,7 +161,7 @@ class ConsumerGroup:
 
     async def forget(self, consumer: str, idle_seconds: float) -> bool:
         """Delete a consumer that has no pending entries and no heartbeat, and was idle for ``idle_seconds``."""
-        with redis_errors("forget a consumer"):
+        async with redis_errors("forget a consumer"):
             removed = await self._delete_consumer(
                 keys=[self.stream_key, self._heartbeat_key(consumer)],
                 args=[self.group, consumer, round(idle_seconds * 1000)],

@@ -16,7 +16,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from shared.errors import DovetailError, InvalidObject, Unavailable
-from shared.redis.bus.connection import redis_errors
+from shared.redis.bus.connection import redis_errors, translated
 from shared.redis.bus.envelope import Envelope
 from shared.redis.bus.trim import SAFE_TRIM_FUNCTION
 
@@ -61,7 +61,7 @@ class Publisher:
         caller goes on, and its receivers' resync finds the work.
         """
         keys, args = self._call(stream, envelope)
-        with redis_errors("publish"):
+        async with redis_errors("publish"):
             answer = int(await self._script(keys=keys, args=args))
         return self._is_new(stream, answer)
 
@@ -95,7 +95,7 @@ class Publisher:
                     continue
                 sent.append(index)
                 await self._script(keys=keys, args=args, client=pipeline)
-            with redis_errors("publish"):
+            async with redis_errors("publish"):
                 found = await pipeline.execute(raise_on_error=False)
         answers |= zip(sent, found, strict=True)
         return [answers[index] for index in range(len(messages))]
@@ -119,6 +119,6 @@ class Publisher:
 def _number(answer: object) -> int:
     """The script's answer. Raises the Dovetail error for an error in its place."""
     if isinstance(answer, Exception):
-        with redis_errors("publish"):
+        with translated("publish"):
             raise answer
     return int(str(answer))

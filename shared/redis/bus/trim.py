@@ -44,5 +44,5 @@ _TRIM = SAFE_TRIM_FUNCTION + "return math.max(safe_trim(KEYS[1]), 0)"
 
 async def safe_trim(redis: Redis, stream_key: str) -> int:
     """Remove the entries that every group has acknowledged; returns how many. Raises TransientError."""
-    with redis_errors("trim"):
+    async with redis_errors("trim"):
         return int(await redis.register_script(_TRIM)(keys=[stream_key]))

@@ -218,7 +218,7 @@ class MirrorReader:
         names = self._keys
         keys = [names.epoch, names.generation, names.complete, names.heartbeat, names.kinds]
         arguments = [*keys, names.stream, names.hash_prefix, names.seal, *self._wanted]
-        with redis_errors("load the mirror"):
+        async with redis_errors("load the mirror"):
             reply = await self._load_script(args=arguments)
         if reply is None:
             self.complete = False

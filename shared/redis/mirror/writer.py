@@ -109,7 +109,7 @@ class MirrorWriter:
             keys = [names.epoch, names.generation, names.complete, names.heartbeat, names.stream]
             keys += [names.seal, names.heal, *map(names.objects, counts)]
             arguments = [self._epoch, known, seal, self._stream_limit, *counts.values()]
-            with redis_errors("write the mirror's heartbeat"):
+            async with redis_errors("write the mirror's heartbeat"):
                 written = int(await self._heartbeat(keys=keys, args=arguments))
         if written == scripts.LOST:
             raise MirrorLost("the mirror is gone or another writer began", epoch=self._epoch)
@@ -129,13 +129,14 @@ class MirrorWriter:
 
     async def _stage(self, kind: str, objects: Mapping[str, bytes]) -> None:
         staging = self._keys.staging(kind, self._epoch)
-        with redis_errors("stage the mirror"):
+        async with redis_errors("stage the mirror"):
             await self._redis.unlink(staging)
-            for batch in _batches(list(objects.items())):
+        for batch in _batches(list(objects.items())):
+            flat: list[str | bytes] = []
+            for key, body in batch:
+                flat += [key, self._stored(Change(kind, key, body))]
+            async with redis_errors("stage the mirror"):
                 pipeline = self._redis.pipeline(transaction=False)
-                flat: list[str | bytes] = []
-                for key, body in batch:
-                    flat += [key, self._stored(Change(kind, key, body))]
                 pipeline.execute_command("HSET", staging, *flat)
                 pipeline.execute_command("EXPIRE", staging, STAGING_SECONDS)
                 await pipeline.execute()
@@ -160,7 +161,7 @@ class MirrorWriter:
         for kind, objects in snapshot.items():
             keys += [names.staging(kind, self._epoch), names.objects(kind)]
             arguments += [kind, len(objects)]
-        with redis_errors("begin the mirror"):
+        async with redis_errors("begin the mirror"):
             return int(await self._commit(keys=keys, args=arguments))
 
     async def _apply_batch(self, batch: Sequence[Change]) -> int:
@@ -176,7 +177,7 @@ class MirrorWriter:
         self._unsure |= {(change.kind, change.key) for change in batch}
         arguments: list[str | int | bytes] = [self._epoch, known, sealed, self._stream_limit]
         arguments += [len(kinds), *kinds, *changes]
-        with redis_errors("write the mirror"):
+        async with redis_errors("write the mirror"):
             hashes = map(names.objects, kinds)
             return int(await self._apply(keys=[*keys, names.seal, *hashes], args=arguments))
 

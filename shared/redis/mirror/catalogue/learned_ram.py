@@ -32,22 +32,26 @@ class LearnedMemory:
 
     async def write(self, known: Mapping[str, tuple[int, float]]) -> None:
         """Add sizes; the smaller of two sizes is kept, and the later of two times."""
-        with redis_errors("store the learned memory"):
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.zadd(self._times, {member: at for member, (_, at) in known.items()}, gt=True)
-                pipe.zadd(self._sizes, {member: s for member, (s, _) in known.items()}, lt=True)
-                await pipe.execute()
+        async with (
+            redis_errors("store the learned memory"),
+            self._redis.pipeline(transaction=True) as pipe,
+        ):
+            pipe.zadd(self._times, {member: at for member, (_, at) in known.items()}, gt=True)
+            pipe.zadd(self._sizes, {member: s for member, (s, _) in known.items()}, lt=True)
+            await pipe.execute()
 
     async def drop(self, members: Iterable[str]) -> None:
         """Remove these entries."""
         gone = list(members)
         if not gone:
             return
-        with redis_errors("forget learned memory"):
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.zrem(self._sizes, *gone)
-                pipe.zrem(self._times, *gone)
-                await pipe.execute()
+        async with (
+            redis_errors("forget learned memory"),
+            self._redis.pipeline(transaction=True) as pipe,
+        ):
+            pipe.zrem(self._sizes, *gone)
+            pipe.zrem(self._times, *gone)
+            await pipe.execute()
 
     async def _scores(self, key: str) -> dict[str, float]:
         flat: list[bytes] = await call(

@@ -46,13 +46,15 @@ class CatalogueStore:
 
     async def put(self, body: bytes, generation: str, prices: bytes = b"") -> None:
         """Store an encoded catalogue (see ``encode_catalogue``), and the prices that it was built from, if given."""
-        with redis_errors("store the catalogue"):
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.set(self._body, body)
-                pipe.set(self._generation, generation)
-                if prices:
-                    pipe.set(self._prices, prices)
-                await pipe.execute()
+        async with (
+            redis_errors("store the catalogue"),
+            self._redis.pipeline(transaction=True) as pipe,
+        ):
+            pipe.set(self._body, body)
+            pipe.set(self._generation, generation)
+            if prices:
+                pipe.set(self._prices, prices)
+            await pipe.execute()
 
     async def generation(self) -> str:
         """The stored generation; empty when there is none."""
@@ -102,7 +104,7 @@ class UnavailableOfferings:
         scores = {":".join(offering): until for offering in offerings}
         if not scores:
             return
-        with redis_errors("store unavailable offerings"):
+        async with redis_errors("store unavailable offerings"):
             await self._redis.zadd(self._key, scores)
             await self._redis.zremrangebyrank(self._key, 0, -UNAVAILABLE_OFFERINGS_LIMIT - 1)
 

@@ -38,7 +38,7 @@ class ReservationStore:
 
     async def put(self, node_class: NodeClass, reservations: Sequence[Reservation]) -> None:
         """Replace the reservations of this generation of the class. Raises TransientError."""
-        with redis_errors("store the capacity reservations"):
+        async with redis_errors("store the capacity reservations"):
             body = msgspec.json.encode(reservations)
             await self._redis.set(self._key(node_class), body, ex=RESERVATIONS_TTL_SECONDS)
 

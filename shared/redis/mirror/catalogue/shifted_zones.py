@@ -41,7 +41,7 @@ class ShiftedZones:
     async def put(self, zones: Collection[str]) -> None:
         """Replace the stored zones."""
         body = msgspec.json.encode(sorted(zones))
-        with redis_errors("store the shifted zones"):
+        async with redis_errors("store the shifted zones"):
             await self._redis.set(self._key, body, ex=SHIFTED_ZONES_TTL_SECONDS)
 
     async def current(self) -> frozenset[str]:

@@ -30,7 +30,7 @@ class DisruptionRate:
         scores = {f"{pool_key}|{uid}": self._clock.now() for uid in machine_uids}
         if not scores:
             return
-        with redis_errors("remember disruptions"):
+        async with redis_errors("remember disruptions"):
             await self._redis.zadd(self._key, scores, nx=True)
             await self._redis.zremrangebyrank(self._key, 0, -DISRUPTIONS_LIMIT - 1)
 

@@ -28,23 +28,27 @@ class RegistrationOutcomes:
     async def record(self, pool_key: str, machine_uid: str, *, good: bool) -> None:
         """Add the newest outcome, and drop the oldest one beyond ``OUTCOMES_PER_POOL``."""
         key, member = self._prefix + pool_key, f"{_GOOD if good else _BAD}:{machine_uid}"
-        with redis_errors("remember a registration"):
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.lrem(key, 0, member)
-                pipe.lpush(key, member)
-                pipe.ltrim(key, 0, OUTCOMES_PER_POOL - 1)
-                pipe.expire(key, OUTCOMES_TTL_SECONDS)
-                await pipe.execute()
+        async with (
+            redis_errors("remember a registration"),
+            self._redis.pipeline(transaction=True) as pipe,
+        ):
+            pipe.lrem(key, 0, member)
+            pipe.lpush(key, member)
+            pipe.ltrim(key, 0, OUTCOMES_PER_POOL - 1)
+            pipe.expire(key, OUTCOMES_TTL_SECONDS)
+            await pipe.execute()
 
     async def recent(self, pool_keys: Sequence[str]) -> dict[str, tuple[bool, ...]]:
         """Pool key -> outcomes, newest first; a pool without outcomes is absent."""
         if not pool_keys:
             return {}
-        with redis_errors("read registrations"):
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for pool in pool_keys:
-                    pipe.lrange(self._prefix + pool, 0, OUTCOMES_PER_POOL - 1)
-                answers = await pipe.execute()
+        async with (
+            redis_errors("read registrations"),
+            self._redis.pipeline(transaction=False) as pipe,
+        ):
+            for pool in pool_keys:
+                pipe.lrange(self._prefix + pool, 0, OUTCOMES_PER_POOL - 1)
+            answers = await pipe.execute()
         return {
             pool: tuple(member.startswith(_GOOD.encode()) for member in answer)
             for pool, answer in zip(pool_keys, answers, strict=True)
