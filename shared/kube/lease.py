@@ -1,9 +1,10 @@
 """Leader election by a coordination.k8s.io Lease, with a fencing epoch (F14).
 
-How it works, after client-go: the holder renews every 2 s; another candidate may take over when it saw the Lease
-unchanged for 15 s *on its own monotonic clock* (no wall clocks are compared, so clock jumps do no harm, F13). The lease
-ends for its holder 10 s after the *start* of the last successful renewal, without any task having to run: a process
-that was suspended and resumed sees ``held`` False at once. 5 s are left between the two.
+How it works, after client-go: the holder renews every 2 s, with one compare-and-set write of what it wrote last.
+Another candidate may take over when it saw the Lease unchanged for 15 s *on its own monotonic clock* (no wall clocks
+are compared, so clock jumps do no harm, F13). The lease ends for its holder 10 s after the *start* of the last
+successful renewal, without any task having to run: a process that was suspended and resumed sees ``held`` False at
+once. 5 s are left between the two.
 
 A lease alone does not fence: a request that is already sent cannot be revoked. ``epoch``
 (leaseTransitions) grows with every change of holder. Write it into the objects that you create; the
@@ -98,6 +99,8 @@ class Lease:
         self._highest_epoch = -1
         self._seen: Record | None = None
         self._seen_at = float("-inf")
+        self._written: dict[str, Any] | None = None
+        """The Lease as this process wrote it last, while it leads."""
 
     @property
     def held(self) -> bool:
@@ -128,7 +131,10 @@ class Lease:
             await asyncio.sleep(self.times.retry_period * self.random.uniform(0.9, 1.1))
 
     async def _attempt(self) -> None:
-        """Read the Lease; write it when it is held by this process, free or expired."""
+        """Renew what this process wrote; else read the Lease, and write it when it is held by this process, free or
+        expired."""
+        if self.held and self._written is not None and await self._renew(self._written):
+            return
         started = self.clock.monotonic()
         try:
             lease = await self.kube.get(LEASES, self.name, self.namespace)
@@ -152,7 +158,20 @@ class Lease:
             written = await self.kube.replace(LEASES, lease)
         except Conflict:
             return  # another candidate was faster; the next round reads the new holder
-        self._won(read_record(written), started)
+        self._won(written, started)
+
+    async def _renew(self, before: dict[str, Any]) -> bool:
+        """Write without reading. False when the Lease must be read: it was changed or deleted, or the write failed."""
+        started = self.clock.monotonic()
+        spec = before["spec"] | self._spec(self.epoch, read_record(before))
+        try:
+            written = await self.kube.replace(LEASES, before | {"spec": spec})
+        except DovetailError:
+            # Whatever it was, the next read tells: a deleted Lease is a conflict for some servers, 404 for others.
+            self._written = None
+            return False
+        self._won(written, started)
+        return True
 
     async def _create(self, started: float) -> None:
         body = {
@@ -163,7 +182,7 @@ class Lease:
             written = await self.kube.create(LEASES, body, self.namespace)
         except AlreadyExists:
             return
-        self._won(read_record(written), started)
+        self._won(written, started)
 
     def _observe(self, record: Record) -> None:
         self._highest_epoch = max(self._highest_epoch, record.epoch)
@@ -175,8 +194,11 @@ class Lease:
             return True
         return self.clock.monotonic() - self._seen_at >= self.times.duration
 
-    def _won(self, record: Record, started: float) -> None:
+    def _won(self, written: dict[str, Any], started: float) -> None:
+        record = read_record(written)
         self._observe(record)
+        if not self.shared:  # The others that share the identity write it too.
+            self._written = written
         if not self.acquired.is_set():
             log.info("leading", lease=self.name, epoch=record.epoch, identity=self.identity)
         self.epoch = record.epoch
@@ -194,6 +216,7 @@ class Lease:
 
     def _step_down(self) -> None:
         self._held_until = float("-inf")
+        self._written = None
         self.acquired.clear()
 
     async def _release(self) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from random import Random
 
 import pytest
+from aiohttp import web
 
 from shared.kube.client import Kube
 from shared.kube.lease import Lease, LeaseTimes, current_epoch, read_record
@@ -141,6 +142,39 @@ async def test_the_epoch_does_not_go_back_when_somebody_resets_it(cluster: Clust
         free = {"holderIdentity": "", "leaseTransitions": 0}
         await cluster.kube.patch(LEASES, NAME, {"spec": free}, here)
         await eventually(lambda: lease.epoch > before)
+
+
+async def test_a_holder_renews_without_reading(api: ScriptedApi, kube: Kube) -> None:
+    """One request for each renewal: each leader renews every two seconds for as long as it lives."""
+    clock = FakeClock()
+    api.lists, api.others = [refusal(404, "NotFound")], [written]
+    async with running(candidate(kube, "default", "a", clock)) as lease:
+        await lease.acquired.wait()
+        await rounds(lease, clock)
+        assert lease.held
+        methods = [seen.method for seen in api.requests]
+    assert methods[:2] == ["GET", "POST"]
+    assert set(methods[2:]) == {"PUT"}
+
+
+async def test_a_holder_that_cannot_renew_reads_the_lease(cluster: Cluster) -> None:
+    """Another writer made its version stale: it is read again in the same round, and stays held."""
+    clock = FakeClock()
+    async with running(candidate(cluster.kube, cluster.namespace, "a", clock)) as a:
+        await a.acquired.wait()
+        note = {"metadata": {"annotations": {"note": "changed"}}}
+        await cluster.kube.patch(LEASES, NAME, note, cluster.namespace)
+        await rounds(a, clock)
+        assert a.held
+        lease = await cluster.kube.get(LEASES, NAME, cluster.namespace)
+    assert lease["metadata"]["annotations"] == {"note": "changed"}
+
+
+async def written(request: web.Request) -> web.StreamResponse:
+    """The sent object with a version, as an API server answers."""
+    body = await request.json()
+    body["metadata"] |= {"resourceVersion": "7", "uid": "u"}
+    return web.json_response(body)
 
 
 async def test_a_holder_without_api_server_is_out_after_ten_seconds(
