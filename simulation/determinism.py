@@ -1,8 +1,8 @@
 """Time and randomness of libraries: everything in this process reads the simulated clock and one seeded generator.
 
 Our own code takes its clock, randomness and ids as parameters. Client libraries do not, so the functions that they call
-are replaced, in the modules that define them and in every module that imported them by name. Called once, in the child
-process of a run.
+are replaced, in the modules that define them and in every module that imported them by name. ``find_places`` is called
+once, when everything is imported; ``install`` once, in the child process of a run.
 """
 
 from __future__ import annotations
@@ -25,8 +25,35 @@ WALL_START_SECONDS = 1_790_000_000.0
 """The wall time at virtual time zero."""
 
 
+REPLACED: tuple[Callable[..., Any], ...] = (
+    time.time,
+    time.time_ns,
+    time.monotonic,
+    time.monotonic_ns,
+    time.perf_counter,
+    time.sleep,
+    os.urandom,
+    uuid.uuid4,  # noqa: TID251  # replaced here
+    uuid.uuid1,
+)
+
+
 class BlockingCall(RuntimeError):
     """The code under simulation would have blocked the process."""
+
+
+_places: list[tuple[dict[str, Any], str, Callable[..., Any]]] = []
+"""Where a function of ``REPLACED`` is: the names of a module, the name, and the function."""
+
+
+def find_places() -> None:
+    """Look through all modules for what ``install`` replaces, so that not every run has to."""
+    wanted = {id(function) for function in REPLACED}
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if not names or module.__name__.startswith(("simulation.", "asyncio")):
+            continue
+        _places.extend((names, name, value) for name, value in names.items() if id(value) in wanted)
 
 
 def install(loop: SimulatedLoop, source: random.Random) -> None:
@@ -46,7 +73,8 @@ def install(loop: SimulatedLoop, source: random.Random) -> None:
         uuid.uuid4: lambda: uuid.UUID(int=source.getrandbits(128), version=4),  # noqa: TID251  # replaced here
         uuid.uuid1: lambda *_: uuid.UUID(int=source.getrandbits(128), version=1),
     }
-    _replace(replaced)
+    for names, name, original in _places:
+        names[name] = replaced[original]
     random._urandom = source.randbytes  # type: ignore[attr-defined]  # what SystemRandom and secrets read
     random.seed(source.getrandbits(64))
     child.in_child = _inline
@@ -54,18 +82,6 @@ def install(loop: SimulatedLoop, source: random.Random) -> None:
         if getattr(module, "in_child", None) is not None and module is not child:
             module.in_child = _inline  # type: ignore[attr-defined]
     _install_dates(wall)
-
-
-def _replace(replaced: dict[Any, Callable[..., Any]]) -> None:
-    by_identity = {id(original): other for original, other in replaced.items()}
-    for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", None)
-        if not names or module.__name__.startswith(("simulation.", "asyncio")):
-            continue
-        for name, value in list(names.items()):
-            other = by_identity.get(id(value))
-            if other is not None:
-                names[name] = other
 
 
 def _install_dates(wall: Callable[[], float]) -> None:

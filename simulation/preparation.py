@@ -24,6 +24,7 @@ from services.scheduler import service as scheduler  # noqa: E402
 from services.terminator import service as terminator  # noqa: E402
 from services.watcher import service as watcher  # noqa: E402
 from shared.runtime.environment import Entry  # noqa: E402
+from simulation import determinism  # noqa: E402
 from simulation.servers.warming import skip_certificates, warm_up  # noqa: E402
 
 ENTRIES: Mapping[str, Entry[Any]] = {
@@ -36,3 +37,4 @@ ENTRIES: Mapping[str, Entry[Any]] = {
 
 skip_certificates()
 warm_up()
+determinism.find_places()

@@ -20,12 +20,16 @@ from moto.ec2 import utils as ec2_utils
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.eks import models as eks_models
 from moto.events.models import Rule
+from moto.kms import models as kms_models
+from moto.kms.utils import generate_private_key
 from moto.moto_api._internal import mock_random
 from moto.sqs.models import Message, SQSBackend, sqs_backends
 
 from shared.concurrency.clock import Clock, rfc3339
 
 PREFIXES_KEY = "known_prefixes"
+SYMMETRIC = "SYMMETRIC_DEFAULT"
+"""The specification of keys that only encrypt; moto refuses to sign with them before it looks for a key pair."""
 
 _SEND_TO_QUEUE = Rule._send_to_sqs_queue
 
@@ -43,6 +47,7 @@ def install(clock: Clock) -> None:
     _install_queue_delivery(clock)
     _install_resource_ids()
     _install_role_check()
+    _install_symmetric_keys()
 
 
 def _install_module_list() -> None:
@@ -142,3 +147,12 @@ def _install_resource_ids() -> None:
 def _install_role_check() -> None:
     """moto creates a boto3 session for every cluster, only to list the partitions."""
     eks_models.validate_role_arn = functools.cache(eks_models.validate_role_arn)
+
+
+def _install_symmetric_keys() -> None:
+    """moto generates an RSA key pair for every symmetric key, such as the one of the first encrypted volume."""
+
+    def private_key(key_spec: str) -> Any:
+        return None if key_spec == SYMMETRIC else generate_private_key(key_spec)
+
+    kms_models.generate_private_key = private_key

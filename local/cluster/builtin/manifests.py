@@ -5,7 +5,9 @@ An invalid YAML file or an object of an unknown kind stops the start with a mess
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +42,17 @@ def read_manifests(directory: Path, setting: str = CRDS) -> list[Manifest]:
     found: list[Manifest] = []
     for path in sorted(directory.glob("*.yaml")):
         try:
-            documents = list(yaml.load_all(path.read_text(), Loader=FAST_LOADER))
+            documents = pickle.loads(_parsed(path.read_text()))
         except yaml.YAMLError as error:
             raise ConfigurationError(f"{setting}: {path.name} is not YAML: {error}") from error
         found += [(path, document) for document in documents if document]
     return sorted(found, key=lambda manifest: manifest[1].get("kind") != "CustomResourceDefinition")
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> bytes:
+    """The pickled documents: a process of tests or of the simulation starts many clusters, and each changes its own."""
+    return pickle.dumps(list(yaml.load_all(text, Loader=FAST_LOADER)))
 
 
 def create_manifests(store: Store, directory: Path) -> None:
