@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from itertools import count
 from random import Random
-from typing import Any, TypeVarTuple
+from typing import Any, TypeVarTuple, cast
 from weakref import WeakKeyDictionary
 
 from simulation.network.connections import Address, Network, SimulatedServer
@@ -37,6 +37,7 @@ class SimulatedTask(asyncio.Task[Any]):
     """A task whose hash does not depend on its address: asyncio keeps tasks in sets and iterates over them."""
 
     number = 0
+    owner: Owner
 
     def __hash__(self) -> int:
         return self.number
@@ -193,9 +194,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if owner.alive and owner.ready and owner not in self._active:
             self._active.append(owner)
 
+    def unfinished(self, owner: Owner) -> list[SimulatedTask]:
+        """The tasks of ``owner`` that have not ended."""
+        tasks = cast("set[SimulatedTask]", asyncio.all_tasks(self))
+        return [task for task in tasks if task.owner is owner]
+
     def kill(self, owner: Owner) -> None:
         """No callback of ``owner`` runs any more; its tasks stay where they are, and nothing is cleaned up."""
         owner.alive = False
+        owner.kept = self.unfinished(owner)
         owner.ready.clear()
         if owner in self._active:
             self._active.remove(owner)
@@ -215,8 +222,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         task = SimulatedTask(coroutine, loop=loop, **options)
         task.number = number
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # a killed process leaves its tasks
-        owner.tasks[number] = task
-        task.add_done_callback(lambda _: owner.tasks.pop(number, None))
+        task.owner = owner
         return task
 
     def create_future(self) -> asyncio.Future[Any]:

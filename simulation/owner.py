@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,8 +30,8 @@ class Owner:
     """Callbacks until ``exhausted`` is called; None: no limit."""
     exhausted: Callable[[], None] | None = None
     signals: dict[int, Callable[[], object]] = field(default_factory=dict)
-    tasks: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
-    """Unfinished tasks. A killed process keeps them: a task that is collected would run its ``finally`` blocks."""
+    kept: Sequence[asyncio.Task[Any]] = ()
+    """The tasks of a killed process: a task that is collected would run its ``finally`` blocks."""
 
 
 CURRENT: ContextVar[Owner | None] = ContextVar("owner", default=None)

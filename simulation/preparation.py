@@ -25,7 +25,11 @@ from services.terminator import service as terminator  # noqa: E402
 from services.watcher import service as watcher  # noqa: E402
 from shared.runtime.environment import Entry  # noqa: E402
 from simulation import determinism  # noqa: E402
-from simulation.servers.warming import skip_certificates, warm_up  # noqa: E402
+from simulation.servers.warming import (  # noqa: E402
+    remember_pure_functions,
+    skip_certificates,
+    warm_up,
+)
 
 ENTRIES: Mapping[str, Entry[Any]] = {
     "watcher": watcher.ENTRY,
@@ -36,5 +40,6 @@ ENTRIES: Mapping[str, Entry[Any]] = {
 }
 
 skip_certificates()
+remember_pure_functions()
 warm_up()
 determinism.find_places()

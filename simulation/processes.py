@@ -152,7 +152,7 @@ class SimulatedProcess:
 
     def unfinished(self) -> list[asyncio.Task[Any]]:
         """Tasks of the running process."""
-        return list(self.owner.tasks.values())
+        return list(self._loop.unfinished(self.owner))
 
 
 class Kubelet:

@@ -15,7 +15,7 @@ from cli.top.rows import By
 from cli.top.state import Lost, Received, received
 from cli.top.view import Screen, lines_of
 from shared.concurrency.clock import Clock
-from shared.concurrency.waiting import pause, pause_unless, run_until
+from shared.concurrency.waiting import pause, pause_unless, run_until, woken_by
 from shared.errors import DovetailError
 
 TICK_SECONDS = 1.0
@@ -46,12 +46,13 @@ async def watch(
     """Receive and draw until ``stop`` is set. Raises the error with which ``updates`` ends."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(run_until(stop, _receive(latest, updates, stop)))
-        while not stop.is_set():
-            latest.changed.clear()
-            draw()
-            await pause(stop, FRAME_SECONDS)
-            if not stop.is_set() and not latest.changed.is_set():
-                await pause_unless(latest.changed, stop, TICK_SECONDS)
+        async with woken_by(stop, latest.changed):
+            while not stop.is_set():
+                latest.changed.clear()
+                draw()
+                await pause(stop, FRAME_SECONDS)
+                if not stop.is_set():
+                    await pause_unless(latest.changed, TICK_SECONDS)
     if latest.failure is not None:
         raise latest.failure
 

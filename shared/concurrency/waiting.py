@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 
@@ -18,16 +19,26 @@ async def pause(stop: asyncio.Event, seconds: float) -> bool:
     return False
 
 
-async def pause_unless(woken: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:
-    """Wait ``seconds``, or until ``woken`` or ``stop`` is set. Clears ``woken``: read afterwards what it stands for."""
-    waits = [asyncio.ensure_future(event.wait()) for event in (woken, stop)]
-    try:
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
+async def pause_unless(woken: asyncio.Event, seconds: float) -> None:
+    """Wait ``seconds``, or until ``woken`` is set. Clears ``woken``: read afterwards what it stands for."""
+    await pause(woken, seconds)
     woken.clear()
+
+
+@asynccontextmanager
+async def woken_by(stop: asyncio.Event, woken: asyncio.Event) -> AsyncIterator[None]:
+    """Inside, ``stop`` sets ``woken`` too, so that a loop pauses on one event and no pause needs tasks of its own."""
+    setting = asyncio.ensure_future(_set_after(stop, woken))
+    try:
+        yield
+    finally:
+        setting.cancel()
+        await asyncio.gather(setting, return_exceptions=True)
+
+
+async def _set_after(stop: asyncio.Event, woken: asyncio.Event) -> None:
+    await stop.wait()
+    woken.set()
 
 
 async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:

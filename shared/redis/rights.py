@@ -74,7 +74,7 @@ def _consume(stream: str, group: str) -> tuple[Right, ...]:
     return (
         Right((stream,), (*taken, *groups)),
         Right((f"heartbeat:{stream}:{group}:*",), ("set", "mget", "del", "exists")),
-        Right((f"delay:{stream}",), ("zadd", "zcard", "zrangebyscore", "zrem")),
+        Right((f"delay:{stream}",), ("zadd", "zcard", "zrange", "zrangebyscore", "zrem")),
         *_add_dead_letters(stream),
     )
 
@@ -106,8 +106,10 @@ _MIRROR_READ = (
     # A request to write the mirror anew, which the watcher grants at most every half minute.
     Right(("mirror:heal",), ("set",)),
 )
-_UNAVAILABLE_READ = Right(("unavailable",), ("zrange", "zremrangebyscore"))
-_UNAVAILABLE = Right(("unavailable",), ("zadd", "zremrangebyrank", "zrange", "zremrangebyscore"))
+_UNAVAILABLE_READ = Right(("unavailable",), ("zrangebyscore",))
+_UNAVAILABLE = Right(
+    ("unavailable",), ("zadd", "zremrangebyrank", "zremrangebyscore", "zrangebyscore")
+)
 _BACKOFF = Right(("launch-backoff:*",), ("get", "set", "del"))
 _OUTCOMES = Right(("registrations:*",), ("lrem", "lpush", "ltrim", "expire", "lrange", "del"))
 _OWN: Mapping[str, tuple[Right, ...]] = {

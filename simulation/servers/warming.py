@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 
+from botocore import useragent
 from moto.sqs.models import Queue
 
+from local.aws.fleet.markets import known_types
 from local.cluster.kubeconfig import write_kubeconfig
 from shared.cloud.catalogue.building import load_catalogue
 from shared.cloud.catalogue.instance_model import ModelSettings
@@ -39,6 +42,7 @@ IMAGE_PARAMETER = (
 def warm_up() -> None:
     """Leaves moto without a server, and the process without a loop. Writes no log."""
     configure("critical")
+    known_types()  # reads the whole model of EC2
     add_message = Queue.add_message
     loop = SimulatedLoop(Random(0), Network(Random(0)))
     run(loop, _ask_all(loop))
@@ -50,6 +54,13 @@ def skip_certificates() -> None:
     """Let TLS contexts be made without reading the system's certificates, 50 ms each: nothing here uses TLS."""
     for name in ("load_verify_locations", "load_default_certs", "set_default_verify_paths"):
         setattr(ssl.SSLContext, name, lambda *_, **__: None)
+
+
+def remember_pure_functions() -> None:
+    """Functions of libraries whose result depends only on their arguments, and which each request calls again."""
+    useragent.sanitize_user_agent_string_component = lru_cache(maxsize=1024)(
+        useragent.sanitize_user_agent_string_component
+    )
 
 
 async def _ask_all(loop: SimulatedLoop) -> None:

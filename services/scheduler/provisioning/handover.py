@@ -37,7 +37,7 @@ from services.scheduler.provisioning.nominations import (
 from services.scheduler.state.cluster import View
 from shared.concurrency.clock import Clock
 from shared.concurrency.parallel import in_parallel
-from shared.concurrency.waiting import pause, pause_unless
+from shared.concurrency.waiting import pause, pause_unless, woken_by
 from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
@@ -159,14 +159,15 @@ class Handover:
 
     async def run(self, stop: asyncio.Event, not_synced: Callable[[], str]) -> None:
         """Step every second and when ``hasten`` was called, until ``stop``; never on a stale mirror (OPS-13)."""
-        while not stop.is_set():
-            self.last_progress = self.clock.monotonic()
-            synced = not not_synced()
-            if synced:
-                await self.step()
-            await pause(stop, LEAST_PAUSE_SECONDS)
-            if synced:
-                await pause_unless(self._hastened, stop, STEP_SECONDS)
+        async with woken_by(stop, self._hastened):
+            while not stop.is_set():
+                self.last_progress = self.clock.monotonic()
+                synced = not not_synced()
+                if synced:
+                    await self.step()
+                await pause(stop, LEAST_PAUSE_SECONDS)
+                if synced:
+                    await pause_unless(self._hastened, STEP_SECONDS)
 
     async def step(self) -> None:
         """Nominate what can be nominated, take back what came to nothing."""

@@ -23,7 +23,7 @@ from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
 from services.scheduler.state.plan_inputs import PlanInputs, RecentInputs
 from shared.concurrency.clock import Clock
-from shared.concurrency.waiting import pause, pause_unless
+from shared.concurrency.waiting import pause, pause_unless, woken_by
 from shared.domain.pools.usage import Counting
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
@@ -165,6 +165,10 @@ class Planner:
     async def run(self, stop: asyncio.Event) -> None:
         """Plan whenever a window closes, until ``stop``."""
         await self._adopt(stop)
+        async with woken_by(stop, self._woken):
+            await self._plan_until(stop)
+
+    async def _plan_until(self, stop: asyncio.Event) -> None:
         checked = self.clock.monotonic()
         while not stop.is_set():
             now = self.last_progress = self.clock.monotonic()
@@ -181,7 +185,7 @@ class Planner:
             closes = self.window.closes_at()
             if closes is not None and now >= closes:
                 await self._round(stop)
-            await pause_unless(self._woken, stop, self._idle_seconds())
+            await pause_unless(self._woken, self._idle_seconds())
 
     def _idle_seconds(self) -> float:
         """Until the open window closes; a trigger may move that, so it is computed again then."""

@@ -106,16 +106,14 @@ class UnavailableOfferings:
             return
         async with redis_errors("store unavailable offerings"):
             await self._redis.zadd(self._key, scores)
+            await self._redis.zremrangebyscore(self._key, "-inf", self._clock.now())
             await self._redis.zremrangebyrank(self._key, 0, -UNAVAILABLE_OFFERINGS_LIMIT - 1)
 
     async def current(self) -> frozenset[OfferingKey]:
-        """The offerings that are unavailable now; expired ones are removed."""
+        """The offerings that are unavailable now."""
         now = self._clock.now()
-        await call(
-            self._redis, "drop expired offerings", "ZREMRANGEBYSCORE", self._key, "-inf", now
-        )
         members: list[bytes] = await call(
-            self._redis, "read unavailable offerings", "ZRANGE", self._key, 0, -1
+            self._redis, "read unavailable offerings", "ZRANGEBYSCORE", self._key, f"({now}", "+inf"
         )
         found = [member.decode().split(":", 2) for member in members]
         return frozenset((parts[0], parts[1], parts[2]) for parts in found if len(parts) == 3)
