@@ -16,12 +16,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
+ENDING = (signal.SIGTERM, signal.SIGINT)
 READ_BYTES = 65_536
 POLL_SECONDS = 0.5
 WALL_SECONDS = 3_600.0
@@ -80,6 +82,16 @@ def run_all(
                 os.close(child.pipe)
 
 
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """An interruption between the fork and the entry of the child in the list would leave the child running."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
 def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
@@ -93,9 +105,10 @@ def _fill(
 ) -> None:
     while len(running) < jobs:
         for task in waiting:
-            child = fork(task)
+            with _signals_held():
+                child = fork(task)
+                running.append(child)
             selector.register(child.pipe, selectors.EVENT_READ, child)
-            running.append(child)
             break
         else:
             return
@@ -121,6 +134,7 @@ def _live(work: Callable[[Task], Result], task: Task, pipe: int, cpu_seconds: fl
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C reaches the parent too, which kills its children.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     try:
         limit = int(cpu_seconds) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))

@@ -135,7 +135,7 @@ def test_a_killed_process_runs_nothing_more_and_cleans_nothing_up() -> None:
 
 def test_a_killed_process_keeps_its_tasks_so_that_collection_runs_no_finally_block() -> None:
     _, victim = _with_victim(lambda loop, owner: loop.kill(owner))
-    assert len(victim.tasks) == 1
+    assert len(victim.kept) == 1
 
 
 def test_a_paused_process_runs_nothing_until_it_continues() -> None:
