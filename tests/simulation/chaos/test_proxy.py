@@ -1,14 +1,18 @@
-"""The proxy in front of AWS: bytes pass both ways, and a cut strikes before a request or after its effect."""
+"""The proxy between services and a server: bytes pass both ways, and a fault strikes the party that it names."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from random import Random
 
 import pytest
 
 from simulation.chaos.proxy import Proxy
+from tests.support.waiting import wait_until
+
+MARKS = {"launcher": b"launcher", "watcher": b"watcher"}
 
 
 class Server:
@@ -16,12 +20,14 @@ class Server:
 
     def __init__(self) -> None:
         self.received: list[bytes] = []
+        self.ended = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionResetError):
-            while data := await reader.read(100):
+            while data := await reader.read(1000):
                 self.received.append(data)
                 writer.write(data.upper())
+        self.ended += 1
         writer.transport.abort()
 
 
@@ -29,7 +35,7 @@ class Server:
 async def proxied() -> AsyncIterator[tuple[Server, Proxy]]:
     server = Server()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    proxy = Proxy(listening.sockets[0].getsockname()[1])
+    proxy = Proxy(listening.sockets[0].getsockname()[1], MARKS, Random(1))
     await proxy.start()
     try:
         yield server, proxy
@@ -38,55 +44,164 @@ async def proxied() -> AsyncIterator[tuple[Server, Proxy]]:
         listening.close()
 
 
-async def ask(proxy: Proxy, request: bytes) -> bytes:
-    """The answer; empty when the connection ends without one."""
+class Client:
+    """One connection through the proxy."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def ask(self, request: bytes) -> bytes:
+        """The answer; empty when the connection ends without one."""
+        self.writer.write(request)
+        return await self.read()
+
+    async def read(self) -> bytes:
+        try:
+            return await self.reader.read(1000)
+        except ConnectionResetError:
+            return b""
+
+
+@asynccontextmanager
+async def connected(proxy: Proxy) -> AsyncIterator[Client]:
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
-    try:
-        writer.write(request)
-        return await reader.read(100)
-    except ConnectionResetError:
-        return b""
-    finally:
-        writer.close()
+    yield Client(reader, writer)
+    writer.close()
+
+
+async def ask(proxy: Proxy, request: bytes) -> bytes:
+    """The answer to one request on a connection of its own."""
+    async with connected(proxy) as client:
+        return await client.ask(request)
 
 
 async def test_requests_and_answers_pass() -> None:
     async with proxied() as (server, proxy):
-        assert await ask(proxy, b"run") == b"RUN"
-        assert server.received == [b"run"]
+        assert await ask(proxy, b"launcher") == b"LAUNCHER"
+        assert server.received == [b"launcher"]
 
 
 async def test_a_cut_before_the_request_has_no_effect() -> None:
     async with proxied() as (server, proxy):
-        proxy.cut("before")
-        assert await ask(proxy, b"run") == b""
+        proxy.cut("launcher", "before")
+        assert await ask(proxy, b"launcher runs") == b""
         assert server.received == []
-        assert await ask(proxy, b"again") == b"AGAIN"
+        assert await ask(proxy, b"launcher again") == b"LAUNCHER AGAIN"
 
 
 async def test_a_cut_after_the_effect_loses_the_answer() -> None:
     async with proxied() as (server, proxy):
-        proxy.cut("after")
+        proxy.cut("launcher", "after")
+        assert await ask(proxy, b"launcher runs") == b""
+        assert server.received == [b"launcher runs"]
+        assert await ask(proxy, b"launcher again") == b"LAUNCHER AGAIN"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_cut_strikes_the_party_that_it_names(when: str) -> None:
+    async with proxied() as (_, proxy):
+        proxy.cut("launcher", when)  # type: ignore[arg-type]
+        assert await ask(proxy, b"watcher runs") == b"WATCHER RUNS"
+        assert await ask(proxy, b"nobody runs") == b"NOBODY RUNS"
+        assert await ask(proxy, b"launcher runs") == b""
+
+
+async def test_a_connection_belongs_to_the_party_of_its_first_bytes() -> None:
+    async with proxied() as (server, proxy), connected(proxy) as client:
+        assert await client.ask(b"launcher") == b"LAUNCHER"
+        proxy.cut("launcher", "before")
+        assert await client.ask(b"watcher") == b""
+        assert server.received == [b"launcher"]
+
+
+async def test_a_cut_after_the_effect_waits_for_a_request() -> None:
+    async with proxied() as (_, proxy), connected(proxy) as early, connected(proxy) as late:
+        assert await early.ask(b"launcher 1") == b"LAUNCHER 1"
+        proxy.cut("launcher", "after")
+        assert await late.ask(b"launcher 2") == b""
+        assert await early.ask(b"launcher 3") == b"LAUNCHER 3"
+
+
+async def test_nothing_of_a_party_passes_while_it_is_held_and_everything_afterwards() -> None:
+    async with proxied() as (server, proxy), connected(proxy) as client:
+        proxy.hold("launcher", 0.3)
+        client.writer.write(b"launcher later")
+        assert await ask(proxy, b"watcher now") == b"WATCHER NOW"
+        assert server.received == [b"watcher now"]
+        assert await client.read() == b"LAUNCHER LATER"
+
+
+async def test_what_is_sent_on_a_half_open_connection_is_lost() -> None:
+    async with proxied() as (server, proxy), connected(proxy) as client:
+        assert await client.ask(b"launcher 1") == b"LAUNCHER 1"
+        proxy.half_open("launcher", 0.3)
+        await wait_until(lambda: server.ended, "the server's side is closed")
+        client.writer.write(b"launcher 2")
+        assert await ask(proxy, b"launcher 3") == b"LAUNCHER 3"
+        assert await client.read() == b""
+        assert server.received == [b"launcher 1", b"launcher 3"]
+
+
+async def test_a_server_that_is_down_breaks_and_refuses_connections() -> None:
+    async with proxied() as (server, proxy), connected(proxy) as client:
+        assert await client.ask(b"run") == b"RUN"
+        proxy.down(0.3)
+        assert await client.read() == b""
+        assert await ask(proxy, b"too early") == b""
+        await wait_until(lambda: ask(proxy, b"again"), "the server is back")
+        assert b"too early" not in server.received
+
+
+async def test_a_target_that_does_not_listen_ends_the_connection() -> None:
+    async with proxied() as (_, proxy):
+        proxy.target = 1
         assert await ask(proxy, b"run") == b""
-        assert server.received == [b"run"]
-        assert await ask(proxy, b"again") == b"AGAIN"
 
 
-async def test_nothing_passes_while_the_proxy_holds() -> None:
+async def test_the_end_of_the_proxy_ends_held_connections() -> None:
+    async with proxied() as (_, proxy), connected(proxy) as client:
+        assert await client.ask(b"launcher") == b"LAUNCHER"
+        proxy.hold("launcher", 600)
+        client.writer.write(b"more")
+        await proxy.close()
+        assert await client.read() == b""
+
+
+def request(method: str, path: str, body: bytes = b"") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def test_a_refused_request_gets_the_status_and_does_not_arrive() -> None:
+    async with proxied() as (server, proxy), connected(proxy) as client:
+        proxy.refuse(429, 100.0, 60.0)
+        answer = await client.ask(request("POST", "/api/v1/pods", b"{}"))
+        assert answer.startswith(b"HTTP/1.1 429 TooManyRequests\r\n")
+        assert b"Retry-After: 1\r\n" in answer
+        assert server.received == []
+
+
+async def test_a_conflict_needs_a_change() -> None:
     async with proxied() as (_, proxy):
-        proxy.hold(0.3)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await ask(proxy, b"run")
-        assert await ask(proxy, b"later") == b"LATER"
+        proxy.refuse(409, 100.0, 60.0)
+        assert b"GET /API" in await ask(proxy, request("GET", "/api"))
+        assert b" 409 Conflict" in await ask(proxy, request("PATCH", "/api"))
 
 
-async def test_a_reset_ends_open_connections() -> None:
-    async with proxied() as (_, proxy):
-        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
-        writer.write(b"run")
-        assert await reader.read(100) == b"RUN"
-        proxy.reset()
-        with suppress(ConnectionResetError):  # or the end of the stream: both end the connection
-            assert await reader.read(100) == b""
-        writer.close()
+async def test_a_request_in_pieces_is_not_refused_in_the_middle() -> None:
+    async with proxied() as (server, proxy), connected(proxy) as client:
+        proxy.refuse(500, 100.0, 60.0)
+        head, body = request("POST", "/api", b"{}")[:-2], b"{}"
+        assert await client.ask(head) == head.upper()
+        assert await client.ask(body) == body
+        assert server.received == [head, body]
+
+
+async def test_watches_end_after_the_given_bytes_and_other_connections_stay() -> None:
+    async with proxied() as (_, proxy), connected(proxy) as watch, connected(proxy) as other:
+        assert await watch.ask(request("GET", "/api/v1/pods?watch=true"))
+        assert await other.ask(request("GET", "/api/v1/pods"))
+        proxy.end_watches(b"half a li")
+        assert await watch.read() == b"9\r\nhalf a li\r\n"
+        assert await watch.read() == b""
+        assert await other.ask(b"more") == b"MORE"
