@@ -22,6 +22,7 @@ from simulation.chaos.stack import running
 from simulation.faults.plan import CALM_SECONDS
 
 DRAW_SECONDS = 0.5
+LONGEST_MINUTES = 24 * 60.0
 INTERRUPTED = 130
 """Exit status of a run that a person or a supervisor ended."""
 
@@ -55,41 +56,41 @@ def main(arguments: Sequence[str]) -> int:
     """The exit status: 1 when a promise broke, 2 when the stack did not start, 130 when interrupted."""
     options = _options(arguments)
     configure("critical")
-    directory = Path(tempfile.mkdtemp(prefix="dovetail-chaos-"))
-    keep = False
     limits = Limits(options.minutes, options.quiet_minutes)
+    directory = Path(tempfile.mkdtemp(prefix="dovetail-chaos-"))
+    status = INTERRUPTED
     with Display(Console()) as display:
         try:
             outcome = asyncio.run(_until_signal(directory, limits, options.seed, display))
+            status = int(bool(outcome.broken))
+            display.say(closing(outcome, options.minutes, options.seed))
         except asyncio.CancelledError:
             display.say("interrupted; the stack is stopped")
-            return INTERRUPTED
         except DovetailError as error:
             display.say(f"error: {error.message}")
-            return 2
+            status = 2
+        if status == 1:
+            display.say(f"logs of the services: {directory / 'logs'}")
         else:
-            keep = bool(outcome.broken)
-            display.say(closing(outcome, options.minutes, options.seed))
-            if keep:
-                display.say(f"logs: {directory / 'logs'}")
-            return int(keep)
-        finally:
-            if not keep:
-                shutil.rmtree(directory, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
+    return status
 
 
 def _minutes(text: str) -> float:
-    value = float(text)
-    if not CALM_SECONDS / 60 < value <= 24 * 60:
-        raise argparse.ArgumentTypeError(f"{text}: must be over 1 and at most 1440")
-    return value
+    return _between(text, CALM_SECONDS / 60)
 
 
 def _quiet_minutes(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 24 * 60:
-        raise argparse.ArgumentTypeError(f"{text}: must be over 0 and at most 1440")
-    return value
+    return _between(text, 0)
+
+
+def _between(text: str, least: float) -> float:
+    number = float(text)
+    if not least < number <= LONGEST_MINUTES:
+        raise argparse.ArgumentTypeError(
+            f"{text} is not over {least:g} and at most {LONGEST_MINUTES:g}"
+        )
+    return number
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

@@ -72,7 +72,7 @@ class Promises:
     def missing(self) -> dict[str, list[str]]:
         """What does not hold yet of what must in the end, by promise. Raises RedisError and OSError."""
         found = {one.name: one.check(self._world) for one in self._liveness}
-        self.checks.update(found)
+        self.checks.update(found.keys())
         return {name: sentences for name, sentences in found.items() if sentences}
 
     def judge(self, promise: str, sentences: Iterable[str]) -> None:
