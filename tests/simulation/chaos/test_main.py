@@ -66,18 +66,19 @@ def test_the_closing_lines_have_faults_checks_and_what_broke() -> None:
 @contextmanager
 def chaos(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A run whose files are in ``directory``."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "simulation.chaos", *arguments],
-        env=os.environ | {"TMPDIR": str(directory)},
+    command = [sys.executable, "-m", "simulation.chaos", *arguments]
+    environment = os.environ | {"TMPDIR": str(directory)}
+    with subprocess.Popen(
+        command,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 async def stack_of(process: subprocess.Popen[str], number: int) -> list[psutil.Process]:
