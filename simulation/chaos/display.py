@@ -66,5 +66,5 @@ def closing(outcome: Outcome, minutes: float, seed: int) -> str:
     quiet = "never" if outcome.quiet_seconds is None else f"after {outcome.quiet_seconds:.0f} s"
     return (
         f"{by_kind(outcome.faults)}\nchecks: {checks}\n"
-        f"seed {seed}: {minutes:g} minutes, {counts(outcome)}, quiet {quiet}"
+        f"seed {seed}: {minutes:g} minutes, {counts(outcome)}, {outcome.launched} instances launched, quiet {quiet}"
     )

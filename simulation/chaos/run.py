@@ -36,6 +36,8 @@ class Outcome:
     faults: Counter[str] = field(default_factory=Counter)
     checks: Counter[str] = field(default_factory=Counter)
     broken: list[Broken] = field(default_factory=list)
+    launched: int = 0
+    """Instances."""
     quiet_seconds: float | None = None
     """From the end of the faults until everything held; None if it never did."""
 
@@ -75,6 +77,7 @@ class Chaos:
             self._tell("the faults have ended")
             await self._become_quiet(limits.quiet_minutes * 60)
             await asyncio.to_thread(self._read_logs)
+            self.outcome.launched = len(self._world.emulator.inventory.all())
             for task in background:
                 task.cancel()
         return self.outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,12 +52,13 @@ def test_the_closing_lines_have_faults_checks_and_what_broke() -> None:
         actions=7,
         faults=Counter({"cut": 2, "kill": 1}),
         checks=Counter({"every process is ready": 1_200}),
+        launched=4,
         broken=[Broken("every process is ready", "launcher-0 is not ready", 300.0)],
     )
     assert closing(outcome, 5, 3).splitlines() == [
         "faults: cut 2, kill 1",
         "checks: every process is ready 1,200",
-        "seed 3: 5 minutes, 7 actions, 3 faults, 1,200 checks, 1 broken, quiet never",
+        "seed 3: 5 minutes, 7 actions, 3 faults, 1,200 checks, 1 broken, 4 instances launched, quiet never",
     ]
 
 
@@ -101,7 +103,9 @@ async def test_two_minutes_of_chaos_break_no_promise_and_leave_nothing_behind(
         parts = await stack_of(process, PROCESSES)
         printed, _ = process.communicate()
         assert process.returncode == 0, printed
-        assert " 0 broken, quiet after " in printed.splitlines()[-1]
+        found = re.search(r" 0 broken, (\d+) instances launched, quiet after ", printed)
+        assert found is not None
+        assert int(found[1]) > 0
         assert "kill " in printed
         assert running(parts) == []
         assert os.listdir(tmp_path) == []
