@@ -13,7 +13,7 @@ from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.informer import Event, Informer, Key, OnEvent
-from shared.kube.resources import Resource
+from shared.kube.resources import LAUNCH_RECORDS, Resource
 from simulation.chaos.processes import RealProcess
 from simulation.chaos.redis import RealRedis
 from simulation.chaos.servers import ReadEmulator, RealAws, RealCluster, RealNetwork
@@ -22,7 +22,7 @@ from simulation.trace import Trace
 
 LOOK_SECONDS = 2.0
 SETTLED_SECONDS = 2.0
-"""Every write that came before a look has been reported by its watch after this time."""
+"""Events that were sent have been handled after this time."""
 UNREADABLE = (DovetailError, OSError, RedisError)
 """What reading the world raises while a fault, or a busy machine, is in the way."""
 
@@ -70,7 +70,7 @@ class Observer:
                 await asyncio.sleep(LOOK_SECONDS)
                 try:
                     await self._look()
-                except OSError:
+                except (DovetailError, OSError):
                     continue  # Asked again in a moment.
 
     def _taking(self, resource: Resource) -> OnEvent:
@@ -80,14 +80,15 @@ class Observer:
         return take
 
     async def _look(self) -> None:
-        """Read the instances. A launch is recorded after what was written before it. Raises OSError."""
+        """Read the instances. A launch is recorded after what was written before it. Raises DovetailError, OSError."""
         async with self._looking:
             inventory = self._world.emulator.inventory
             await asyncio.to_thread(inventory.read)
-            launched = len(inventory.all()) - self._known
-            self._known += launched
-            if launched:
+            if len(inventory.all()) > self._known:
+                # The API server answers after it has sent the events of every earlier write.
+                await self._world.kube.list(LAUNCH_RECORDS)
                 await asyncio.sleep(SETTLED_SECONDS)
+                self._known = len(inventory.all())
                 self._world.trace.add("aws", action="CreateFleet")
 
     async def read_all(self) -> None:

@@ -19,6 +19,8 @@ from simulation.chaos.__main__ import main
 from simulation.chaos.display import closing
 from simulation.chaos.promises import Broken
 from simulation.chaos.run import Outcome
+from simulation.mutants.catalogue import MUTANTS
+from simulation.mutants.search import PROJECT, copy_tree
 from tests.support.waiting import wait_until
 
 INTERRUPTED = 130
@@ -66,13 +68,15 @@ def test_the_closing_lines_have_faults_checks_and_what_broke() -> None:
 
 
 @contextmanager
-def chaos(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A run whose files are in ``directory``."""
+def chaos(
+    directory: Path, *arguments: str, tree: Path = PROJECT
+) -> Iterator[subprocess.Popen[str]]:
+    """A run of the code in ``tree`` whose files are in ``directory``."""
     command = [sys.executable, "-m", "simulation.chaos", *arguments]
-    environment = os.environ | {"TMPDIR": str(directory)}
     with subprocess.Popen(
         command,
-        env=environment,
+        cwd=tree,
+        env=os.environ | {"TMPDIR": str(directory), "PYTHONPATH": str(tree)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -109,6 +113,22 @@ async def test_two_minutes_of_chaos_break_no_promise_and_leave_nothing_behind(
         assert "kill " in printed
         assert running(parts) == []
         assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.nightly
+def test_a_fault_in_a_service_breaks_a_promise(tmp_path: Path) -> None:
+    (mutant,) = [one for one in MUTANTS if one.name == "record-after-the-call"]
+    tree, files = tmp_path / "tree", tmp_path / "files"
+    tree.mkdir()
+    files.mkdir()
+    copy_tree(tree)
+    mutant.apply(tree)
+    with chaos(files, "--minutes", "2", "--quiet-minutes", "1", tree=tree) as process:
+        printed, _ = process.communicate()
+        assert process.returncode == 1, printed
+        assert re.search(r"broken after .* s: a launch is written down before it happens", printed)
+        (kept,) = files.iterdir()
+        assert (kept / "logs" / "launcher.log").exists()
 
 
 @pytest.mark.nightly
