@@ -84,6 +84,7 @@ async def _started(stack: Stack, settings: StackSettings) -> AsyncIterator[Stack
         while not start.done():
             await asyncio.to_thread(stack.stop)  # A supervisor that ends makes the start fail.
             await asyncio.wait([start], timeout=RETRY_SECONDS)
+        start.exception()  # It was raised above, or its start was interrupted.
         await asyncio.to_thread(stack.stop)
 
 

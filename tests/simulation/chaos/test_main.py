@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from local.stack import START_SECONDS
 from simulation.chaos.__main__ import main
 from simulation.chaos.display import closing
 from simulation.chaos.promises import Broken
@@ -90,7 +91,9 @@ def chaos(
 async def stack_of(process: subprocess.Popen[str], number: int) -> list[psutil.Process]:
     """The processes of the run's stack, once there are so many."""
     run = psutil.Process(process.pid)
-    await wait_until(lambda: len(run.children(recursive=True)) >= number, "the stack runs")
+    await wait_until(
+        lambda: len(run.children(recursive=True)) >= number, "the stack runs", seconds=START_SECONDS
+    )
     return [*run.children(recursive=True)]
 
 
@@ -142,6 +145,8 @@ async def test_an_interrupted_run_leaves_nothing_behind(
         process.send_signal(number)
         printed, _ = process.communicate(timeout=STOPPED_SECONDS)
         assert process.returncode == INTERRUPTED, printed
+        assert printed.splitlines()[-1] == "interrupted; the stack is stopped"
+        assert "Traceback" not in printed
         assert running(stack) == []
         assert os.listdir(tmp_path) == []
 
