@@ -1,7 +1,8 @@
 """The promises of the simulation that can be seen from outside, judged by the same invariants.
 
-Outside, nobody sees who wrote an object, nor whether a write came before a call of AWS. Promises that need this are
-judged in simulated time only, and so are those about a second replica and about the inside of a process.
+Outside, who ordered a deletion is seen in the requests that pass the proxy, but nobody sees who wrote an object, nor
+whether a write came before a call of AWS. Promises that need this are judged in simulated time only, and so are those
+about a second replica and about the inside of a process.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ SAFETY = frozenset(
         "launches stay within the limits of their pool",
         "no more machines are disrupted at once than budgets allow",
         "pods that must not be disturbed are not",
+        "replacements are ready before machines go",
+        "no pod goes against its budget",
         "every queue in Redis is bounded",
     }
 )

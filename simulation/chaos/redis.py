@@ -9,7 +9,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from simulation.chaos.processes import REQUEST_SECONDS, RealProcess
-from simulation.chaos.proxy import Proxy
+from simulation.chaos.ways.proxy import Proxy
 
 MOST_PENDING = 1_000
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from local.aws.emulator import load_catalogue
-from simulation.chaos.answers import EXPIRED, HALF_LINE
 from simulation.chaos.processes import REQUEST_SECONDS
-from simulation.chaos.proxy import Proxy
+from simulation.chaos.ways.answers import EXPIRED, HALF_LINE
+from simulation.chaos.ways.proxy import Proxy
 from simulation.faults.fault import When
 
 SLOW_READER_SECONDS = 1.0

@@ -19,10 +19,11 @@ from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError
 from shared.kube.client import Kube
 from simulation.chaos.processes import RealProcess
-from simulation.chaos.proxy import Proxy
 from simulation.chaos.redis import RealRedis
 from simulation.chaos.servers import ReadEmulator, RealAws, RealCluster, RealNetwork
 from simulation.chaos.store import SeenStore
+from simulation.chaos.ways.deletions import Deletions
+from simulation.chaos.ways.proxy import Proxy
 from simulation.chaos.world import ChaosWorld, recorded
 from simulation.trace import Trace
 
@@ -46,8 +47,10 @@ async def running(directory: Path, random: Random) -> AsyncIterator[ChaosWorld]:
     base = _free_base(directory, random)
     async with AsyncExitStack() as stack:
         proxies = {}
+        deletions = Deletions(SystemClock().monotonic)
         for server, place in PORTS.items():
-            proxies[server] = proxy = Proxy(base + place, MARKS[server], random)
+            seen = {"on_request": deletions.note} if server == "api" else {}
+            proxies[server] = proxy = Proxy(base + place, MARKS[server], random, **seen)
             await proxy.start()
             stack.push_async_callback(proxy.close)
         settings = StackSettings(
@@ -59,7 +62,7 @@ async def running(directory: Path, random: Random) -> AsyncIterator[ChaosWorld]:
         )
         parts = Stack(directory)
         state = await stack.enter_async_context(_started(parts, settings))
-        world = await _world(parts, state.environment, base, proxies)
+        world = await _world(parts, state.environment, base, proxies, deletions)
         stack.push_async_callback(world.kube.close)
         stack.callback(_let_go, world)
         yield world
@@ -95,7 +98,11 @@ def _let_go(world: ChaosWorld) -> None:
 
 
 async def _world(
-    stack: Stack, environment: Mapping[str, str], base: int, proxies: Mapping[str, Proxy]
+    stack: Stack,
+    environment: Mapping[str, str],
+    base: int,
+    proxies: Mapping[str, Proxy],
+    deletions: Deletions,
 ) -> ChaosWorld:
     clock, aws = SystemClock(), RealAws(environment["AWS_ENDPOINT_URL"])
     begun = clock.monotonic()
@@ -106,7 +113,7 @@ async def _world(
         clock=clock,
         begun=begun,
         trace=trace,
-        store=SeenStore(recorded(trace)),
+        store=SeenStore(recorded(trace, deletions)),
         emulator=ReadEmulator(aws, CLUSTER, environment["AWS_REGION"]),
         redis=RealRedis(RealProcess(stack, "redis"), environment["REDIS_URL"], proxies["redis"]),
         aws=aws,

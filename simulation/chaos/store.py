@@ -12,7 +12,8 @@ from shared.kube.resources import Resource
 from simulation.invariants.picture import FOLLOWED
 
 Json = dict[str, Any]
-OnChange = Callable[[Resource, Key], object]
+OnChange = Callable[[Resource, Key, bool], object]
+"""Gets the kind, the key, and whether this change begins the object's deletion."""
 SEEN = tuple(
     {
         (one.plural, one.group): one
@@ -69,7 +70,7 @@ class SeenStore:
             return
         if held is None or _version(raw) > _version(held):
             objects[key] = raw
-            self._changed(resource, key)
+            self._changed(resource, key, _is_deleted(raw) and not _is_deleted(held))
 
     def _remove(self, resource: Resource, key: Key, uid: str) -> None:
         objects = self._objects[resource.plural, resource.group]
@@ -77,13 +78,17 @@ class SeenStore:
         self._gone.add(uid)
         if held is not None and held["metadata"]["uid"] == uid:
             del objects[key]
-            self._changed(resource, key)
+            self._changed(resource, key, not _is_deleted(held))
 
-    def _changed(self, resource: Resource, key: Key) -> None:
+    def _changed(self, resource: Resource, key: Key, begins_deletion: bool) -> None:
         self.revision += 1
-        self._on_change(resource, key)
+        self._on_change(resource, key, begins_deletion)
 
 
 def _version(raw: Json) -> int:
     """The embedded API server counts its changes, so the newer object has the higher number."""
     return int(raw["metadata"]["resourceVersion"])
+
+
+def _is_deleted(raw: Json | None) -> bool:
+    return raw is not None and bool(raw["metadata"].get("deletionTimestamp"))

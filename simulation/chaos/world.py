@@ -18,6 +18,7 @@ from simulation.chaos.processes import RealProcess
 from simulation.chaos.redis import RealRedis
 from simulation.chaos.servers import ReadEmulator, RealAws, RealCluster, RealNetwork
 from simulation.chaos.store import SEEN, OnChange, SeenStore
+from simulation.chaos.ways.deletions import Deletions
 from simulation.trace import Trace
 
 LOOK_SECONDS = 2.0
@@ -99,10 +100,12 @@ class Observer:
         await self._look()
 
 
-def recorded(trace: Trace) -> OnChange:
+def recorded(trace: Trace, deletions: Deletions) -> OnChange:
     """A function that records each change of a store."""
 
-    def record(resource: Resource, key: Key) -> None:
-        trace.add("api", resource=resource.plural, namespace=key.namespace, name=key.name)
+    def record(resource: Resource, key: Key, begins_deletion: bool) -> None:
+        verb, by = deletions.take(resource.plural, key) if begins_deletion else ("update", "")
+        named = {"resource": resource.plural, "namespace": key.namespace, "name": key.name}
+        trace.add("api", verb=verb, **named, by=by)
 
     return record

@@ -11,8 +11,8 @@ import pytest
 
 from local.stack import Stack
 from simulation.chaos.processes import RealProcess
-from simulation.chaos.proxy import Proxy
 from simulation.chaos.redis import RealRedis
+from simulation.chaos.ways.proxy import Proxy
 from tests.support.redis.fixture import cluster, redis_server, redis_url
 from tests.support.waiting import wait_until
 

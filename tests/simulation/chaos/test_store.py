@@ -11,7 +11,7 @@ from shared.kube.resources import LEASES, NODES, PODS, Resource
 from simulation.chaos.store import SEEN, SeenStore
 from simulation.invariants.mirror import expected_entries
 
-Changes = list[tuple[str, str]]
+Changes = list[tuple[str, str, bool]]
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def changes() -> Changes:
 
 @pytest.fixture
 def store(changes: Changes) -> SeenStore:
-    def note(resource: Resource, key: Key) -> None:
-        changes.append((resource.plural, str(key)))
+    def note(resource: Resource, key: Key, begins_deletion: bool) -> None:
+        changes.append((resource.plural, str(key), begins_deletion))
 
     return SeenStore(note)
 
@@ -42,8 +42,17 @@ def test_what_is_put_is_found_until_it_is_deleted(store: SeenStore, changes: Cha
     assert store.list("pods") == [pod("a", 1)]
     store.take(PODS, gone("a"))
     assert store.find("pods", "a", namespace="default") is None
-    assert changes == [("pods", "default/a")] * 2
+    assert changes == [("pods", "default/a", False), ("pods", "default/a", True)]
     assert store.revision == 2
+
+
+def test_a_deletion_begins_once(store: SeenStore, changes: Changes) -> None:
+    store.take(PODS, Put(pod("a", 1)))
+    ending = pod("a", 2)
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    store.take(PODS, Put(ending))
+    store.take(PODS, gone("a"))
+    assert [begins for _, _, begins in changes] == [False, True, False]
 
 
 def test_an_older_version_changes_nothing(store: SeenStore) -> None:

@@ -14,6 +14,7 @@ from local.cluster.storage.store import Store
 from shared.concurrency.clock import SystemClock
 from simulation.chaos.servers import ReadEmulator, RealAws
 from simulation.chaos.store import SeenStore
+from simulation.chaos.ways.deletions import Deletions
 from simulation.chaos.world import ChaosWorld, Observer, recorded
 from simulation.trace import Trace
 from tests.services.conftest import store_with_our_kinds
@@ -42,7 +43,7 @@ async def world(store: Store, tmp_path: Path, aws_emulator_url: str) -> AsyncIte
             clock=clock,
             begun=clock.monotonic(),
             trace=trace,
-            store=SeenStore(recorded(trace)),
+            store=SeenStore(recorded(trace, Deletions(clock.monotonic))),
             emulator=ReadEmulator(aws, "dovetail-chaos", "us-west-2"),
             redis=ABSENT,
             aws=aws,

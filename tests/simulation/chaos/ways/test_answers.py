@@ -8,7 +8,7 @@ from shared.errors import Gone
 from shared.kube.resources import PODS
 from shared.kube.transport.statuses import Call
 from shared.kube.watching import LineSplitter, parse_event
-from simulation.chaos.answers import EXPIRED, HALF_LINE, is_watch, method_of_whole
+from simulation.chaos.ways.answers import EXPIRED, HALF_LINE, is_watch, method_of_whole
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from random import Random
 
 import pytest
 
-from simulation.chaos.proxy import Proxy
+from simulation.chaos.ways.proxy import Proxy
 from tests.support.waiting import wait_until
 
 MARKS = {"launcher": b"launcher", "watcher": b"watcher"}
@@ -32,10 +32,12 @@ class Server:
 
 
 @asynccontextmanager
-async def proxied() -> AsyncIterator[tuple[Server, Proxy]]:
+async def proxied(
+    on_request: Callable[[str, bytes], object] = lambda _party, _data: None,
+) -> AsyncIterator[tuple[Server, Proxy]]:
     server = Server()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    proxy = Proxy(listening.sockets[0].getsockname()[1], MARKS, Random(1))
+    proxy = Proxy(listening.sockets[0].getsockname()[1], MARKS, Random(1), on_request)
     await proxy.start()
     try:
         yield server, proxy
@@ -79,6 +81,16 @@ async def test_requests_and_answers_pass() -> None:
     async with proxied() as (server, proxy):
         assert await ask(proxy, b"launcher") == b"LAUNCHER"
         assert server.received == [b"launcher"]
+
+
+async def test_what_arrives_is_shown_with_its_party_and_what_is_cut_is_not() -> None:
+    shown: list[tuple[str, bytes]] = []
+    async with proxied(lambda party, data: shown.append((party, data))) as (_, proxy):
+        await ask(proxy, b"launcher runs")
+        proxy.cut("launcher", "before")
+        await ask(proxy, b"launcher is cut")
+        await ask(proxy, b"somebody")
+    assert shown == [("launcher", b"launcher runs"), ("", b"somebody")]
 
 
 async def test_a_cut_before_the_request_has_no_effect() -> None:

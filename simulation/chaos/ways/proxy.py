@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
-from simulation.chaos.answers import chunk, is_watch, method_of_whole, refusal
+from simulation.chaos.ways.answers import chunk, is_watch, method_of_whole, refusal
 from simulation.servers.refusals import Refusals
 
 CHUNK_BYTES = 65_536
 HOST = "127.0.0.1"
+
+
+def _do_nothing(_party: str, _data: bytes) -> None:
+    return None
 
 
 @dataclass
@@ -55,8 +59,15 @@ class Proxy:
     ``marks``: name of a party -> bytes that only its connections begin with. ``random`` draws refused requests.
     """
 
-    def __init__(self, target: int, marks: Mapping[str, bytes], random: Random) -> None:
-        self.target, self._marks = target, marks
+    def __init__(
+        self,
+        target: int,
+        marks: Mapping[str, bytes],
+        random: Random,
+        on_request: Callable[[str, bytes], object] = _do_nothing,
+    ) -> None:
+        """``on_request`` gets the party and the bytes of whatever is sent to the server."""
+        self.target, self._marks, self._on_request = target, marks, on_request
         self.port = 0
         self._ways: defaultdict[str, Way] = defaultdict(Way)
         self._open: set[Connection] = set()
@@ -170,6 +181,7 @@ class Proxy:
             if method and (status := self._refusals.status(method)):
                 one.client.write(refusal(status))
                 continue
+            self._on_request(one.party, data)
             one.server.write(data)
             await one.server.drain()
         one.abort()
