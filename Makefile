@@ -71,8 +71,8 @@ simulate: $(DEVELOPMENT) ## Run the services in simulated time under faults: SEE
 simulate-nightly: $(DEVELOPMENT) ## The same with 20,000 seeds
 	$(SIMULATION) --seeds 20000 $(ARGS)
 
-chaos: redis $(DEVELOPMENT) ## The same users, faults and promises against real processes in real time: MINUTES=30
-	$(BIN)/python -m simulation.chaos --minutes $(MINUTES) $(ARGS)
+chaos: redis $(DEVELOPMENT) ## The same users, faults and promises against real processes in real time: MINUTES=30 FIRST_SEED=1
+	$(BIN)/python -m simulation.chaos --minutes $(MINUTES) --seed $(FIRST_SEED) $(ARGS)
 
 # Includes pytest's workers and every process that a test starts. The end-to-end tests are left out.
 coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/development/coverage.md

@@ -86,6 +86,8 @@ class StackSettings:
     """EKS add-ons that run on every node; see ``local.cluster.addons``."""
     mirror_key: str = ""
     """The key with which the services sign the mirror's entries; when empty, the supervisor creates one."""
+    cluster_url: str = ""
+    """URL of the embedded API server in all kubeconfigs, such as that of a proxy; when empty, its own."""
     cluster: ExistingCluster | None = None
     """An existing cluster that replaces the embedded one."""
     extra: dict[str, str] = field(default_factory=dict)
@@ -284,6 +286,7 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
     own = {
         "CLUSTER_HOST": HOST,
         "CLUSTER_PORT": str(port),
+        "CLUSTER_ADVERTISE_URL": settings.cluster_url,
         "KUBECONFIG_OUT": environment["KUBECONFIG"],
         "CRD_DIRECTORY": str(packaged("deploy", "crds")),
         "ACCOUNTS_DIRECTORY": str(packaged("deploy", "kubernetes")),

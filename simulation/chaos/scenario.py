@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from simulation.faults import Scenario
-from simulation.faults.fault import Fault
-from simulation.faults.scenarios import AWS, SPOT
+from simulation.faults.scenarios import API, AWS, SPOT
 
 RATES = {
     "kill": 1.5,
     "terminate": 0.3,
     "pause": 0.3,
-    "cut": 3.0,
+    "cut": 4.0,
     "partition": 0.3,
+    "half-open": 0.2,
     "latency": 0.3,
     "slow-reader": 0.2,
     "redis-restart": 0.3,
     "redis-flush": 0.2,
     "redis-stall": 0.3,
     "redis-full": 0.2,
-    **{kind: rate / 2 for kind, rate in (AWS | SPOT).items() if kind != "sqs-repeats"},
+    **{kind: rate / 2 for kind, rate in (API | AWS | SPOT).items() if kind != "sqs-repeats"},
 }
 CHAOS = Scenario("chaos", "real processes, real signals, a real Redis", RATES)
-
-
-def can_strike(fault: Fault) -> bool:
-    """Whether the fault reaches a real stack: the way to the API server has no proxy, and only AWS can be held up."""
-    server = getattr(fault, "server", "")
-    return server != "api" and (server != "redis" or fault.kind == "cut")

@@ -1,110 +1,111 @@
-"""The running stack as users, faults and promises see it: objects and instances as they were read last."""
+"""The running stack as users, faults and promises see it; and who looks at it while it runs."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any
+from dataclasses import dataclass
+from random import Random
 
-from local.aws.emulator import load_catalogue
-from shared.concurrency.clock import SystemClock
+from redis.exceptions import RedisError
+
+from shared.concurrency.clock import Clock
+from shared.errors import DovetailError
 from shared.kube.client import Kube
-from simulation.chaos.parts import RealAws, RealNetwork, RealProcess, RealRedis
-from simulation.invariants.picture import FOLLOWED
+from shared.kube.informer import Event, Informer, Key, OnEvent
+from shared.kube.resources import LAUNCH_RECORDS, Resource
+from simulation.chaos.processes import RealProcess
+from simulation.chaos.redis import RealRedis
+from simulation.chaos.servers import ReadEmulator, RealAws, RealCluster, RealNetwork
+from simulation.chaos.store import SEEN, OnChange, SeenStore
+from simulation.chaos.ways.deletions import Deletions
+from simulation.trace import Trace
 
-BY_HAND = {"kind": "state-change"}
-
-
-@dataclass
-class ReadStore:
-    """The followed objects as they were read last. ``revision`` grows with each reading."""
-
-    kube: Kube
-    revision: int = 0
-    _documents: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
-
-    async def read(self) -> None:
-        """List everything from the API server. Raises DovetailError."""
-        self._documents = {
-            (one.plural, one.group): (await self.kube.list(one)).items for one in FOLLOWED.values()
-        }
-        self.revision += 1
-
-    def list(self, plural: str, *, group: str = "") -> list[Any]:
-        """The objects of one kind."""
-        return self._documents.get((plural, group), [])
-
-
-class ReadInstances:
-    """The instances as they were read last, with what a person's console can do to one."""
-
-    def __init__(self, aws: RealAws, types: Mapping[str, Any]) -> None:
-        self._aws, self._types = aws, types
-        self._found: list[Any] = []
-
-    def read(self) -> None:
-        """List them."""
-        self._found = [
-            SimpleNamespace(
-                instance_id=row["instanceId"],
-                sequence=number,
-                state=row["state"],
-                tags=row["tags"],
-                zone=row["zone"],
-                lifecycle=row["lifecycle"],
-                facts=self._types[row["instanceType"]],
-            )
-            for number, row in enumerate(self._aws.instances())
-        ]
-
-    def all(self) -> list[Any]:
-        """In the order of their launch."""
-        return self._found
-
-    def get(self, instance_id: str) -> Any:
-        """One of them; None for an unknown one."""
-        return next((one for one in self._found if one.instance_id == instance_id), None)
-
-    def terminate(self, instance: Any, _reason: object) -> None:
-        """Terminate it by hand."""
-        self._aws.control(
-            "interruptions", {**BY_HAND, "state": "terminated", "instanceId": instance.instance_id}
-        )
-
-    def stop(self, instance: Any, _reason: object) -> None:
-        """Stop it by hand."""
-        self._aws.control(
-            "interruptions", {**BY_HAND, "state": "stopping", "instanceId": instance.instance_id}
-        )
-
-
-class ReadEmulator:
-    """What promises and users ask of the emulator."""
-
-    def __init__(self, aws: RealAws, cluster: str, region: str) -> None:
-        self.catalogue = load_catalogue()
-        self.settings = SimpleNamespace(cluster_name=cluster, region=region)
-        self.inventory = ReadInstances(aws, self.catalogue.types)
-        self.capacity = SimpleNamespace(left=lambda _pool: 1)
+LOOK_SECONDS = 2.0
+SETTLED_SECONDS = 2.0
+"""Events that were sent have been handled after this time."""
+UNREADABLE = (DovetailError, OSError, RedisError)
+"""What reading the world raises while a fault, or a busy machine, is in the way."""
 
 
 @dataclass
 class ChaosWorld:
-    """Fits where the simulation's World is used by users, faults and liveness."""
+    """Fits where the simulation's World is used by users, faults and those promises that can be seen from outside."""
 
     kube: Kube
-    store: ReadStore
+    clock: Clock
+    begun: float
+    """Monotonic time of the start."""
+    trace: Trace
+    store: SeenStore
     emulator: ReadEmulator
     redis: RealRedis
     aws: RealAws
+    cluster: RealCluster
     network: RealNetwork
-    processes: dict[str, RealProcess]
-    cluster: Any = None
-    trace: Any = None
-    clock: SystemClock = field(default_factory=SystemClock)
+    processes: Mapping[str, RealProcess]
 
-    async def read(self) -> None:
-        """Read objects and instances. Raises DovetailError."""
-        await self.store.read()
-        self.emulator.inventory.read()
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self.clock.monotonic() - self.begun
+
+
+class Observer:
+    """Keeps the world's picture of objects and instances current, and records every change as an event."""
+
+    def __init__(self, world: ChaosWorld) -> None:
+        self._world = world
+        self._looking = asyncio.Lock()
+        self._known = 0
+
+    async def follow(self, random: Random) -> None:
+        """Watch every kind and look at the instances until this is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for resource in SEEN:
+                informer = Informer(
+                    self._world.kube, resource, self._taking(resource), self._world.clock, random
+                )
+                group.create_task(informer.run(asyncio.Event()))
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                try:
+                    await self._look()
+                except (DovetailError, OSError):
+                    continue  # Asked again in a moment.
+
+    def _taking(self, resource: Resource) -> OnEvent:
+        async def take(event: Event) -> None:
+            self._world.store.take(resource, event)
+
+        return take
+
+    async def _look(self) -> None:
+        """Read the instances. A launch is recorded after what was written before it. Raises DovetailError, OSError."""
+        async with self._looking:
+            inventory = self._world.emulator.inventory
+            await asyncio.to_thread(inventory.read)
+            if len(inventory.all()) > self._known:
+                # The API server answers after it has sent the events of every earlier write.
+                await self._world.kube.list(LAUNCH_RECORDS)
+                await asyncio.sleep(SETTLED_SECONDS)
+                self._known = len(inventory.all())
+                self._world.trace.add("aws", action="CreateFleet")
+
+    async def read_all(self) -> None:
+        """Read everything as it is now. Raises one of ``UNREADABLE``."""
+        for resource in SEEN:
+            listed = await self._world.kube.list(resource)
+            self._world.store.replace(resource, listed.items)
+        await self._look()
+
+
+def recorded(trace: Trace, deletions: Deletions) -> OnChange:
+    """A function that records each change of a store."""
+
+    def record(resource: Resource, key: Key, begins_deletion: bool) -> None:
+        verb, by = deletions.take(resource.plural, key) if begins_deletion else ("update", "")
+        named = {"resource": resource.plural, "namespace": key.namespace, "name": key.name}
+        trace.add("api", verb=verb, **named, by=by)
+
+    return record

@@ -5,6 +5,7 @@ Because the plan is made first, a run can be repeated with some of its faults le
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
@@ -55,3 +56,9 @@ def end_faults(world: FaultyWorld) -> None:
     world.aws.control("clear", {})
     for name in sorted(world.processes):
         world.processes[name].skew(0.0)
+
+
+def by_kind(faults: Counter[str]) -> str:
+    """Faults injected by kind, the most frequent first."""
+    rows = sorted(faults.items(), key=lambda row: (-row[1], row[0]))
+    return "faults: " + (", ".join(f"{kind} {number:,}" for kind, number in rows) or "none")

@@ -11,6 +11,7 @@ from textwrap import indent
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from simulation.faults.plan import by_kind
 from simulation.run import Outcome
 from simulation.runner.children import Died
 from simulation.runner.options import repeat_command
@@ -69,12 +70,6 @@ def failure(task: SeedTask, outcome: Outcome | Died) -> str:
         parts += ["  last events:", *_indented(last[-SHOWN_EVENTS:])]
     command = repeat_command(task.seed, task.scenario, task.minutes, task.keep, task.quiet_seconds)
     return "\n".join([*parts, f"  repeat: {command}"])
-
-
-def by_kind(faults: Counter[str]) -> str:
-    """Faults injected by kind, the most frequent first."""
-    rows = sorted(faults.items(), key=lambda row: (-row[1], row[0]))
-    return "faults: " + (", ".join(f"{kind} {number:,}" for kind, number in rows) or "none")
 
 
 class Display:

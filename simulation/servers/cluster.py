@@ -35,7 +35,7 @@ from shared.distribution.files import packaged
 from simulation.servers.aws import AwsServer
 from simulation.servers.http import Connection, ConnectionLost, Connections, Request
 from simulation.servers.instances import EmulatorInstances
-from simulation.servers.refusals import Refusals
+from simulation.servers.refusals import REFUSALS, Refusals
 from simulation.settings import CLUSTER, REGION, RunSettings
 
 FIXED_NODES = 2
@@ -48,13 +48,6 @@ CONTROL_PLANE = "cluster"
 BACKUP_SECONDS = 5.0
 OLDEST_BACKUP_SECONDS = 120.0
 HALF_LINE = b'{"type":"MODIFIED","object":{"kind":"Po'
-REFUSALS = {
-    409: ("Conflict", "the object has been modified; please apply your changes to the latest one"),
-    429: ("TooManyRequests", "the server has received too many requests and asks to try later"),
-    500: ("InternalError", "Internal error occurred: etcdserver: request timed out"),
-    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
-}
-"""Reason and message of the statuses that ``refuse`` takes."""
 
 OnChange = Callable[[str, str, str | None, str, str], None]
 

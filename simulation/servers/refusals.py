@@ -6,6 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+REFUSALS = {
+    409: ("Conflict", "the object has been modified; please apply your changes to the latest one"),
+    429: ("TooManyRequests", "the server has received too many requests and asks to try later"),
+    500: ("InternalError", "Internal error occurred: etcdserver: request timed out"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+}
+"""Reason and message of the statuses with which requests are refused."""
 CONFLICT = 409
 CHANGES = frozenset({"PUT", "PATCH", "DELETE"})
 """Methods that can conflict with another client's change."""

@@ -36,6 +36,15 @@ def test_the_environment_has_every_address() -> None:
     assert environment["DOVETAIL_INTERRUPTION_URL"] == "http://127.0.0.1:21007"
 
 
+def test_kubeconfigs_name_a_proxy_if_there_is_one() -> None:
+    def advertised(settings: StackSettings) -> str:
+        (cluster,) = plan_stack(settings, PORTS, {}).waves[1]
+        return cluster.environment["CLUSTER_ADVERTISE_URL"]
+
+    assert advertised(SETTINGS) == ""
+    assert advertised(replace(SETTINGS, cluster_url="http://127.0.0.1:4")) == "http://127.0.0.1:4"
+
+
 def test_services_and_users_know_the_mirror_by_the_same_key() -> None:
     """A user who starts a service of the stack manually needs it too."""
     keyed = plan_stack(replace(SETTINGS, mirror_key="k" * 16), PORTS, {})

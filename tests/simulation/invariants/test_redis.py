@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from shared.redis.bus import Bus, Envelope
@@ -62,6 +63,25 @@ async def test_what_is_missing_surplus_or_old_in_the_mirror_is_found(
         "1 nodes are missing in the mirror: node-i-1",
         "1 machines are out of date in the mirror: NodeClaim/a",
     ]
+
+
+async def test_another_process_may_write_the_same_record_in_another_order(
+    history: History, bus: Bus
+) -> None:
+    world = filled(history)
+    snapshot = expected_entries(world)
+    record = msgspec.json.decode(snapshot["pods"]["default/web-1"])
+    record["requests"] = dict(reversed(record["requests"].items()))
+    turned = msgspec.json.encode(record)
+    assert turned != snapshot["pods"]["default/web-1"]
+    await write_mirror(bus, snapshot, Change("pods", "default/web-1", turned))
+    assert MirrorIsEqual().check(world) == []
+
+
+async def test_what_is_no_record_is_not_equal(history: History, bus: Bus) -> None:
+    world = filled(history)
+    await write_mirror(bus, expected_entries(world), Change("pods", "default/web-1", b"{"))
+    assert MirrorIsEqual().check(world) == ["1 pods are out of date in the mirror: default/web-1"]
 
 
 def test_an_emptied_redis_is_no_mirror(history: History) -> None:
