@@ -105,8 +105,8 @@ def node_row(machine: Machine | None, node: Node | None) -> NodeRow:
 
 def price_of(machine: Machine | None) -> float | None:
     """US dollars an hour, as known at the launch; None without a note."""
-    noted = machine.annotations.get(keys.PRICE_ANNOTATION, "") if machine else ""
-    return int(noted) / 1e6 if noted.isdecimal() else None
+    noted = machine.noted_price if machine else None
+    return None if noted is None else noted / 1e6
 
 
 def _state(machine: Machine | None, node: Node | None) -> str:
