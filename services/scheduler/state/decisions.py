@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any, NamedTuple
 
 from shared.concurrency.clock import Clock
@@ -49,8 +49,9 @@ class DecisionLog:
 
     clock: Clock
     _latest: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_DECISIONS))
-    _pending: Mapping[str, str] = field(default_factory=dict)
-    """Pod -> why it stays pending, of the last plan: a plan that finds only this again is not noted again."""
+    _refused: tuple[Rejected, ...] = ()
+    """Pods and machines that the last plan left without a place or an instance: a plan that finds only this again is
+    not noted again."""
 
     def documents(self) -> list[dict[str, Any]]:
         """Newest first."""
@@ -60,12 +61,12 @@ class DecisionLog:
         """A plan was carried out. ``snapshot``: its input."""
         pods = {pod.uid: pod for pod in snapshot.pods}
         pending = {pods[uid].key: why for uid, why in plan.unschedulable.items() if uid in pods}
-        if not created and not plan.existing and pending == self._pending:
+        refused = (*starmap(_pod_refused, pending.items()), *_machines_not_created(plan, created))
+        if not created and not plan.existing and refused == self._refused:
             return
-        self._pending = pending
+        self._refused = refused
         rejected = [
-            *(Rejected(f"pod {key}", why) for key, why in islice(pending.items(), MOST_NAMED)),
-            *_machines_not_created(plan, created),
+            *refused[:MOST_NAMED],
             *(Rejected("input", fault) for fault in plan.faults[:MOST_NAMED]),
             *(_offerings_left_out(snapshot.unavailable) if created else ()),
         ]
@@ -145,8 +146,12 @@ def _saved(machines: Iterable[Machine]) -> float | None:
 
 def _machines_not_created(plan: Plan, created: Sequence[PlannedMachine]) -> Iterable[Rejected]:
     made = {machine.name for machine in created}
-    missing = [machine for machine in plan.machines if machine.name not in made]
-    return (Rejected(planned_text(one), NOT_CREATED) for one in missing[:MOST_NAMED])
+    missing = (machine for machine in plan.machines if machine.name not in made)
+    return (Rejected(planned_text(one), NOT_CREATED) for one in missing)
+
+
+def _pod_refused(key: str, why: str) -> Rejected:
+    return Rejected(f"pod {key}", why)
 
 
 def _offerings_left_out(unavailable: Iterable[OfferingKey]) -> Iterable[Rejected]:

@@ -92,11 +92,8 @@ def test_an_expired_machine_is_a_decision_with_its_saving() -> None:
 
 def test_static_pools_grow_and_shrink_as_decisions() -> None:
     snapshot = make_snapshot(make_pod("web", unschedulable=True))
-    machines, log, pool = (
-        solve(snapshot, now=0.0, settings=SolverSettings()).machines,
-        DecisionLog(FakeClock()),
-        make_pool(),
-    )
+    machines = solve(snapshot, now=0.0, settings=SolverSettings()).machines
+    log, pool = DecisionLog(FakeClock()), make_pool()
     log.static_filled(pool, machines)
     log.static_filled(pool, ())
     log.static_shrunk(pool, [make_machine("a", annotations={keys.PRICE_ANNOTATION: "50000"})])
