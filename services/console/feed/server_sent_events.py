@@ -23,6 +23,15 @@ def event(name: str, body: bytes, event_id: str = "") -> bytes:
 
 async def events(feed: Feed, last_id: str, clock: Clock) -> AsyncIterator[bytes]:
     """Events for one page until it goes. ``last_id``: the last event that it received, empty for none."""
+    feed.readers += 1
+    try:
+        async for one in _events(feed, last_id, clock):
+            yield one
+    finally:
+        feed.readers -= 1
+
+
+async def _events(feed: Feed, last_id: str, clock: Clock) -> AsyncIterator[bytes]:
     number = feed.number_of(last_id)
     while True:
         entries = None if number is None else feed.after(number)

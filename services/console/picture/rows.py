@@ -6,6 +6,8 @@ no command, no annotation of a user.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from shared.domain import labels as keys
@@ -57,7 +59,7 @@ class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
     pod_limit: int
 
 
-class PodRow(msgspec.Struct, frozen=True, rename="camel"):
+class PodRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One unfinished pod. ``node``: id of its node row, empty while it has no node."""
 
     id: str
@@ -70,6 +72,17 @@ class PodRow(msgspec.Struct, frozen=True, rename="camel"):
     daemon: bool
     owner: str
     waits: str
+    verdict: str = ""
+    """Why the scheduler's last plan has no place for it."""
+    change: str = ""
+    """The smallest change that would place it, when that is known."""
+
+
+class Words(NamedTuple):
+    """What is said of a pending pod."""
+
+    verdict: str
+    change: str
 
 
 def node_id(machine: Machine | None, node: Node | None) -> str:

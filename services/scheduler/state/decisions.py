@@ -1,6 +1,7 @@
 """The latest decisions of this scheduler, as documents for ``/status`` and the console. Pure; nothing decides by them.
 
 Amounts are US dollars an hour: ``cost`` is positive for what was bought and negative for what is saved.
+``comparable``: ``POST /explain`` knows for a while what the decision would have cost by each packing policy.
 """
 
 from __future__ import annotations
@@ -108,7 +109,9 @@ class DecisionLog:
         document = command_document(command) | {"text": f"not carried out: {command.text}"}
         why = f"{verdict.cause}: {verdict.text}"
         document["rejected"] = [Rejected(command.text, why).document()]
-        self._add(f"{command.id}-dropped", command.method, document | {"cost": None})
+        self._add(
+            f"{command.id}-dropped", command.method, document | {"cost": None, "comparable": False}
+        )
 
     def rolled_back(self, record: CommandRecord, why: str) -> None:
         """A command that had begun was taken back: nothing was saved."""
@@ -130,6 +133,7 @@ def _bare(text: str, machines: Sequence[str]) -> dict[str, Any]:
         "bound": None,
         "rejected": [],
         "moves": {},
+        "comparable": False,
     }
 
 
@@ -172,16 +176,18 @@ def plan_document(
         "cost": sum(machine.offering.price_micro_usd_per_hour for machine in created) / 1e6,
         "bound": None if bound is None or not created else bound / 1e6,
         "moves": dict(islice(_moves(plan, created, pods), MOST_MOVES)),
+        "comparable": bool(created),
     }
 
 
 def _plan_text(plan: Plan, created: Sequence[PlannedMachine], pending: int) -> str:
-    there = sum(map(len, plan.existing.values()))
+    there, held = sum(map(len, plan.existing.values())), len(plan.machines) - len(created)
     parts = [
         f"{_count(len(created), 'machine')} for {_count(sum(len(m.pods) for m in created), 'pod')}"
         if created
         else "",
         f"{_count(there, 'pod')} on capacity that is there or on its way" if there else "",
+        f"{_count(held, 'machine')} not created" if held > 0 else "",
         f"{_count(pending, 'pod')} can be placed nowhere" if pending else "",
     ]
     return "; ".join(filter(None, parts)) or "nothing to buy"
@@ -221,4 +227,5 @@ def command_document(command: Command) -> dict[str, Any]:
         "bound": None,
         "rejected": [],
         "moves": {},
+        "comparable": bool(command.replacements),
     }

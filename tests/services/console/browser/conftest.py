@@ -21,6 +21,7 @@ from tests.support.console.browser import (
     Faults,
     chromium,
     launched,
+    load,
     new_context,
 )
 from tests.support.console.stage import Stage, stage_at
@@ -69,7 +70,7 @@ class Visitor:
     async def open(self, query: str = "") -> Page:
         """A new page that shows the live picture."""
         page = await self.context.new_page()
-        await page.goto(self.stage.url + query)
+        await load(page, self.stage.url + query, self.faults)
         await expect(page.get_by_test_id("connection")).to_have_text("live")
         return page
 

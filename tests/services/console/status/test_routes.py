@@ -46,7 +46,7 @@ async def test_the_picture_is_that_of_the_mirror(console: Console) -> None:
     found = await console.until("/api/cluster", lambda picture: picture["pods"])
     assert [(row["id"], row["state"]) for row in found["nodes"]] == [("Machine/m", "launching")]
     assert found["pods"][0]["node"] == "Machine/m"
-    assert found["trusted"] == {"ok": True, "reason": ""}
+    assert (found["trusted"]["ok"], found["trusted"]["reason"]) == (True, "")
 
 
 async def test_a_page_that_was_away_continues_without_a_gap(console: Console) -> None:
