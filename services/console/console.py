@@ -213,7 +213,7 @@ class Console:
 
     async def node(self, row_id: str) -> dict[str, Any] | None:
         """Details; None for an unknown id."""
-        return await node_details(self.picture, self.peers, self.kube, row_id)
+        return await node_details(self.picture, self.peers, self.kube, self.decisions, row_id)
 
     async def pod(self, key: str) -> dict[str, Any] | None:
         """Details; None for an unknown pod."""

@@ -171,6 +171,7 @@ def plan_document(
     bound = plan.lower_bound_micro_usd_per_hour
     return {
         "text": _plan_text(plan, created, pending),
+        "reason": _plan_reason([pods[uid] for one in created for uid in one.pods if uid in pods]),
         "pods": sum(len(machine.pods) for machine in created),
         "machines": [planned_text(machine) for machine in created[:MOST_NAMED]],
         "cost": sum(machine.offering.price_micro_usd_per_hour for machine in created) / 1e6,
@@ -178,6 +179,18 @@ def plan_document(
         "moves": dict(islice(_moves(plan, created, pods), MOST_MOVES)),
         "comparable": bool(created),
     }
+
+
+def _plan_reason(served: Sequence[Pod]) -> str:
+    """Why machines are bought; empty when none is."""
+    moving = sum(bool(pod.node_name) for pod in served)
+    parts = [
+        f"no node has room for {_count(len(served) - moving, 'pod')}"
+        if len(served) > moving
+        else "",
+        f"the nodes of {_count(moving, 'pod')} go away" if moving else "",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _plan_text(plan: Plan, created: Sequence[PlannedMachine], pending: int) -> str:

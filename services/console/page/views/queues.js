@@ -8,7 +8,7 @@ import { PolledView } from "../parts/polled_view.js";
 import { table } from "../parts/table.js";
 
 /**
- * @typedef {{name: string, waiting: number, pending: number, oldestSeconds: number|null, consumers: number}} Group
+ * @typedef {{name: string, waiting: number, waitingMore: boolean, pending: number, oldestSeconds: number|null, consumers: number}} Group
  * @typedef {{stream: string, length: number, delayed: number, dead: number, groups: Group[]}} Queue
  * @typedef {{id: string, stream: string, at: number, error: string, body: string, replay: string}} DeadLetter
  * @typedef {{queue: Omit<Queue, "groups">, group: Group|null}} Row
@@ -47,7 +47,8 @@ function rowsOf({ groups, ...queue }) {
 /** @param {Row} row */
 function cells({ queue, group }) {
   const oldest = group?.oldestSeconds;
-  return [queue.stream, group?.name ?? "none", group?.waiting ?? "–", group?.pending ?? "–", oldest === null || oldest === undefined ? "–" : duration(oldest),
+  const waiting = group ? `${group.waiting}${group.waitingMore ? "+" : ""}` : "–";
+  return [queue.stream, group?.name ?? "none", waiting, group?.pending ?? "–", oldest === null || oldest === undefined ? "–" : duration(oldest),
     group?.consumers ?? "–", queue.length, queue.delayed, queue.dead ? h("strong", { class: "bad" }, queue.dead) : 0];
 }
 

@@ -9,10 +9,11 @@ import pytest
 from services.console.reports.decisions import MOST_DECISIONS, Decisions
 from services.console.reports.events import event_row
 from services.console.reports.health import lease_row, service_row
-from services.console.reports.node_details import bought, shown_labels, timeline
+from services.console.reports.node_details import bought, decision_of, shown_labels, timeline
 from services.console.reports.peers import PeerStatus
 from services.console.reports.pod_details import smallest_change
 from services.console.reports.queues import dead_letter_row
+from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, Condition
 from shared.redis.bus import DeadLetter
 from tests.support.planning.builders import make_machine, make_node
@@ -71,8 +72,17 @@ def test_labels_are_those_of_the_node_and_of_the_machine_before_it_joins() -> No
 
 
 def test_why_it_was_bought_names_the_requests() -> None:
-    assert "cpu 500" in bought(make_machine(requests={"cpu": 500}))
+    assert "cpu 500m, memory 1Gi" in bought(make_machine(requests={"cpu": 500, "memory": 1 << 30}))
     assert bought(None) == ""
+
+
+def test_why_it_was_bought_names_the_plan_that_the_console_saw() -> None:
+    kept = Decisions()
+    kept.add({"decisions": [{"id": "p1", "at": 5.0, "text": "1 machine for 3 pods"}]})
+    machine = make_machine(annotations={keys.PLAN_ANNOTATION: "p1"})
+    assert decision_of(machine, kept) == {"at": 5.0, "text": "1 machine for 3 pods"}
+    assert decision_of(make_machine(annotations={keys.PLAN_ANNOTATION: "p0"}), kept) is None
+    assert decision_of(None, kept) is None
 
 
 def test_the_smallest_change_has_words_and_commands() -> None:
