@@ -44,6 +44,19 @@ async def test_a_pending_pod_is_listed_with_its_verdict(stage: Stage, visitor: V
     await expect(entries).to_have_count(1)
 
 
+async def test_the_reason_and_the_change_stand_in_front(stage: Stage, visitor: Visitor) -> None:
+    """Nobody has to select the pod: while a page is open, the console asks for each kind of pod once."""
+    stage.peer.explanations["default/big-1"] = EXPLAINED
+    reason = "incompatible with pool, overhead={} (no instance type has enough resources)"
+    stage.peer.status |= {"unschedulable": {"default/big-1": reason}}
+    await stage.show(pods=[pending("big-1", cpu="900")])
+    page = await visitor.open()
+    entry = page.get_by_test_id("pending-list").get_by_role("button")
+    await expect(entry.locator(".why")).to_have_text("no instance type has enough resources")
+    await expect(entry.locator(".why")).to_have_attribute("title", reason)
+    await expect(entry.locator(".change")).to_contain_text("lower the request of cpu to 127")
+
+
 async def test_a_link_to_a_pod_opens_its_details(stage: Stage, visitor: Visitor) -> None:
     stage.peer.explanations["default/big-1"] = EXPLAINED
     await stage.show(pods=[pending("big-1")])
