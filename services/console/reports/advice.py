@@ -18,7 +18,7 @@ MOST_KNOWN = 200
 AGAIN_SECONDS = 600.0
 """After so long the same question is asked again: pools change."""
 Cause = tuple[str, str, str]
-"""(namespace, controller or name of the pod, why it waits)."""
+"""(namespace, controller or requests of the pod, why it waits)."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Advice:
         verdict = self.verdicts.get(row.id)
         if not verdict or row.state != "pending":
             return None
-        return row.id.partition("/")[0], row.owner or row.id, verdict
+        return row.id.partition("/")[0], row.owner or f"{row.cpu} {row.memory}", verdict
 
     def _is_known(self, cause: Cause, now: float) -> bool:
         known = self._changes.get(cause)

@@ -1,6 +1,6 @@
 /** What was decided, the newest first: why, what was bought or saved, against what bound and what other price, and what was rejected. */
 
-import { clock, count, hourly } from "../model/words.js";
+import { causeOf, clock, count, hourly } from "../model/words.js";
 import { get, wordsOf } from "../net/api.js";
 import { h, setText } from "../parts/dom.js";
 import { Keyed } from "../parts/keyed.js";
@@ -70,7 +70,7 @@ export class DecisionsView extends PolledView {
 /** @param {Decision} decision */
 function summary({ at, kind, text, pods, cost }) {
   return h("summary", {}, h("time", { class: "quiet" }, clock(at)), h("span", { class: "badge" }, kind), h("span", { class: "what" }, text),
-    h("span", { class: "sum" }, pods ? h("span", { class: "quiet" }, count(pods, "pod")) : null, cost === null ? null : h("strong", {}, costWords(cost))));
+    h("span", { class: "sum" }, pods ? h("span", { class: "quiet" }, count(pods, "pod")) : null, cost ? h("strong", {}, costWords(cost)) : null));
 }
 
 /** @param {Decision} decision @param {HTMLElement} place the line that gets the price of this decision by each policy */
@@ -100,9 +100,23 @@ function more({ machines, cost, bound, rejected, reason }) {
     ...(reason ? [h("p", {}, h("span", { class: "quiet" }, "Why: "), reason)] : []),
     ...list("Machines", machines.map((machine) => h("li", {}, h("code", {}, machine)))),
     ...(bound === null ? [] : [h("p", {}, "Proven lower bound: ", h("strong", {}, hourly(bound)), cost && bound > 0 ? ` (${above(cost, bound)})` : "")]),
-    ...list("Rejected", rejected.map(({ what, why }) => h("li", {}, h("strong", {}, what), ` ${why}`))),
+    ...list("Rejected", byReason(rejected).map(rejection)),
     ...(rejected.length ? [] : [h("p", { class: "quiet" }, "Nothing was rejected.")]),
   ];
+}
+
+/** @param {Decision["rejected"]} rejected @returns {[string, string[]][]} why, and what was rejected for it */
+function byReason(rejected) {
+  /** @type {Map<string, string[]>} */
+  const found = new Map();
+  for (const { what, why } of rejected) found.set(why, [...(found.get(why) ?? []), what]);
+  return [...found];
+}
+
+/** @param {[string, string[]]} reason what is wrong first, then what was looked for */
+function rejection([why, whats]) {
+  const cause = causeOf(why);
+  return h("li", {}, h("strong", {}, whats.join(", ")), ` ${cause}`, cause === why ? null : h("p", { class: "quiet small" }, why));
 }
 
 /** @param {number} cost @param {number} bound */

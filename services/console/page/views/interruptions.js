@@ -52,7 +52,7 @@ export class InterruptionsView extends PolledView {
     const gone = state === "gone";
     const title = gone ? h("strong", {}, name || node) : this.#link(node, name || node);
     return h("li", { class: "card" },
-      h("div", { class: "card-head" }, title, h("span", { class: "badge", "data-kind": "warn" }, kind), h("span", { class: "badge", "data-state": state }, state),
+      h("div", { class: "card-head" }, title, h("span", { class: "badge", "data-kind": "warn" }, kind), gone ? null : h("span", { class: "badge", "data-state": state }, state),
         h("strong", { class: "sum" }, gone ? goneWords(goneAt, deadline) : countdown(deadline, this.now(), since))),
       deadline !== null && !gone ? h("div", { class: "track left", "aria-hidden": "true" }, h("span", { class: "fill", "data-from": since, "data-to": deadline })) : null,
       pods.length ? h("ul", { class: "words" }, groups(pods).map((group) => this.#group(group))) : h("p", { class: "quiet" }, "It had no pods but those of DaemonSets."));
@@ -64,7 +64,7 @@ export class InterruptionsView extends PolledView {
     const left = h("span", { class: "quiet" }, still ? ` ${still} still here` : " all left");
     return h("li", {}, h("details", {},
       h("summary", {}, h("strong", {}, count(pods.length, "pod")), ...this.#place(goesTo, target, type), left),
-      h("ul", { class: "more" }, pods.map(({ name, state }) => h("li", {}, name, h("span", { class: "quiet" }, state === "there" ? "" : ` ${state}`))))));
+      h("ul", { class: "more" }, pods.map(({ name, state }) => h("li", {}, name, h("span", { class: "quiet" }, state === "moved" ? " runs there" : ""))))));
   }
 
   /** @param {string} goesTo @param {string} target @param {string} type @returns {import("../parts/dom.js").Child[]} */

@@ -62,7 +62,7 @@ def test_nothing_is_said_of_pods_that_the_plan_places() -> None:
 
 
 def test_only_so_much_is_kept() -> None:
-    rows = [row(f"web-{number}") for number in range(MOST_KNOWN + 1)]
+    rows = [row(f"web-{number}", cpu=number) for number in range(MOST_KNOWN + 1)]
     advice = Advice({one.id: WHY for one in rows})
     for one in rows:
         advice.take(one, "x", now=1.0)
