@@ -6,7 +6,7 @@
 import { isEmpty, matchingPods, matchNode } from "../model/filter.js";
 import { groupNodes, sumsOf } from "../model/grouping.js";
 import { layoutGroups } from "../model/layout.js";
-import { newSprite, retile, stepBox, stepTiles } from "./sprite.js";
+import { newSprite, rescale, retile, stepBox, stepTiles } from "./sprite.js";
 
 /**
  * @typedef {import("./sprite.js").Sprite} Sprite
@@ -104,6 +104,7 @@ export class Scene {
     const sprite = this.sprites.get(id) ?? newSprite(node, rect);
     this.sprites.set(id, sprite);
     const resized = sprite.to.w !== rect.w || sprite.to.h !== rect.h || sprite.shown === 0;
+    if (resized) rescale(sprite, rect);
     Object.assign(sprite, { to: rect, leaving: false });
     this.travelling.add(id);
     if (resized) this.refresh([id]);
