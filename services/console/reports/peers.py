@@ -62,6 +62,8 @@ class Peers:
         try:
             async with session.get(f"{url.rstrip('/')}/status", timeout=timeout) as response:
                 found = _document(await _body(response))
+            if response.status != 200:
+                raise ValueError(f"it answered {response.status}")
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
             status.problem = f"does not answer at {url}: {_words(error)}"
             return

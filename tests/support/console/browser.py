@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -25,6 +26,11 @@ MOST_LOADS = 5
 def chromium() -> str | None:
     """Path of the browser; None without one."""
     return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+
+
+def chromium_or_skip() -> str:
+    """Path of the browser. Without one the test is skipped, with what to install."""
+    return chromium() or pytest.skip(MISSING)
 
 
 @asynccontextmanager

@@ -68,3 +68,16 @@ async def test_a_scheduler_that_refuses_is_told(stage: Stage, visitor: Visitor) 
     await stage.show(pods=[pending("big-1")])
     page = await visitor.open("?pod=default%2Fbig-1")
     await expect(page.get_by_test_id("details")).to_contain_text("default/big-1 is not known")
+
+
+async def test_a_scheduler_that_is_away_is_named_beside_the_pods(
+    stage: Stage, visitor: Visitor
+) -> None:
+    """Its last reasons may be wrong by now: none is shown."""
+    stage.peer.away = True
+    await stage.show(pods=[pending("big-1")])
+    page = await visitor.open()
+    missing = page.locator("#pending-missing")
+    await expect(missing).to_contain_text("Why pods are pending is not known: the scheduler")
+    stage.peer.away = False
+    await expect(missing).to_be_empty()
