@@ -26,7 +26,7 @@ export class TimeBar {
     this.play = byId("play");
     this.slider.addEventListener("input", () => this.#drag());
     this.play.addEventListener("click", () => this.#toggle());
-    byId("back-to-now").addEventListener("click", () => this.address.go({ at: null }));
+    byId("back-to-now").addEventListener("click", () => this.#backToNow());
     byId("copy-moment").addEventListener("click", () => this.#copyLink());
     byId("speed").addEventListener("change", () => this.#setSpeed());
     address.onChange((place, before) => { if (place.at !== before.at) this.#follow(place.at); });
@@ -89,6 +89,13 @@ export class TimeBar {
       this.source.playing = false;
       this.address.go({ at: at >= this.range.to - 1 ? null : within(at, this.range.from, this.range.to) });
     }, 180);
+  }
+
+  #backToNow() {
+    // The slider may just have been let go, and its moment not be loaded yet.
+    clearTimeout(this.#waiting);
+    this.#dragging = false;
+    this.address.go({ at: null });
   }
 
   #toggle() {
