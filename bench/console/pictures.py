@@ -25,6 +25,7 @@ from local.stack import Stack
 from shared.redis.mirror import Change
 from tests.support.console.browser import MISSING, chromium, launched
 from tests.support.console.records import launching, pending
+from tests.support.console.stage import Peer
 from tests.support.stories.playground import playground_on, short_settings
 
 NODES, PODS = 36, 560
@@ -46,6 +47,13 @@ VIEWS = {
     "cost": ("dark", 1200, 720),
     "health": ("light", 1200, 760),
 }
+WAITING = [f"trainer-{number}" for number in range(3)]
+REASON = "no instance type has enough resources"
+STATUS = {
+    "ready": True,
+    "unschedulable": {f"default/{name}": f"incompatible with pool ({REASON})" for name in WAITING},
+}
+EXPLAINED = {"verdict": REASON, "changes": [{"text": "lower the request for cpu from 400 to 382"}]}
 OPENED = 2
 """Cards of a view that are opened."""
 
@@ -65,15 +73,17 @@ async def page_at(browser: Browser, url: str, look: tuple[str, int, int]) -> Asy
 
 async def stills(browser: Browser, folder: Path) -> None:
     """The cluster view in each look."""
-    async with console() as running:
+    peer = Peer(status=STATUS, explanations={"default/trainer-0": EXPLAINED})
+    async with peer.running(), console(f"http://127.0.0.1:{peer.port}") as running:
         await running.writer.begin(Large(NODES, PODS).snapshot())
-        waiting = [pending(f"trainer-{number}") for number in range(3)]
+        waiting = [pending(name, cpu="400", memory="64Gi") for name in WAITING]
         changes = [Change("pods", one.key, encode(one)) for one in waiting]
         new = launching("default-new")
         await running.writer.apply([*changes, Change("machines", new.key, encode(new))])
         for name, look in LOOKS.items():
             async with page_at(browser, running.url, look) as page:
                 await expect(page.get_by_test_id("node-count")).to_have_text(str(NODES + 1))
+                await expect(page.locator(".change").first).to_be_visible(timeout=40_000)
                 await page.wait_for_timeout(SETTLED_MILLISECONDS)
                 await save(page, folder / f"{name}.png")
 

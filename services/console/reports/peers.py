@@ -118,6 +118,9 @@ def _document(body: bytes) -> dict[str, Any]:
 def _words(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
-        return os.strerror(error.os_error.errno).lower()
-    return str(error) or repr(error)
+    if not isinstance(error, aiohttp.ClientConnectorError):
+        return str(error) or repr(error)
+    number = error.os_error.errno or 0
+    if number > 0:
+        return os.strerror(number).lower()
+    return f"its name cannot be resolved: {error.os_error.strerror or error.os_error}"

@@ -50,7 +50,9 @@ test("tiles never leave their box, also while it gets another size", () => {
     for (let i = 0; i < 30; i += 1) {
       scene.step(0.02);
       for (const { to, tiles } of scene.sprites.values()) {
-        for (const { now: { x, y, w, h } } of tiles.values()) assert.ok(x >= -0.6 && y >= -0.6 && x + w <= to.w + 0.6 && y + h <= to.h + 0.6, `${width}: step ${i}`);
+        for (const { now: { x, y, w, h } } of tiles.values()) {
+          assert.ok(x >= -0.6 && y >= -0.6 && x + w <= to.w + 0.6 && y + h <= to.h + 0.6, `${width}: step ${i}`);
+        }
       }
     }
   }
