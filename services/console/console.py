@@ -38,6 +38,12 @@ log = get_logger(__name__)
 
 PATIENCE_SECONDS = 5.0
 """A doubt about the mirror that lasts for less is about to be settled."""
+OLD_SECONDS = 15.0
+"""A picture whose watcher is silent for longer is called old: its heartbeats are two seconds apart."""
+OLD = (
+    f"the watcher has not been heard for more than {OLD_SECONDS:.0f} s: are Redis and the watcher "
+    "running?"
+)
 MOST_MARKS = 200
 QUESTION_SECONDS = 10.0
 """Between two questions that nobody asked for by hand: each one costs the scheduler a plan in a process of its own."""
@@ -86,7 +92,8 @@ class Console:
 
     def trust(self) -> Trust:
         """Whether the picture can be relied on now."""
-        why = self._not_synced() or _unreadable_text(self.unreadable)
+        old = OLD if self.reader.age(self.clock.monotonic()) > OLD_SECONDS else ""
+        why = self._not_synced() or old or _unreadable_text(self.unreadable)
         return Trust(not why, why, self._missing_reasons())
 
     def _missing_reasons(self) -> str:

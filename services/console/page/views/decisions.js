@@ -40,9 +40,9 @@ export class DecisionsView extends PolledView {
     return [this.none, this.list];
   }
 
-  /** @override @param {{decisions: Decision[]}} answer */
-  show({ decisions }) {
-    this.none.hidden = decisions.length > 0;
+  /** @override @param {{decisions: Decision[], problem: string}} answer */
+  show({ decisions, problem }) {
+    this.none.hidden = decisions.length > 0 || problem !== "";
     const listed = new Set(decisions.map((decision) => decision.id));
     for (const id of this.open) if (!listed.has(id)) this.open.delete(id);
     this.items.show(decisions, (decision) => decision.id);

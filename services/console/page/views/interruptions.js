@@ -37,9 +37,9 @@ export class InterruptionsView extends PolledView {
     return [this.none, this.list];
   }
 
-  /** @override @param {{interruptions: Interruption[]}} answer */
-  show({ interruptions }) {
-    this.none.hidden = interruptions.length > 0;
+  /** @override @param {{interruptions: Interruption[], problem: string}} answer */
+  show({ interruptions, problem }) {
+    this.none.hidden = interruptions.length > 0 || problem !== "";
     // What ends first stands first, then what has no deadline; what is gone stands last.
     const order = (/** @type {Interruption} */ item) => (item.state === "gone" ? 2 : item.deadline === null ? 1 : 0);
     const sorted = [...interruptions].sort((a, b) => order(a) - order(b) || (a.deadline ?? 0) - (b.deadline ?? 0) || b.since - a.since);
@@ -52,9 +52,10 @@ export class InterruptionsView extends PolledView {
     const gone = state === "gone";
     const title = gone ? h("strong", {}, name || node) : this.#link(node, name || node);
     return h("li", { class: "card" },
-      h("div", { class: "card-head" }, title, h("span", { class: "badge", "data-kind": "warn" }, kind), gone ? null : h("span", { class: "badge", "data-state": state }, state),
+      h("div", { class: "card-head" }, title, h("span", { class: "badge", "data-kind": "warn" }, kind),
+        gone ? null : h("span", { class: "badge", "data-state": state }, state),
         h("strong", { class: "sum" }, gone ? goneWords(goneAt, deadline) : countdown(deadline, this.now(), since))),
-      deadline !== null && !gone ? h("div", { class: "track left", "aria-hidden": "true" }, h("span", { class: "fill", "data-from": since, "data-to": deadline })) : null,
+      deadline !== null && !gone ? h("div", { class: "track left", "aria-hidden": "true" }, barOf(since, deadline)) : null,
       pods.length ? h("ul", { class: "words" }, groups(pods).map((group) => this.#group(group))) : h("p", { class: "quiet" }, "It had no pods but those of DaemonSets."));
   }
 
@@ -80,6 +81,9 @@ export class InterruptionsView extends PolledView {
     return h("button", { type: "button", class: "plain", onclick: () => this.address.go({ view: "cluster", node: id, pod: "" }) }, text);
   }
 }
+
+/** @param {number} since @param {number} deadline */
+const barOf = (since, deadline) => h("span", { class: "fill", "data-from": since, "data-to": deadline });
 
 /** @param {number|null} goneAt @param {number|null} deadline */
 function goneWords(goneAt, deadline) {

@@ -31,10 +31,10 @@ export class QueuesView extends PolledView {
     return [h("section", { class: "card" }, this.queues.element), h("h2", {}, "Dead letters"), this.none, this.list];
   }
 
-  /** @override @param {{queues: Queue[], deadLetters: DeadLetter[]}} answer */
-  show({ queues, deadLetters }) {
+  /** @override @param {{queues: Queue[], deadLetters: DeadLetter[], problem: string}} answer */
+  show({ queues, deadLetters, problem }) {
     this.queues.rows.show(queues.flatMap(rowsOf), ({ queue, group }) => `${queue.stream} ${group?.name ?? ""}`);
-    this.none.hidden = deadLetters.length > 0;
+    this.none.hidden = deadLetters.length > 0 || problem !== "";
     this.letters.show(deadLetters, ({ stream, id }) => `${stream} ${id}`);
   }
 }

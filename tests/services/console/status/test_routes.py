@@ -117,6 +117,19 @@ async def test_a_picture_that_cannot_be_trusted_says_so(start_console: Start) ->
         assert (status, ready["reasons"]) == (503, [ready["reasons"][0]])
 
 
+async def test_a_silent_watcher_makes_the_picture_old_long_before_the_scheduler_stops(
+    start_console: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader of the page decides within seconds, on what it shows."""
+    monkeypatch.setattr("services.console.console.OLD_SECONDS", 0.1)
+    async with start_console(**NOBODY) as console:
+        await console.show(nodes=[make_node("a")])
+        found = await console.until("/api/cluster", lambda picture: not picture["trusted"]["ok"])
+        assert "are Redis and the watcher running?" in found["trusted"]["reason"]
+        status, _ = await console.get("/readyz")
+        assert status == 200
+
+
 async def test_details_of_a_node_come_without_the_scheduler_too(console: Console) -> None:
     await console.show(nodes=[make_node("a")], machines=[make_machine("m", node_name="a")])
     await console.until("/api/cluster", lambda picture: picture["nodes"])
