@@ -53,9 +53,11 @@ class Large:
     def _pod(self) -> Pod:
         number, now = next(self._numbers), time.time()
         cpu, memory = SIZES[(number + number // self.nodes) % len(SIZES)]
-        name = f"{APPS[number // 7 % len(APPS)]}-{number:08d}"
-        node = f"ip-{name_of(number % self.nodes)}"
-        made = running(name, node, cpu=cpu, memory=memory, started_at=now, created_at=now)
+        app = APPS[number // 7 % len(APPS)]
+        name, node = f"{app}-{number:08d}", f"ip-{name_of(number % self.nodes)}"
+        made = running(
+            name, node, namespace=app, cpu=cpu, memory=memory, started_at=now, created_at=now
+        )
         self._alive.append(made.key)
         return made
 

@@ -1,6 +1,7 @@
 """``python -m bench.console.pictures FOLDER``: the pictures of the console in the documents, from a real browser.
 
-The still ones show made-up content; the moving one is the 400-pod story of the demo on a local stack.
+Those of the cluster show made-up content; the moving one is the 400-pod story of the demo on a local stack, and the
+views beside the cluster are taken of that stack at the end of the story.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from local.stack import Stack
 from shared.redis.mirror import Change
 from tests.support.console.browser import MISSING, chromium, launched
 from tests.support.console.records import launching, pending
+from tests.support.console.stage import Peer
 from tests.support.stories.playground import playground_on, short_settings
 
 NODES, PODS = 36, 560
 SETTLED_MILLISECONDS = 2500
 """Motion of the page ends within this time."""
+ANSWERED_MILLISECONDS = 15_000
+"""The scheduler has planned an opened decision again."""
 FRAME_SECONDS = 0.1
 MOST_FRAMES = 120
 COLOURS = 64
@@ -38,6 +42,20 @@ LOOKS = {
     "cluster-dark": ("dark", 1400, 860),
     "phone": ("light", 390, 780),
 }
+VIEWS = {
+    "decisions": ("light", 1200, 620),
+    "cost": ("dark", 1200, 720),
+    "health": ("light", 1200, 760),
+}
+WAITING = [f"trainer-{number}" for number in range(3)]
+REASON = "no instance type has enough resources"
+STATUS = {
+    "ready": True,
+    "unschedulable": {f"default/{name}": f"incompatible with pool ({REASON})" for name in WAITING},
+}
+EXPLAINED = {"verdict": REASON, "changes": [{"text": "lower the request for cpu from 400 to 382"}]}
+OPENED = 2
+"""Cards of a view that are opened."""
 
 
 @asynccontextmanager
@@ -55,18 +73,38 @@ async def page_at(browser: Browser, url: str, look: tuple[str, int, int]) -> Asy
 
 async def stills(browser: Browser, folder: Path) -> None:
     """The cluster view in each look."""
-    async with console() as running:
+    peer = Peer(status=STATUS, explanations={"default/trainer-0": EXPLAINED})
+    async with peer.running(), console(f"http://127.0.0.1:{peer.port}") as running:
         await running.writer.begin(Large(NODES, PODS).snapshot())
-        waiting = [pending(f"trainer-{number}") for number in range(3)]
+        waiting = [pending(name, cpu="400", memory="64Gi") for name in WAITING]
         changes = [Change("pods", one.key, encode(one)) for one in waiting]
         new = launching("default-new")
         await running.writer.apply([*changes, Change("machines", new.key, encode(new))])
         for name, look in LOOKS.items():
             async with page_at(browser, running.url, look) as page:
                 await expect(page.get_by_test_id("node-count")).to_have_text(str(NODES + 1))
+                await expect(page.locator(".change").first).to_be_visible(timeout=40_000)
                 await page.wait_for_timeout(SETTLED_MILLISECONDS)
-                shot = Image.open(io.BytesIO(await page.screenshot()))
-                shot.convert("RGB").save(folder / f"{name}.png", optimize=True)
+                await save(page, folder / f"{name}.png")
+
+
+async def save(page: Page, path: Path) -> None:
+    """What the page shows now."""
+    shot = Image.open(io.BytesIO(await page.screenshot()))
+    shot.convert("RGB").save(path, optimize=True)
+
+
+async def views(browser: Browser, url: str, folder: Path) -> None:
+    """The views beside the cluster, with some cards opened."""
+    for name, look in VIEWS.items():
+        async with page_at(browser, url, look) as page:
+            await page.get_by_test_id(f"tab-{name}").click()
+            view = page.locator(f"#view-{name}")
+            await expect(view).not_to_contain_text("Loading", timeout=20_000)
+            for summary in (await view.locator("li.card summary").all())[:OPENED]:
+                await summary.click()
+            await page.wait_for_timeout(ANSWERED_MILLISECONDS)
+            await save(page, folder / f"{name}.png")
 
 
 async def story(browser: Browser, folder: Path) -> None:
@@ -76,7 +114,7 @@ async def story(browser: Browser, folder: Path) -> None:
         settings = replace(short_settings(stack.directory), console=True)
         await asyncio.to_thread(stack.start, settings, detach=False)
         try:
-            frames = await story_frames(browser, stack)
+            frames = await story_frames(browser, stack, folder)
         finally:
             await asyncio.to_thread(stack.stop)
     first, *others = [frame.quantize(COLOURS) for frame in frames]
@@ -86,8 +124,9 @@ async def story(browser: Browser, folder: Path) -> None:
     )  # fmt: skip
 
 
-async def story_frames(browser: Browser, stack: Stack) -> list[Image.Image]:
-    """One picture every ``FRAME_SECONDS`` until the story ends, at most ``MOST_FRAMES``. Equal ones are left out."""
+async def story_frames(browser: Browser, stack: Stack, folder: Path) -> list[Image.Image]:
+    """One picture every ``FRAME_SECONDS`` until the story ends, at most ``MOST_FRAMES``. Equal ones are left out. Then
+    the other views, into ``folder``."""
     frames: list[bytes] = []
     async with playground_on(stack) as playground, asyncio.TaskGroup() as group:
         url = playground.environment.services["console"]
@@ -97,6 +136,8 @@ async def story_frames(browser: Browser, stack: Stack) -> list[Image.Image]:
                 shot = await page.screenshot()
                 frames += [shot] * (shot not in frames[-1:])
                 await asyncio.wait([playing], timeout=FRAME_SECONDS)
+            await playing
+        await views(browser, url, folder)
     return [Image.open(io.BytesIO(shot)).convert("RGB") for shot in frames]
 
 

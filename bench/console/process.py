@@ -55,8 +55,8 @@ async def _beat(writer: MirrorWriter) -> None:
 
 
 @asynccontextmanager
-async def console() -> AsyncIterator[Running]:
-    """A console with an empty mirror, an API server and a Redis of its own."""
+async def console(scheduler_url: str = "http://127.0.0.1:9") -> AsyncIterator[Running]:
+    """A console with an empty mirror, an API server and a Redis of its own. Nobody answers at the default URL."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         redis = await stack.enter_async_context(RedisServer(folder))
@@ -71,6 +71,7 @@ async def console() -> AsyncIterator[Running]:
         variables = {
             "KUBECONFIG": str(write_kubeconfig(folder / "kubeconfig", api)),
             "REDIS_URL": redis.url,
+            "SCHEDULER_URL": scheduler_url,
         }
         process, port = await stack.enter_async_context(_process(variables, folder / "log"))
         yield Running(process.pid, f"http://127.0.0.1:{port}/", writer)

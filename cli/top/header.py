@@ -74,6 +74,8 @@ def _warnings(known: Received, live: bool, now: float) -> Iterable[str]:
     picture, silent = known.picture, now - known.heard
     if picture is not None and not picture.trusted.ok:
         yield f"Not trusted: {safe(picture.trusted.reason) or 'no reason is given'}."
+    if picture is not None and picture.trusted.missing:
+        yield f"{safe(picture.trusted.missing)}."
     if live and known.problem:
         wait = max(0, round(known.retry - now))
         yield f"No connection: {safe(known.problem)}; next attempt in {wait} s."

@@ -45,6 +45,10 @@ class Pod(Struct, frozen=True, rename="camel"):
     since: float = 0.0
     owner: str = ""
     waits: str = ""
+    verdict: str = ""
+    """Why the scheduler's last plan has no place for it."""
+    change: str = ""
+    """The smallest change that would place it, when that is known."""
 
 
 class Trust(Struct, frozen=True):
@@ -52,6 +56,8 @@ class Trust(Struct, frozen=True):
 
     ok: bool
     reason: str = ""
+    missing: str = ""
+    """What the picture lacks although it can be relied on."""
 
 
 class Put(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -15,6 +16,7 @@ from cli.top.shares import cut, shares_in_turn
 from cli.top.table import Table, node_table
 
 SHORTEST_NAME = 20
+_CAUSE = re.compile(r"\(([^()]+)\)(?=$|[;,] incompatible)")
 _WAITS = {
     "capacity": "no node has room",
     "scheduling": "not scheduled yet",
@@ -52,7 +54,14 @@ def _pending_line(name: Text, pod: Pod, wide: int, now: float) -> Text:
     line.append(f"{waits:<18}", style="red" if pod.waits == "capacity" else "yellow")
     line.append(f" {age(now - pod.since):>6}")
     line.append(f"  {cores(pod.cpu):>6} {mebibytes(pod.memory):>7}")
-    return line.append(f"  {safe(pod.owner)}", style="dim")
+    words = [cause_of(pod.verdict), f"→ {pod.change}" if pod.change else "", pod.owner]
+    return line.append("  " + "  ".join(safe(word) for word in words if word), style="dim")
+
+
+def cause_of(verdict: str) -> str:
+    """What is wrong, without what was looked for: a reason of one pool ends in its cause, in brackets."""
+    causes = dict.fromkeys(_CAUSE.findall(verdict))
+    return "; ".join(causes) or verdict
 
 
 def node_lines(groups: Sequence[Group], by: By, now: float, width: int, room: int) -> list[Text]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,17 @@ import msgspec
 from services.console.feed.feed import Feed, Trust
 from services.console.feed.history import History, pack
 from services.console.picture.picture import KINDS, Picture
+from services.console.picture.rows import PodRow
+from services.console.reports.advice import Advice
 from services.console.reports.cost import CostHistory, cost_of
 from services.console.reports.decisions import Decisions, decision_id
+from services.console.reports.evacuations import Evacuations
 from services.console.reports.health import Health
 from services.console.reports.interruptions import interruptions
 from services.console.reports.node_details import node_details
-from services.console.reports.peers import Peers
-from services.console.reports.pod_details import pod_details
+from services.console.reports.peers import NOT_ASKED, Peers
+from services.console.reports.pod_details import change_text, pod_details
+from services.console.reports.prices import Prices
 from services.console.reports.queues import queues
 from services.console.reports.repacked import Repacked
 from shared.concurrency.clock import Clock
@@ -34,7 +38,17 @@ log = get_logger(__name__)
 
 PATIENCE_SECONDS = 5.0
 """A doubt about the mirror that lasts for less is about to be settled."""
+OLD_SECONDS = 15.0
+"""A picture whose watcher is silent for longer is called old: its heartbeats are two seconds apart."""
+OLD = (
+    f"the watcher has not been heard for more than {OLD_SECONDS:.0f} s: are Redis and the watcher "
+    "running?"
+)
 MOST_MARKS = 200
+QUESTION_SECONDS = 10.0
+"""Between two questions that nobody asked for by hand: each one costs the scheduler a plan in a process of its own."""
+REFUSED_SECONDS = 30.0
+"""After a question that was not answered."""
 
 
 @dataclass
@@ -55,8 +69,13 @@ class Console:
     decisions: Decisions = field(default_factory=Decisions)
     costs: CostHistory = field(default_factory=CostHistory)
     repacked: Repacked = field(default_factory=Repacked)
+    evacuations: Evacuations = field(default_factory=Evacuations)
+    advice: Advice = field(default_factory=Advice)
+    prices: Prices = field(default_factory=Prices)
     unreadable: dict[tuple[str, str], str] = field(default_factory=dict)
     """(kind, key) -> why this record of the mirror cannot be read. It is shown as it last was."""
+    _next_question: float = 0.0
+    """When the scheduler may be asked again, in seconds since the epoch."""
 
     def note(self, change: Change) -> None:
         """A change of the mirror. A record that cannot be read does not stop the others."""
@@ -73,8 +92,15 @@ class Console:
 
     def trust(self) -> Trust:
         """Whether the picture can be relied on now."""
-        why = self._not_synced() or _unreadable_text(self.unreadable)
-        return Trust(not why, why)
+        old = OLD if self.reader.age(self.clock.monotonic()) > OLD_SECONDS else ""
+        why = self._not_synced() or old or _unreadable_text(self.unreadable)
+        return Trust(not why, why, self._missing_reasons())
+
+    def _missing_reasons(self) -> str:
+        problem = self.peers.statuses["scheduler"].problem
+        if not problem or problem == NOT_ASKED:
+            return ""
+        return f"Why pods are pending is not known: the scheduler {problem}"
 
     def _not_synced(self) -> str:
         now = self.clock.monotonic()
@@ -84,6 +110,7 @@ class Console:
         """Take what changed into the feed and the history."""
         at = self.clock.now()
         body = self.feed.take(at, self.trust())
+        self.evacuations.note(self.picture, self._announced(), at)
         if body is not None:
             self.history.add_change(at, body)
         if self.reader.complete and self.history.wants_picture(at):
@@ -95,6 +122,40 @@ class Console:
         await self.peers.poll()
         for one in self.decisions.add(self.peers.statuses["scheduler"].document):
             log.debug("decision", id=one.get("id"), text=one.get("text"))
+        self._explain_pods()
+
+    def _pending(self) -> list[PodRow]:
+        return [row for row in self.picture.pods.values() if row.state == "pending"]
+
+    def _explain_pods(self) -> None:
+        """A scheduler that is away says nothing: its last reasons may be wrong by now."""
+        status = self.peers.statuses["scheduler"]
+        self.advice.verdicts = {} if status.problem else status.document.get("unschedulable") or {}
+        self.picture.explain(self.advice.words(self._pending()))
+
+    async def ask(self) -> None:
+        """Ask the scheduler what nobody has asked it yet: only while somebody looks, and one thing at a time."""
+        now = self.clock.now()
+        if not self.feed.readers or now < self._next_question:
+            return
+        row = self.advice.next(self._pending(), now)
+        decision = None if row else self.prices.next(self.decisions.documents())
+        if row is None and decision is None:
+            return
+        done = await (self._ask_change(row) if row else self._ask_prices(str(decision)))
+        self._next_question = self.clock.now() + (QUESTION_SECONDS if done else REFUSED_SECONDS)
+
+    async def _ask_change(self, row: PodRow) -> bool:
+        found, _ = await self.peers.ask_scheduler("/explain", {"pod": row.id})
+        if found is not None:
+            self.advice.take(row, change_text(found), self.clock.now())
+            self._explain_pods()
+        return found is not None
+
+    async def _ask_prices(self, row_id: str) -> bool:
+        found = await self.decision(row_id)
+        self.prices.take(row_id, found["policies"])
+        return bool(found["policies"])
 
     async def sample(self) -> None:
         """Note what the cluster costs now."""
@@ -134,25 +195,32 @@ class Console:
 
     def interrupted(self) -> dict[str, Any]:
         """Announced interruptions."""
-        status = self.peers.statuses["interruption"]
-        picture = self.picture
         found = interruptions(
-            status.document.get("recent") or (),
-            picture.nodes,
-            picture.pods.values(),
+            self._notices(),
+            self.picture,
+            self.evacuations,
             self.decisions.targets(),
             now=self.clock.now(),
         )
-        return {"interruptions": found, "problem": status.problem}
+        return {"interruptions": found, "problem": self.peers.statuses["interruption"].problem}
+
+    def _notices(self) -> Sequence[Mapping[str, Any]]:
+        """What the interruption service was announced lately."""
+        return self.peers.statuses["interruption"].document.get("recent") or ()
+
+    def _announced(self) -> set[str]:
+        return {str(notice.get("machine")) for notice in self._notices()}
 
     def decided(self) -> dict[str, Any]:
         """The latest decisions."""
         problem = self.peers.statuses["scheduler"].problem
-        return {"decisions": self.decisions.documents(), "problem": problem}
+        rows = self.decisions.documents()
+        priced = [{**one, "policies": self.prices.of(one["id"])} for one in rows]
+        return {"decisions": priced, "problem": problem}
 
     async def node(self, row_id: str) -> dict[str, Any] | None:
         """Details; None for an unknown id."""
-        return await node_details(self.picture, self.peers, self.kube, row_id)
+        return await node_details(self.picture, self.peers, self.kube, self.decisions, row_id)
 
     async def pod(self, key: str) -> dict[str, Any] | None:
         """Details; None for an unknown pod."""
@@ -167,7 +235,9 @@ class Console:
             return None
 
     async def decision(self, row_id: str) -> dict[str, Any]:
-        """What one plan would have cost by each policy. ``row_id``: as in ``decided``."""
+        """What one decision would have cost by each policy. ``row_id``: as in ``decided``."""
+        if known := self.prices.of(row_id):
+            return {"policies": known, "problem": ""}
         found, problem = await self.peers.ask_scheduler(
             "/explain", {"decision": decision_id(row_id)}
         )

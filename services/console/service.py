@@ -11,7 +11,7 @@ from services.console.feed.history import History
 from services.console.picture.picture import KINDS, Picture
 from services.console.reports.cost import SAMPLE_SECONDS
 from services.console.reports.health import Health
-from services.console.reports.peers import POLL_SECONDS, SERVICES, Peers
+from services.console.reports.peers import POLL_SECONDS, QUESTION_TIMEOUT_SECONDS, SERVICES, Peers
 from services.console.status.access import Access, check_open
 from services.console.status.routes import add_routes
 from shared.distribution.version import VERSION
@@ -23,6 +23,7 @@ from shared.settings import ConsoleSettings
 
 RECORD_SECONDS = 0.25
 REPACK_CHECK_SECONDS = 10.0
+QUESTION_CHECK_SECONDS = 2.0
 TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -41,13 +42,20 @@ async def build(env: Environment[ConsoleSettings]) -> Service:
             timed("picture", RECORD_SECONDS, console.record),
             timed("services", POLL_SECONDS, console.poll),
             timed("cost", SAMPLE_SECONDS, console.sample),
-            timed("cost of new machines", REPACK_CHECK_SECONDS, console.repack),
+            _patient(timed("cost of new machines", REPACK_CHECK_SECONDS, console.repack)),
+            _patient(timed("questions", QUESTION_CHECK_SECONDS, console.ask)),
         ],
         env.metrics,
         console.status,
         console.missing,
         add_routes=lambda app: add_routes(app, console, access),
     )
+
+
+def _patient(loop: Loop) -> Loop:
+    """A loop that waits for answers of the scheduler, which take up to ``QUESTION_TIMEOUT_SECONDS``."""
+    loop.late_seconds = 2 * QUESTION_TIMEOUT_SECONDS
+    return loop
 
 
 def compose(env: Environment[ConsoleSettings]) -> Console:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from services.scheduler.actions import MachineActions
@@ -53,6 +54,8 @@ from shared.settings import SchedulerSettings
 log = get_logger(__name__)
 
 DISRUPTION_SECONDS = 1.0
+MOST_REASONS = 2000
+"""Pods without a place that ``/status`` names, the oldest first: its readers bound what they take."""
 SchedulerEnvironment = Environment[SchedulerSettings]
 
 
@@ -145,7 +148,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         decision_latency=DecisionLatency(),
     )
     provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
-    disruption = _disruption(env, cluster, machines, actions, provisioning, decisions)
+    disruption = _disruption(env, cluster, machines, actions, provisioning, decisions, inputs)
     commands = disruption.commands
     return Parts(
         cluster=cluster,
@@ -201,6 +204,7 @@ def _disruption(
     actions: MachineActions,
     provisioning: Provisioning,
     decisions: DecisionLog,
+    inputs: RecentInputs,
 ) -> Disruption:
     reporter = DisruptionReporter(env.recorder, env.metrics, decisions)
     rate = DisruptionRate(env.bus.redis, env.bus.prefix, env.clock)
@@ -213,6 +217,7 @@ def _disruption(
         actions=actions,
         reporter=reporter,
         rate=rate,
+        inputs=inputs,
     )
     return Disruption(
         settings=env.settings,
@@ -224,7 +229,7 @@ def _disruption(
         conditions=ConditionWriter(
             cluster.view, machines, env.clock, reporter, provisioning.nominated
         ),
-        static_capacity=StaticCapacity(actions, env.clock),
+        static_capacity=StaticCapacity(actions, env.clock, decisions),
         reporter=reporter,
         rate=rate,
     )
@@ -232,13 +237,14 @@ def _disruption(
 
 def _status(parts: Parts) -> dict[str, object]:
     planner = parts.planner
-    plan = planner.last_plan
+    plan, reasons = planner.last_plan, planner.reporter.last_reasons
     return {
         "generation": parts.cluster.view.reader.generation,
         "rounds": planner.rounds,
         "problem": planner.problem,
         "lastPlan": plan.id if plan else None,
-        "unschedulable": planner.reporter.last_reasons,
+        "unschedulable": dict(islice(reasons.items(), MOST_REASONS)),
+        "unschedulableCount": len(reasons),
         "nominated": sorted(planner.nominated()),
         "handover": parts.handover.status(),
         "disruption": parts.disruption.status(),

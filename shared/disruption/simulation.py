@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from shared.disruption.records import Candidate, World
 from shared.domain.machines.machine import CONSOLIDATABLE, INITIALIZED, Machine
-from shared.domain.pools.nodepools import NodePool
+from shared.domain.pools.nodepools import NodePool, PackingPolicy
 from shared.domain.pools.usage import replacing
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import is_reschedulable
@@ -83,6 +83,22 @@ def simulate(
     needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))
     problem, on_unready = _problem(plan, snapshot, moved, {machine.name for machine in coming})
     return Simulation(plan, needed, problem, on_unready)
+
+
+def removal_by_policy(
+    world: World, candidates: tuple[Candidate, ...], *, consolidating: bool
+) -> dict[str, Simulation]:
+    """Name of the packing policy -> what the removal needs by it, as if no pool had a policy of its own."""
+    pools = tuple(replace(pool, packing="") for pool in world.snapshot.pools)
+    world = replace(world, snapshot=replace(world.snapshot, pools=pools))
+    return {
+        policy.value: simulate(
+            replace(world, solver=replace(world.solver, packing_policy=policy)),
+            candidates,
+            consolidating=consolidating,
+        )
+        for policy in PackingPolicy
+    }
 
 
 def without_young_nodes(snapshot: Snapshot) -> Snapshot:

@@ -158,7 +158,7 @@ _OPERATOR = (
     *(Right((stream, f"{stream}:dead"), ("xadd", "xdel")) for stream in streams.PUBLISHERS),
 )
 
-_DEPTHS = ("xlen", "exists", "xinfo|groups", "xpending")
+_DEPTHS = ("xlen", "exists", "xinfo|groups", "xpending", "xrange")
 _CONSOLE = (
     *_MIRROR_READ,
     Right(("event:*",), ("exists",), read_only=True),

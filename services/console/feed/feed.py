@@ -25,6 +25,8 @@ class Trust(msgspec.Struct, frozen=True):
 
     ok: bool
     reason: str = ""
+    missing: str = ""
+    """What the picture lacks although it can be relied on: empty, or a sentence."""
 
 
 NOT_LOADED = Trust(False, "the mirror is not loaded yet")
@@ -48,6 +50,8 @@ class Feed:
     most_bytes: int = MOST_BYTES
     number: int = 0
     trust: Trust = NOT_LOADED
+    readers: int = 0
+    """Open streams."""
     at: float = 0.0
     """When the picture was last taken, in seconds since the epoch."""
     _entries: deque[Entry] = field(default_factory=deque)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from services.console.feed.feed import Feed
 from shared.concurrency.clock import Clock
@@ -21,8 +21,17 @@ def event(name: str, body: bytes, event_id: str = "") -> bytes:
     return head.encode() + b"data: " + body + b"\n\n"
 
 
-async def events(feed: Feed, last_id: str, clock: Clock) -> AsyncIterator[bytes]:
+async def events(feed: Feed, last_id: str, clock: Clock) -> AsyncGenerator[bytes]:
     """Events for one page until it goes. ``last_id``: the last event that it received, empty for none."""
+    feed.readers += 1
+    try:
+        async for one in _events(feed, last_id, clock):
+            yield one
+    finally:
+        feed.readers -= 1
+
+
+async def _events(feed: Feed, last_id: str, clock: Clock) -> AsyncGenerator[bytes]:
     number = feed.number_of(last_id)
     while True:
         entries = None if number is None else feed.after(number)

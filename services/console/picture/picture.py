@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
-from services.console.picture.rows import NodeRow, PodRow, node_id, node_row, pod_row
+from services.console.picture.rows import NodeRow, PodRow, Words, node_id, node_row, pod_row
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.domain.records import MACHINES, NODES, PODS, decode_record
@@ -15,6 +15,7 @@ from shared.domain.workloads.pods import Pod
 
 KINDS = (MACHINES, NODES, PODS)
 """The kinds of the mirror that the picture is made of."""
+SILENCE = Words("", "")
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -55,6 +56,8 @@ class Picture:
     """Name of a node -> its pods."""
     _machine_of: dict[str, str] = field(default_factory=dict)
     """Name of a node -> key of its machine."""
+    _words: Mapping[str, Words] = field(default_factory=dict)
+    """Pod -> why it has no place."""
     _changed_pods: set[str] = field(default_factory=set)
     _changed_nodes: set[str] = field(default_factory=set)
     """Ids of rows."""
@@ -168,7 +171,15 @@ class Picture:
             if node_name in self._nodes or node_name in self._machine_of
             else ""
         )
-        return msgspec.structs.replace(row, node=there)
+        said = self._words.get(key, SILENCE) if row.waits == "capacity" else SILENCE
+        return msgspec.structs.replace(row, node=there, verdict=said.verdict, change=said.change)
+
+    def explain(self, words: Mapping[str, Words]) -> None:
+        """Why pods have no place. Replaces what was said before."""
+        before, self._words = self._words, words
+        self._changed_pods |= {
+            key for key in before.keys() | words.keys() if before.get(key) != words.get(key)
+        }
 
     def _forget_empty(self) -> None:
         for name in [name for name, pods in self._on_node.items() if not pods]:
@@ -184,4 +195,6 @@ class Picture:
 
     def pods_on(self, row_id: str) -> Iterable[PodRow]:
         """The pods of one node row."""
-        return [row for row in self.pods.values() if row.node == row_id]
+        row = self.nodes.get(row_id)
+        keys = sorted(self._on_node.get(row.name, ())) if row else ()
+        return [self.pods[key] for key in keys if key in self.pods]

@@ -6,6 +6,8 @@ no command, no annotation of a user.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from shared.domain import labels as keys
@@ -57,7 +59,7 @@ class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
     pod_limit: int
 
 
-class PodRow(msgspec.Struct, frozen=True, rename="camel"):
+class PodRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One unfinished pod. ``node``: id of its node row, empty while it has no node."""
 
     id: str
@@ -70,6 +72,17 @@ class PodRow(msgspec.Struct, frozen=True, rename="camel"):
     daemon: bool
     owner: str
     waits: str
+    verdict: str = ""
+    """Why the scheduler's last plan has no place for it."""
+    change: str = ""
+    """The smallest change that would place it, when that is known."""
+
+
+class Words(NamedTuple):
+    """What is said of a pending pod."""
+
+    verdict: str
+    change: str
 
 
 def node_id(machine: Machine | None, node: Node | None) -> str:
@@ -105,8 +118,8 @@ def node_row(machine: Machine | None, node: Node | None) -> NodeRow:
 
 def price_of(machine: Machine | None) -> float | None:
     """US dollars an hour, as known at the launch; None without a note."""
-    noted = machine.annotations.get(keys.PRICE_ANNOTATION, "") if machine else ""
-    return int(noted) / 1e6 if noted.isdecimal() else None
+    noted = machine.noted_price if machine else None
+    return None if noted is None else noted / 1e6
 
 
 def _state(machine: Machine | None, node: Node | None) -> str:

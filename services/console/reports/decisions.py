@@ -33,6 +33,10 @@ class Decisions:
         found = [{**one, "id": f"{id_}@{at}"} for (id_, at), one in reversed(self._known.items())]
         return sorted(found, key=lambda one: -float(one.get("at") or 0))
 
+    def of(self, id_: str) -> Mapping[str, Any] | None:
+        """The latest decision with this id of the scheduler; None for one that is not known."""
+        return next((one for one in reversed(self._known.values()) if one.get("id") == id_), None)
+
     def targets(self) -> dict[str, str]:
         """Pod -> the node or machine that the latest plan with this pod placed it on."""
         found: dict[str, str] = {}

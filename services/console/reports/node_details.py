@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 
 from services.console.picture.picture import Picture
+from services.console.reports.decisions import Decisions
 from services.console.reports.events import events_of
 from services.console.reports.peers import Peers
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
+from shared.domain.resources import format_resources
 from shared.kube.client import Kube
 
 STEPS = {
@@ -31,7 +33,7 @@ STEPS = {
 
 
 async def node_details(
-    picture: Picture, peers: Peers, kube: Kube, row_id: str
+    picture: Picture, peers: Peers, kube: Kube, decisions: Decisions, row_id: str
 ) -> dict[str, Any] | None:
     """None for an id that the picture does not hold."""
     row = picture.nodes.get(row_id)
@@ -52,6 +54,7 @@ async def node_details(
         "events": events,
         "pods": [msgspec.to_builtins(pod) for pod in picture.pods_on(row_id)],
         "bought": bought(machine),
+        "decision": decision_of(machine, decisions),
         "stays": [_stay(one) for one in explained.get("staysBecause", ())],
         "command": str(explained.get("command") or row.why),
         "problem": problem,
@@ -104,12 +107,16 @@ def timeline(machine: Machine | None, node: Node | None) -> list[dict[str, Any]]
 
 def bought(machine: Machine | None) -> str:
     """Why the machine was bought, as far as it is noted on it."""
-    if machine is None:
-        return ""
-    plan = machine.annotations.get(keys.PLAN_ANNOTATION, "")
-    asked = ", ".join(f"{name} {amount}" for name, amount in sorted(machine.requests.items()))
-    words = f"for pods that request {asked} with the daemon sets" if asked else ""
-    return " ".join(filter(None, (words, f"(plan {plan})" if plan else "")))
+    asked = format_resources(machine.requests) if machine else {}
+    named = ", ".join(f"{name} {amount}" for name, amount in sorted(asked.items()))
+    return f"For pods that request, with the daemon sets: {named}" if named else ""
+
+
+def decision_of(machine: Machine | None, decisions: Decisions) -> dict[str, Any] | None:
+    """The plan or command that bought it, if the console saw it: its time and text."""
+    plan = machine.annotations.get(keys.PLAN_ANNOTATION, "") if machine else ""
+    found = decisions.of(plan) if plan else None
+    return {"at": found["at"], "text": found.get("text", "")} if found else None
 
 
 def _stay(one: dict[str, Any]) -> dict[str, str]:

@@ -7,6 +7,7 @@ service that is away: a console must show exactly that.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ STATUS_TIMEOUT_SECONDS = 3.0
 QUESTION_TIMEOUT_SECONDS = 70.0
 """The scheduler bounds an explanation to 60 s."""
 MOST_BYTES = 4 << 20
+NOT_ASKED = "was not asked yet"
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 
 
@@ -30,7 +32,7 @@ class PeerStatus:
 
     document: Mapping[str, Any] = field(default_factory=dict)
     at: float = 0.0
-    problem: str = "not asked yet"
+    problem: str = NOT_ASKED
 
 
 @dataclass
@@ -60,6 +62,8 @@ class Peers:
         try:
             async with session.get(f"{url.rstrip('/')}/status", timeout=timeout) as response:
                 found = _document(await _body(response))
+            if response.status != 200:
+                raise ValueError(f"it answered {response.status}")
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
             status.problem = f"does not answer at {url}: {_words(error)}"
             return
@@ -112,4 +116,11 @@ def _document(body: bytes) -> dict[str, Any]:
 
 
 def _words(error: Exception) -> str:
-    return "no answer in time" if isinstance(error, TimeoutError) else str(error) or repr(error)
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if not isinstance(error, aiohttp.ClientConnectorError):
+        return str(error) or repr(error)
+    number = error.os_error.errno or 0
+    if number > 0:
+        return os.strerror(number).lower()
+    return f"its name cannot be resolved: {error.os_error.strerror or error.os_error}"

@@ -43,12 +43,17 @@ def smallest_change(key: str, explained: Mapping[str, Any]) -> dict[str, Any] | 
     if not edits:
         return None
     return {
-        "text": "; and ".join(str(edit.get("text") or "") for edit in edits),
+        "text": change_text(explained),
         "commands": [
             f"dovetail explain pod {key}",
             *sorted({_edit_command(edit) for edit in edits}),
         ],
     }
+
+
+def change_text(explained: Mapping[str, Any]) -> str:
+    """The smallest change in words; empty when there is none."""
+    return "; and ".join(str(edit.get("text") or "") for edit in explained.get("changes") or [])
 
 
 def _edit_command(edit: Mapping[str, Any]) -> str:

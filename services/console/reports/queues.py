@@ -32,11 +32,14 @@ async def _queue(bus: Bus, clock: Clock, stream: str) -> dict[str, Any]:
     depth = await bus.depth(stream)
     groups = []
     for name, group in sorted(depth.groups.items()):
-        oldest = await bus.oldest_pending(stream, name)
+        unread = await bus.unread(stream, group)
+        times = [await bus.oldest_pending(stream, name), unread.oldest]
+        oldest = min((at for at in times if at is not None), default=None)
         groups.append(
             {
                 "name": name,
-                "waiting": group.lag,
+                "waiting": unread.count,
+                "waitingMore": unread.more,
                 "pending": group.pending,
                 "oldestSeconds": None if oldest is None else max(0.0, clock.now() - oldest),
                 "consumers": group.consumers,

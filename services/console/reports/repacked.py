@@ -51,6 +51,6 @@ class Repacked:
         pods, unplaced = self.answer.get("pods", 0), self.answer.get("unplaced", 0)
         left = f" ({unplaced} of them fit on no new machine and are left out)" if unplaced else ""
         return (
-            f"No set of new machines at today's prices holds the {pods} pods of managed nodes{left} for less; "
-            "daemon sets are counted."
+            f"No set of new machines at today's prices holds the {pods} pods that are pending or on managed "
+            f"nodes{left} for less; daemon sets are counted."
         )

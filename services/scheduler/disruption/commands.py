@@ -9,7 +9,7 @@ yet are deleted; one that is ready stays as a normal node.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -17,16 +17,18 @@ from msgspec.structs import replace
 from services.scheduler.actions import MachineActions, key_of
 from services.scheduler.disruption.command_record import Step, Written, is_shown, running, step
 from services.scheduler.disruption.conditions import occupied_nodes
+from services.scheduler.disruption.methods import CONSOLIDATIONS
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import View
+from services.scheduler.state.decisions import Rejected
+from services.scheduler.state.plan_inputs import RecentInputs, command_inputs
 from shared.api.core.pods import parse_pod
 from shared.concurrency.clock import Clock
 from shared.disruption.methods import emptiness
-from shared.disruption.records import Command
+from shared.disruption.records import Command, World
 from shared.domain import labels as keys
 from shared.domain.machines.commands import CommandRecord, holder, written
 from shared.domain.machines.machine import DISRUPTION_REASON, INITIALIZED, Condition, Machine
-from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import is_reschedulable
 from shared.errors import (
     Conflict,
@@ -64,6 +66,7 @@ class Commands:
     actions: MachineActions
     reporter: DisruptionReporter
     rate: DisruptionRate
+    inputs: RecentInputs
     _written: PendingWrites[str, Written] = field(default_factory=PendingWrites)
     """By command id."""
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -111,12 +114,16 @@ class Commands:
         self._targets = {id_: names for id_, names in self._targets.items() if id_ in alive}
         return {name for names in self._targets.values() for name in names}
 
-    async def start(self, command: Command, snapshot: Snapshot) -> bool:
-        """Begin a command (EXE-01..03). False when that failed and everything was rolled back."""
+    async def start(
+        self, command: Command, world: World, rejected: Sequence[Rejected] = ()
+    ) -> bool:
+        """Begin a command (EXE-01..03). False when that failed and everything was rolled back. ``rejected``: what its
+        pass decided against."""
         id_ = _id_of(command, self.clock.now())
         command = _with_names_of_its_own(command, id_)
         record = self._record(command, id_)
-        self.reporter.disrupting(command, id_)
+        self.reporter.disrupting(command, id_, rejected)
+        self._keep_inputs(command, id_, world)
         # Noted before the first write: until the mirror shows the record, ``clean`` must not open the nodes again.
         self._note(record)
         self._targets[record.id] = command.targets
@@ -124,7 +131,7 @@ class Commands:
             await self._hold(command, record)
             for planned in command.replacements:
                 stored = await self.actions.create_or_adopt(
-                    planned, snapshot, plan=id_, reason=command.reason.lower()
+                    planned, world.snapshot, plan=id_, reason=command.reason.lower()
                 )
                 await self.reporter.launching(stored, command.reason)
         except DovetailError as error:
@@ -133,6 +140,13 @@ class Commands:
             return await self._confirm(command, record)
         await self._delete(record, [c.machine for c in command.candidates])
         return True
+
+    def _keep_inputs(self, command: Command, id_: str, world: World) -> None:
+        """A command that buys nothing costs the same by every policy."""
+        if command.replacements:
+            consolidating = command.method in CONSOLIDATIONS
+            found = command_inputs(world, command.candidates, consolidating=consolidating)
+            self.inputs.keep(id_, found)
 
     async def step(self) -> None:
         """Take every running command one step further."""

@@ -193,7 +193,7 @@ class Disruption:
             schedule.pending = Pending(found, now + self.settings.validation_delay)
             await self.reporter.proposed(found)
         else:
-            await self.commands.start(found, world.snapshot)
+            await self._start(found, world)
 
     def _must_wait(self, generation: Generation, schedule: Schedule, now: float) -> bool:
         """v1alpha5: one command at a time (DIS-05). Pods that wait are planned for first, but not without end."""
@@ -313,4 +313,7 @@ class Disruption:
             schedule.next_pass = self.clock.monotonic() + self.settings.disruption_period
             return
         await self.reporter.approved(verdict.command, command)
-        await self.commands.start(verdict.command, world.snapshot)
+        await self._start(verdict.command, world)
+
+    async def _start(self, command: Command, world: World) -> None:
+        await self.commands.start(command, world, self.findings.rejected(command))

@@ -5,13 +5,14 @@ DIS-31, CON-11).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from services.scheduler.state.decisions import Rejected
 from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.methods import (
@@ -148,6 +149,25 @@ class Findings:
             texts.setdefault(method, Counter()).update(rejection.text for rejection in found)
         return {method: dict(counts.most_common(MOST_TEXTS)) for method, counts in texts.items()}
 
+    def rejected(self, command: Command) -> list[Rejected]:
+        """Why the other machines of the command's generation stay: the most frequent texts."""
+        going = {candidate.machine.key for candidate in command.candidates}
+        generation = command.candidates[0].machine.api
+        others: dict[str, dict[str, str]] = {}
+        for rejection in self._of_generation(generation):
+            if rejection.machine_key not in going:
+                machines = others.setdefault(rejection.text, {})
+                machines[rejection.machine_key] = rejection.node
+        frequent = sorted(others.items(), key=lambda one: -len(one[1]))[:MOST_TEXTS]
+        return [Rejected(_nodes(machines), text) for text, machines in frequent]
+
+    def _of_generation(self, generation: Generation) -> Iterator[Rejection]:
+        kind = f"{generation.machine_kind}/"
+        yield from (one for one in self.surveyed if one.machine_key.startswith(kind))
+        for (_, name), found in self.by_method.items():
+            if name == generation.name:
+                yield from found
+
     def about(self, machine_key: str) -> Iterator[tuple[str, Rejection]]:
         """(method, why it stays) of one machine."""
         for rejection in self.surveyed:
@@ -161,3 +181,9 @@ class Findings:
     def exhausted(self, pool_key: str) -> list[str]:
         """Reasons for which the pool's budgets allowed nothing."""
         return [r for (key, r), left in self.allowed.items() if key == pool_key and left == 0]
+
+
+def _nodes(machines: Mapping[str, str]) -> str:
+    """``machines``: key -> name of its node. One is named, several are counted."""
+    (key, node), *more = machines.items()
+    return f"{len(machines)} nodes" if more else f"node {node or key}"

@@ -7,12 +7,12 @@ MET-12).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from services.scheduler.disruption.conditions import ConditionChange
 from services.scheduler.disruption.methods import CONSOLIDATIONS
-from services.scheduler.state.decisions import DecisionLog
+from services.scheduler.state.decisions import DecisionLog, Rejected
 from shared.api.core.references import to_machine, to_node, to_pod, to_pool
 from shared.disruption.budgets import Allowance
 from shared.disruption.methods import drift, emptiness, expiration, rebalance, static_drift
@@ -76,9 +76,9 @@ class DisruptionReporter:
     metrics: Metrics
     decisions: DecisionLog
 
-    def disrupting(self, command: Command, id_: str) -> None:
-        """A command begins (EXE-01). ``id_``: of its record."""
-        self.decisions.command(command, id_)
+    def disrupting(self, command: Command, id_: str, rejected: Sequence[Rejected] = ()) -> None:
+        """A command begins (EXE-01). ``id_``: of its record; ``rejected``: what its pass decided against."""
+        self.decisions.command(command, id_, rejected)
         reason = command.reason.lower()
         self.metrics.disruption_decisions.labels(command.decision, reason, command.method).inc()
         for pool in sorted({c.machine.pool for c in command.candidates}):
@@ -168,6 +168,7 @@ class DisruptionReporter:
     def expired(self, machine: Machine) -> None:
         """A v1 machine was deleted because of its age (DIS-60)."""
         log.info("deleting expired nodeclaim", NodeClaim=machine.name, Node=machine.node_name)
+        self.decisions.expired(machine)
         self.metrics.count_disrupted(machine, "expired")
 
     async def annotations(self, pods: Iterable[Pod], *, now: float) -> None:

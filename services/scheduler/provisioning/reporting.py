@@ -32,6 +32,7 @@ class PlanReporter:
 
     recorder: Recorder
     last_reasons: dict[str, str]
+    """Pod -> why the last plan could not place it, the oldest pod first."""
     decisions: DecisionLog
     _logged_pools: frozenset[str] = frozenset()
     """Pools that the log has named (OPS-22)."""
@@ -42,7 +43,7 @@ class PlanReporter:
         """Report one plan (BAT-09, SCH-110, SCH-111)."""
         pods = {pod.uid: pod for pod in snapshot.pods}
         logs.created(created)
-        self.decisions.plan(plan, created, pods)
+        self.decisions.plan(plan, created, snapshot)
         for machine in created:
             target = f"{machine.api.machine_noun}/{machine.name}"
             await self._nominated([pods[uid] for uid in machine.pods if uid in pods], target)
@@ -101,7 +102,10 @@ class PlanReporter:
             if pod.faults and is_provisionable(pod)
         }
         reasons = {**plan.unschedulable, **faulty}
-        self.last_reasons = {pods[uid].key: text for uid, text in reasons.items() if uid in pods}
+        waiting = sorted(
+            (pods[uid] for uid in reasons if uid in pods), key=lambda pod: (pod.created_at, pod.key)
+        )
+        self.last_reasons = {pod.key: reasons[pod.uid] for pod in waiting}
         known = self._failed_pods
         self._failed_pods = {
             uid: known[uid] if known.get(uid, ("",))[0] == reason else (reason, 0)

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from services.scheduler.actions import MachineActions
+from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.static_capacity.adjustments import Adjustment, adjustments, names_for
 from shared.concurrency.clock import Clock
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.log import get_logger
+from shared.solver.plan import PlannedMachine
 from shared.solver.pools.static import static_machine
 from shared.solver.solve import SolverSettings
 
@@ -26,6 +30,7 @@ class StaticCapacity:
 
     actions: MachineActions
     clock: Clock
+    decisions: DecisionLog
 
     async def reconcile(self, snapshot: Snapshot, held: Set[str], settings: SolverSettings) -> None:
         """Check all static pools once. One that cannot be filled does not stop the others. ``held``: keys of machines
@@ -51,15 +56,28 @@ class StaticCapacity:
             "provisioning nodeclaims to satisfy replica count", NodePool=pool.name, count=missing
         )
         mine = [m for m in snapshot.machines if m.pool_key == pool.key]
-        for name in names_for(pool, mine, missing):
-            # The name follows from what there is, so a scheduler that takes over after a crash creates none twice.
-            made = await self.actions.create_or_adopt(
-                replace(planned, name=name), snapshot, plan=f"static/{pool.uid}", reason="static"
-            )
-            await self.actions.request_launch(made.key, f"static/{made.uid}")
+        wanted = [replace(planned, name=name) for name in names_for(pool, mine, missing)]
+        created: list[PlannedMachine] = []
+        try:
+            for one in wanted:
+                await self._create(one, snapshot, pool)
+                created.append(one)
+        finally:
+            self.decisions.static_filled(pool, created)
+
+    async def _create(self, planned: PlannedMachine, snapshot: Snapshot, pool: NodePool) -> None:
+        # The name follows from what there is, so a scheduler that takes over after a crash creates none twice.
+        plan = f"static/{pool.uid}"
+        made = await self.actions.create_or_adopt(planned, snapshot, plan=plan, reason="static")
+        await self.actions.request_launch(made.key, f"static/{made.uid}")
 
     async def _shrink(self, adjustment: Adjustment) -> None:
-        for machine in adjustment.surplus:
-            if await self.actions.delete(machine):
-                log.info("deleting surplus of a static pool", machine=machine.name)
-                await self.actions.request_termination(machine, "static", machine.uid)
+        deleted: list[Machine] = []
+        try:
+            for machine in adjustment.surplus:
+                if await self.actions.delete(machine):
+                    deleted.append(machine)
+                    log.info("deleting surplus of a static pool", machine=machine.name)
+                    await self.actions.request_termination(machine, "static", machine.uid)
+        finally:
+            self.decisions.static_shrunk(adjustment.pool, deleted)

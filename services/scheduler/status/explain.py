@@ -20,7 +20,6 @@ from services.scheduler.status.explain_pod import PodExplainer
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
 from shared.disruption.budgets import reported_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
-from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.workloads.pods import is_reschedulable
 from shared.runtime.services import Answer, json_answer
@@ -150,8 +149,7 @@ def _price(machine: Machine, candidate: Candidate | None) -> float | None:
     """Dollars an hour: of the catalogue now, or what was thought at its launch."""
     if candidate is not None and candidate.price_micro_usd_per_hour is not None:
         return candidate.price_micro_usd_per_hour / 1e6
-    noted = machine.annotations.get(keys.PRICE_ANNOTATION, "")
-    return int(noted) / 1e6 if noted.isdecimal() else None
+    return None if machine.noted_price is None else machine.noted_price / 1e6
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

@@ -109,3 +109,9 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def capacity_type(self) -> str:
         return self.labels.get(keys.CAPACITY_TYPE, "")
+
+    @property
+    def noted_price(self) -> int | None:
+        """Micro-USD an hour, as known at the launch; None without a note."""
+        noted = self.annotations.get(keys.PRICE_ANNOTATION, "")
+        return int(noted) if noted.isdecimal() else None

@@ -21,6 +21,9 @@ from shared.redis.bus.group import ConsumerGroup
 from shared.redis.bus.publisher import STREAM_LIMIT, Publisher
 from shared.redis.bus.trim import safe_trim
 
+MOST_COUNTED = 1000
+"""Unread entries of one group: their number is for people only."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupDepth:
@@ -29,6 +32,17 @@ class GroupDepth:
     pending: int
     lag: int | None
     consumers: int = 0
+    last: bytes = b"0-0"
+    """Id of the last entry that the group read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Entries that a group has not read. ``more``: at least so many. ``oldest``: in seconds since the epoch."""
+
+    count: int
+    more: bool
+    oldest: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +151,18 @@ class Bus(Publisher):
         )
         return int(found[1].partition(b"-")[0]) / 1000 if found and found[1] else None
 
+    async def unread(self, stream: str, group: GroupDepth) -> Unread:
+        """What waits for a group, counted up to ``MOST_COUNTED`` where Redis does not know the number."""
+        most = MOST_COUNTED if group.lag is None else 1
+        found = await call(
+            self.redis, "count what waits", "XRANGE", f"{self.prefix}{stream}",
+            b"(" + group.last, "+", "COUNT", most,
+        )  # fmt: skip
+        oldest = int(found[0][0].partition(b"-")[0]) / 1000 if found else None
+        if group.lag is not None:
+            return Unread(group.lag, False, oldest)
+        return Unread(len(found), len(found) == most, oldest)
+
     async def delayed(self, stream: str) -> int:
         """Messages of a stream that wait for a retry."""
         return int(await call(self.redis, "count retries", "ZCARD", f"{self.prefix}delay:{stream}"))
@@ -152,5 +178,10 @@ class Bus(Publisher):
 
 
 def _group_depth(info: dict[bytes, Any]) -> tuple[str, GroupDepth]:
-    depth = GroupDepth(int(info[b"pending"]), info.get(b"lag"), int(info.get(b"consumers", 0)))
+    depth = GroupDepth(
+        int(info[b"pending"]),
+        info.get(b"lag"),
+        int(info.get(b"consumers", 0)),
+        info.get(b"last-delivered-id", b"0-0"),
+    )
     return info[b"name"].decode(), depth

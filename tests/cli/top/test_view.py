@@ -116,6 +116,16 @@ def test_a_pod_without_room_is_above_one_that_has_a_node() -> None:
     )
 
 
+def test_a_pending_pod_says_why_and_what_would_place_it() -> None:
+    """In the words of the page: the cause, without what was looked for."""
+    reason = 'incompatible with nodepool "a", overhead={} (no instance type has enough resources)'
+    pods = [pod("a", verdict=reason, change="lower the request for cpu")]
+    text = text_of(known([], pods))
+    assert "no instance type has enough resources  → lower the request for cpu" in text
+    assert "overhead" not in text
+    assert "taint x" in text_of(known([], [pod("a", verdict="did not tolerate taint x")]))
+
+
 CHANGING = [
     node("1", state="ready"),
     node("2", state="ready", marks=["drifted"]),

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from services.console.reports.queues import queues
+from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, DovetailError, NotFound, Unauthorized
 from shared.redis import streams
 from shared.redis.bus import connect
@@ -39,6 +41,14 @@ async def test_a_service_may_do_its_work(guarded: GuardedRedis, service: str) ->
     await run_as(guarded, "admin", "ACL", "LOG", "RESET")
     await work_of(service, guarded.url(service))
     assert await guarded.refused() == []
+
+
+async def test_the_console_may_show_the_queues(guarded: GuardedRedis) -> None:
+    await work_of("launcher", guarded.url("admin"))
+    async with bus_at(guarded.url(CONSOLE)) as bus:
+        found = await queues(bus, SystemClock())
+    assert found["problem"] == ""
+    assert {one["stream"] for one in found["queues"]} == {*streams.GROUPS}
 
 
 @pytest.mark.parametrize("service", sorted({*USERS} - {"watcher", OPERATOR}))

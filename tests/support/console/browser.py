@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -18,11 +19,18 @@ MISSING = f"no browser: install the package chromium (looked for {', '.join(PROG
 PATIENCE_MILLISECONDS = 20_000
 REFUSED = "net::ERR_"
 """Begins what Chromium writes of a connection that fails; a page cannot keep it from writing that."""
+NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
+MOST_LOADS = 5
 
 
 def chromium() -> str | None:
     """Path of the browser; None without one."""
     return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+
+
+def chromium_or_skip() -> str:
+    """Path of the browser. Without one the test is skipped, with what to install."""
+    return chromium() or pytest.skip(MISSING)
 
 
 @asynccontextmanager
@@ -44,6 +52,8 @@ class Faults:
 
     connection_may_fail: bool = False
     """While the story stops the console, Chromium itself reports that nobody listens."""
+    network_changed: bool = False
+    """An interface of the machine came or went, such as a container's: Chromium then drops what it was loading."""
     found: list[str] = field(default_factory=list)
 
     def watch(self, page: Page) -> None:
@@ -52,9 +62,21 @@ class Faults:
         page.on("pageerror", lambda error: self.found.append(str(error)))
 
     def _note(self, message: ConsoleMessage) -> None:
+        if NETWORK_CHANGED in message.text:
+            self.network_changed = True
+            return
         expected = self.connection_may_fail and REFUSED in message.text
         if message.type in ("error", "warning") and not expected:
             self.found.append(f"{message.type}: {message.text}")
+
+
+async def load(page: Page, url: str, faults: Faults) -> None:
+    """Go to ``url``; again, when the network of the machine changed meanwhile."""
+    for _ in range(MOST_LOADS):
+        faults.network_changed = False
+        await page.goto(url)
+        if not faults.network_changed:
+            return
 
 
 VIOLATIONS = """

@@ -39,14 +39,20 @@ HEARTBEAT_SECONDS = 1.0
 
 @dataclass
 class Peer:
-    """What the scheduler answers. ``explanations``: pod, node or decision -> answer of ``/explain``."""
+    """What the scheduler answers. ``explanations``: pod, node or decision -> answer of ``/explain``.
+
+    ``away``: it has no status.
+    """
 
     status: dict[str, Any] = field(default_factory=lambda: {"ready": True, "reasons": []})
     explanations: dict[str, dict[str, Any]] = field(default_factory=dict)
     cost: dict[str, Any] = field(default_factory=dict)
+    away: bool = False
     port: int = 0
 
     async def _status(self, _request: aiohttp.web.Request) -> aiohttp.web.Response:
+        if self.away:
+            raise aiohttp.web.HTTPServiceUnavailable
         return aiohttp.web.json_response(self.status)
 
     async def _explain(self, request: aiohttp.web.Request) -> aiohttp.web.Response:

@@ -12,7 +12,7 @@ from re import Pattern
 
 from playwright.async_api import Page, expect
 
-from tests.support.console.browser import Faults, chromium, launched, new_context
+from tests.support.console.browser import Faults, chromium, launched, load, new_context
 from tests.support.stories.playground import STORY_SECONDS
 
 PATIENCE_MILLISECONDS = STORY_SECONDS * 1000
@@ -84,7 +84,7 @@ async def story_page(url: str) -> AsyncIterator[StoryPage]:
         context = await new_context(browser, faults, reduced_motion="reduce")
         page = await context.new_page()
         await page.add_init_script(SEEN)
-        await page.goto(url)
+        await load(page, url, faults)
         await expect(page.get_by_test_id("connection")).to_have_text(
             "live", timeout=PATIENCE_MILLISECONDS
         )

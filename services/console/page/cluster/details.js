@@ -78,7 +78,8 @@ export class Details {
   /** @param {"pod"|"node"} kind @param {any} details */
   #fill(kind, details) {
     const now = this.source.now();
-    const choose = { pod: (/** @type {string} */ name) => this.address.go({ pod: name }), node: (/** @type {string} */ id) => this.address.go({ node: id, pod: "" }) };
+    const choose = { pod: (/** @type {string} */ name) => this.address.go({ pod: name }), node: (/** @type {string} */ id) => this.address.go({ node: id, pod: "" }),
+      moment: (/** @type {number} */ at) => this.address.go({ at }) };
     const parts = kind === "pod" ? podDetails(details, now, choose) : nodeDetails(details, now, choose);
     this.body.replaceChildren(...this.#pastNote(), ...parts, this.#again());
     this.body.scrollTop = 0;

@@ -1,13 +1,15 @@
 /** The details of a node as elements. */
 
-import { bytes, clock, cores, count, duration, hourly, nodeName, percent } from "../model/words.js";
+import { bytes, clock, cores, count, duration, hourly, nodeName, percent, requestsOf } from "../model/words.js";
 import { h } from "../parts/dom.js";
 import { eventList, facts, labelList, meter, section } from "./sections.js";
 
 /**
  * @typedef {import("../model/types.js").Pod} Pod
- * @typedef {{pod: (name: string) => void, node: (id: string) => void}} Choose
+ * @typedef {{pod: (name: string) => void, node: (id: string) => void, moment: (at: number) => void}} Choose
  */
+
+const FIRST_PODS = 8;
 
 /** @param {any} details answer of /api/node @param {number} now @param {Choose} choose @returns {HTMLElement[]} */
 export function nodeDetails(details, now, choose) {
@@ -20,12 +22,12 @@ export function nodeDetails(details, now, choose) {
     ...problem(details.problem),
     facts(nodeFacts(node, now)),
     usage(node, pods),
-    section("Why it was bought", details.bought ? [h("p", {}, details.bought)] : []),
+    section("Why it was bought", bought(details, choose)),
     section("What keeps it", stays(details)),
-    section(`Pods (${pods.length})`, [podTable(pods, choose)]),
-    section("Conditions", conditions(details.conditions ?? [], now)),
-    section("Events", eventList(details.events ?? [])),
     section("Timeline", timeline(details.timeline ?? [])),
+    section("Events", eventList(details.events ?? [])),
+    section(`Pods (${pods.length})`, podTable(pods, choose)),
+    section("Conditions", conditions(details.conditions ?? [], now)),
     section("Taints", taints(details.taints ?? [])),
     section("Labels", labelList(details.labels)),
   ];
@@ -64,18 +66,33 @@ function stays(details) {
   return details.command ? [...list, h("p", {}, details.command)] : list;
 }
 
-/** @param {Pod[]} pods @param {Choose} choose */
+/** @param {any} details @param {Choose} choose @returns {HTMLElement[]} */
+function bought({ bought: words, decision }, choose) {
+  if (!words && !decision) return [];
+  const open = decision ? h("button", { type: "button", class: "plain", onclick: () => choose.moment(decision.at - 1) }, "Show the cluster at this moment") : null;
+  return [
+    ...(decision ? [h("p", {}, h("time", { class: "quiet" }, clock(decision.at)), ` ${decision.text}`)] : []),
+    ...(words ? [h("p", { class: decision ? "quiet" : null }, words)] : []),
+    ...(open ? [h("p", {}, open)] : []),
+  ];
+}
+
+/** @param {Pod[]} pods @param {Choose} choose @returns {HTMLElement[]} the largest are seen at once */
 function podTable(pods, choose) {
-  if (pods.length === 0) return h("p", { class: "quiet" }, "No pods.");
+  if (pods.length === 0) return [h("p", { class: "quiet" }, "No pods.")];
   const sorted = [...pods].sort((a, b) => Number(a.daemon) - Number(b.daemon) || b.cpu - a.cpu);
-  return h("ul", { class: "rows" }, sorted.map((pod) => h("li", {},
+  const rows = sorted.map((pod) => h("li", {},
     h("button", { type: "button", class: "row", onclick: () => choose.pod(pod.name) },
-      h("span", { class: "name" }, pod.name), h("span", { class: "quiet" }, podWords(pod))))));
+      h("span", { class: "name" }, pod.name), h("span", { class: "quiet" }, podWords(pod)))));
+  const rest = rows.slice(FIRST_PODS);
+  const first = h("ul", { class: "rows" }, rows.slice(0, FIRST_PODS));
+  if (rest.length === 0) return [first];
+  return [first, h("details", {}, h("summary", {}, count(rest.length, "more pod")), h("ul", { class: "rows" }, rest))];
 }
 
 /** @param {Pod} pod */
 const podWords = (pod) =>
-  [pod.state === "running" ? "" : pod.state, pod.daemon ? "daemon" : "", cores(pod.cpu), bytes(pod.memory)].filter(Boolean).join(" · ");
+  [pod.state === "running" ? "" : pod.state, pod.daemon ? "daemon" : "", requestsOf(pod)].filter(Boolean).join(" · ");
 
 /** @param {string[]} items */
 const taints = (items) => (items.length ? [h("ul", { class: "words" }, items.map((taint) => h("li", {}, h("code", {}, taint))))] : []);

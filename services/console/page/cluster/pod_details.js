@@ -1,6 +1,6 @@
 /** The details of a pod as elements: for a pending one the verdict and the smallest change that places it. */
 
-import { bytes, cores, duration, waitsFor } from "../model/words.js";
+import { causeOf, duration, requestsOf, waitsFor } from "../model/words.js";
 import { copyable } from "../parts/copy.js";
 import { h } from "../parts/dom.js";
 import { eventList, facts, labelList, section } from "./sections.js";
@@ -13,10 +13,10 @@ export function podDetails(details, now, choose) {
     h("p", { class: "badges" }, h("span", { class: "badge", "data-state": pod.state }, pod.state),
       pod.state === "pending" ? h("span", { class: "quiet" }, ` ${waitsFor(pod)}`) : null),
     ...(details.problem ? [h("p", { class: "problem" }, details.problem)] : []),
-    section("Verdict", details.verdict ? [h("p", { class: "verdict" }, details.verdict)] : []),
+    section("Verdict", details.verdict ? verdict(details.verdict) : []),
     section("Smallest change", details.change ? change(details.change) : []),
     facts([
-      ["Requests", `${cores(pod.cpu)}, ${bytes(pod.memory)}`], ["For", duration(now - pod.since)],
+      ["Requests", requestsOf(pod)], ["For", duration(now - pod.since)],
       ["Owner", pod.owner], ["Kind", pod.daemon ? "pod of a DaemonSet" : ""],
     ]),
     section("Node", pod.node ? [h("button", { type: "button", class: "plain", onclick: () => choose.node(pod.node) }, pod.node)] : []),
@@ -24,6 +24,9 @@ export function podDetails(details, now, choose) {
     section("Labels", labelList(details.labels)),
   ];
 }
+
+/** @param {string} text @returns {HTMLElement[]} what is wrong first, then what was looked for */
+const verdict = (text) => [h("p", { class: "verdict" }, causeOf(text)), ...(causeOf(text) === text ? [] : [h("p", { class: "quiet" }, text)])];
 
 /** @param {{text: string, commands: string[]}} change @returns {HTMLElement[]} */
 const change = ({ text, commands }) => [h("p", {}, text), ...commands.map(copyable)];

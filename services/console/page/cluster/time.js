@@ -3,6 +3,7 @@
 import { get } from "../net/api.js";
 import { placeMarks, within } from "../model/history.js";
 import { clock, duration } from "../model/words.js";
+import { write } from "../parts/copy.js";
 import { byId, h, setText } from "../parts/dom.js";
 
 /**
@@ -25,7 +26,8 @@ export class TimeBar {
     this.play = byId("play");
     this.slider.addEventListener("input", () => this.#drag());
     this.play.addEventListener("click", () => this.#toggle());
-    byId("back-to-now").addEventListener("click", () => this.address.go({ at: null }));
+    byId("back-to-now").addEventListener("click", () => this.#backToNow());
+    byId("copy-moment").addEventListener("click", () => this.#copyLink());
     byId("speed").addEventListener("change", () => this.#setSpeed());
     address.onChange((place, before) => { if (place.at !== before.at) this.#follow(place.at); });
     setInterval(() => this.#tick(), TICK * 1000);
@@ -89,12 +91,28 @@ export class TimeBar {
     }, 180);
   }
 
+  #backToNow() {
+    // The slider may just have been let go, and its moment not be loaded yet.
+    clearTimeout(this.#waiting);
+    this.#dragging = false;
+    this.address.go({ at: null });
+  }
+
   #toggle() {
     const { source } = this;
     if (!source.player) this.address.go({ at: Math.max(this.range.from, this.range.to - 600) });
     source.playing = !source.playing;
     if (source.player && !source.playing) this.#keepMoment(source.player.at);
     this.show();
+  }
+
+  /** A link to the moment that is seen now, also while it is played and while the picture is live. */
+  async #copyLink() {
+    const link = new URL(this.address.link({ at: this.source.now() }), location.href).href;
+    const button = byId("copy-moment");
+    setText(button, (await write(link)) ? "Copied" : "Not allowed: copy the address");
+    if (this.source.player) this.#keepMoment(this.source.player.at);
+    setTimeout(() => setText(button, "Copy link"), 2000);
   }
 
   /** @param {number} at so that a link copied now shows what is seen now */

@@ -1,6 +1,6 @@
 /** What is under the mouse, in words. */
 
-import { bytes, cores, hourly, nodeName, percent, shortDuration } from "../model/words.js";
+import { hourly, nodeName, percent, requestsOf, shortDuration } from "../model/words.js";
 import { byId, h } from "../parts/dom.js";
 
 /**
@@ -30,7 +30,7 @@ function show(tip, { sprite, pod }, now, event) {
     h("span", {}, `cpu ${percent(used.cpu, node.cpu)} · memory ${percent(used.memory, node.memory)} · ${used.pods} of ${node.podLimit} pods`),
     h("span", {}, [node.state, ...node.marks].join(" · ") + (node.why ? `: ${node.why}` : "")),
   );
-  if (pod) tip.append(h("strong", {}, pod.name), h("span", {}, `${pod.state} · ${cores(pod.cpu)} · ${bytes(pod.memory)}${pod.daemon ? " · DaemonSet" : ""}`));
+  if (pod) tip.append(h("strong", {}, pod.name), h("span", {}, `${pod.state} · ${requestsOf(pod)}${pod.daemon ? " · DaemonSet" : ""}`));
   const x = Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8);
   const y = event.clientY + 18 + tip.offsetHeight > window.innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18;
   tip.style.left = `${Math.max(4, x)}px`;

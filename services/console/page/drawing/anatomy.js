@@ -7,7 +7,7 @@
  */
 
 /** @param {number} height @returns {Level} */
-const levelOf = (height) => (height >= 78 ? "large" : height >= 44 ? "medium" : "small");
+const levelOf = (height) => (height >= 100 ? "large" : height >= 44 ? "medium" : "small");
 
 const SIZES = {
   large: { pad: 7, head: 32, bars: 17 },

@@ -1,11 +1,11 @@
 /** Paints boxes on the canvas. Knows nothing of time: it paints what a sprite is at this moment. */
 
-import { badgesOf, shortWord } from "./badges.js";
+import { badgesOf, marksOf, shortWord } from "./badges.js";
 import { anatomyOf, plainAnatomyOf, zoomOf } from "./anatomy.js";
 import { hatchOf } from "./palette.js";
 import { paintTiles } from "./tile_painter.js";
 import { fit, fitWords, FONTS, widthOf } from "./text.js";
-import { hourly, shortDuration, shortZone } from "../model/words.js";
+import { duration, hourly, shortDuration, shortZone } from "../model/words.js";
 
 /**
  * @typedef {import("./sprite.js").Sprite} Sprite
@@ -61,16 +61,19 @@ function paintGround(context, sprite, { palette }) {
   const hatch = hatchOf(palette, sprite.node.state);
   if (!hatch) return;
   const alpha = context.globalAlpha;
-  context.globalAlpha = alpha * 0.35;
+  context.globalAlpha = alpha * 0.45;
   context.fillStyle = hatch;
-  context.fill();
+  // Only behind the tiles: no text is read through lines.
+  const { x, y, w, h } = anatomyOf(sprite.now.w, sprite.now.h).tiles;
+  context.fillRect(x, y, w, h);
   context.globalAlpha = alpha;
 }
 
 /** @param {CanvasRenderingContext2D} context @param {Sprite} sprite @param {Look} look */
 function paintBorder(context, sprite, look) {
   const { colours } = look.palette;
-  const { id, state, marks } = sprite.node;
+  const { id, state } = sprite.node;
+  const marks = marksOf(sprite.node);
   outline(context, sprite.now, 0.75);
   context.setLineDash(DASHES[state] ?? []);
   context.lineWidth = state === "ready" && marks.length === 0 ? 1 : 1.5;
@@ -104,7 +107,8 @@ function paintFacts(context, { node }, look, { x, y, room }) {
   context.font = FONTS.small;
   context.fillStyle = look.palette.colours.muted;
   const price = node.price === null ? "" : hourly(node.price);
-  const words = [shortZone(node.zone), node.capacityType, price, shortDuration(look.now - node.created)];
+  const left = node.deadline === null ? "" : `ends in ${duration(node.deadline - look.now)}`;
+  const words = [left, shortZone(node.zone), node.capacityType, price, shortDuration(look.now - node.created)];
   context.fillText(fitWords(context, words, room), x, y);
 }
 

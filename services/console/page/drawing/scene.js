@@ -4,9 +4,9 @@
  */
 
 import { isEmpty, matchingPods, matchNode } from "../model/filter.js";
-import { groupNodes } from "../model/grouping.js";
+import { groupNodes, sumsOf } from "../model/grouping.js";
 import { layoutGroups } from "../model/layout.js";
-import { newSprite, retile, stepBox, stepTiles } from "./sprite.js";
+import { newSprite, rescale, retile, stepBox, stepTiles } from "./sprite.js";
 
 /**
  * @typedef {import("./sprite.js").Sprite} Sprite
@@ -27,6 +27,7 @@ export class Scene {
   /** everything must be painted again */ stale = true;
   /** motion is wanted; false under prefers-reduced-motion */ smooth = true;
   /** boxes jump instead of moving: set while whole pictures take too long to paint */ hurried = false;
+  /** @type {import("../model/grouping.js").Grouping} */ by = "pool";
   /** @type {Filter} */ filter = { words: [], state: "", capacity: "" };
 
   /** @param {Cluster} cluster */
@@ -36,10 +37,21 @@ export class Scene {
 
   /** @param {import("../model/grouping.js").Grouping} by @param {import("../model/layout.js").Space} space */
   arrange(by, space) {
+    this.by = by;
     this.layout = layoutGroups(groupNodes(this.cluster.nodes.values(), by), space);
     for (const [id, rect] of this.layout.boxes) this.#place(id, rect);
     for (const [id, sprite] of this.sprites) if (!this.layout.boxes.has(id)) this.#dismiss(id, sprite);
     this.stale = true;
+  }
+
+  /** What the groups cost and how full they are, by key. */
+  sums() {
+    return sumsOf(this.cluster.nodes.values(), this.by, (id) => this.cluster.usageOf(id));
+  }
+
+  /** Boxes that count down are painted again. */
+  tick() {
+    for (const [id, { node }] of this.sprites) if (node.deadline !== null) this.dirty.add(id);
   }
 
   /** @param {Iterable<string>} ids nodes that changed, or whose pods did */
@@ -92,6 +104,7 @@ export class Scene {
     const sprite = this.sprites.get(id) ?? newSprite(node, rect);
     this.sprites.set(id, sprite);
     const resized = sprite.to.w !== rect.w || sprite.to.h !== rect.h || sprite.shown === 0;
+    if (resized) rescale(sprite, rect);
     Object.assign(sprite, { to: rect, leaving: false });
     this.travelling.add(id);
     if (resized) this.refresh([id]);

@@ -32,6 +32,15 @@ export const newSprite = (node, to) => ({
 /** @param {Rect} rect @returns {Rect} nothing, in the middle of its lower edge */
 const pointOf = (rect) => ({ x: rect.x + rect.w / 2, y: rect.y + rect.h, w: 0, h: 0 });
 
+/**
+ * Tiles are painted in the measures of the size that the box will have: with another size they would leave the box on their way.
+ * @param {Sprite} sprite @param {Rect} to the place that the box will have
+ */
+export function rescale(sprite, to) {
+  const [x, y] = [to.w / sprite.to.w, to.h / sprite.to.h];
+  for (const { now } of sprite.tiles.values()) Object.assign(now, { x: now.x * x, y: now.y * y, w: now.w * x, h: now.h * y });
+}
+
 /** @param {Sprite} sprite @param {Usage} usage sets where the tiles go */
 export function retile(sprite, usage) {
   sprite.ordered = null;

@@ -3,7 +3,8 @@
 import { HEADING } from "../model/layout.js";
 import { paintBox } from "./painter.js";
 import { readPalette } from "./palette.js";
-import { fit, FONTS, widthOf } from "./text.js";
+import { wordsOfSums } from "../model/grouping.js";
+import { fit, fitWords, FONTS, widthOf } from "./text.js";
 
 /**
  * @typedef {import("./scene.js").Scene} Scene
@@ -12,6 +13,9 @@ import { fit, FONTS, widthOf } from "./text.js";
 
 // Larger canvases fail in some browsers: then the picture is drawn with fewer points.
 const MOST_POINTS = 32_000_000;
+
+// Seconds between two headings of a group whose pods change.
+const HEADINGS = 1;
 
 // Seconds a frame: two limits, so that motion does not come and go all the time.
 const SLOW = 0.027;
@@ -25,6 +29,7 @@ export class Stage {
   #before = 0;
   #asked = false;
   #width = 0;
+  #headed = 0;
   /** the last frame painted everything */ #whole = false;
   /** seconds that such a frame takes, on average */ #cost = 0;
 
@@ -109,6 +114,7 @@ export class Stage {
     this.#whole = scene.stale;
     const look = { palette: this.palette, now: this.now(), focused: this.focused, chosen: this.chosen, pod: this.pod };
     if (scene.stale) this.#paintBlocks();
+    else if (look.now - this.#headed > HEADINGS) this.#paintHeadings();
     for (const id of scene.stale ? scene.sprites.keys() : scene.dirty) {
       const sprite = scene.sprites.get(id);
       if (!sprite) continue;
@@ -133,13 +139,21 @@ export class Stage {
       context.roundRect(block.x, block.y, block.w, block.h, 8);
       context.fillStyle = colours.surface;
       context.fill();
-      this.#paintHeading(block);
     }
+    this.#paintHeadings();
   }
 
-  /** @param {import("../model/layout.js").Block} block */
-  #paintHeading({ x, y, w, key, count }) {
+  #paintHeadings() {
+    this.#headed = this.now();
+    const sums = this.scene.sums();
+    for (const block of this.scene.layout.blocks) this.#paintHeading(block, sums.get(block.key));
+  }
+
+  /** @param {import("../model/layout.js").Block} block @param {import("../model/grouping.js").Sums|undefined} sums */
+  #paintHeading({ x, y, w, key, count }, sums) {
     const { context, palette: { colours } } = this;
+    context.fillStyle = colours.surface;
+    context.fillRect(x + 8, y + 2, w - 16, HEADING - 3);
     context.font = FONTS.heading;
     context.textBaseline = "middle";
     context.fillStyle = colours.text;
@@ -148,6 +162,9 @@ export class Stage {
     context.fillText(name, x + 9, y + HEADING / 2 + 1);
     context.fillStyle = colours.muted;
     context.fillText(number, x + 9 + widthOf(context, name), y + HEADING / 2 + 1);
+    const used = 9 + widthOf(context, name) + widthOf(context, number) + 12;
+    context.font = FONTS.sums;
+    context.fillText(fitWords(context, sums ? wordsOfSums(sums) : [], w - used - 10), x + used, y + HEADING / 2 + 1);
   }
 
   /** @param {number} x @param {number} y on the canvas @returns {{sprite: Sprite, pod: import("../model/types.js").Pod|null}|null} */

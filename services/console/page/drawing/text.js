@@ -41,4 +41,5 @@ export const FONTS = {
   small: "10px system-ui, sans-serif",
   badge: "600 9px system-ui, sans-serif",
   heading: "600 12px system-ui, sans-serif",
+  sums: "11px system-ui, sans-serif",
 };

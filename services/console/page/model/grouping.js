@@ -5,7 +5,10 @@
  * @typedef {"pool"|"zone"|"type"} Grouping
  * @typedef {{id: string, weight: number}} Item
  * @typedef {{key: string, items: Item[]}} Group
+ * @typedef {{price: number, cpu: number, cpuOf: number, memory: number, memoryOf: number}} Sums of requested and allocatable amounts
  */
+
+import { hourly, percent } from "./words.js";
 
 export const NOT_MANAGED = "not managed by Dovetail";
 
@@ -43,3 +46,26 @@ export function groupNodes(nodes, by) {
 
 /** @param {Group} a @param {Group} b */
 const byName = (a, b) => Number(a.key === NOT_MANAGED) - Number(b.key === NOT_MANAGED) || a.key.localeCompare(b.key);
+
+/**
+ * @param {Iterable<ClusterNode>} nodes @param {Grouping} by @param {(id: string) => {cpu: number, memory: number}} usageOf
+ * @returns {Map<string, Sums>} by key of the group
+ */
+export function sumsOf(nodes, by, usageOf) {
+  /** @type {Map<string, Sums>} */
+  const found = new Map();
+  for (const node of nodes) {
+    const key = groupKey(node, by);
+    const sums = found.get(key) ?? { price: 0, cpu: 0, cpuOf: 0, memory: 0, memoryOf: 0 };
+    const used = usageOf(node.id);
+    found.set(key, {
+      price: sums.price + (node.price ?? 0), cpu: sums.cpu + used.cpu, cpuOf: sums.cpuOf + node.cpu,
+      memory: sums.memory + used.memory, memoryOf: sums.memoryOf + node.memory,
+    });
+  }
+  return found;
+}
+
+/** @param {Sums} sums @returns {string[]} by importance */
+export const wordsOfSums = ({ price, cpu, cpuOf, memory, memoryOf }) =>
+  [price > 0 ? hourly(price) : "", cpuOf > 0 ? `cpu ${percent(cpu, cpuOf)}` : "", memoryOf > 0 ? `memory ${percent(memory, memoryOf)}` : ""];

@@ -17,7 +17,7 @@ const PADDING = 8;
 const ASPECT = 1.3;
 
 // Few steps: with any height allowed, each new node would resize all the others.
-const UNITS = [150, 132, 116, 102, 90, 80, 71, 63, 56, 50, 44, 39, 34, 30, 26, 23, 20];
+const UNITS = [230, 190, 168, 150, 132, 116, 102, 90, 80, 71, 63, 56, 50, 44, 39, 34, 30, 26, 23, 20];
 
 // Of the width: on a phone the largest box must leave room for another one beside it.
 const LARGEST = 0.2;

@@ -2,7 +2,7 @@
  * The shapes that the server of the console sends. Times are seconds since the epoch, cpu is millicores, memory is bytes,
  * prices are US dollars an hour.
  *
- * @typedef {{ok: boolean, reason: string}} Trusted
+ * @typedef {{ok: boolean, reason: string, missing?: string}} Trusted missing: what the picture lacks although it can be relied on
  *
  * @typedef {"launching"|"registering"|"initializing"|"ready"|"draining"|"terminating"} NodeState
  *
@@ -35,6 +35,8 @@
  * @property {boolean} daemon
  * @property {string} owner
  * @property {""|"scheduling"|"capacity"|"nominated"} waits
+ * @property {string} [verdict] why the scheduler's last plan has no place for it
+ * @property {string} [change] the smallest change that would place it
  *
  * @typedef {object} Snapshot
  * @property {string} id

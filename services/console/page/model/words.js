@@ -76,3 +76,16 @@ export const waitsFor = (pod) => WAITS[pod.waits] ?? pod.waits;
 
 /** @param {import("./types.js").ClusterNode} node @returns {string} how the node is called: its name, else its machine's */
 export const nodeName = (node) => node.name || node.machine || node.id;
+
+// A reason ends in its cause, in brackets, after all that was looked for; with several pools there are several.
+const CAUSE = /\(([^()]+)\)(?=$|[;,] incompatible)/g;
+
+/** @param {string} verdict the scheduler's words @returns {string} what is wrong, without what was looked for */
+export function causeOf(verdict) {
+  const causes = new Set([...verdict.matchAll(CAUSE)].map((found) => found[1]));
+  return causes.size ? [...causes].join("; ") : verdict;
+}
+
+/** @param {{cpu: number, memory: number}} pod @returns {string} what it requests; nothing is said of what it does not request */
+export const requestsOf = ({ cpu, memory }) =>
+  [cpu ? cores(cpu) : "", memory ? bytes(memory) : ""].filter(Boolean).join(" · ") || "no requests";

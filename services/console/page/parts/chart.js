@@ -54,11 +54,21 @@ function optionsOf(lines, width) {
     cursor: { drag: { x: false, y: false } },
     scales: { y: { range: (_plot, _low, high) => [0, (high || 1) * 1.1] } },
     axes: [
-      { ...axis, values: (_plot, splits) => splits.map((at) => clock(at).slice(0, 5)) },
-      { ...axis, size: 62, values: (_plot, splits) => splits.map((dollars) => money(dollars)) },
+      { ...axis, values: (_plot, splits) => splits.map((at) => clock(at).slice(0, span(splits) < 300 ? 8 : 5)) },
+      { ...axis, size: 62, values: (_plot, splits) => dollars(splits) },
     ],
     series: [{ label: "Time", value: (_plot, at) => (at ? clock(at) : "–") }, ...lines.map(seriesOf)],
   };
+}
+
+/** @param {number[]} splits @returns {number} seconds between the first and the last: with few of them, minutes would repeat */
+const span = (splits) => (splits.at(-1) ?? 0) - (splits[0] ?? 0);
+
+/** @param {number[]} splits @returns {string[]} all with as many digits as the distance between two needs */
+function dollars(splits) {
+  const step = Math.abs((splits[1] ?? 1) - (splits[0] ?? 0));
+  const digits = Math.min(6, Math.max(0, -Math.floor(Math.log10(step || 1) + 1e-9)) + (step < 1 ? 1 : 0));
+  return splits.map((value) => `$${value.toFixed(digits)}`);
 }
 
 const COLOURS = ["accent", "initializing", "good", "warn", "bad", "registering"];

@@ -18,7 +18,7 @@ async function copy(text, button) {
 }
 
 /** @param {string} text @returns {Promise<boolean>} false when the browser does not allow it, as over plain HTTP */
-async function write(text) {
+export async function write(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;

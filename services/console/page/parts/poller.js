@@ -2,7 +2,7 @@
 
 import { get, wordsOf } from "../net/api.js";
 
-const SECONDS = 5;
+const SECONDS = 3;
 
 export class Poller {
   /** @type {number|undefined} */ #timer;

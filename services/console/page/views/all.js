@@ -9,7 +9,7 @@ import { QueuesView } from "./queues.js";
 /** @param {import("../frame/address.js").Address} address @param {() => number} now @returns {{recolour: () => void}} */
 export function makeViews(address, now) {
   const cost = new CostView();
-  const views = [new DecisionsView(), cost, new InterruptionsView(address, now), new QueuesView(), new HealthView(now)];
+  const views = [new DecisionsView(address), cost, new InterruptionsView(address, now), new QueuesView(), new HealthView(now)];
   const follow = (/** @type {string} */ shown) => {
     for (const view of views) if (view.name === shown) view.start(); else view.stop();
   };

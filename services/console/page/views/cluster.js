@@ -50,7 +50,7 @@ export class ClusterView {
     this.scene.filter = currentFilter(this.address);
     // Ages grow while nothing else changes.
     setInterval(() => this.#repaint(), 30_000);
-    setInterval(() => this.showPending(), 1000);
+    setInterval(() => { this.showPending(); this.scene.tick(); this.stage.wake(); }, 1000);
   }
 
   /** @param {Changed} changed */
@@ -133,7 +133,7 @@ export class ClusterView {
 
   #showPending() {
     if (!this.source.cluster.known) return;
-    this.pending.show(this.source.cluster.pending, this.source.now(), this.address.place.pod);
+    this.pending.show(this.source.cluster.pending, this.source.now(), this.address.place.pod, this.source.cluster.trusted.missing ?? "");
   }
 
   #showMatches() {

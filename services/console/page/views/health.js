@@ -15,6 +15,7 @@ export class HealthView extends PolledView {
   mirror = h("p", { class: "facts-row" });
   services = table("Services", ["Service", "State", "Why", "Leader", "Address"], serviceCells);
   leases = table("Leases", ["Lease", "Holder", "Renewed#"], leaseCells);
+  noLeases = h("p", { class: "quiet" }, "No Lease exists: leader election is off, and each service leads.");
   watches = table("Watches", ["Resource", "State", "Last heard#"], watchCells);
 
   /** @param {() => number} now */
@@ -26,14 +27,16 @@ export class HealthView extends PolledView {
   /** @override */
   build() {
     const card = (/** @type {HTMLElement} */ element) => h("section", { class: "card" }, element);
-    return [this.mirror, card(this.services.element), h("div", { class: "columns" }, card(this.leases.element), card(this.watches.element))];
+    const leases = h("section", { class: "card" }, this.leases.element, this.noLeases);
+    return [this.mirror, card(this.services.element), h("div", { class: "columns" }, leases, card(this.watches.element))];
   }
 
-  /** @override @param {{services: Service[], leases: Lease[], mirror: {ok: boolean, reason: string, ageSeconds: number}, watches: Watch[]}} answer */
-  show({ services, leases, mirror, watches }) {
+  /** @override @param {{services: Service[], leases: Lease[], problem: string, mirror: {ok: boolean, reason: string, ageSeconds: number}, watches: Watch[]}} answer */
+  show({ services, leases, problem, mirror, watches }) {
+    this.noLeases.hidden = leases.length > 0 || problem !== "";
     const words = mirror.ok ? "The mirror of the cluster can be relied on" : `The mirror of the cluster cannot be relied on: ${mirror.reason}`;
     this.mirror.classList.toggle("problem", !mirror.ok);
-    setText(this.mirror, `${words} (last change ${ago(mirror.ageSeconds)})`);
+    setText(this.mirror, `${words} (last heartbeat of the watcher: ${ago(mirror.ageSeconds)})`);
     this.services.rows.show(services, (service) => `${service.name} ${service.url}`);
     this.leases.rows.show(leases.map((lease) => ({ ...lease, age: ago(this.now() - lease.renewed) })), (lease) => lease.name);
     this.watches.rows.show([...watches].sort((a, b) => Number(a.sound) - Number(b.sound)), (watch) => watch.resource);

@@ -8,7 +8,7 @@ import { PolledView } from "../parts/polled_view.js";
 import { table } from "../parts/table.js";
 
 /**
- * @typedef {{name: string, waiting: number, pending: number, oldestSeconds: number|null, consumers: number}} Group
+ * @typedef {{name: string, waiting: number, waitingMore: boolean, pending: number, oldestSeconds: number|null, consumers: number}} Group
  * @typedef {{stream: string, length: number, delayed: number, dead: number, groups: Group[]}} Queue
  * @typedef {{id: string, stream: string, at: number, error: string, body: string, replay: string}} DeadLetter
  * @typedef {{queue: Omit<Queue, "groups">, group: Group|null}} Row
@@ -31,10 +31,10 @@ export class QueuesView extends PolledView {
     return [h("section", { class: "card" }, this.queues.element), h("h2", {}, "Dead letters"), this.none, this.list];
   }
 
-  /** @override @param {{queues: Queue[], deadLetters: DeadLetter[]}} answer */
-  show({ queues, deadLetters }) {
+  /** @override @param {{queues: Queue[], deadLetters: DeadLetter[], problem: string}} answer */
+  show({ queues, deadLetters, problem }) {
     this.queues.rows.show(queues.flatMap(rowsOf), ({ queue, group }) => `${queue.stream} ${group?.name ?? ""}`);
-    this.none.hidden = deadLetters.length > 0;
+    this.none.hidden = deadLetters.length > 0 || problem !== "";
     this.letters.show(deadLetters, ({ stream, id }) => `${stream} ${id}`);
   }
 }
@@ -47,7 +47,8 @@ function rowsOf({ groups, ...queue }) {
 /** @param {Row} row */
 function cells({ queue, group }) {
   const oldest = group?.oldestSeconds;
-  return [queue.stream, group?.name ?? "none", group?.waiting ?? "–", group?.pending ?? "–", oldest === null || oldest === undefined ? "–" : duration(oldest),
+  const waiting = group ? `${group.waiting}${group.waitingMore ? "+" : ""}` : "–";
+  return [queue.stream, group?.name ?? "none", waiting, group?.pending ?? "–", oldest === null || oldest === undefined ? "–" : duration(oldest),
     group?.consumers ?? "–", queue.length, queue.delayed, queue.dead ? h("strong", { class: "bad" }, queue.dead) : 0];
 }
 

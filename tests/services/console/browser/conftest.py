@@ -16,11 +16,11 @@ from shared.kube.client import Kube
 from tests.services.conftest import redis_url, store_with_our_kinds
 from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
 from tests.support.console.browser import (
-    MISSING,
     PATIENCE_MILLISECONDS,
     Faults,
-    chromium,
+    chromium_or_skip,
     launched,
+    load,
     new_context,
 )
 from tests.support.console.stage import Stage, stage_at
@@ -34,10 +34,7 @@ expect.set_options(timeout=PATIENCE_MILLISECONDS)
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """The machine's Chromium."""
-    program = chromium()
-    if program is None:
-        pytest.skip(MISSING)
-    async with launched(program) as found:
+    async with launched(chromium_or_skip()) as found:
         yield found
 
 
@@ -69,7 +66,7 @@ class Visitor:
     async def open(self, query: str = "") -> Page:
         """A new page that shows the live picture."""
         page = await self.context.new_page()
-        await page.goto(self.stage.url + query)
+        await load(page, self.stage.url + query, self.faults)
         await expect(page.get_by_test_id("connection")).to_have_text("live")
         return page
 

@@ -44,6 +44,19 @@ async def test_a_pending_pod_is_listed_with_its_verdict(stage: Stage, visitor: V
     await expect(entries).to_have_count(1)
 
 
+async def test_the_reason_and_the_change_stand_in_front(stage: Stage, visitor: Visitor) -> None:
+    """Nobody has to select the pod: while a page is open, the console asks for each kind of pod once."""
+    stage.peer.explanations["default/big-1"] = EXPLAINED
+    reason = "incompatible with pool, overhead={} (no instance type has enough resources)"
+    stage.peer.status |= {"unschedulable": {"default/big-1": reason}}
+    await stage.show(pods=[pending("big-1", cpu="900")])
+    page = await visitor.open()
+    entry = page.get_by_test_id("pending-list").get_by_role("button")
+    await expect(entry.locator(".why")).to_have_text("no instance type has enough resources")
+    await expect(entry.locator(".why")).to_have_attribute("title", reason)
+    await expect(entry.locator(".change")).to_contain_text("lower the request of cpu to 127")
+
+
 async def test_a_link_to_a_pod_opens_its_details(stage: Stage, visitor: Visitor) -> None:
     stage.peer.explanations["default/big-1"] = EXPLAINED
     await stage.show(pods=[pending("big-1")])
@@ -55,3 +68,16 @@ async def test_a_scheduler_that_refuses_is_told(stage: Stage, visitor: Visitor) 
     await stage.show(pods=[pending("big-1")])
     page = await visitor.open("?pod=default%2Fbig-1")
     await expect(page.get_by_test_id("details")).to_contain_text("default/big-1 is not known")
+
+
+async def test_a_scheduler_that_is_away_is_named_beside_the_pods(
+    stage: Stage, visitor: Visitor
+) -> None:
+    """Its last reasons may be wrong by now: none is shown."""
+    stage.peer.away = True
+    await stage.show(pods=[pending("big-1")])
+    page = await visitor.open()
+    missing = page.locator("#pending-missing")
+    await expect(missing).to_contain_text("Why pods are pending is not known: the scheduler")
+    stage.peer.away = False
+    await expect(missing).to_be_empty()

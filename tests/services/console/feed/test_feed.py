@@ -101,7 +101,28 @@ def test_nothing_is_sent_while_nothing_changes_but_a_doubt_is() -> None:
     assert feed.take(2.0, SOUND) is None
     body = feed.take(3.0, Trust(False, "the watch of pods is broken"))
     assert body is not None
-    assert orjson.loads(body)["trusted"] == {"ok": False, "reason": "the watch of pods is broken"}
+    assert orjson.loads(body)["trusted"] == {
+        "ok": False, "reason": "the watch of pods is broken", "missing": "",
+    }  # fmt: skip
+
+
+async def test_a_browser_hears_how_long_to_wait_before_it_connects_again() -> None:
+    """Their own defaults differ by seconds."""
+    stream = events(new_feed(), "", FakeClock())
+    first = await anext(stream)
+    await stream.aclose()
+    assert first.startswith(b"retry: 1000\nevent: snapshot\n")
+
+
+async def test_open_pages_are_counted_until_they_go() -> None:
+    feed = new_feed()
+    pages = [events(feed, "", FakeClock()) for _ in range(2)]
+    for page in pages:
+        await anext(page)
+    assert feed.readers == 2
+    for page in pages:
+        await page.aclose()
+    assert feed.readers == 0
 
 
 def recorded(history: History, feed: Feed, seconds: float, period: float = 1.0) -> None:

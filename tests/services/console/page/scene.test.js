@@ -39,6 +39,25 @@ test("the picture comes to rest as the cluster is, whatever happened before", ()
   }
 });
 
+test("tiles never leave their box, also while it gets another size", () => {
+  const cluster = new Cluster();
+  const scene = new Scene(cluster);
+  const pods = Array.from({ length: 30 }, (_, i) => aPod({ id: `u${i}` }));
+  follow(scene, cluster.replace(aSnapshot({ nodes: [aNode()], pods })));
+  rest(scene);
+  for (const width of [600, 1500, 400]) {
+    scene.arrange("pool", { ...SPACE, width, height: width / 2 });
+    for (let i = 0; i < 30; i += 1) {
+      scene.step(0.02);
+      for (const { to, tiles } of scene.sprites.values()) {
+        for (const { now: { x, y, w, h } } of tiles.values()) {
+          assert.ok(x >= -0.6 && y >= -0.6 && x + w <= to.w + 0.6 && y + h <= to.h + 0.6, `${width}: step ${i}`);
+        }
+      }
+    }
+  }
+});
+
 test("nothing is kept of pods that came and went while the window was hidden", () => {
   const cluster = new Cluster();
   const scene = new Scene(cluster);

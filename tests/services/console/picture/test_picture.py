@@ -188,4 +188,5 @@ def test_what_a_pending_pod_waits_for_is_named(
 def test_nothing_of_a_pod_but_what_concerns_scheduling_is_in_its_row() -> None:
     assert set(PodRow.__struct_fields__) == {
         "id", "name", "node", "cpu", "memory", "state", "since", "daemon", "owner", "waits",
+        "verdict", "change",
     }  # fmt: skip

@@ -5,50 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from services.console.reports.decisions import MOST_DECISIONS, Decisions
 from services.console.reports.events import event_row
 from services.console.reports.health import lease_row, service_row
-from services.console.reports.interruptions import KEPT_SECONDS, interruptions
-from services.console.reports.node_details import bought, shown_labels, timeline
+from services.console.reports.node_details import bought, decision_of, shown_labels, timeline
 from services.console.reports.peers import PeerStatus
 from services.console.reports.pod_details import smallest_change
 from services.console.reports.queues import dead_letter_row
+from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, Condition
 from shared.redis.bus import DeadLetter
-from tests.services.console.reports.test_cost import NODE, POD
 from tests.support.planning.builders import make_machine, make_node
-
-NOTICE = {
-    "machine": NODE.id, "node": "a", "kind": "spot_interrupted", "since": 100.0, "deadline": 220.0,
-}  # fmt: skip
-
-
-def shown(now: float = 110.0, **changes: Any) -> list[dict[str, Any]]:
-    given: dict[str, Any] = {"recent": [NOTICE], "nodes": {NODE.id: NODE}, "targets": {}}
-    return interruptions(**{**given, **changes}, pods=[POD], now=now)
-
-
-def test_an_interrupted_node_shows_its_deadline_and_where_its_pods_go() -> None:
-    (one,) = shown(targets={"shop/web": "default-new"})
-    assert (one["kind"], one["deadline"], one["state"]) == ("spot interrupted", 220.0, "ready")
-    assert one["pods"] == [{"name": "shop/web", "goesTo": "default-new", "waits": False}]
-
-
-def test_a_pod_without_a_place_waits() -> None:
-    (one,) = shown()
-    assert one["pods"] == [{"name": "shop/web", "goesTo": "", "waits": True}]
-
-
-def test_a_node_that_is_gone_is_listed_for_a_while() -> None:
-    assert [one["state"] for one in shown(nodes={})] == ["gone"]
-    assert shown(nodes={}, now=101 + KEPT_SECONDS) == []
-
-
-def test_a_node_that_was_only_closed_is_listed_by_its_mark() -> None:
-    closed = replace(NODE, marks=("cordoned", "interrupted"))
-    assert [one["kind"] for one in shown(recent=[], nodes={NODE.id: closed})] == ["interrupted"]
 
 
 def decision(number: int) -> dict[str, Any]:
@@ -104,8 +72,17 @@ def test_labels_are_those_of_the_node_and_of_the_machine_before_it_joins() -> No
 
 
 def test_why_it_was_bought_names_the_requests() -> None:
-    assert "cpu 500" in bought(make_machine(requests={"cpu": 500}))
+    assert "cpu 500m, memory 1Gi" in bought(make_machine(requests={"cpu": 500, "memory": 1 << 30}))
     assert bought(None) == ""
+
+
+def test_why_it_was_bought_names_the_plan_that_the_console_saw() -> None:
+    kept = Decisions()
+    kept.add({"decisions": [{"id": "p1", "at": 5.0, "text": "1 machine for 3 pods"}]})
+    machine = make_machine(annotations={keys.PLAN_ANNOTATION: "p1"})
+    assert decision_of(machine, kept) == {"at": 5.0, "text": "1 machine for 3 pods"}
+    assert decision_of(make_machine(annotations={keys.PLAN_ANNOTATION: "p0"}), kept) is None
+    assert decision_of(None, kept) is None
 
 
 def test_the_smallest_change_has_words_and_commands() -> None:

@@ -46,7 +46,7 @@ async def test_the_picture_is_that_of_the_mirror(console: Console) -> None:
     found = await console.until("/api/cluster", lambda picture: picture["pods"])
     assert [(row["id"], row["state"]) for row in found["nodes"]] == [("Machine/m", "launching")]
     assert found["pods"][0]["node"] == "Machine/m"
-    assert found["trusted"] == {"ok": True, "reason": ""}
+    assert (found["trusted"]["ok"], found["trusted"]["reason"]) == (True, "")
 
 
 async def test_a_page_that_was_away_continues_without_a_gap(console: Console) -> None:
@@ -70,12 +70,64 @@ async def test_after_a_restart_a_page_gets_the_whole_picture(start_console: Star
     assert (name, len(picture["nodes"])) == ("snapshot", 1)
 
 
+async def test_a_page_may_go_on_at_another_replica(start_console: Start) -> None:
+    """Each has numbers of its own: a position of another one leads to a whole picture, not to a gap."""
+    async with start_console(**NOBODY) as one, start_console(**NOBODY) as other:
+        await other.show(nodes=[make_node("a")])
+        for replica in (one, other):
+            await replica.until("/api/cluster", lambda picture: picture["nodes"])
+        ((_, event_id, first),) = await events(one, 1)
+        ((name, _, second),) = await events(other, 1, event_id)
+    assert name == "snapshot"
+    assert second["nodes"] == first["nodes"]
+
+
+async def test_the_scheduler_is_asked_for_changes_only_while_somebody_looks(
+    start_console: Start,
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def explain(request: web.Request) -> web.Response:
+        asked.append(await request.json())
+        edit = {"object": "Pod default/web", "text": "tolerate the taint"}
+        return web.json_response({"verdict": "x", "changes": [edit]})
+
+    async def status(_request: web.Request) -> web.Response:
+        return web.json_response({"ready": True, "unschedulable": {"default/web": "no pool"}})
+
+    port = free_port()
+    runner = await serving(port, explain, status)
+    async with start_console(**NOBODY | {"scheduler_url": f"http://127.0.0.1:{port}"}) as console:
+        await console.show(pods=[make_pod("web", unschedulable=True)])
+        found = await console.until("/api/cluster", lambda c: "verdict" in str(c["pods"]))
+        assert found["pods"][0]["verdict"] == "no pool"
+        assert [one for one in asked if "pod" in one] == []
+        async with console.client.get("/api/stream"):
+            found = await console.until("/api/cluster", lambda c: "change" in str(c["pods"]))
+    await runner.cleanup()
+    assert found["pods"][0]["change"] == "tolerate the taint"
+    assert [one for one in asked if "pod" in one] == [{"pod": "default/web"}]
+
+
 async def test_a_picture_that_cannot_be_trusted_says_so(start_console: Start) -> None:
     async with start_console(**NOBODY, mirror_max_age="0s") as console:
         found = await console.until("/api/cluster", lambda picture: not picture["trusted"]["ok"])
         assert "is the watcher running?" in found["trusted"]["reason"]
         status, ready = await console.get("/readyz")
         assert (status, ready["reasons"]) == (503, [ready["reasons"][0]])
+
+
+async def test_a_silent_watcher_makes_the_picture_old_long_before_the_scheduler_stops(
+    start_console: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader of the page decides within seconds, on what it shows."""
+    monkeypatch.setattr("services.console.console.OLD_SECONDS", 0.1)
+    async with start_console(**NOBODY) as console:
+        await console.show(nodes=[make_node("a")])
+        found = await console.until("/api/cluster", lambda picture: not picture["trusted"]["ok"])
+        assert "are Redis and the watcher running?" in found["trusted"]["reason"]
+        status, _ = await console.get("/readyz")
+        assert status == 200
 
 
 async def test_details_of_a_node_come_without_the_scheduler_too(console: Console) -> None:
@@ -101,8 +153,15 @@ async def scheduler_that_explains(port: int) -> web.AppRunner:
         edit = {"object": "Pod default/web", "text": "tolerate the taint"}
         return web.json_response({"verdict": "no pool tolerates it", "changes": [edit]})
 
+    return await serving(port, explain)
+
+
+async def serving(port: int, explain: Any, status: Any = None) -> web.AppRunner:
+    """A scheduler with these handlers, until its cleanup."""
     app = web.Application()
     app.router.add_post("/explain", explain)
+    if status is not None:
+        app.router.add_get("/status", status)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()

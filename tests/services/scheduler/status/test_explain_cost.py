@@ -57,12 +57,11 @@ def test_a_plan_that_finds_the_same_again_is_listed_once_and_few_are_kept() -> N
     clock = FakeClock()
     kept = DecisionLog(clock)
     snapshot = make_snapshot(make_pod("huge", cpu="5000", unschedulable=True))
-    pods = {pod.uid: pod for pod in snapshot.pods}
     for _ in range(3):
-        kept.plan(plan_for(snapshot), [], pods)
+        kept.plan(plan_for(snapshot), [], snapshot)
     assert len(kept.documents()) == 1
     served = make_snapshot(make_pod("web", unschedulable=True))
     plan = plan_for(served)
     for _ in range(MOST_DECISIONS + 5):
-        kept.plan(plan, plan.machines, {pod.uid: pod for pod in served.pods})
+        kept.plan(plan, plan.machines, served)
     assert len(kept.documents()) == MOST_DECISIONS

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from services.scheduler.state.decisions import DecisionLog
-from services.scheduler.state.plan_inputs import MOST_PLANS, PlanInputs, RecentInputs
+from services.scheduler.state.plan_inputs import MOST_KEPT, PlanInputs, RecentInputs
 from shared.domain.machines.commands import CommandRecord
 from shared.kube.client import Kube
 from shared.solver.solve import SolverSettings
@@ -44,10 +44,10 @@ async def test_an_unknown_decision_is_named(scheduler: Scheduler) -> None:
 def test_only_the_latest_inputs_are_kept() -> None:
     recent = RecentInputs()
     inputs = PlanInputs(make_snapshot(), frozenset(), SolverSettings(), 0.0)
-    for number in range(MOST_PLANS + 1):
+    for number in range(MOST_KEPT + 1):
         recent.keep(str(number), inputs)
     assert recent.of("0") is None
-    assert recent.of("1") == recent.of(str(MOST_PLANS)) == inputs
+    assert recent.of("1") == recent.of(str(MOST_KEPT)) == inputs
 
 
 def test_a_command_that_was_taken_back_is_listed_as_such() -> None:
