@@ -20,6 +20,7 @@ Safety: never wrong, checked after each event.
 - Promptness. Without faults a machine is launched and drained at once, and not by the next listing.
 - Notices. When EC2 ends a spot instance as announced, its machine is being deleted.
 - Nothing fails unseen. No task, callback or process ends with an exception that nobody handles.
+- Nothing fails unforeseen. What a loop or a handler fails with is one of a few kinds of errors, and no log is flooded.
 - Honest readiness. A process that is cut off from Redis or the API server is not ready.
 - Bounded queues. Streams, dead letters, put-off messages and keys in Redis stay below their limits.
 
@@ -55,6 +56,7 @@ from simulation.invariants.delivery import (
 )
 from simulation.invariants.disruption import UndisturbedPods, WithinBudgets
 from simulation.invariants.evictions import DrainedFirst, PodBudgets
+from simulation.invariants.failures import EveryFailureIsForeseen
 from simulation.invariants.kinds import Liveness, Safety
 from simulation.invariants.launches import (
     FencedLaunches,
@@ -92,6 +94,7 @@ def all_safety() -> list[Safety]:
     launches = Launches(picture)
     return [
         NothingFailsUnseen(),
+        EveryFailureIsForeseen(),
         OneInstancePerMachine(launches),
         IntentFirst(launches),
         WithinLimits(launches),
