@@ -10,7 +10,7 @@ from pathlib import Path
 class Mutant:
     """``old`` stands exactly once in ``file`` and is replaced by ``new``. ``breaks``: what is wrong then, for people.
 
-    ``scenario``: the runs in which it is searched first.
+    ``scenario``: the runs in which it is searched first. ``harmless``: why no invariant can see it, when that is shown.
     """
 
     name: str
@@ -19,6 +19,7 @@ class Mutant:
     new: str
     breaks: str
     scenario: str = "mixed"
+    harmless: str = ""
 
     def apply(self, tree: Path) -> None:
         """Change the file below ``tree``. Raises ValueError unless ``old`` stands there once."""
