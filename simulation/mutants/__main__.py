@@ -9,8 +9,9 @@ from pathlib import Path
 from rich.console import Console
 
 from simulation.mutants.catalogue import MUTANTS
+from simulation.mutants.loaded_code import PROJECT
 from simulation.mutants.page import page
-from simulation.mutants.search import PROJECT, Search, Setting, read_findings, write_findings
+from simulation.mutants.search import Search, Setting, read_findings, write_findings
 
 FINDINGS = Path(__file__).with_name("findings.json")
 PAGE = PROJECT / "docs" / "development" / "mutants.md"
@@ -23,9 +24,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", action="append", choices=names, metavar="NAME")
     parser.add_argument("--new", action="store_true", help="only those without a finding")
     parser.add_argument("--seeds", type=int, help="seeds of each scenario; the page is not written")
+    parser.add_argument("--jobs", type=int, default=1, help="runs of one mutant at a time")
     options = parser.parse_args(arguments)
     setting = Setting() if options.seeds is None else Setting(seeds=options.seeds)
-    findings, search, console = read_findings(FINDINGS), Search(setting), Console()
+    findings, search, console = read_findings(FINDINGS), Search(setting, options.jobs), Console()
     survived = False
     by_name = {one.name: one for one in MUTANTS}
     for mutant in map(by_name.__getitem__, options.only or by_name):

@@ -1,26 +1,26 @@
-"""Applies each mutant to a copy of the tree and runs seeds there until an invariant breaks.
+"""Runs seeds with each mutant until an invariant breaks.
 
-A run that fails in the same way without the mutant proves nothing: it is repeated in the unchanged tree.
+Every run has a process of its own, which puts the mutant into its copy of the code. A run that fails in the same way
+without the mutant proves nothing: it is repeated without.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Any
 
+from simulation.mutants.loaded_code import LoadedCode
 from simulation.mutants.mutant import Mutant
+from simulation.run import Outcome
+from simulation.runner.children import Died, run_all
+from simulation.runner.report import failed, invariant_of
+from simulation.runner.seeds import SeedTask, run_seed
 
-PROJECT = Path(__file__).resolve().parents[2]
-COPIED = ("services", "shared", "local", "deploy", "cli", "simulation")
+CPU_SECONDS = 60.0
+"""The bound on one run: ten times of what a sound one needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,81 +49,56 @@ class Setting:
         """In the order of the search."""
         return [*dict.fromkeys((mutant.scenario, *self.scenarios))]
 
+    def tasks_of(self, mutant: Mutant) -> list[SeedTask]:
+        """The first seed of each scenario in order, then the second of each, and so on."""
+        return [
+            self.task(scenario, seed)
+            for seed in range(1, self.seeds + 1)
+            for scenario in self.scenarios_of(mutant)
+        ]
+
+    def task(self, scenario: str, seed: int) -> SeedTask:
+        """One run."""
+        return SeedTask(seed, scenario, self.minutes, quiet_seconds=self.quiet_seconds)
+
 
 @dataclass(slots=True)
 class Search:
     """Searches one mutant after the other."""
 
     setting: Setting
+    jobs: int = 1
+    _code: LoadedCode = field(default_factory=LoadedCode)
     _sound: dict[tuple[str, int], str] = field(default_factory=dict)
     """Scenario and seed -> the invariant that breaks without any mutant, usually none."""
 
     def find(self, mutant: Mutant) -> Finding:
         """Run seeds with the mutant until one fails that does not fail without it."""
-        scenarios = self.setting.scenarios_of(mutant)
-        with TemporaryDirectory(prefix="dovetail-mutant-") as directory:
-            tree = Path(directory)
-            copy_tree(tree)
-            mutant.apply(tree)
-            with self._failures(tree, scenarios, self.setting.seeds) as failures:
-                for one in failures:
-                    key = str(one["scenario"]), int(one["seed"])
-                    if self._without_mutant(*key) != one["invariant"]:
-                        return Finding(mutant.name, one["runs"], one["invariant"], *key)
-        return Finding(mutant.name, len(scenarios) * self.setting.seeds)
+        tasks = self.setting.tasks_of(mutant)
+        with closing(self._run(tasks, mutant)) as results:
+            for runs, (task, outcome) in enumerate(results, 1):
+                if failed(outcome) and self._sound_invariant(task) != invariant_of(outcome):
+                    return Finding(
+                        mutant.name, runs, invariant_of(outcome), task.scenario, task.seed
+                    )
+        return Finding(mutant.name, len(tasks))
 
-    def _without_mutant(self, scenario: str, seed: int) -> str:
-        key = scenario, seed
+    def _sound_invariant(self, task: SeedTask) -> str:
+        key = task.scenario, task.seed
         if key not in self._sound:
-            with self._failures(PROJECT, [scenario], 1, first=seed) as failures:
-                self._sound[key] = next((str(one["invariant"]) for one in failures), "")
+            with closing(self._run([task], None)) as results:
+                self._sound[key] = next(invariant_of(outcome) for _, outcome in results)
         return self._sound[key]
 
-    @contextmanager
-    def _failures(
-        self, tree: Path, scenarios: list[str], seeds: int, first: int = 1
-    ) -> Iterator[Iterator[dict[str, Any]]]:
-        """What breaks in the runs of ``tree``, as it breaks; the runs end with the block."""
-        setting = self.setting
-        options = {
-            "--seeds": seeds,
-            "--first-seed": first,
-            "--minutes": setting.minutes,
-            "--quiet-seconds": setting.quiet_seconds,
-        }
-        words = [str(part) for pair in options.items() for part in pair]
-        command = [sys.executable, "-m", "simulation.mutants.runs", *scenarios, *words]
-        with (
-            TemporaryFile() as errors,
-            subprocess.Popen(
-                command,
-                cwd=tree,
-                env=_environment(tree),
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            ) as process,
-        ):
-            assert process.stdout is not None
-            try:
-                yield map(json.loads, process.stdout)
-            finally:
-                ended = process.poll()
-                process.terminate()
-            if ended not in (None, 0):
-                errors.seek(0)
-                raise RuntimeError(errors.read().decode(errors="replace")[-2000:])
+    def _run(
+        self, tasks: Sequence[SeedTask], mutant: Mutant | None
+    ) -> Generator[tuple[SeedTask, Outcome | Died], None, None]:
+        def work(task: SeedTask) -> Outcome:
+            if mutant is not None:
+                self._code.apply(mutant)
+            return run_seed(task)
 
-
-def copy_tree(tree: Path) -> None:
-    """Everything that a run imports or reads; compiled modules too, which are valid as long as their source is."""
-    for name in COPIED:
-        shutil.copytree(PROJECT / name, tree / name)
-    shutil.copy(PROJECT / "pyproject.toml", tree)
-
-
-def _environment(tree: Path) -> dict[str, str]:
-    # An editable installation names the unchanged tree; this path comes first.
-    return {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+        return run_all(work, tasks, self.jobs, CPU_SECONDS)
 
 
 def read_findings(path: Path) -> dict[str, Finding]:
