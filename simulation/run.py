@@ -227,7 +227,7 @@ class _Simulation:
 
     async def _apply(self, world: World, fault: Fault) -> None:
         self.faults[fault.kind] += 1
-        self.trace.add("fault", what=fault.text)
+        self.trace.add("fault", what=fault.text, fault=fault.kind)
         async with asyncio.timeout(ACTION_SECONDS):
             await fault.apply(world)
 

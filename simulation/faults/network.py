@@ -58,6 +58,19 @@ class Partition(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class WatcherCutOff(Partition):
+    """The mirror falls behind: a watcher does not reach the API server, and all others do."""
+
+    kind: ClassVar[str] = "watcher-cut-off"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        watchers = [name for name in processes if name.startswith("watcher")]
+        process = random.choice(watchers or processes)
+        return cls(span.begin, process, "api", span.seconds(random, 5.0, 90.0))
+
+
+@dataclass(frozen=True, slots=True)
 class HalfOpen(Partition):
     """The server closed its side, and the process does not learn it: what it sends is lost."""
 

@@ -7,7 +7,7 @@ hide what another one broke: a message that a cut loses is found by the resync t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from simulation.faults import aws, cluster, network, processes, redis
@@ -55,6 +55,8 @@ KINDS: Mapping[str, type[Fault]] = MappingProxyType(
             aws.Rebalance,
             aws.HealthEvent,
             aws.BrokenMessage,
+            processes.LoopEnds,
+            network.WatcherCutOff,
         )
     }
 )
@@ -71,6 +73,8 @@ class Scenario:
     share: float = 1.0
     """The probability that a kind takes part in a run."""
     replicas: int = 1
+    users: Mapping[str, float] = field(default_factory=dict)
+    """How often people do something, by the name of the action, where it is not as usual."""
 
     def processes(self) -> tuple[str, ...]:
         """The names of all simulated processes."""
@@ -105,6 +109,18 @@ AWS = {
 SPOT = {"spot-interruption": 1.0, "rebalance": 0.5, "health-event": 0.3, "sqs-broken-message": 0.3}
 CLOCK = {"clock-skew": 1.0, "clock-jump": 0.5}
 ROLLBACK = {"etcd-rollback": 0.5}
+STALE = {"watcher-cut-off": 1.5, "redis-stall": 1.0}
+MOVING = {
+    "delete node": 25.0,
+    "delete machine": 15.0,
+    "drain node": 10.0,
+    "protect": 25.0,
+    "edit class": 12.0,
+    "terminate instance": 8.0,
+}
+"""What people do to nodes, more often than usual, and pods that are protected."""
+LIMITING = {"tighten limits": 60.0, "scale": 60.0}
+COMING_AND_GOING = {"deploy": 40.0, "scale": 60.0, "delete workload": 40.0, "add pool": 0.0}
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
@@ -122,6 +138,15 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 SPOT | {"sqs-repeats": 0.5, "ec2-shortage": 0.5},
             ),
             Scenario("clock", "clocks of services are wrong", CLOCK | {"kill": 0.5}),
+            Scenario("loops", "loops of services end", {"loop-ends": 2.0}),
+            Scenario("drains", "nodes are replaced and drained", {}, users=MOVING),
+            Scenario("limits", "people tighten the limits of pools", {}, users=LIMITING),
+            Scenario(
+                "stale",
+                "the mirror falls behind while pods come and go",
+                STALE,
+                users=COMING_AND_GOING,
+            ),
             Scenario("rollback", "etcd is restored from a backup", ROLLBACK | {"kill": 0.5}),
             Scenario(
                 "mixed",

@@ -6,6 +6,7 @@ Safety: never wrong, checked after each event.
   machine start one live instance.
 - Intent first. No instance starts whose launch is not written down, and no machine changes its instance.
 - Limits. No launch takes a pool above a limit that held when it was decided.
+- Bought once. Machines are made for pods that need a place, and never twice for the same pods.
 - Fenced launches. What a scheduler wrote after another one had taken over is never launched.
 - Proof. An instance is ended for a deleted machine or node, or when nobody owned it for a minute; never for a machine
   that stays.
@@ -22,6 +23,8 @@ Safety: never wrong, checked after each event.
 - Nothing fails unseen. No task, callback or process ends with an exception that nobody handles.
 - Nothing fails unforeseen. What a loop or a handler fails with is one of a few kinds of errors, and no log is flooded.
 - Honest readiness. A process that is cut off from Redis or the API server is not ready.
+- Honest loops. A failed loop is started again, and a service with a loop that ended or stands still is not ready.
+- No message is dropped. An entry leaves its stream when every group has acknowledged it.
 - Bounded queues. Streams, dead letters, put-off messages and keys in Redis stay below their limits.
 
 Liveness: true in the end, when faults have stopped.
@@ -51,10 +54,12 @@ from simulation.invariants.deletions import (
 )
 from simulation.invariants.delivery import (
     EveryMessageIsSettled,
+    NoMessageIsDropped,
     QueuesAreBounded,
     StreamsAreTrimmed,
 )
 from simulation.invariants.disruption import UndisturbedPods, WithinBudgets
+from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.evictions import DrainedFirst, PodBudgets
 from simulation.invariants.failures import EveryFailureIsForeseen
 from simulation.invariants.kinds import Liveness, Safety
@@ -72,11 +77,13 @@ from simulation.invariants.pods import PodsRun
 from simulation.invariants.processes import (
     EverybodyIsReady,
     FewTasks,
+    LoopsAreHonest,
     NoProcessDies,
     NothingFailsUnseen,
     UnreadyWhenCutOff,
 )
-from simulation.invariants.promptness import Disturbances, NoticesAreHeeded, Promptness
+from simulation.invariants.promptness import NoticesAreHeeded, Promptness
+from simulation.invariants.purchases import BoughtOnce
 from simulation.invariants.quiet import (
     DeletionsEnd,
     EmptyMachinesGo,
@@ -97,7 +104,8 @@ def all_safety() -> list[Safety]:
         EveryFailureIsForeseen(),
         OneInstancePerMachine(launches),
         IntentFirst(launches),
-        WithinLimits(launches),
+        WithinLimits(launches, disturbances),
+        BoughtOnce(launches, disturbances),
         FencedLaunches(launches),
         ProvenTerminations(launches),
         ProvenDeletions(launches),
@@ -112,6 +120,8 @@ def all_safety() -> list[Safety]:
         NoticesAreHeeded(launches, disturbances),
         NoProcessDies(),
         UnreadyWhenCutOff(),
+        LoopsAreHonest(),
+        NoMessageIsDropped(),
         QueuesAreBounded(),
     ]
 

@@ -226,6 +226,15 @@ def _edit_pool(planner: Planner) -> None:
     planner.add(What.PATCH, pools.POOLS[api], name, patch)
 
 
+def _tighten_limits(planner: Planner) -> None:
+    """Less room than a pool may use already; soon after more pods, whose machines are bought meanwhile."""
+    name = planner.random.choice(sorted(planner.pools))
+    api = planner.pools[name]
+    planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.tight_limits(planner.random, api)})
+    planner.at += planner.random.choice((0.0, 0.5, 2.0))
+    _scale(planner)
+
+
 def _delete_pool(planner: Planner) -> None:
     """Pools that were added; the main ones stay, so that pods keep a place to run."""
     added = sorted(name for name in planner.pools if name.startswith("pool-"))
@@ -283,6 +292,7 @@ ACTIONS: Mapping[str, tuple[float, Callable[[Planner], None]]] = {
     "unprotect": (4.0, _unprotect),
     "add pool": (3.0, _add_pool),
     "edit pool": (8.0, _edit_pool),
+    "tighten limits": (0.0, _tighten_limits),
     "delete pool": (2.0, _delete_pool),
     "replace pool": (1.0, _replace_pool),
     "break pool": (2.0, _break_pool),
