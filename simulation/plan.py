@@ -26,7 +26,8 @@ class Plan:
 
 def plan_of(settings: RunSettings) -> Plan:
     """The plan that the seed gives."""
-    people = UserSettings(cluster=CLUSTER, weights=SCENARIOS[settings.scenario].users)
+    scenario = SCENARIOS[settings.scenario]
+    people = UserSettings(scenario.actions_per_minute, cluster=CLUSTER, weights=scenario.users)
     actions = plan_users(Random(f"{settings.seed} users"), settings.minutes, people)
     faults = plan_faults(Random(f"{settings.seed} faults"), settings.minutes, settings.scenario)
     return Plan(tuple(actions), tuple(faults))

@@ -42,6 +42,19 @@ class Kill(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class LauncherKilled(Kill):
+    """As ``kill``, of a launcher: between the plan of a machine and its launch the world goes on."""
+
+    kind: ClassVar[str] = "launcher-killed"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        launchers = [name for name in processes if name.startswith("launcher")]
+        callbacks = random.randint(1, CALLBACKS_BEFORE_KILL)
+        return cls(span.begin, random.choice(launchers or processes), callbacks)
+
+
+@dataclass(frozen=True, slots=True)
 class Terminate(Fault):
     """SIGTERM, as a rollout sends it, and SIGKILL after the grace period. The kubelet starts it again."""
 

@@ -57,6 +57,8 @@ KINDS: Mapping[str, type[Fault]] = MappingProxyType(
             aws.BrokenMessage,
             processes.LoopEnds,
             network.WatcherCutOff,
+            network.WatcherLate,
+            processes.LauncherKilled,
         )
     }
 )
@@ -75,6 +77,7 @@ class Scenario:
     replicas: int = 1
     users: Mapping[str, float] = field(default_factory=dict)
     """How often people do something, by the name of the action, where it is not as usual."""
+    actions_per_minute: float = 10.0
 
     def processes(self) -> tuple[str, ...]:
         """The names of all simulated processes."""
@@ -109,7 +112,7 @@ AWS = {
 SPOT = {"spot-interruption": 1.0, "rebalance": 0.5, "health-event": 0.3, "sqs-broken-message": 0.3}
 CLOCK = {"clock-skew": 1.0, "clock-jump": 0.5}
 ROLLBACK = {"etcd-rollback": 0.5}
-STALE = {"watcher-cut-off": 1.5, "redis-stall": 1.0}
+STALE = {"watcher-cut-off": 2.0, "watcher-late": 3.0}
 MOVING = {
     "delete node": 25.0,
     "delete machine": 15.0,
@@ -119,8 +122,8 @@ MOVING = {
     "terminate instance": 8.0,
 }
 """What people do to nodes, more often than usual, and pods that are protected."""
-LIMITING = {"tighten limits": 60.0, "scale": 60.0}
-COMING_AND_GOING = {"deploy": 40.0, "scale": 60.0, "delete workload": 40.0, "add pool": 0.0}
+LIMITING = {"tighten limits": 150.0, "burst": 20.0}
+COMING_AND_GOING = {"burst": 100.0, "change mind": 100.0}
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
@@ -140,12 +143,19 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             Scenario("clock", "clocks of services are wrong", CLOCK | {"kill": 0.5}),
             Scenario("loops", "loops of services end", {"loop-ends": 2.0}),
             Scenario("drains", "nodes are replaced and drained", {}, users=MOVING),
-            Scenario("limits", "people tighten the limits of pools", {}, users=LIMITING),
+            Scenario(
+                "limits",
+                "people tighten the limits of pools while launchers are killed",
+                {"launcher-killed": 6.0},
+                users=LIMITING,
+                actions_per_minute=15.0,
+            ),
             Scenario(
                 "stale",
                 "the mirror falls behind while pods come and go",
                 STALE,
                 users=COMING_AND_GOING,
+                actions_per_minute=25.0,
             ),
             Scenario("rollback", "etcd is restored from a backup", ROLLBACK | {"kill": 0.5}),
             Scenario(

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 LIVE = frozenset({"pending", "running", "stopping", "stopped"})
 STARTS = frozenset({"CreateFleet", "RunInstances"})
-DECISION_SECONDS = 5.0
-"""A launch may rely on a limit that was changed so long before its record was written: the launcher reads the limits of
-the round's pools from the API server, then the rest of the request, and writes the record at once (BAT-08)."""
-SLOW_DECISION_SECONDS = 120.0
-"""The same while requests to the API server are held up: the limits are read, and the record is written, in 60 s each
-at most."""
 LONGEST_LAUNCH_SECONDS = 900.0
 """The same, for a launch whose record is not known."""
 MEBIBYTE = 1024**2
@@ -244,8 +238,8 @@ class WithinLimits:
     def _decided_at(self, instance: Any, at: float) -> float:
         token = instance.tags.get(TOKEN_TAG, "")
         written = self.launches.written_at.get(token, at - LONGEST_LAUNCH_SECONDS)
-        prompt = self.disturbances.is_api_prompt(at, SLOW_DECISION_SECONDS)
-        return written - (DECISION_SECONDS if prompt else SLOW_DECISION_SECONDS)
+        # The launcher reads the limits from the API server and writes the record in the same round (BAT-08).
+        return written - self.disturbances.read_seconds(at)
 
     def _limit(self, pool_key: str, name: str, since: float) -> float:
         """The highest limit that held at any time since then; infinite where there was none."""

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 JUDGED = ("cpu", "memory")
-READ_SECONDS = 5.0
-"""So long after its pods were read from the API server a machine is written at the latest, whatever the mirror shows
-(BAT-05): two requests, and the solver between two lists of many machines."""
-SLOW_READ_SECONDS = 120.0
-"""The same while requests are held up: each of the two may take its longest time, 60 s."""
 
 
 @dataclass
@@ -113,8 +108,7 @@ class BoughtOnce:
             and labels.PLAN_ANNOTATION in one.annotations
             and self._is_for_pods(one)
         ]
-        prompt = self.disturbances.is_api_prompt(at, SLOW_READ_SECONDS)
-        reads = READ_SECONDS if prompt else SLOW_READ_SECONDS
+        reads = self.disturbances.read_seconds(at)
         daemons = self._daemons(world)
         for begin in sorted({self._born(one, at) for one in under_way}, reverse=True):
             bought = [one for one in under_way if self._born(one, at) >= begin]
