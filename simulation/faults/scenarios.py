@@ -123,7 +123,7 @@ MOVING = {
 }
 """What people do to nodes, more often than usual, and pods that are protected."""
 LIMITING = {"tighten limits": 150.0, "burst": 20.0}
-COMING_AND_GOING = {"burst": 100.0, "change mind": 100.0}
+COMING_AND_GOING = {"burst": 150.0, "change mind": 75.0}
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {

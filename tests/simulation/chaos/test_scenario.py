@@ -16,6 +16,9 @@ IMPOSSIBLE = {
     "disk-full",
     "sqs-repeats",
     "etcd-rollback",
+    "loop-ends",
+    "watcher-cut-off",
+    "watcher-late",
 }
 
 
