@@ -116,9 +116,10 @@ STALE = {"watcher-cut-off": 2.0, "watcher-late": 3.0}
 MOVING = {
     "delete node": 25.0,
     "delete machine": 15.0,
-    "drain node": 10.0,
-    "protect": 25.0,
-    "edit class": 12.0,
+    "drain node": 5.0,
+    "protect": 40.0,
+    "unprotect": 10.0,
+    "edit class": 15.0,
     "terminate instance": 8.0,
 }
 """What people do to nodes, more often than usual, and pods that are protected."""
@@ -142,20 +143,26 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             ),
             Scenario("clock", "clocks of services are wrong", CLOCK | {"kill": 0.5}),
             Scenario("loops", "loops of services end", {"loop-ends": 2.0}),
-            Scenario("drains", "nodes are replaced and drained", {}, users=MOVING),
+            Scenario(
+                "drains",
+                "nodes are replaced and drained",
+                {},
+                users=MOVING,
+                actions_per_minute=40.0,
+            ),
             Scenario(
                 "limits",
                 "people tighten the limits of pools while launchers are killed",
                 {"launcher-killed": 6.0},
                 users=LIMITING,
-                actions_per_minute=15.0,
+                actions_per_minute=40.0,
             ),
             Scenario(
                 "stale",
                 "the mirror falls behind while pods come and go",
                 STALE,
                 users=COMING_AND_GOING,
-                actions_per_minute=25.0,
+                actions_per_minute=40.0,
             ),
             Scenario("rollback", "etcd is restored from a backup", ROLLBACK | {"kill": 0.5}),
             Scenario(

@@ -38,13 +38,13 @@ Note = Callable[..., None]
 def observe_logs(note: Note) -> None:
     """Call ``note`` with each warning and error that a service logs, and write no log."""
 
-    def observe(_logger: Any, method: str, event: structlog.types.EventDict) -> Any:
+    def observe(_logger: Any, _method: str, event: structlog.types.EventDict) -> Any:
         error = sys.exc_info()[1]
         note(
             what=" ".join(str(event[key]) for key in ("event", "loop", "type") if key in event),
             error="" if error is None else type(error).__name__,
             text=str(event.get("error") or error or "")[:TEXT_LIMIT],
-            foreseen=int(_is_foreseen(error, method, "loop" in event)),
+            foreseen=int(_is_foreseen(error, "exc_info" in event, "loop" in event)),
         )
         raise structlog.DropEvent
 
@@ -55,11 +55,9 @@ def observe_logs(note: Note) -> None:
     )
 
 
-def _is_foreseen(error: BaseException | None, method: str, ends_a_loop: bool) -> bool:
-    if error is None:
-        return True
-    if method == "exception":
-        return False
+def _is_foreseen(error: BaseException | None, with_traceback: bool, ends_a_loop: bool) -> bool:
+    if error is None or with_traceback:  # log.exception says that nobody expected it.
+        return error is None
     return isinstance(error, ENDS_A_LOOP if ends_a_loop else FORESEEN)
 
 

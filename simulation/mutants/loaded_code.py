@@ -38,7 +38,11 @@ class LoadedCode:
         path = PROJECT / mutant.file
         source = path.read_text()
         module = _module_of(path)
-        old, new = (compile(text, str(path), "exec") for text in (source, mutant.change(source)))
+        old, new = (
+            # Without the __future__ imports of this file, or no code object would be equal to a loaded one.
+            compile(text, str(path), "exec", dont_inherit=True)
+            for text in (source, mutant.change(source))
+        )
         changed = {before: after for before, after in _pairs(old, new) if before != after}
         done = [self._swap(one, changed) for one in self._functions.get(str(path), ())]
         if not any(done) and not _set_constants(module, new):

@@ -168,6 +168,7 @@ def test_a_pod_that_must_not_be_disturbed_keeps_its_machine() -> None:
 
 def test_a_pod_that_came_a_moment_ago_was_not_seen() -> None:
     history = undisturbed(annotations={labels.DO_NOT_DISRUPT: "true"})
+    history.wait(10)
     history.fault("watcher-cut-off")
     history.wait(60)
     history.command("m1")
