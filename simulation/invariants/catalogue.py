@@ -25,6 +25,7 @@ Safety: never wrong, checked after each event.
 - Honest readiness. A process that is cut off from Redis or the API server is not ready.
 - Honest loops. A failed loop is started again, and a service with a loop that ended or stands still is not ready.
 - No message is dropped. An entry leaves its stream when every group has acknowledged it.
+- Effects once. Messages may come twice; one instance per machine, bought once, and replaced first stand for that.
 - Bounded queues. Streams, dead letters, put-off messages and keys in Redis stay below their limits.
 
 Liveness: true in the end, when faults have stopped.

@@ -74,7 +74,7 @@ def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
 def _set_constants(module: ModuleType, code: CodeType) -> bool:
     """Give the module the constants that its mutated source has; whether one differs."""
     fresh: dict[str, Any] = {"__name__": module.__name__, "__package__": module.__package__}
-    exec(code, fresh)  # noqa: S102  # our own source, one text of it replaced
+    exec(code, fresh)  # our own source, one text of it replaced
     names = [
         name
         for name, value in fresh.items()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shared.domain import labels
 import pytest
 
+from shared.domain import labels
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import (
     FencedLaunches,

@@ -158,9 +158,7 @@ def test_a_ready_process_whose_loop_ended_is_found() -> None:
     pass_time(history, process, 39)
     assert history.judge() == []
     pass_time(history, process, 6)
-    assert history.judge() == [
-        "launcher-0 is ready although its loop sweep ended 45 s ago"
-    ]
+    assert history.judge() == ["launcher-0 is ready although its loop sweep ended 45 s ago"]
 
 
 def test_a_process_that_says_that_its_loop_ended_tells_the_truth() -> None:

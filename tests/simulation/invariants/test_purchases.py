@@ -113,7 +113,11 @@ def test_replacements_are_made_for_another_reason() -> None:
 
 def test_what_daemons_ask_for_is_not_for_pods() -> None:
     history = shop("a")
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    container = {
+        "name": "c",
+        "image": "i",
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+    }
     template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [container]}}
     body = {
         "metadata": {"name": "d"},

@@ -123,9 +123,7 @@ async def test_a_handled_entry_may_be_trimmed(world: Any, bus: Bus) -> None:
     assert await trimmed(world, bus, "XTRIM", "MINID", "=", "2") == []
 
 
-@pytest.mark.parametrize(
-    ("command", "words"), [("XTRIM", ("MINID", "=", "3")), ("XDEL", ("2-1",))]
-)
+@pytest.mark.parametrize(("command", "words"), [("XTRIM", ("MINID", "=", "3")), ("XDEL", ("2-1",))])
 async def test_an_entry_that_is_removed_before_it_was_acknowledged_is_found(
     world: Any, bus: Bus, command: str, words: tuple[str, ...]
 ) -> None:

@@ -42,11 +42,12 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     path.write_text(SOURCE)
     monkeypatch.setattr(loaded_code, "PROJECT", tmp_path)
     spec = importlib.util.spec_from_file_location("shop_of_this_test", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "shop_of_this_test", module)
     spec.loader.exec_module(module)
-    yield module
+    return module
 
 
 def change(old: str, new: str) -> None:
@@ -68,7 +69,7 @@ def test_an_inner_function_is_changed_with_the_outer_one(shop: Any) -> None:
 
 def test_a_constant_is_changed(shop: Any) -> None:
     """A script for Redis is one."""
-    change("return 1\"", "return 2\"")
+    change('return 1"', 'return 2"')
     assert shop.run() == "return 2"
 
 
