@@ -41,7 +41,7 @@ Liveness: true in the end, when faults have stopped.
 - The mirror equals the API server.
 - Every message is settled: read, acknowledged and not put off.
 - Streams are trimmed.
-- Tasks of a process are bounded.
+- Tasks, maps, sets, lists and queues of a process are bounded.
 - Every process is ready.
 """
 
@@ -72,6 +72,7 @@ from simulation.invariants.launches import (
     WithinLimits,
 )
 from simulation.invariants.leases import OneWriterPerEpoch
+from simulation.invariants.memory import CollectionsAreBounded
 from simulation.invariants.mirror import MirrorIsEqual
 from simulation.invariants.picture import Picture
 from simulation.invariants.pods import PodsRun
@@ -143,5 +144,6 @@ def all_liveness() -> list[Liveness]:
         EveryMessageIsSettled(),
         StreamsAreTrimmed(),
         FewTasks(),
+        CollectionsAreBounded(picture),
         EverybodyIsReady(),
     ]

@@ -118,8 +118,8 @@ class WithinBudgets:
 
 @dataclass
 class UndisturbedPods:
-    """DIS-11, DIS-13, DIS-16, R5: no command takes a machine whose pods must not be disturbed, and no machine is deleted
-    as an empty one while pods run on it.
+    """DIS-11, DIS-13, DIS-16, R5: no command takes a machine whose pods must not be disturbed, and no machine is
+    deleted as an empty one while pods run on it.
 
     What was bound, annotated or protected a moment ago may not have been seen.
     """

@@ -1,5 +1,7 @@
-"""What may delay work: faults, and starts and ends of processes. An invariant that allows for a delay asks whether there
-was a cause for it."""
+"""What may delay work: faults, and starts and ends of processes.
+
+An invariant that allows for a delay asks here whether there was a cause for it.
+"""
 
 from __future__ import annotations
 

@@ -196,7 +196,8 @@ class WithinLimits:
     """I4, BAT-08, SCH-100: no launch makes a pool exceed a limit that held when it was decided.
 
     Measured in CPUs, memory and number of EC2's instances and not in what machines say of themselves, at the moment of
-    the call. As the limits are defined, what a command replaces does not count, nor does the largest terminating machine.
+    the call. As the limits are defined, what a command replaces does not count, nor does the largest terminating
+    machine.
     """
 
     launches: Launches

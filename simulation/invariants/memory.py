@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from simulation.invariants.picture import Picture
+
 if TYPE_CHECKING:
     from simulation.world import World
 
 OURS = ("services.", "shared.")
-MOST_ENTRIES = 1_500
-"""Of one collection, beside one entry for each object of the cluster: a few of each machine, pod and message of the last
-minutes. A collection that is never emptied gets there within an hour of simulated time."""
+MOST_ENTRIES = 1_000
+"""Of one collection, beside one entry for each object of the cluster: a few of each machine, pod and message of the
+last minutes. A collection that is never emptied gets there within an hour of simulated time."""
 MOST_WALKED = 500
 """Entries of a collection that are looked into."""
 COLLECTIONS = (dict, list, set, deque)
@@ -31,11 +33,13 @@ COLLECTIONS = (dict, list, set, deque)
 class CollectionsAreBounded:
     """I12, F32: every map, set, list and queue of a process is bounded, however long it ran."""
 
+    picture: Picture
     name: str = "collections of a process are bounded"
 
     def check(self, world: World) -> list[str]:
         """Collections that are too long."""
-        most = MOST_ENTRIES + world.store.count()
+        objects = self.picture.refresh(world).documents.values()
+        most = MOST_ENTRIES + sum(map(len, objects))
         return [
             f"{where} of {name} has {size} entries, at most {most}"
             for name, process in world.processes.items()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 HELD_LEAST, HELD_SHARE = 5, 0.2
-"""More than so many of a pool, and more than this share of it, are held back when they are to end within ten minutes."""
+"""More than so many of a pool, and than this share of it, are held back when they are to end within ten minutes."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class NothingLeaked:
 
 
 def held_back(orphans: Set[str], has_machines: bool, world: World) -> set[str]:
-    """Those of these instances that may stay until a person decides (F23), because a launcher reports that it holds them.
+    """Those of these instances that may stay until a person decides, because a launcher says that it holds them (F23).
 
     It may do so where so many of a pool at once look like a wrong list, counted with those that have ended already: a
     run is not much longer than the ten minutes in which they count. And where there is no machine at all.

@@ -9,13 +9,13 @@ from simulation.mutants.search import Finding, Setting
 
 HEAD = """# Mutants
 
-A simulation that finds nothing proves something only if it can find faults. Each row is a fault of one line, put into a
-copy of the real code by `python -m simulation.mutants`, which then runs seeds until an invariant breaks that does not
-break without the mutant. This page is written by that command.
+A simulation that finds nothing proves something only if it can find faults. Each row is a fault of one line, put into
+the real code by `python -m simulation.mutants`, which then runs seeds until an invariant breaks that does not break
+without the mutant. Only the process of the run has the fault. This page is written by that command.
 
 """
-SETTING = """Setting, the same for all: runs of {minutes:g} simulated minutes, and {quiet:g} s for the quiet end. First seed 1 of
-the scenario in the table, then seed 1 of {others}; then seed 2 of each, up to seed {seeds}.
+SETTING = """Setting, the same for all: runs of {minutes:g} simulated minutes, and {quiet:g} s for the quiet end. First
+seed 1 of the mutant's own scenario, then seed 1 of {others}; then seed 2 of each, up to seed {seeds}.
 
 """
 COLUMNS = "| mutant | what it breaks | runs | found by |\n|---|---|---:|---|\n"

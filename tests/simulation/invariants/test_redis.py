@@ -104,15 +104,21 @@ async def test_a_message_is_settled_when_it_was_acknowledged(world: Any, bus: Bu
     assert settled.check(world) == ["1 messages of launches are put off"]
 
 
+async def send(bus: Bus, *words: str) -> None:
+    """One command, in the words of the protocol."""
+    redis: Any = bus.redis
+    await redis.execute_command(*words)
+
+
 async def trimmed(world: Any, bus: Bus, command: str, *words: str) -> list[str]:
     """What is found when entries of the launches are removed; two are there, and the first is handled."""
     world.invariants = (NoMessageIsDropped(),)
     for number in (1, 2):
-        await bus.redis.execute_command("XADD", LAUNCHES, f"{number}-1", "a", "b")
+        await send(bus, "XADD", LAUNCHES, f"{number}-1", "a", "b")
         world.event("redis", command="xadd", stream="launches")
     await bus.redis.xreadgroup("launcher", "c", {LAUNCHES: ">"})
     await bus.redis.xack(LAUNCHES, "launcher", "1-1")
-    await bus.redis.execute_command(command, LAUNCHES, *words)
+    await send(bus, command, LAUNCHES, *words)
     world.event("redis", command=command.lower(), stream="launches")
     found: list[str] = world.judge()
     return found
@@ -135,20 +141,20 @@ async def test_an_entry_that_is_removed_before_it_was_acknowledged_is_found(
 
 async def test_an_entry_that_was_never_read_is_not_trimmed(world: Any, bus: Bus) -> None:
     world.invariants = (NoMessageIsDropped(),)
-    await bus.redis.execute_command("XADD", LAUNCHES, "1-1", "a", "b")
+    await send(bus, "XADD", LAUNCHES, "1-1", "a", "b")
     world.event("redis", command="xadd", stream="launches")
-    await bus.redis.execute_command("XTRIM", LAUNCHES, "MAXLEN", "0")
+    await send(bus, "XTRIM", LAUNCHES, "MAXLEN", "0")
     world.event("redis", command="xtrim", stream="launches")
     assert len(world.judge()) == 1
 
 
 async def test_what_redis_itself_lost_was_dropped_by_nobody(world: Any, bus: Bus) -> None:
     world.invariants = (NoMessageIsDropped(),)
-    await bus.redis.execute_command("XADD", LAUNCHES, "1-1", "a", "b")
+    await send(bus, "XADD", LAUNCHES, "1-1", "a", "b")
     world.event("redis", command="xadd", stream="launches")
     world.fault("redis-flush")
     await bus.redis.delete(LAUNCHES)
-    await bus.redis.execute_command("XADD", LAUNCHES, "2-1", "a", "b")
+    await send(bus, "XADD", LAUNCHES, "2-1", "a", "b")
     world.event("redis", command="xadd", stream="launches")
     assert world.judge() == []
 
