@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from simulation.faults import Fault, plan_faults
+from simulation.faults import SCENARIOS, Fault, plan_faults
 from simulation.settings import CLUSTER, RunSettings
 from simulation.users import Action, UserSettings, plan_users
 
@@ -26,7 +26,8 @@ class Plan:
 
 def plan_of(settings: RunSettings) -> Plan:
     """The plan that the seed gives."""
-    people = UserSettings(cluster=CLUSTER)
+    scenario = SCENARIOS[settings.scenario]
+    people = UserSettings(scenario.actions_per_minute, cluster=CLUSTER, weights=scenario.users)
     actions = plan_users(Random(f"{settings.seed} users"), settings.minutes, people)
     faults = plan_faults(Random(f"{settings.seed} faults"), settings.minutes, settings.scenario)
     return Plan(tuple(actions), tuple(faults))

@@ -137,6 +137,23 @@ class SimulatedProcess:
         self.owner.skew_seconds = seconds
         self._on_event(self.name, f"clock {seconds:+g} s")
 
+    def end_loop(self, choice: float) -> None:
+        """End one supervised loop, whose supervisor is cancelled too. ``choice`` from 0 to 1 chooses it."""
+        running = self.supervisors()
+        if running:
+            name = sorted(running)[int(choice * len(running))]
+            self._on_event(self.name, f"loop {name} ends")
+            running[name].cancel()
+
+    def supervisors(self) -> dict[str, asyncio.Task[Any]]:
+        """The tasks that supervise the loops, by the name of the loop."""
+        tasks = {task.get_name(): task for task in self.owner.tasks.values()}
+        return {one.name: tasks[one.name] for one in self.loops() if one.name in tasks}
+
+    def loops(self) -> list[runtime.Loop]:
+        """The loops of the running process; none while it starts."""
+        return [loop for service in self.services for loop in service.loops]
+
     def unready(self) -> list[str]:
         """Why the process is not ready; empty when it says that it is."""
         if not self.owner.alive:

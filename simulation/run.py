@@ -17,10 +17,10 @@ from typing import Any
 
 from local.cluster.kubeconfig import write_kubeconfig
 from shared.kube.client import Kube
-from shared.log import configure
 from simulation import determinism
 from simulation.faults import Fault, end_faults
 from simulation.invariants import Liveness, Safety, all_liveness, all_safety
+from simulation.invariants.failures import observe_logs
 from simulation.loop import START_SECONDS, SimulatedLoop, Stuck, run
 from simulation.network.connections import Network
 from simulation.owner import CURRENT, Owner
@@ -190,6 +190,14 @@ class _Simulation:
     def _on_process(self, name: str, what: str) -> None:
         self.trace.add("process", name=name, what=what)
 
+    def on_log(self, what: str, error: str, text: str, foreseen: int) -> None:
+        """A service logged a warning or an error."""
+        name = self.loop.owner().name
+        if self.world is not None and name in self.world.processes:
+            self.trace.add(
+                "failure", name=name, what=what, error=error, text=text, foreseen=foreseen
+            )
+
     async def _collect(self) -> None:
         while True:
             await asyncio.sleep(COLLECT_SECONDS)
@@ -219,7 +227,7 @@ class _Simulation:
 
     async def _apply(self, world: World, fault: Fault) -> None:
         self.faults[fault.kind] += 1
-        self.trace.add("fault", what=fault.text)
+        self.trace.add("fault", what=fault.text, fault=fault.kind)
         async with asyncio.timeout(ACTION_SECONDS):
             await fault.apply(world)
 
@@ -262,11 +270,11 @@ def simulate(
     ``write`` gets every event as a line of JSON; ``on_broken`` is called where an invariant breaks, before the run
     ends. A fault of the simulation itself is raised.
     """
-    configure("critical")
     gc.disable()
     logging.disable(logging.CRITICAL)
     begun = time.process_time()
     simulation = _Simulation(settings, plan, write, on_broken)
+    observe_logs(simulation.on_log)
     loop = simulation.loop
     determinism.install(loop, Random(f"{settings.seed} libraries"))
     asyncio.set_event_loop(loop)

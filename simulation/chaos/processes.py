@@ -82,6 +82,9 @@ class RealProcess:
     def skew(self, seconds: float) -> None:
         """The clock of a real process cannot be changed alone; its faults are not in the scenario."""
 
+    def end_loop(self, choice: float) -> None:
+        """No loop of a real process can be ended alone; the fault is not in the scenario."""
+
     def unready(self) -> list[str]:
         """Why the process is not ready."""
         try:

@@ -58,6 +58,19 @@ class Partition(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class WatcherCutOff(Partition):
+    """The mirror falls behind: a watcher does not reach the API server, and all others do."""
+
+    kind: ClassVar[str] = "watcher-cut-off"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        watchers = [name for name in processes if name.startswith("watcher")]
+        process = random.choice(watchers or processes)
+        return cls(span.begin, process, "api", span.seconds(random, 2.0, 20.0))
+
+
+@dataclass(frozen=True, slots=True)
 class HalfOpen(Partition):
     """The server closed its side, and the process does not learn it: what it sends is lost."""
 
@@ -96,6 +109,20 @@ class Latency(Fault):
 
     async def apply(self, world: FaultyWorld) -> None:
         world.network.latency(self.process, self.server, self.delay_seconds, self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherLate(Latency):
+    """The mirror is late all the time: what passes between a watcher and the API server takes long."""
+
+    kind: ClassVar[str] = "watcher-late"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        watchers = [name for name in processes if name.startswith("watcher")]
+        delay = round(random.uniform(0.5, 4.0), 3)
+        seconds = span.seconds(random, 10.0, 60.0)
+        return cls(span.begin, random.choice(watchers or processes), "api", delay, seconds)
 
 
 @dataclass(frozen=True, slots=True)

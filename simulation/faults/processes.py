@@ -42,6 +42,19 @@ class Kill(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class LauncherKilled(Kill):
+    """As ``kill``, of a launcher: between the plan of a machine and its launch the world goes on."""
+
+    kind: ClassVar[str] = "launcher-killed"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        launchers = [name for name in processes if name.startswith("launcher")]
+        callbacks = random.randint(1, CALLBACKS_BEFORE_KILL)
+        return cls(span.begin, random.choice(launchers or processes), callbacks)
+
+
+@dataclass(frozen=True, slots=True)
 class Terminate(Fault):
     """SIGTERM, as a rollout sends it, and SIGKILL after the grace period. The kubelet starts it again."""
 
@@ -115,6 +128,31 @@ class ClockJump(ClockSkew):
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
         by = random.choice((-3600.0, 3600.0))
         return cls(span.begin, random.choice(processes), by, span.seconds(random, 5.0, 120.0))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEnds(Fault):
+    """One supervised loop of a process ends without an error, as by a cancellation that nobody meant; the process is
+    restarted after a while. ``choice`` from 0 to 1 chooses the loop."""
+
+    kind: ClassVar[str] = "loop-ends"
+    process: str
+    choice: float
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return f"a loop of {self.process} ends, and the process is restarted after {self.seconds} s"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        process, choice = random.choice(processes), round(random.random(), 6)
+        return cls(span.begin, process, choice, span.seconds(random, 60.0, 240.0))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        process = world.processes[self.process]
+        process.end_loop(self.choice)
+        later(self.seconds, _kill_same, process, process.starts)
 
 
 def _kill_same(process: Process, starts: int) -> None:

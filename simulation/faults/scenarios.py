@@ -7,7 +7,7 @@ hide what another one broke: a message that a cut loses is found by the resync t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from simulation.faults import aws, cluster, network, processes, redis
@@ -55,6 +55,10 @@ KINDS: Mapping[str, type[Fault]] = MappingProxyType(
             aws.Rebalance,
             aws.HealthEvent,
             aws.BrokenMessage,
+            processes.LoopEnds,
+            network.WatcherCutOff,
+            network.WatcherLate,
+            processes.LauncherKilled,
         )
     }
 )
@@ -71,6 +75,9 @@ class Scenario:
     share: float = 1.0
     """The probability that a kind takes part in a run."""
     replicas: int = 1
+    users: Mapping[str, float] = field(default_factory=dict)
+    """How often people do something, by the name of the action, where it is not as usual."""
+    actions_per_minute: float = 10.0
 
     def processes(self) -> tuple[str, ...]:
         """The names of all simulated processes."""
@@ -105,6 +112,19 @@ AWS = {
 SPOT = {"spot-interruption": 1.0, "rebalance": 0.5, "health-event": 0.3, "sqs-broken-message": 0.3}
 CLOCK = {"clock-skew": 1.0, "clock-jump": 0.5}
 ROLLBACK = {"etcd-rollback": 0.5}
+STALE = {"watcher-cut-off": 2.0, "watcher-late": 3.0}
+MOVING = {
+    "delete node": 25.0,
+    "delete machine": 15.0,
+    "drain node": 5.0,
+    "protect": 40.0,
+    "unprotect": 10.0,
+    "edit class": 15.0,
+    "terminate instance": 8.0,
+}
+"""What people do to nodes, more often than usual, and pods that are protected."""
+LIMITING = {"tighten limits": 150.0, "burst": 20.0}
+COMING_AND_GOING = {"burst": 150.0, "change mind": 75.0}
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
@@ -122,6 +142,28 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 SPOT | {"sqs-repeats": 0.5, "ec2-shortage": 0.5},
             ),
             Scenario("clock", "clocks of services are wrong", CLOCK | {"kill": 0.5}),
+            Scenario("loops", "loops of services end", {"loop-ends": 2.0}),
+            Scenario(
+                "drains",
+                "nodes are replaced and drained",
+                {},
+                users=MOVING,
+                actions_per_minute=40.0,
+            ),
+            Scenario(
+                "limits",
+                "people tighten the limits of pools while launchers are killed",
+                {"launcher-killed": 6.0},
+                users=LIMITING,
+                actions_per_minute=40.0,
+            ),
+            Scenario(
+                "stale",
+                "the mirror falls behind while pods come and go",
+                STALE,
+                users=COMING_AND_GOING,
+                actions_per_minute=40.0,
+            ),
             Scenario("rollback", "etcd is restored from a backup", ROLLBACK | {"kill": 0.5}),
             Scenario(
                 "mixed",

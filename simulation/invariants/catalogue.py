@@ -6,6 +6,7 @@ Safety: never wrong, checked after each event.
   machine start one live instance.
 - Intent first. No instance starts whose launch is not written down, and no machine changes its instance.
 - Limits. No launch takes a pool above a limit that held when it was decided.
+- Bought once. Machines are made for pods that need a place, and never twice for the same pods.
 - Fenced launches. What a scheduler wrote after another one had taken over is never launched.
 - Proof. An instance is ended for a deleted machine or node, or when nobody owned it for a minute; never for a machine
   that stays.
@@ -20,7 +21,11 @@ Safety: never wrong, checked after each event.
 - Promptness. Without faults a machine is launched and drained at once, and not by the next listing.
 - Notices. When EC2 ends a spot instance as announced, its machine is being deleted.
 - Nothing fails unseen. No task, callback or process ends with an exception that nobody handles.
+- Nothing fails unforeseen. What a loop or a handler fails with is one of a few kinds of errors, and no log is flooded.
 - Honest readiness. A process that is cut off from Redis or the API server is not ready.
+- Honest loops. A failed loop is started again, and a service with a loop that ended or stands still is not ready.
+- No message is dropped. An entry leaves its stream when every group has acknowledged it.
+- Effects once. Messages may come twice; one instance per machine, bought once, and replaced first stand for that.
 - Bounded queues. Streams, dead letters, put-off messages and keys in Redis stay below their limits.
 
 Liveness: true in the end, when faults have stopped.
@@ -36,7 +41,7 @@ Liveness: true in the end, when faults have stopped.
 - The mirror equals the API server.
 - Every message is settled: read, acknowledged and not put off.
 - Streams are trimmed.
-- Tasks of a process are bounded.
+- Tasks, maps, sets, lists and queues of a process are bounded.
 - Every process is ready.
 """
 
@@ -50,11 +55,14 @@ from simulation.invariants.deletions import (
 )
 from simulation.invariants.delivery import (
     EveryMessageIsSettled,
+    NoMessageIsDropped,
     QueuesAreBounded,
     StreamsAreTrimmed,
 )
 from simulation.invariants.disruption import UndisturbedPods, WithinBudgets
+from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.evictions import DrainedFirst, PodBudgets
+from simulation.invariants.failures import EveryFailureIsForeseen
 from simulation.invariants.kinds import Liveness, Safety
 from simulation.invariants.launches import (
     FencedLaunches,
@@ -64,17 +72,20 @@ from simulation.invariants.launches import (
     WithinLimits,
 )
 from simulation.invariants.leases import OneWriterPerEpoch
+from simulation.invariants.memory import CollectionsAreBounded
 from simulation.invariants.mirror import MirrorIsEqual
 from simulation.invariants.picture import Picture
 from simulation.invariants.pods import PodsRun
 from simulation.invariants.processes import (
     EverybodyIsReady,
     FewTasks,
+    LoopsAreHonest,
     NoProcessDies,
     NothingFailsUnseen,
     UnreadyWhenCutOff,
 )
-from simulation.invariants.promptness import Disturbances, NoticesAreHeeded, Promptness
+from simulation.invariants.promptness import NoticesAreHeeded, Promptness
+from simulation.invariants.purchases import BoughtOnce
 from simulation.invariants.quiet import (
     DeletionsEnd,
     EmptyMachinesGo,
@@ -92,16 +103,18 @@ def all_safety() -> list[Safety]:
     launches = Launches(picture)
     return [
         NothingFailsUnseen(),
+        EveryFailureIsForeseen(),
         OneInstancePerMachine(launches),
         IntentFirst(launches),
-        WithinLimits(launches),
+        WithinLimits(launches, disturbances),
+        BoughtOnce(launches, disturbances),
         FencedLaunches(launches),
         ProvenTerminations(launches),
         ProvenDeletions(launches),
         ReleasedLast(launches),
         ReplacedFirst(launches),
-        WithinBudgets(picture),
-        UndisturbedPods(picture),
+        WithinBudgets(picture, disturbances),
+        UndisturbedPods(picture, disturbances),
         PodBudgets(picture),
         DrainedFirst(picture),
         OneWriterPerEpoch(picture),
@@ -109,6 +122,8 @@ def all_safety() -> list[Safety]:
         NoticesAreHeeded(launches, disturbances),
         NoProcessDies(),
         UnreadyWhenCutOff(),
+        LoopsAreHonest(),
+        NoMessageIsDropped(),
         QueuesAreBounded(),
     ]
 
@@ -129,5 +144,6 @@ def all_liveness() -> list[Liveness]:
         EveryMessageIsSettled(),
         StreamsAreTrimmed(),
         FewTasks(),
+        CollectionsAreBounded(picture),
         EverybodyIsReady(),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shared.redis.bus.connection import key_prefix
@@ -52,6 +52,40 @@ class EveryMessageIsSettled:
             if delayed:
                 found.append(f"{delayed} messages of {stream} are put off")
         return found
+
+
+@dataclass
+class NoMessageIsDropped:
+    """I7, F11: an entry leaves its stream when every group has read and acknowledged it.
+
+    What Redis itself loses (an empty or older server) is a fault of Redis, after which everything is listed anew.
+    """
+
+    name: str = "no message is dropped before all have handled it"
+    kinds: tuple[str, ...] = ("redis", "fault")
+    _known: dict[str, set[str]] = field(default_factory=dict)
+    """Stream -> ids of its entries after the last event."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when entries are removed."""
+        if event.kind == "fault":
+            # A failover takes writes back, a flush drops everything: what is there afterwards counts.
+            if str(event.fields.get("fault", "redis")).startswith(("redis", "disk")):
+                self._known.clear()
+            return []
+        stream = str(event.fields["stream"])
+        if stream not in GROUPS or event.fields["command"] == "xack":
+            return []
+        key = prefix_of(world) + stream
+        now = {one.id for one in world.redis.entries(key)}
+        gone = self._known.get(stream, now) - now
+        self._known[stream] = now
+        return [
+            f"{event.fields['command']} removed {entry} of {stream}, which {group} has not handled"
+            for entry in sorted(gone)
+            for group in GROUPS[stream]
+            if not world.redis.is_settled(key, group, entry)
+        ]
 
 
 @dataclass

@@ -8,13 +8,15 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, TypeVar
 
 from local.cluster.storage.selectors import selector_matches
+from shared.disruption.methods import emptiness
 from shared.domain.machines.commands import CommandRecord, holder
 from shared.domain.machines.machine import INITIALIZED, INSTANCE_TERMINATING, Machine
 from shared.domain.pools.budgets import is_active
 from shared.domain.pools.nodepools import DRIFTED, Budget, NodePool
-from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.errors import InvalidObject
 from shared.kube.resources import PDBS, PODS
+from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.picture import MACHINE_KINDS, Change, Picture, record_of
 
 if TYPE_CHECKING:
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 Value = TypeVar("Value")
+CALM_DECISION_SECONDS = 5.0
+"""A command may rely on what held so long before its record is written: the watch's and the mirror's delay, one search
+and the requests that write the records. A command that waited for its validation is searched for once more."""
 DECISION_SECONDS = 90.0
-"""A command may rely on what held so long before its record is written: a mirror of 60 s, validation after 15 s."""
+"""The same after a fault: nothing is decided with a mirror older than 60 s, and a request may take 30 s."""
 
 
 @dataclass
@@ -35,8 +40,9 @@ class WithinBudgets:
     """
 
     picture: Picture
+    disturbances: Disturbances
     name: str = "no more machines are disrupted at once than budgets allow"
-    kinds: tuple[str, ...] = ("api",)
+    kinds: tuple[str, ...] = ("api", "fault", "process")
     _budgets: dict[str, list[tuple[float, tuple[Budget, ...]]]] = field(default_factory=dict)
     """Pool key -> since when which budgets held."""
     _totals: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
@@ -46,6 +52,7 @@ class WithinBudgets:
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when a command's record is written to a machine."""
+        self.disturbances.note(event)
         change = self.picture.follow(event, world)
         if change is None:
             return []
@@ -84,10 +91,11 @@ class WithinBudgets:
     def _exceeded(
         self, machine: Machine, command: CommandRecord, at: float, world: World
     ) -> list[str]:
-        since, pool_key = at - DECISION_SECONDS, machine.pool_key
+        seconds, pool_key = _decision_seconds(self.disturbances, at), machine.pool_key
+        since = at - seconds
         most = max((total for _, total in _held(self._totals.get(pool_key, []), since)), default=0)
         # A deadline of a schedule lies in the past as well: it may have been decided at its beginning.
-        times = (world.clock.now(), world.clock.now() - DECISION_SECONDS)
+        times = (world.clock.now(), world.clock.now() - seconds)
         allowed = max(
             (
                 least(budgets, command.reason, most, now)
@@ -110,21 +118,26 @@ class WithinBudgets:
 
 @dataclass
 class UndisturbedPods:
-    """DIS-11, DIS-13, DIS-16: no command takes a machine whose pods must not be disturbed, or an empty one with pods.
+    """DIS-11, DIS-13, DIS-16, R5: no command takes a machine whose pods must not be disturbed, and no machine is
+    deleted as an empty one while pods run on it.
 
     What was bound, annotated or protected a moment ago may not have been seen.
     """
 
     picture: Picture
+    disturbances: Disturbances
     name: str = "pods that must not be disturbed are not"
-    kinds: tuple[str, ...] = ("api",)
+    kinds: tuple[str, ...] = ("api", "fault", "process")
+    _bound_at: dict[str, float] = field(default_factory=dict)
+    """UID of a pod -> when it was bound."""
     _since: dict[str, tuple[bool, str, float]] = field(default_factory=dict)
     """UID of a pod -> whether it blocks, its node, and since when both are so."""
     _budget_since: dict[str, float] = field(default_factory=dict)
     """UID of a budget that lets no pod go -> since when."""
 
     def check(self, event: Event, world: World) -> list[str]:
-        """Judged when a command's record is written to a machine."""
+        """Judged when a command's record is written to a machine, and when the machine is deleted."""
+        self.disturbances.note(event)
         change = self.picture.follow(event, world)
         if change is None:
             return []
@@ -135,6 +148,8 @@ class UndisturbedPods:
         if change.key[0] not in MACHINE_KINDS:
             return []
         before, after = (record_of(change.resource, one) for one in (change.before, change.after))
+        if change.by == "scheduler" and change.begins_deletion:
+            return self._occupied(before, event.at)
         command = holder(after) if after is not None else None
         if command is None or (before is not None and holder(before) is not None):
             return []
@@ -146,10 +161,26 @@ class UndisturbedPods:
             if pod.node_name == after.node_name and self._must_stay(pod, event.at, world)
         ]
 
+    def _occupied(self, machine: Machine | None, at: float) -> list[str]:
+        """Pods for whose sake a machine is not empty. They are read from the API server right before the deletion."""
+        command = holder(machine) if machine is not None else None
+        if command is None or machine is None or command.method != emptiness.METHOD:
+            return []
+        seen = at - self.disturbances.read_seconds(at)
+        return [
+            f"{machine.key} was deleted as an empty one although pod {pod.key} runs on it"
+            for pod in self.picture.pods()
+            if pod.node_name == machine.node_name
+            and is_reschedulable(pod)
+            and self._bound_at.get(pod.uid, at) < seen
+        ]
+
     def _note_pod(self, change: Change, at: float) -> None:
         pod = record_of(PODS, change.after)
         if pod is None:
             return
+        if pod.node_name:
+            self._bound_at.setdefault(pod.uid, at)
         blocks = pod.do_not_disrupt == "true" and not pod.is_terminal and not pod.terminating
         known = self._since.get(pod.uid)
         if known is None or known[:2] != (blocks, pod.node_name):
@@ -165,19 +196,24 @@ class UndisturbedPods:
 
     def _must_stay(self, pod: Pod, at: float, world: World) -> bool:
         blocks, _, since = self._since.get(pod.uid, (False, "", at))
-        if at - since < DECISION_SECONDS:
+        if at - since < _decision_seconds(self.disturbances, at):
             return False
         return blocks or self._is_protected(pod, at)
 
     def _is_protected(self, pod: Pod, at: float) -> bool:
         if pod.is_terminal or pod.terminating or pod.is_daemon or pod.is_mirror:
             return False
+        seconds = _decision_seconds(self.disturbances, at)
         return any(
             raw["metadata"]["namespace"] == pod.namespace
             and selector_matches(raw["spec"].get("selector"), pod.labels)
-            and at - self._budget_since.get(str(raw["metadata"]["uid"]), at) >= DECISION_SECONDS
+            and at - self._budget_since.get(str(raw["metadata"]["uid"]), at) >= seconds
             for raw in self.picture.raw(PDBS)
         )
+
+
+def _decision_seconds(disturbances: Disturbances, at: float) -> float:
+    return CALM_DECISION_SECONDS if disturbances.is_calm(at) else DECISION_SECONDS
 
 
 def _counts(machine: Machine) -> bool:

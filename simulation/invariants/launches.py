@@ -15,6 +15,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.domain.pools.usage import NODES, still_costs
 from shared.kube.resources import LAUNCH_RECORDS, NODE_POOLS, PROVISIONERS
+from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.picture import MACHINE_KINDS, Change, Picture, record_of
 
 if TYPE_CHECKING:
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 LIVE = frozenset({"pending", "running", "stopping", "stopped"})
 STARTS = frozenset({"CreateFleet", "RunInstances"})
-DECISION_SECONDS = 60.0
-"""A launch may rely on a limit that was changed so long before its record was written."""
 LONGEST_LAUNCH_SECONDS = 900.0
 """The same, for a launch whose record is not known."""
+MEBIBYTE = 1024**2
+LEAST_MEMORY_SHARE = 0.9
+"""Of an instance's memory that counts: the hypervisor keeps less than a tenth, and limits count the rest."""
 RESTORE_SECONDS = 60.0
 """After a restore of the API server a request that was decided before it may still arrive."""
 EPOCH_TIE_SECONDS = 1.0
@@ -193,18 +195,21 @@ class IntentFirst:
 class WithinLimits:
     """I4, BAT-08, SCH-100: no launch makes a pool exceed a limit that held when it was decided.
 
-    Measured in CPUs and nodes of EC2's instances and not in what machines say of themselves. As the limits are defined,
-    what a command replaces does not count, nor does the largest terminating machine.
+    Measured in CPUs, memory and number of EC2's instances and not in what machines say of themselves, at the moment of
+    the call. As the limits are defined, what a command replaces does not count, nor does the largest terminating
+    machine.
     """
 
     launches: Launches
+    disturbances: Disturbances
     name: str = "launches stay within the limits of their pool"
-    kinds: tuple[str, ...] = ("api", "aws")
+    kinds: tuple[str, ...] = ("api", "aws", "fault", "process")
     _limits: dict[str, list[tuple[float, Mapping[str, int]]]] = field(default_factory=dict)
     """Pool key -> since when which limits held."""
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when instances start."""
+        self.disturbances.note(event)
         change = self.launches.follow(event, world)
         if change is not None and change.resource in (NODE_POOLS, PROVISIONERS):
             self._note(change, event.at)
@@ -224,7 +229,7 @@ class WithinLimits:
         fresh = [one for one in self.launches.fresh if pool_of(one) == pool_key]
         decided = min(self._decided_at(one, at) for one in fresh)
         found = []
-        for name in ("cpu", NODES):
+        for name in ("cpu", "memory", NODES):
             limit = self._limit(pool_key, name, decided)
             used = self._used(pool_key, name, fresh, world)
             if used > limit:
@@ -234,7 +239,8 @@ class WithinLimits:
     def _decided_at(self, instance: Any, at: float) -> float:
         token = instance.tags.get(TOKEN_TAG, "")
         written = self.launches.written_at.get(token, at - LONGEST_LAUNCH_SECONDS)
-        return written - DECISION_SECONDS
+        # The launcher reads the limits from the API server and writes the record in the same round (BAT-08).
+        return written - self.disturbances.read_seconds(at)
 
     def _limit(self, pool_key: str, name: str, since: float) -> float:
         """The highest limit that held at any time since then; infinite where there was none."""
@@ -257,7 +263,7 @@ class WithinLimits:
             machine = machines.get(instance.instance_id)
             if machine is None and not self._is_under_way(instance):
                 continue  # Garbage: no machine pays for it.
-            size = 1 if name == NODES else instance.facts.vcpus * 1000
+            size = _size(instance, name)
             if machine is not None and machine.terminating:
                 size = size if still_costs(machine) else 0
                 used, largest = used + size, max(largest, size)
@@ -274,6 +280,14 @@ class WithinLimits:
         uids = frozenset().union(*(self.launches.wants(one) for one in fresh))
         keys = [one.key for one in self.launches.picture.machines() if one.uid in uids]
         return frozenset().union(*(self.launches.replaces.get(key, ()) for key in keys))
+
+
+def _size(instance: Any, name: str) -> int:
+    if name == NODES:
+        return 1
+    if name == "cpu":
+        return int(instance.facts.vcpus) * 1000
+    return int(instance.facts.memory_mib * MEBIBYTE * LEAST_MEMORY_SHARE)
 
 
 @dataclass

@@ -1,14 +1,15 @@
 """Pods: whatever plainly fits runs in the end.
 
-Whether a pod fits is judged without the planner, by a rule simple enough to be seen to be right: a pod without rules
-about other pods, a pool with room in its limits, and a type of EC2's catalogue that satisfies both, is for sale, and is
-clearly large enough. Pods with other rules are not judged.
+Whether a pod fits is judged without the planner, by a rule simple enough to be seen to be right: a zone that its rules
+about other pods leave open, a pool with room in its limits, and a type of EC2's catalogue that satisfies both, is for
+sale, and is clearly large enough. Pods with rules that ``topology`` does not judge, with volumes or host ports are left
+out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES
 from simulation.invariants.delivery import prefix_of
 from simulation.invariants.launches import alive, pool_of
 from simulation.invariants.picture import Picture
+from simulation.invariants.topology import open_zones
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -57,7 +59,8 @@ class PodsRun:
             else []
         )
         for pod in waiting:
-            pool = next((one for one in pools if fits(pod, one, world)), None)
+            zones = open_zones(pod, _zones(world), self.picture)
+            pool = next((one for one in pools if zones and fits(pod, one, zones, world)), None)
             if pool is not None:
                 found.append(f"pod {pod.key} waits although {pool.key} could run it")
         return found
@@ -93,15 +96,16 @@ def waits(pod: Pod, now: float) -> bool:
         or pod.claims_devices
     ):
         return False
-    if any(one.when_unsatisfiable == "DoNotSchedule" for one in pod.spread):
-        return False
-    if any(term.weight is None for term in (*pod.affinity, *pod.anti_affinity)):
-        return False
     return pod.node_selector.keys() <= JUDGED and now - pod.created_at > PATIENCE_SECONDS
 
 
-def fits(pod: Pod, pool: NodePool, world: World) -> bool:
-    """Whether a new machine of this pool could run the pod."""
+def _zones(world: World) -> set[str]:
+    emulator = world.emulator
+    return {zone for _, zone in emulator.catalogue.offered(emulator.settings.region)}
+
+
+def fits(pod: Pod, pool: NodePool, zones: Set[str], world: World) -> bool:
+    """Whether a new machine of this pool in one of these zones could run the pod."""
     if not all(
         any(toleration.tolerates(taint) for toleration in pod.tolerations)
         for taint in pool.taints
@@ -112,7 +116,7 @@ def fits(pod: Pod, pool: NodePool, world: World) -> bool:
     room = _room(pool, world)
     for name, zone in emulator.catalogue.offered(emulator.settings.region):
         facts = emulator.catalogue.types[name]
-        if not _is_large_enough(facts, pod) or facts.vcpus * 1000 > room:
+        if zone not in zones or not _is_large_enough(facts, pod) or facts.vcpus * 1000 > room:
             continue
         for market in (labels.SPOT, labels.ON_DEMAND):
             if market == labels.SPOT and not facts.supports_spot:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 CUT_OFF_SECONDS = 200.0
 """So long after it was cut off from Redis or the API server a service says that it is not ready."""
 LOOK_SECONDS = 5.0
+LOOP_FAILED = "loop failed"
+"""How the runtime's log line begins, which ends with the name of the loop."""
+RESTART_SECONDS = 40.0
+"""A failed loop is started again after 30 s at the latest."""
+LATE_SECONDS = 2 * LOOK_SECONDS
+"""Beyond the time without progress that a loop allows itself."""
 NEEDS: Mapping[str, tuple[str, ...]] = {
     "watcher": ("api", "redis"),
     "scheduler": ("api", "redis"),
@@ -95,6 +102,62 @@ class UnreadyWhenCutOff:
                         f"{name} is ready although it has not reached {server} for {event.at - since:.0f} s"
                     )
         return found
+
+
+@dataclass
+class LoopsAreHonest:
+    """R8, F29: a loop that failed is started again, and a service is not ready for long after one of its loops ended or
+    makes no progress."""
+
+    name: str = "a service whose loop is dead is not ready"
+    kinds: tuple[str, ...] = ("api", "redis", "aws", "process", "failure")
+    _failed: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Process and loop -> when the loop failed and was not started again yet."""
+    _missing: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Process and loop -> since when nothing supervises the loop."""
+    _next: float = 0.0
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged every few seconds."""
+        what = str(event.fields.get("what"))
+        if event.kind == "failure" and what.startswith(LOOP_FAILED):
+            self._failed[str(event.fields["name"]), what.split()[-1]] = world.loop.time()
+        if event.at < self._next:
+            return []
+        self._next = event.at + LOOK_SECONDS
+        found = []
+        for name, process in world.processes.items():
+            if not process.alive or process.owner.paused or not process.services:
+                self._forget(name)
+                continue
+            supervised = process.supervisors()
+            for loop in process.loops():
+                if why := self._why_dead(name, loop, loop.name in supervised, world.loop.time()):
+                    found += [] if process.unready() else [f"{name} is ready although {why}"]
+        return found
+
+    def _why_dead(self, name: str, loop: Any, supervised: bool, now: float) -> str:
+        """Why the loop does no work; empty for one that does, or that may still say so in time."""
+        key, patience = (name, loop.name), loop.late_seconds + LATE_SECONDS
+        if loop.started > self._failed.get(key, inf):
+            del self._failed[key]
+        failed = self._failed.get(key, inf)
+        if now - failed > RESTART_SECONDS:
+            return f"its loop {loop.name} failed {now - failed:.0f} s ago and was not started again"
+        missing = None if supervised else self._missing.setdefault(key, now)
+        if missing is None:
+            self._missing.pop(key, None)
+        elif now - missing > patience:
+            return f"its loop {loop.name} ended {now - missing:.0f} s ago"
+        last = loop.progress() if loop.progress else loop.beat
+        if now - last > patience:
+            return f"its loop {loop.name} made no progress for {now - last:.0f} s"
+        return ""
+
+    def _forget(self, name: str) -> None:
+        for known in (self._failed, self._missing):
+            for key in [key for key in known if key[0] == name]:
+                del known[key]
 
 
 @dataclass

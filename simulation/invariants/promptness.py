@@ -6,12 +6,12 @@ Listings repair what messages lose, so a lost message shows in nothing but the d
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 from typing import TYPE_CHECKING
 
 from shared.domain import labels
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.kube.resources import LAUNCH_RECORDS
+from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import Launches
 from simulation.invariants.picture import FOLLOWED, MACHINE_KINDS, Key, record_of
 
@@ -21,37 +21,11 @@ if TYPE_CHECKING:
 
 PROMPT_SECONDS = 8.0
 """A listing comes every 15 s."""
-WARM_UP_SECONDS = 60.0
-"""After this everything runs that starts with the world."""
-FIRST_STARTS_SECONDS = 5.0
-"""The first starts of the processes disturb nobody."""
-CALM_SECONDS = 300.0
-"""Without a fault and without a start of a process for so long, nothing excuses a delay."""
 NOTICE_SECONDS = 120.0
 """From EC2's announcement of the end of a spot instance to the end."""
 NOTICE_CALM_SECONDS = 60.0
 """The last part of that time, in which a notice that could not be handled before is."""
 SPOT_END = "Server.SpotInstanceTermination"
-NOTICES = ("two minutes", "rebalance", "health event")
-"""Words of the faults that are announcements and disturb nobody."""
-
-
-@dataclass
-class Disturbances:
-    """When something happened that may delay work. Shared by the invariants of this file."""
-
-    at: float = WARM_UP_SECONDS - CALM_SECONDS
-    """Of the last disturbance."""
-    notice_at: float = -inf
-    """Of the last disturbance that is no announcement of EC2."""
-
-    def note(self, event: Event) -> None:
-        """Take note of a fault or of the start or end of a process."""
-        if event.kind not in ("fault", "process") or event.at < FIRST_STARTS_SECONDS:
-            return
-        self.at = event.at
-        if not any(words in str(event.fields.get("what")) for words in NOTICES):
-            self.notice_at = event.at
 
 
 @dataclass
@@ -76,7 +50,7 @@ class Promptness:
                 self._launching[change.key] = event.at
             if change.begins_deletion and change.after is not None:
                 self._ending[change.key] = event.at
-        if event.at - self.disturbances.at < CALM_SECONDS:
+        if not self.disturbances.is_calm(event.at):
             self._launching.clear()
             self._ending.clear()
             return []

@@ -16,7 +16,7 @@ ENDING = (
         "        consuming[machine.pool_key] += down or machine.terminating or machine.uid in busy",
         "        consuming[machine.pool_key] += 0",
         "budgets do not count machines that are being disrupted already",
-        "quiet",
+        "drains",
     ),
     Mutant(
         "budgets-ignored",
@@ -24,7 +24,7 @@ ENDING = (
         "            found[pool.key, reason] = min(budget, ceiling)",
         "            found[pool.key, reason] = counted[pool.key]",
         "the scheduler ignores budgets",
-        "quiet",
+        "drains",
     ),
     Mutant(
         "blocked-pods-disrupted",
@@ -32,7 +32,7 @@ ENDING = (
         "    block = first_block(pods, snapshot.pdbs, now=now)",
         "    block = None",
         "nodes are disrupted whose pods must not be",
-        "quiet",
+        "drains",
     ),
     Mutant(
         "replacement-not-waited-for",
@@ -40,7 +40,7 @@ ENDING = (
         "    if all(machines[key].has(INITIALIZED) for key in record.replacements):",
         "    if True:",
         "a machine is deleted before its replacement is ready",
-        "quiet",
+        "drains",
     ),
     Mutant(
         "second-look-skipped",
@@ -48,7 +48,7 @@ ENDING = (
         "            if record.method == emptiness.METHOD and await self._is_occupied(machine):",
         "            if False:",
         "an empty node that got a pod meanwhile is deleted",
-        "quiet",
+        "stale",
     ),
     Mutant(
         "closed-nodes-not-opened",
@@ -72,7 +72,7 @@ ENDING = (
         "            await self.ports.kube.evict(pod.name, pod.namespace, uid=pod.uid)",
         "            await self.ports.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)",
         "a drain deletes pods past their PodDisruptionBudgets",
-        "quiet",
+        "drains",
     ),
     Mutant(
         "instance-ended-before-the-drain",
@@ -88,7 +88,7 @@ ENDING = (
         "        if left or seconds < self.ports.settings.drain_minimum:",
         "        if seconds < self.ports.settings.drain_minimum:",
         "a drain is over although pods are left",
-        "quiet",
+        "drains",
     ),
     Mutant(
         "objects-released-too-early",
@@ -168,7 +168,7 @@ ENDING = (
         "        if not await self.writer.delete(machine, reason):\n            return",
         "        return",
         "machines whose instance is gone are never deleted",
-        "quiet",
+        "drains",
     ),
     Mutant(
         "deleted-at-the-first-sweep",
@@ -200,7 +200,7 @@ ENDING = (
         "                await self._delete(node)",
         "                pass",
         "nodes without machine and instance stay",
-        "aws",
+        "drains",
     ),
     Mutant(
         "notice-deleted-before-the-effect",

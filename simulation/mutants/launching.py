@@ -74,7 +74,7 @@ LAUNCHING = (
         "            if uid not in known:\n                self._take(one)",
         "            if False:\n                self._take(one)",
         "a pool's limits do not count launches that are under way",
-        "quiet",
+        "limits",
     ),
     Mutant(
         "limits-not-checked",
@@ -82,7 +82,7 @@ LAUNCHING = (
         "            if all(_amount(choice.type.capacity, name) <= left for name, left in room.items())",
         "            if all(left is not None for name, left in room.items())",
         "the launcher buys beyond a pool's limits",
-        "quiet",
+        "limits",
     ),
     Mutant(
         "boot-taint-stays",
@@ -114,7 +114,7 @@ LAUNCHING = (
         "    if age > max_age:",
         "    if age > 1e9:",
         "the scheduler plans with an old mirror",
-        "network",
+        "stale",
     ),
     Mutant(
         "created-machines-forgotten",
@@ -122,7 +122,7 @@ LAUNCHING = (
         "        self.view.assume(stored)\n",
         "",
         "a machine counts only when the mirror shows it, so pods get two",
-        "quiet",
+        "stale",
     ),
     Mutant(
         "need-not-proven",
@@ -130,7 +130,7 @@ LAUNCHING = (
         "            if not self.leadership.held or not await self._is_needed(planned, pods, waiting):",
         "            if not self.leadership.held:",
         "machines are bought for pods that are gone",
-        "quiet",
+        "stale",
     ),
     Mutant(
         "fence-not-checked",

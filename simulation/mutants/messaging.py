@@ -158,6 +158,6 @@ MESSAGING = (
         "        if now - last > self.late_seconds:",
         "        if now - last > 1e9:",
         "a service whose loop makes no progress is ready",
-        "network",
+        "loops",
     ),
 )

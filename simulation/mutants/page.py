@@ -2,42 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from simulation.mutants.mutant import Mutant
-from simulation.mutants.search import Finding
+from simulation.mutants.search import Finding, Setting
 
 HEAD = """# Mutants
 
-A simulation that finds nothing proves something only if it can find faults. Each row is a fault of one line, put into a
-copy of the real code by `python -m simulation.mutants`, which then runs seeds until an invariant breaks that does not
-break without the mutant. This page is written by that command.
+A simulation that finds nothing proves something only if it can find faults. Each row is a fault of one line, put into
+the real code by `python -m simulation.mutants`, which then runs seeds until an invariant breaks that does not break
+without the mutant. Only the process of the run has the fault. This page is written by that command.
 
 """
-COLUMNS = "| mutant | what it breaks | seeds | found by |\n|---|---|---:|---|\n"
+SETTING = """Setting, the same for all: runs of {minutes:g} simulated minutes, and {quiet:g} s for the quiet end. First
+seed 1 of the mutant's own scenario, then seed 1 of {others}; then seed 2 of each, up to seed {seeds}.
+
+"""
+COLUMNS = "| mutant | what it breaks | runs | found by |\n|---|---|---:|---|\n"
+SURVIVORS = """
+## Survivors
+
+Each is an invariant or a fault that is missing, or it needs more seeds than were run.
+
+| mutant | what it breaks | runs | searched in |
+|---|---|---:|---|
+"""
+HARMLESS = """
+## Harmless
+
+Another part of Dovetail makes these harmless, so nothing that was promised can break.
+
+| mutant | what it changes | why it is harmless |
+|---|---|---|
+"""
 
 
 def page(mutants: Iterable[Mutant], findings: Mapping[str, Finding]) -> str:
     """The whole page. Mutants that were not searched have no row."""
     listed = list(mutants)
+    setting = Setting()
     searched = [one for one in listed if one.name in findings]
     found = [one for one in searched if findings[one.name].invariant]
-    survived = [one for one in searched if not findings[one.name].invariant]
-    summary = (
-        f"{len(found)} of {len(searched)} mutants were found; "
-        f"{len(listed) - len(searched)} were not searched yet.\n\n"
+    rest = [one for one in searched if not findings[one.name].invariant]
+    survived = [one for one in rest if not one.harmless]
+    others = " and of ".join(f"`{name}`" for name in setting.scenarios)
+    text = HEAD + SETTING.format(
+        minutes=setting.minutes, quiet=setting.quiet_seconds, others=others, seeds=setting.seeds
     )
-    rows = "".join(_row(one, findings[one.name]) for one in found)
-    text = HEAD + summary + COLUMNS + rows
+    text += _summary(len(listed), len(searched), len(found), len(rest) - len(survived)) + COLUMNS
+    text += "".join(_found(one, findings[one.name]) for one in found)
     if survived:
-        text += (
-            "\n## Survivors\n\nEach is an invariant or a fault that is missing, a fault that another part of\n"
-            "Dovetail makes harmless, or it needs more seeds than were run.\n\n" + COLUMNS
+        text += SURVIVORS + "".join(
+            f"| `{one.name}` | {one.breaks} | {findings[one.name].runs:,} | {_searched(one)} |\n"
+            for one in survived
         )
-        text += "".join(_row(one, findings[one.name]) for one in survived)
-    return text
+    return text + _harmless([one for one in rest if one.harmless])
 
 
-def _row(mutant: Mutant, finding: Finding) -> str:
-    by = f"{finding.invariant} (`{finding.scenario}`)" if finding.invariant else "-"
-    return f"| `{mutant.name}` | {mutant.breaks} | {finding.seeds:,} | {by} |\n"
+def _summary(listed: int, searched: int, found: int, harmless: int) -> str:
+    parts = [f"{found} of {searched} mutants were found"]
+    if harmless:
+        parts.append(f"{harmless} are harmless")
+    if listed > searched:
+        parts.append(f"{listed - searched} were not searched yet")
+    return "; ".join(parts) + ".\n\n"
+
+
+def _found(mutant: Mutant, finding: Finding) -> str:
+    by = f"{finding.invariant} (`{finding.scenario}`, seed {finding.seed})"
+    return f"| `{mutant.name}` | {mutant.breaks} | {finding.runs:,} | {by} |\n"
+
+
+def _searched(mutant: Mutant) -> str:
+    return ", ".join(f"`{name}`" for name in Setting().scenarios_of(mutant))
+
+
+def _harmless(mutants: Sequence[Mutant]) -> str:
+    rows = "".join(f"| `{one.name}` | {one.breaks} | {one.harmless} |\n" for one in mutants)
+    return HARMLESS + rows if rows else ""

@@ -1,121 +1,104 @@
-"""Applies each mutant to a copy of the tree and runs seeds there until an invariant breaks.
+"""Runs seeds with each mutant until an invariant breaks.
 
-A seed that fails in the same way without the mutant proves nothing: it is run once more in the unchanged tree.
+Every run has a process of its own, which puts the mutant into its copy of the code. A run that fails in the same way
+without the mutant proves nothing: it is repeated without.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from simulation.mutants.loaded_code import LoadedCode
 from simulation.mutants.mutant import Mutant
+from simulation.run import Outcome
+from simulation.runner.children import Died, run_all
+from simulation.runner.report import failed, invariant_of
+from simulation.runner.seeds import SeedTask, run_seed
 
-PROJECT = Path(__file__).resolve().parents[2]
-COPIED = ("services", "shared", "local", "deploy", "cli", "simulation")
-MOST_SOUND_FAILURES = 20
-"""A mutant is given up after that many seeds that fail without it too."""
+CPU_SECONDS = 60.0
+"""The bound on one run: ten times of what a sound one needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``seeds``: how many were run; ``invariant``: the broken one, empty for a mutant that survived."""
+    """``runs``: how many there were; ``invariant``: the broken one, empty for a mutant that survived."""
 
     name: str
-    seeds: int
-    invariant: str
-    scenario: str
+    runs: int
+    invariant: str = ""
+    scenario: str = ""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The same for all mutants. A mutant is searched in its own scenario and in ``scenarios``, each with the seeds from
+    1 to ``seeds``."""
+
+    seeds: int = 3
+    scenarios: tuple[str, ...] = ("quiet", "mixed")
+    minutes: float = 3.0
+    quiet_seconds: float = 300.0
+    """Shorter than usual, because most mutants never come to rest; sound runs need seconds."""
+
+    def scenarios_of(self, mutant: Mutant) -> list[str]:
+        """In the order of the search."""
+        return [*dict.fromkeys((mutant.scenario, *self.scenarios))]
+
+    def tasks_of(self, mutant: Mutant) -> list[SeedTask]:
+        """The first seed of each scenario in order, then the second of each, and so on."""
+        return [
+            self.task(scenario, seed)
+            for seed in range(1, self.seeds + 1)
+            for scenario in self.scenarios_of(mutant)
+        ]
+
+    def task(self, scenario: str, seed: int) -> SeedTask:
+        """One run."""
+        return SeedTask(seed, scenario, self.minutes, quiet_seconds=self.quiet_seconds)
 
 
 @dataclass(slots=True)
 class Search:
-    """``seeds``: most runs of one mutant."""
+    """Searches one mutant after the other."""
 
-    seeds: int
-    jobs: int
-    minutes: float
-    quiet_seconds: float
-    """Shorter than usual, because most mutants never come to rest; seeds without a mutant need seconds."""
+    setting: Setting
+    jobs: int = 1
+    _code: LoadedCode = field(default_factory=LoadedCode)
     _sound: dict[tuple[str, int], str] = field(default_factory=dict)
     """Scenario and seed -> the invariant that breaks without any mutant, usually none."""
 
     def find(self, mutant: Mutant) -> Finding:
         """Run seeds with the mutant until one fails that does not fail without it."""
-        with TemporaryDirectory(prefix="dovetail-mutant-") as directory:
-            tree = Path(directory)
-            copy_tree(tree)
-            mutant.apply(tree)
-            return self._find(mutant, tree)
+        tasks = self.setting.tasks_of(mutant)
+        with closing(self._run(tasks, mutant)) as results:
+            for runs, (task, outcome) in enumerate(results, 1):
+                if failed(outcome) and self._sound_invariant(task) != invariant_of(outcome):
+                    return Finding(
+                        mutant.name, runs, invariant_of(outcome), task.scenario, task.seed
+                    )
+        return Finding(mutant.name, len(tasks))
 
-    def _find(self, mutant: Mutant, tree: Path) -> Finding:
-        first = 1
-        for _ in range(MOST_SOUND_FAILURES):
-            failed = self._first_failure(tree, mutant.scenario, first, self.seeds - first + 1)
-            if failed is None:
-                break
-            seed, invariant = failed
-            if self._without_mutant(mutant.scenario, seed) != invariant:
-                return Finding(mutant.name, seed, invariant, mutant.scenario)
-            first = seed + 1
-            if first > self.seeds:
-                break
-        return Finding(mutant.name, self.seeds, "", mutant.scenario)
-
-    def _without_mutant(self, scenario: str, seed: int) -> str:
-        key = scenario, seed
+    def _sound_invariant(self, task: SeedTask) -> str:
+        key = task.scenario, task.seed
         if key not in self._sound:
-            failed = self._first_failure(PROJECT, scenario, seed, 1)
-            self._sound[key] = failed[1] if failed is not None else ""
+            with closing(self._run([task], None)) as results:
+                self._sound[key] = next(invariant_of(outcome) for _, outcome in results)
         return self._sound[key]
 
-    def _first_failure(
-        self, tree: Path, scenario: str, first: int, seeds: int
-    ) -> tuple[int, str] | None:
-        """(seed, invariant) of the first failing seed of ``tree``."""
-        with TemporaryDirectory() as directory:
-            failures = Path(directory) / "failures"
-            options = {
-                "--seeds": seeds,
-                "--first-seed": first,
-                "--scenario": scenario,
-                "--jobs": min(self.jobs, seeds),
-                "--minutes": self.minutes,
-                "--quiet-seconds": self.quiet_seconds,
-                "--failures": failures,
-            }
-            command = [sys.executable, "-m", "simulation", "--stop"]
-            command += [str(part) for pair in options.items() for part in pair]
-            done = subprocess.run(
-                command, cwd=tree, env=_environment(tree), capture_output=True, check=False
-            )
-            found = [json.loads(line) for line in _lines(failures)]
-        if done.returncode not in (0, 1):
-            raise RuntimeError(done.stderr.decode(errors="replace")[-2000:])
-        earliest = min(found, key=lambda one: int(one["seed"]), default=None)
-        return None if earliest is None else (int(earliest["seed"]), str(earliest["invariant"]))
+    def _run(
+        self, tasks: Sequence[SeedTask], mutant: Mutant | None
+    ) -> Generator[tuple[SeedTask, Outcome | Died], None, None]:
+        def work(task: SeedTask) -> Outcome:
+            if mutant is not None:
+                self._code.apply(mutant)
+            return run_seed(task)
 
-
-def copy_tree(tree: Path) -> None:
-    """Everything that a run imports or reads."""
-    for name in COPIED:
-        shutil.copytree(PROJECT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(PROJECT / "pyproject.toml", tree)
-
-
-def _environment(tree: Path) -> dict[str, str]:
-    # An editable installation names the unchanged tree; this path comes first.
-    return {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def _lines(path: Path) -> Iterator[str]:
-    if path.exists():
-        yield from path.read_text().splitlines()
+        return run_all(work, tasks, self.jobs, CPU_SECONDS)
 
 
 def read_findings(path: Path) -> dict[str, Finding]:

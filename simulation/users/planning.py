@@ -22,6 +22,7 @@ LAST_SECONDS = 60.0
 """Nobody does anything in the last minute of a run."""
 LONGEST_PAUSE_SECONDS = 20.0
 """Between the two steps of one undertaking."""
+LARGE_CPUS = ("6", "7500m", "12")
 LEAST_ROOM = 5
 """Fewer pods than this are no workload."""
 
@@ -91,7 +92,7 @@ def plan_users(random: Random, minutes: float, settings: UserSettings) -> list[A
         if planner.at >= end:
             planner.at = max(FIRST_SECONDS, end + LONGEST_PAUSE_SECONDS)
             _end(planner)
-            return planner.actions
+            return sorted(planner.actions, key=lambda action: action.at_seconds)
         (name,) = random.choices(names, weights)
         ACTIONS[name][1](planner)
 
@@ -226,6 +227,36 @@ def _edit_pool(planner: Planner) -> None:
     planner.add(What.PATCH, pools.POOLS[api], name, patch)
 
 
+def _burst(planner: Planner, seconds: tuple[float, float] = (5.0, LONGEST_PAUSE_SECONDS)) -> None:
+    """Pods so large that machines are bought for them, which are deleted after a while."""
+    random, name = planner.random, planner.name("burst")
+    template = workloads.pod_template(random, name, {}, {})
+    (container,) = template["spec"]["containers"]
+    container["resources"]["requests"] = {"cpu": random.choice(LARGE_CPUS), "memory": "4Gi"}
+    begin = planner.at
+    planner.add(
+        What.APPLY, "deployments", name, workloads.deployment(name, random.randint(1, 4), template)
+    )
+    planner.at += random.uniform(*seconds)
+    planner.add(What.DELETE, "deployments", name)
+    planner.at = begin
+
+
+def _tighten_limits(planner: Planner) -> None:
+    """More pods, and soon after less room in a pool, while their machines are bought."""
+    _burst(planner)
+    planner.at += planner.random.uniform(1.0, 4.0)
+    name = planner.random.choice(sorted(planner.pools))
+    api = planner.pools[name]
+    patch = {"spec": pools.tight_limits(planner.random, api)}
+    planner.add(What.PATCH, pools.POOLS[api], name, patch)
+
+
+def _change_mind(planner: Planner) -> None:
+    """Pods that are deleted before or while machines are bought for them."""
+    _burst(planner, (0.3, 3.0))
+
+
 def _delete_pool(planner: Planner) -> None:
     """Pools that were added; the main ones stay, so that pods keep a place to run."""
     added = sorted(name for name in planner.pools if name.startswith("pool-"))
@@ -283,6 +314,9 @@ ACTIONS: Mapping[str, tuple[float, Callable[[Planner], None]]] = {
     "unprotect": (4.0, _unprotect),
     "add pool": (3.0, _add_pool),
     "edit pool": (8.0, _edit_pool),
+    "tighten limits": (0.0, _tighten_limits),
+    "burst": (0.0, _burst),
+    "change mind": (0.0, _change_mind),
     "delete pool": (2.0, _delete_pool),
     "replace pool": (1.0, _replace_pool),
     "break pool": (2.0, _break_pool),

@@ -134,6 +134,17 @@ def pool_edit(random: Random, api: str) -> Json:
     )
 
 
+def tight_limits(random: Random, api: str) -> Json:
+    """A merge patch of a pool's spec with room for a few machines."""
+    limits = {
+        "cpu": random.choice(("16", "32", "64", "128")),
+        "memory": random.choice(("64Gi", "256Gi")),
+    }
+    if api == V1 and random.random() < 0.5:
+        limits["nodes"] = str(random.randint(1, 5))
+    return {"limits": limits if api == V1 else {"resources": limits}}
+
+
 def without_expiry(api: str) -> Json:
     """A merge patch of a pool's spec after which its machines expire no more."""
     if api == V1ALPHA5:

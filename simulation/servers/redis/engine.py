@@ -27,7 +27,7 @@ from simulation.servers.redis.scripts import Scripts
 
 FAMILIES = (claiming, collections, groups, keys, reading, sorted_sets, streams, strings)
 """Importing them has filled ``COMMANDS``."""
-REPORTED = frozenset({"xadd", "xack", "xdel"})
+REPORTED = frozenset({"xadd", "xack", "xdel", "xtrim"})
 """Commands that ``on_command`` is called with: what adds, settles and removes messages."""
 OnCommand = Callable[[str, list[bytes]], None]
 

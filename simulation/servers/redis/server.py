@@ -190,6 +190,15 @@ class RedisServer:
         held = found.groups.get(group.encode())
         return sum(1 for _ in found.range(held.last.after() if held else LOWEST, HIGHEST))
 
+    def is_settled(self, stream: str, group: str, entry_id: str) -> bool:
+        """Whether the group has received and acknowledged the entry, which may be gone; False without the group."""
+        found = self._stream(stream)
+        held = found.groups.get(group.encode()) if found else None
+        if held is None:
+            return False
+        asked = type(LOWEST)(*map(int, entry_id.split("-")))
+        return asked <= held.last and asked not in held.pending
+
     @property
     def connections(self) -> int:
         """How many clients are connected."""

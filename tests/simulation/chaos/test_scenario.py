@@ -18,6 +18,9 @@ IMPOSSIBLE = {
     "etcd-rollback",
     "never-joins",
     "kubelets-stop",
+    "loop-ends",
+    "watcher-cut-off",
+    "watcher-late",
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from simulation.faults import SCENARIOS, end_faults
 from simulation.faults.fault import Fault, Span
-from simulation.faults.processes import Kill
+from simulation.faults.processes import Kill, LoopEnds
 from simulation.faults.scenarios import KINDS
 from tests.simulation.faults.recording_world import RecordingWorld
 from tests.support.clock.leaping import run_leaping
@@ -78,6 +78,12 @@ def test_an_idle_process_is_killed_at_last() -> None:
     world.processes["watcher-0"].dies_by_itself = False
     run_leaping(applied([Kill(0.0, "watcher-0", 400)], world))
     assert world.names() == ["process.kill_after", "process.kill"]
+
+
+def test_a_process_whose_loop_ended_is_restarted_after_a_while() -> None:
+    world = RecordingWorld(PROCESSES)
+    run_leaping(applied([LoopEnds(0.0, "watcher-0", 0.5, 60.0)], world))
+    assert world.names() == ["process.end_loop", "process.kill"]
 
 
 def test_a_process_that_was_started_again_is_not_killed_a_second_time() -> None:

@@ -77,7 +77,7 @@ class History:
         self.blocked: dict[tuple[str, str], float] = {}
         self.network = SimpleNamespace(links=SimpleNamespace(blocked_until=self._blocked))
         self.redis: Any = None
-        self._writer = "users"
+        self._writer, self._verb = "users", "write"
         self._number = 0
         self.store.on_change = self._changed
 
@@ -103,7 +103,7 @@ class History:
 
     def _changed(self, plural: str, namespace: str | None, name: str) -> None:
         self.event(
-            "api", verb="write", resource=plural, namespace=namespace, name=name, by=self._writer
+            "api", verb=self._verb, resource=plural, namespace=namespace, name=name, by=self._writer
         )
 
     @contextmanager
@@ -269,6 +269,17 @@ class History:
             ready = [condition("Ready", self.clock.now())]
             body = {"status": {"phase": "Running", "conditions": ready}}
             self.store.patch("pods", name, body, namespace="default", subresource="status")
+
+    def evict(self, name: str) -> None:
+        """The terminator evicts a pod."""
+        with self.by("terminator"):
+            self._verb = "evict"
+            self.store.evict(name, "default")
+            self._verb = "write"
+
+    def fault(self, kind: str) -> None:
+        """A fault strikes."""
+        self.event("fault", what="something", fault=kind)
 
     def pod_budget(self, desired: int, allowed: int, name: str = "web") -> None:
         """A PodDisruptionBudget as its controller left it."""

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from shared.domain import labels
+from shared.domain.machines.commands import CommandRecord, written
 from shared.domain.pools.nodepools import Budget
 from simulation.invariants.disruption import UndisturbedPods, WithinBudgets, least
+from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.leases import OneWriterPerEpoch
 from simulation.invariants.picture import Picture
 from tests.simulation.invariants.builders import NOW, History
@@ -18,7 +20,7 @@ HEALTHY = ("Launched", "Registered", "Initialized")
 
 def with_budget(count: int, *budgets: dict[str, Any]) -> History:
     """Machines m1, m2, ... of the pool ``main``, all in service."""
-    history = History(WithinBudgets(Picture()))
+    history = History(WithinBudgets(Picture(), Disturbances()))
     history.pool(
         disruption={
             "consolidationPolicy": "WhenEmpty",
@@ -77,10 +79,22 @@ def test_a_node_that_is_out_of_service_for_long_counts() -> None:
     """DIS-24; one that broke a moment ago may not have been seen."""
     history = with_budget(5, {"nodes": "1"})
     history.not_ready("node-i-1")
-    history.wait(30)
+    history.wait(4)
     history.command("m2")
     assert history.judge() == []
-    history.wait(90)
+    history.wait(2)
+    history.command("m3", id_="c2")
+    assert len(history.judge()) == 1
+
+
+def test_after_a_fault_the_mirror_may_be_a_minute_old() -> None:
+    history = with_budget(5, {"nodes": "1"})
+    history.not_ready("node-i-1")
+    history.fault("watcher-cut-off")
+    history.wait(60)
+    history.command("m2")
+    assert history.judge() == []
+    history.wait(31)
     history.command("m3", id_="c2")
     assert len(history.judge()) == 1
 
@@ -90,7 +104,7 @@ def test_a_budget_that_was_lowered_a_moment_ago_may_not_have_been_seen() -> None
     history.pool(disruption={"budgets": [{"nodes": "0"}]})
     history.command("m1")
     assert history.judge() == []
-    history.wait(120)
+    history.wait(6)
     history.command("m2", id_="c2")
     assert len(history.judge()) == 1
 
@@ -127,7 +141,7 @@ def test_without_a_budget_there_is_no_limit() -> None:
 
 def undisturbed(**more: Any) -> History:
     """A machine in service with one pod."""
-    history = History(UndisturbedPods(Picture()))
+    history = History(UndisturbedPods(Picture(), Disturbances()))
     history.machine("m1", "i-1", conditions=HEALTHY)
     history.node("i-1")
     history.pod("web-1", "node-i-1", **more)
@@ -154,8 +168,35 @@ def test_a_pod_that_must_not_be_disturbed_keeps_its_machine() -> None:
 
 def test_a_pod_that_came_a_moment_ago_was_not_seen() -> None:
     history = undisturbed(annotations={labels.DO_NOT_DISRUPT: "true"})
+    history.wait(10)
+    history.fault("watcher-cut-off")
     history.wait(60)
     history.command("m1")
+    assert history.judge() == []
+
+
+def empty_command(history: History) -> None:
+    """The scheduler takes m1 as an empty machine and deletes it."""
+    record = CommandRecord("c1", "emptiness", "Empty", ("NodeClaim/m1",), (), NOW)
+    with history.by("scheduler"):
+        history.annotate("m1", labels.COMMAND_ANNOTATION, written(record))
+    history.delete_machine("m1", by="scheduler")
+
+
+def test_an_empty_machine_that_got_a_pod_meanwhile_stays() -> None:
+    # R5
+    history = undisturbed()
+    history.wait(3)
+    empty_command(history)
+    assert history.judge() == [
+        "NodeClaim/m1 was deleted as an empty one although pod default/web-1 runs on it"
+    ]
+
+
+def test_a_pod_that_was_bound_while_the_deletion_was_on_its_way_was_not_seen() -> None:
+    history = undisturbed()
+    history.wait(1)
+    empty_command(history)
     assert history.judge() == []
 
 

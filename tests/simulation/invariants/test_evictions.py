@@ -35,8 +35,7 @@ def delete_pod(history: History, name: str, by: str = "terminator") -> None:
 
 def test_an_eviction_that_the_budget_allows_is_sound() -> None:
     history = protected(desired=1, allowed=1)
-    with history.by("terminator"):
-        history.store.evict("web-1", "default")
+    history.evict("web-1")
     assert history.judge() == []
 
 
@@ -44,15 +43,13 @@ def test_a_deletion_past_the_budget_is_found() -> None:
     # I6, F22
     history = protected(desired=2, allowed=0)
     delete_pod(history, "web-1")
-    assert history.judge() == [
-        "pod web-1 was deleted past its budget web: 1 of its pods are healthy, 2 must be"
-    ]
+    assert history.judge() == ["pod web-1 was deleted and not evicted, before the deadline"]
 
 
-def test_a_deletion_that_leaves_enough_pods_breaks_nothing() -> None:
+def test_a_deletion_is_wrong_even_where_the_budget_would_have_allowed_it() -> None:
     history = protected(desired=1, allowed=1)
     delete_pod(history, "web-1")
-    assert history.judge() == []
+    assert len(history.judge()) == 1
 
 
 @pytest.mark.parametrize("by", ["users", "kubelet"])
@@ -71,15 +68,6 @@ def test_the_deadline_of_the_machine_overrules_budgets(seconds: float, sound: bo
     history.wait(15)
     delete_pod(history, "web-1")
     assert (history.judge() == []) is sound
-
-
-def test_a_pod_that_is_not_ready_protects_nobody() -> None:
-    history = protected(desired=2, allowed=0)
-    history.store.patch(
-        "pods", "web-1", {"status": {"conditions": []}}, namespace="default", subresource="status"
-    )
-    delete_pod(history, "web-1")
-    assert history.judge() == []
 
 
 def drained(*conditions: str) -> History:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shared.domain import labels
+from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import (
     FencedLaunches,
     IntentFirst,
@@ -72,7 +75,7 @@ def test_a_call_that_is_repeated_without_its_token_is_found() -> None:
 
 
 def limited(**limits: str) -> History:
-    history = History(WithinLimits(Launches(Picture())))
+    history = History(WithinLimits(Launches(Picture()), Disturbances()))
     history.pool(limits=limits)
     history.wait(120)
     return history
@@ -113,12 +116,32 @@ def test_a_limit_that_was_lowered_a_moment_ago_may_not_have_been_seen() -> None:
     history = limited(cpu="8")
     launched(history, "a", "i-1")
     history.pool(limits={"cpu": "4"})
-    history.wait(30)
+    history.wait(1)
     launched(history, "b", "i-2")
     assert history.judge() == []
-    history.wait(120)
+    history.wait(3)
     launched(history, "c", "i-3")
     assert history.judge() == ["NodePool/main uses 12000 of at most 4000 cpu after a launch"]
+
+
+@pytest.mark.parametrize(("kind", "sound"), [("latency", True), ("launcher-killed", False)])
+def test_only_slow_requests_excuse_an_old_limit(kind: str, sound: bool) -> None:
+    """BAT-08: the launcher reads the limits and writes its record in one round."""
+    history = limited(cpu="8")
+    history.fault(kind)
+    launched(history, "a", "i-1")
+    history.pool(limits={"cpu": "4"})
+    history.wait(30)
+    launched(history, "b", "i-2")
+    assert (history.judge() == []) is sound
+
+
+def test_memory_is_limited_too() -> None:
+    history = limited(memory="20Gi")
+    launched(history, "a", "i-1")
+    assert history.judge() == []
+    launched(history, "b", "i-2")
+    assert len(history.judge()) == 1
 
 
 def test_the_largest_terminating_machine_does_not_count() -> None:

@@ -106,10 +106,9 @@ def cpu(amount: str) -> dict[str, Any]:
         {"nodeSelector": {"example.com/undefined": "true"}},
         {"nodeSelector": {labels.ZONE: "us-west-2c"}},
         {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}]}}},
-        {"topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": labels.ZONE, "whenUnsatisfiable": "DoNotSchedule",
-             "labelSelector": {"matchLabels": {"app": "web"}}}]},
+            {"topologyKey": labels.ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}]}}},
+        {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": labels.ZONE, "labelSelector": {"matchLabels": {"app": "other"}}}]}}},
         cpu("100"),
     ],
 )  # fmt: skip
@@ -174,3 +173,43 @@ def test_the_labels_of_a_type() -> None:
     assert known[f"{labels.AWS_PREFIX}instance-category"] == "m"
     assert known[f"{labels.AWS_PREFIX}instance-generation"] == "6"
     assert (known[labels.ARCH], known[f"{labels.AWS_PREFIX}instance-cpu"]) == ("arm64", "4")
+
+
+OTHERS = {"labelSelector": {"matchLabels": {"app": "web"}}}
+TOGETHER = {"topologyKey": labels.ZONE, **OTHERS}
+APART = {"topologyKey": labels.HOSTNAME, **OTHERS}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+EVEN = {"maxSkew": 1, "topologyKey": labels.ZONE, "whenUnsatisfiable": "DoNotSchedule", **OTHERS}
+
+
+def runs_in(history: History, zone: str) -> None:
+    """Another pod of the workload runs in this zone."""
+    node = history.node("i-9", labels={labels.ZONE: zone})
+    history.pod("web-9", node)
+
+
+@pytest.mark.parametrize(
+    ("rule", "zone", "is_found"),
+    [
+        ({"affinity": {"podAntiAffinity": {REQUIRED: [APART]}}}, "us-west-2a", True),
+        ({"affinity": {"podAffinity": {REQUIRED: [TOGETHER]}}}, "us-west-2a", True),
+        ({"affinity": {"podAffinity": {REQUIRED: [TOGETHER]}}}, "us-west-2b", False),
+        ({"affinity": {"podAffinity": {REQUIRED: [APART]}}}, "us-west-2a", False),
+        ({"topologySpreadConstraints": [EVEN]}, "us-west-2b", True),
+        ({"topologySpreadConstraints": [{**EVEN, "minDomains": 2}]}, "us-west-2b", False),
+    ],
+)
+def test_a_pod_waits_only_where_its_rules_leave_no_zone_that_is_for_sale(
+    history: History, rule: dict[str, Any], zone: str, is_found: bool
+) -> None:
+    """The pool sells in us-west-2a alone."""
+    small(history, FITS)
+    runs_in(history, zone)
+    history.pod("web-1", spec=rule)
+    assert check(history) == (WAITS if is_found else [])
+
+
+def test_the_first_of_pods_that_are_to_be_together_may_go_anywhere(history: History) -> None:
+    small(history, FITS)
+    history.pod("web-1", spec={"affinity": {"podAffinity": {REQUIRED: [TOGETHER]}}})
+    assert check(history) == WAITS

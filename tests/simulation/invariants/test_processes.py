@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from shared.runtime.services import Loop, until_stopped
 from simulation.invariants.processes import (
     EverybodyIsReady,
     FewTasks,
+    LoopsAreHonest,
     NoProcessDies,
     NothingFailsUnseen,
     UnreadyWhenCutOff,
@@ -23,10 +25,19 @@ class Process:
     def __init__(self, *reasons: str, tasks: int = 3) -> None:
         self.reasons, self.alive = [*reasons], True
         self.owner = SimpleNamespace(paused=False)
+        self.services = [None]
+        self.loop = Loop("sweep", until_stopped, late_seconds=30.0)
+        self.supervised = True
         self._tasks = tasks
 
     def unready(self) -> list[str]:
         return self.reasons
+
+    def loops(self) -> list[Loop]:
+        return [self.loop]
+
+    def supervisors(self) -> dict[str, None]:
+        return {self.loop.name: None} if self.supervised else {}
 
     def unfinished(self) -> list[None]:
         return [None] * self._tasks
@@ -116,6 +127,68 @@ def test_a_launcher_without_aws_is_ready() -> None:
     history.wait(1000)
     history.event("redis", command="XADD")
     assert history.judge() == []
+
+
+def running() -> tuple[History, Process]:
+    """A process whose loop was started and made progress just now."""
+    history = History(LoopsAreHonest())
+    process = history.processes["launcher-0"] = Process()
+    pass_time(history, process, 0)
+    return history, process
+
+
+def pass_time(history: History, process: Process, seconds: float, *, beats: bool = True) -> None:
+    history.wait(seconds)
+    if beats:
+        process.loop.beat = history.clock.monotonic()
+    history.event("redis", command="XADD")
+
+
+def test_a_loop_that_makes_progress_is_alive() -> None:
+    history, process = running()
+    pass_time(history, process, 100)
+    assert history.judge() == []
+
+
+def test_a_ready_process_whose_loop_ended_is_found() -> None:
+    # R8
+    history, process = running()
+    process.supervised = False
+    pass_time(history, process, 6)
+    pass_time(history, process, 39)
+    assert history.judge() == []
+    pass_time(history, process, 6)
+    assert history.judge() == ["launcher-0 is ready although its loop sweep ended 45 s ago"]
+
+
+def test_a_process_that_says_that_its_loop_ended_tells_the_truth() -> None:
+    history, process = running()
+    process.supervised = False
+    process.reasons.append("loop sweep made no progress for 31 s")
+    pass_time(history, process, 6)
+    pass_time(history, process, 100)
+    assert history.judge() == []
+
+
+def test_a_ready_process_whose_loop_stands_still_is_found() -> None:
+    history, process = running()
+    pass_time(history, process, 41, beats=False)
+    assert history.judge() == [
+        "launcher-0 is ready although its loop sweep made no progress for 41 s"
+    ]
+
+
+@pytest.mark.parametrize(("restarts", "sound"), [(True, True), (False, False)])
+def test_a_loop_that_failed_is_started_again(restarts: bool, sound: bool) -> None:
+    # F29
+    history, process = running()
+    process.loop.started = history.clock.monotonic()
+    history.event("failure", name="launcher-0", what="loop failed sweep", foreseen=1)
+    history.wait(1)
+    if restarts:
+        process.loop.started = history.clock.monotonic()
+    pass_time(history, process, 45)
+    assert (history.judge() == []) is sound
 
 
 def test_in_the_end_every_process_is_ready() -> None:

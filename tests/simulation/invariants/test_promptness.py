@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from local.aws.ec2.instances import SPOT_TERMINATION
+from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import Launches
 from simulation.invariants.picture import Picture
-from simulation.invariants.promptness import Disturbances, NoticesAreHeeded, Promptness
+from simulation.invariants.promptness import NoticesAreHeeded, Promptness
 from tests.simulation.invariants.builders import History
 
 HEALTHY = ("Launched", "Registered", "Initialized")

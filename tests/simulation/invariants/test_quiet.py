@@ -66,6 +66,33 @@ def test_an_instance_without_a_machine_is_leaked(history: History) -> None:
     assert check(NothingLeaked, history) == ["i-2 runs without a machine"]
 
 
+def hold(history: History, *reports: str) -> None:
+    """A launcher reports what it holds back."""
+    launcher = SimpleNamespace(status=lambda: {"deletionsHeld": [*reports]})
+    history.processes["launcher-0"] = launcher
+
+
+HELD = "deleting none of 6 instances without a machine: so many at once look like a wrong list"
+
+
+@pytest.mark.parametrize(("orphans", "sound"), [(5, False), (6, True)])
+def test_only_so_many_orphans_as_look_like_a_wrong_list_may_be_held(
+    history: History, orphans: int, sound: bool
+) -> None:
+    # F23
+    for number in range(2, 2 + orphans):
+        history.start(f"i-{number}")
+    hold(history, HELD)
+    assert (check(NothingLeaked, history) == []) is sound
+
+
+def test_many_orphans_that_nobody_reports_are_leaked(history: History) -> None:
+    for number in range(2, 8):
+        history.start(f"i-{number}")
+    hold(history)
+    assert len(check(NothingLeaked, history)) == 6
+
+
 def test_instances_of_others_are_not_ours(history: History) -> None:
     # I11
     foreign = history.start("i-2")

@@ -12,6 +12,7 @@ from shared.redis.mirror import Change, MirrorWriter
 from shared.redis.streams import GROUPS
 from simulation.invariants.delivery import (
     EveryMessageIsSettled,
+    NoMessageIsDropped,
     QueuesAreBounded,
     StreamsAreTrimmed,
 )
@@ -121,6 +122,61 @@ async def test_a_message_is_settled_when_it_was_acknowledged(world: Any, bus: Bu
     assert settled.check(world) == []
     await bus.redis.zadd(f"{PREFIX}delay:launches", {b"later": 1})
     assert settled.check(world) == ["1 messages of launches are put off"]
+
+
+async def send(bus: Bus, *words: str) -> None:
+    """One command, in the words of the protocol."""
+    redis: Any = bus.redis
+    await redis.execute_command(*words)
+
+
+async def trimmed(world: Any, bus: Bus, command: str, *words: str) -> list[str]:
+    """What is found when entries of the launches are removed; two are there, and the first is handled."""
+    world.invariants = (NoMessageIsDropped(),)
+    for number in (1, 2):
+        await send(bus, "XADD", LAUNCHES, f"{number}-1", "a", "b")
+        world.event("redis", command="xadd", stream="launches")
+    await bus.redis.xreadgroup("launcher", "c", {LAUNCHES: ">"})
+    await bus.redis.xack(LAUNCHES, "launcher", "1-1")
+    await send(bus, command, LAUNCHES, *words)
+    world.event("redis", command=command.lower(), stream="launches")
+    found: list[str] = world.judge()
+    return found
+
+
+async def test_a_handled_entry_may_be_trimmed(world: Any, bus: Bus) -> None:
+    # F11
+    assert await trimmed(world, bus, "XTRIM", "MINID", "=", "2") == []
+
+
+@pytest.mark.parametrize(("command", "words"), [("XTRIM", ("MINID", "=", "3")), ("XDEL", ("2-1",))])
+async def test_an_entry_that_is_removed_before_it_was_acknowledged_is_found(
+    world: Any, bus: Bus, command: str, words: tuple[str, ...]
+) -> None:
+    # I7
+    assert await trimmed(world, bus, command, *words) == [
+        f"{command.lower()} removed 2-1 of launches, which launcher has not handled"
+    ]
+
+
+async def test_an_entry_that_was_never_read_is_not_trimmed(world: Any, bus: Bus) -> None:
+    world.invariants = (NoMessageIsDropped(),)
+    await send(bus, "XADD", LAUNCHES, "1-1", "a", "b")
+    world.event("redis", command="xadd", stream="launches")
+    await send(bus, "XTRIM", LAUNCHES, "MAXLEN", "0")
+    world.event("redis", command="xtrim", stream="launches")
+    assert len(world.judge()) == 1
+
+
+async def test_what_redis_itself_lost_was_dropped_by_nobody(world: Any, bus: Bus) -> None:
+    world.invariants = (NoMessageIsDropped(),)
+    await send(bus, "XADD", LAUNCHES, "1-1", "a", "b")
+    world.event("redis", command="xadd", stream="launches")
+    world.fault("redis-flush")
+    await bus.redis.delete(LAUNCHES)
+    await send(bus, "XADD", LAUNCHES, "2-1", "a", "b")
+    world.event("redis", command="xadd", stream="launches")
+    assert world.judge() == []
 
 
 async def fill(bus: Bus, key: str, count: int) -> None:

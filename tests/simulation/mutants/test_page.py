@@ -8,25 +8,38 @@ from simulation.mutants.__main__ import FINDINGS, PAGE
 from simulation.mutants.catalogue import MUTANTS
 from simulation.mutants.mutant import Mutant
 from simulation.mutants.page import page
-from simulation.mutants.search import Finding, read_findings, write_findings
+from simulation.mutants.search import Finding, Setting, read_findings, write_findings
 
 ONE = Mutant("one", "a.py", "x", "y", "all of it")
-TWO = Mutant("two", "a.py", "z", "y", "a part")
+TWO = Mutant("two", "a.py", "z", "y", "a part", "api")
+THREE = Mutant("three", "a.py", "w", "y", "nothing", harmless="the API server refuses it")
 
 
-def test_found_mutants_and_survivors_have_tables_of_their_own() -> None:
-    text = page(
-        [ONE, TWO],
-        {"one": Finding("one", 1200, "pods run", "redis"), "two": Finding("two", 9, "", "api")},
-    )
-    found, survivors = text.split("## Survivors")
-    assert "1 of 2 mutants were found; 0 were not searched yet." in found
-    assert "| `one` | all of it | 1,200 | pods run (`redis`) |" in found
-    assert "| `two` | a part | 9 | - |" in survivors
+def test_found_mutants_survivors_and_harmless_ones_have_tables_of_their_own() -> None:
+    found_by = Finding("one", 1200, "pods run", "redis", 3)
+    findings = {"one": found_by, "two": Finding("two", 9), "three": Finding("three", 9)}
+    found, rest = page([ONE, TWO, THREE], findings).split("## Survivors")
+    survivors, harmless = rest.split("## Harmless")
+    assert "1 of 3 mutants were found; 1 are harmless.\n" in found
+    assert "| `one` | all of it | 1,200 | pods run (`redis`, seed 3) |" in found
+    assert "| `two` | a part | 9 | `api`, `quiet`, `mixed` |" in survivors
+    assert "| `three` | nothing | the API server refuses it |" in harmless
+
+
+def test_a_mutant_that_was_not_searched_is_counted_and_has_no_row() -> None:
+    text = page([ONE, TWO], {"two": Finding("two", 1, "pods run", "api", 1)})
+    assert "1 of 1 mutants were found; 1 were not searched yet." in text
+    assert "`one`" not in text
+
+
+def test_each_mutant_is_searched_in_its_own_scenario_first() -> None:
+    setting = Setting(scenarios=("quiet", "mixed"))
+    assert setting.scenarios_of(TWO) == ["api", "quiet", "mixed"]
+    assert setting.scenarios_of(ONE) == ["mixed", "quiet"]
 
 
 def test_findings_are_read_back(tmp_path: Path) -> None:
-    findings = {"one": Finding("one", 3, "pods run", "redis")}
+    findings = {"one": Finding("one", 3, "pods run", "redis", 1)}
     write_findings(tmp_path / "findings.json", findings)
     assert read_findings(tmp_path / "findings.json") == findings
     assert read_findings(tmp_path / "none.json") == {}

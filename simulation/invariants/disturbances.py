@@ -1,0 +1,68 @@
+"""What may delay work: faults, and starts and ends of processes.
+
+An invariant that allows for a delay asks here whether there was a cause for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulation.trace import Event
+
+WARM_UP_SECONDS = 60.0
+"""After this everything runs that starts with the world."""
+FIRST_STARTS_SECONDS = 5.0
+"""The first starts of the processes disturb nobody."""
+CALM_SECONDS = 300.0
+"""Without a fault and without a start of a process for so long, nothing excuses a delay."""
+NOTICES = ("two minutes", "rebalance", "health event")
+"""Words of the faults that are announcements and disturb nobody."""
+PROMPT_FAULTS = frozenset(
+    {
+        "kill", "terminate", "launcher-killed", "loop-ends", "watcher-cut-off", "watcher-late", "clock-skew",
+        "clock-jump", "rebalance", "spot-interruption", "health-event",
+    }
+)  # fmt: skip
+"""Kinds of faults that hold up no request of a process that plans, launches or ends machines."""
+LONGEST_FAULT_SECONDS = 90.0
+"""The longest of the others."""
+
+READ_SECONDS = 2.0
+"""So long after a service read something from the API server it writes what it decided by that, whatever the mirror
+shows: two requests, and the others of the same decision between them."""
+SLOW_READ_SECONDS = 120.0
+"""The same while requests are held up: each of the two may take its longest time, 60 s."""
+
+
+@dataclass
+class Disturbances:
+    """When something happened that may delay work. Shared by the invariants of a run."""
+
+    at: float = WARM_UP_SECONDS - CALM_SECONDS
+    """Of the last disturbance."""
+    notice_at: float = -inf
+    """Of the last disturbance that is no announcement of EC2."""
+    slow_at: float = -inf
+    """Of the last fault that may hold up a request."""
+
+    def note(self, event: Event) -> None:
+        """Take note of a fault or of the start or end of a process."""
+        if event.kind not in ("fault", "process") or event.at < FIRST_STARTS_SECONDS:
+            return
+        self.at = event.at
+        if not any(words in str(event.fields.get("what")) for words in NOTICES):
+            self.notice_at = event.at
+        if event.kind == "fault" and event.fields.get("fault") not in PROMPT_FAULTS:
+            self.slow_at = event.at
+
+    def is_calm(self, at: float) -> bool:
+        """Whether nothing excuses a delay."""
+        return at - self.at >= CALM_SECONDS
+
+    def read_seconds(self, at: float) -> float:
+        """The longest time from reading something from the API server to the write that was decided by it."""
+        prompt = at - self.slow_at >= LONGEST_FAULT_SECONDS + SLOW_READ_SECONDS
+        return READ_SECONDS if prompt else SLOW_READ_SECONDS

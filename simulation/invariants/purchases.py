@@ -1,0 +1,141 @@
+"""Purchases: machines are made for pods that need a place, and never twice for the same pods.
+
+The plan of a purchase is not looked at. What the machines under way keep for pods is compared with what pods ask for:
+more CPUs or memory than these ask for were bought for pods that are gone, or for pods that have a machine already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shared.api.core.pods import parse_daemon_set
+from shared.domain import labels
+from shared.domain.machines.commands import holder
+from shared.domain.machines.machine import INITIALIZED, Machine
+from shared.domain.workloads.pods import Pod
+from shared.kube.resources import PODS
+from simulation.invariants.disturbances import Disturbances
+from simulation.invariants.launches import RESTORE_SECONDS, Launches
+from simulation.invariants.picture import MACHINE_KINDS, Change, Picture, record_of
+
+if TYPE_CHECKING:
+    from simulation.trace import Event
+    from simulation.world import World
+
+JUDGED = ("cpu", "memory")
+
+
+@dataclass
+class Demand:
+    """Which pods needed a place, and until when."""
+
+    picture: Picture
+    _until: dict[str, tuple[float, Pod]] = field(default_factory=dict)
+    """UID -> when a pod that needs no place any more needed one last, and that pod."""
+
+    def note(self, change: Change, at: float) -> None:
+        """Take note of the change of a pod."""
+        before = record_of(PODS, change.before)
+        if before is not None and self._needs(before, self._leaving()):
+            self._until[before.uid] = at, before
+
+    def since(self, begin: float) -> list[Pod]:
+        """The pods that needed a place at any time since ``begin``."""
+        leaving = self._leaving()
+        found = {uid: pod for uid, (at, pod) in self._until.items() if at >= begin}
+        found |= {pod.uid: pod for pod in self.picture.pods() if self._needs(pod, leaving)}
+        return list(found.values())
+
+    def _leaving(self) -> set[str]:
+        """Nodes whose pods may need another place."""
+        machines = [m for m in self.picture.machines() if m.terminating or holder(m) is not None]
+        gone = {node.name for node in self.picture.nodes() if node.terminating}
+        return gone | {machine.node_name for machine in machines}
+
+    def _needs(self, pod: Pod, leaving: set[str]) -> bool:
+        if pod.is_terminal or pod.is_daemon or pod.is_mirror:
+            return False
+        return not pod.node_name or pod.node_name in leaving
+
+
+@dataclass
+class BoughtOnce:
+    """BAT-05, SCH-01, I1: machines under way offer no more than the pods ask for that needed a place meanwhile.
+
+    Judged for the new machine alone, and together with those that were made before it and are not ready yet. Machines
+    that replace others, and those of static pools, are made for another reason.
+    """
+
+    launches: Launches
+    disturbances: Disturbances
+    name: str = "machines are bought once, and for pods that need one"
+    kinds: tuple[str, ...] = ("api", "fault", "process")
+    demand: Demand = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.demand = Demand(self.launches.picture)
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when the scheduler makes a machine."""
+        self.disturbances.note(event)
+        change = self.launches.follow(event, world)
+        if change is None:
+            return []
+        if change.resource is PODS:
+            self.demand.note(change, event.at)
+        if change.key[0] not in MACHINE_KINDS or not change.is_new or change.by != "scheduler":
+            return []
+        machine = record_of(change.resource, change.after)
+        if machine is None or not self._is_for_pods(machine):
+            return []
+        if event.at - self.launches.picture.rolled_back_at < RESTORE_SECONDS:
+            return []
+        return self._surplus(machine, event.at, world)
+
+    def _is_for_pods(self, machine: Machine) -> bool:
+        pool = next((p for p in self.launches.picture.pools() if p.key == machine.pool_key), None)
+        usable = pool is not None and not pool.terminating and not pool.is_static
+        return usable and machine.key not in self.launches.replaces
+
+    def _surplus(self, machine: Machine, at: float, world: World) -> list[str]:
+        under_way = [
+            one
+            for one in self.launches.picture.machines()
+            if not one.terminating
+            and not one.has(INITIALIZED)
+            and labels.PLAN_ANNOTATION in one.annotations
+            and self._is_for_pods(one)
+        ]
+        reads = self.disturbances.read_seconds(at)
+        daemons = self._daemons(world)
+        for begin in sorted({self._born(one, at) for one in under_way}, reverse=True):
+            bought = [one for one in under_way if self._born(one, at) >= begin]
+            pods = self.demand.since(begin - reads)
+            for name in JUDGED:
+                offered = sum(one.requests.get(name, 0) - daemons.get(name, 0) for one in bought)
+                asked = sum(pod.requests.get(name, 0) for pod in pods)
+                if offered > asked:
+                    return [_sentence(machine, bought, name, offered, asked)]
+        return []
+
+    def _born(self, machine: Machine, at: float) -> float:
+        return self.launches.born_at.get(machine.uid, at)
+
+    def _daemons(self, world: World) -> dict[str, int]:
+        """What the pods of all DaemonSets ask for: a machine keeps room for those that may run on it."""
+        found = dict.fromkeys(JUDGED, 0)
+        for raw in world.store.list("daemonsets", group="apps"):
+            requests = parse_daemon_set(raw).requests
+            for name in JUDGED:
+                found[name] += requests.get(name, 0)
+        return found
+
+
+def _sentence(
+    machine: Machine, bought: Iterable[Machine], name: str, offered: int, asked: int
+) -> str:
+    others = ", ".join(sorted(one.key for one in bought if one.key != machine.key))
+    along = f" beside {others}" if others else ""
+    return f"{machine.key} was made{along}: {offered} {name} for pods that ask for {asked}"

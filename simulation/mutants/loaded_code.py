@@ -1,0 +1,85 @@
+"""Puts a mutant into code that is imported already, so that its runs are forked from one prepared process.
+
+The mutated source is compiled, and every function of the module gets the code object that stands at the same place in
+it. A function that others imported is changed for them too, because the function itself stays.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from simulation.mutants.mutant import Mutant
+
+PROJECT = Path(__file__).resolve().parents[2]
+CONSTANTS = (str, int, float, bool)
+
+
+class LoadedCode:
+    """The functions of all imported modules. To be made before anything is forked."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, list[FunctionType]] = {}
+        """File -> its functions."""
+        gc.unfreeze()  # The collector does not show what it was told to ignore.
+        for one in gc.get_objects():
+            if isinstance(one, FunctionType):
+                self._functions.setdefault(one.__code__.co_filename, []).append(one)
+
+    def apply(self, mutant: Mutant) -> None:
+        """Change the functions and constants of the mutant's module in this process.
+
+        Raises ValueError when the text does not stand in it once, or when it changes nothing that is loaded.
+        """
+        path = PROJECT / mutant.file
+        source = path.read_text()
+        module = _module_of(path)
+        old, new = (
+            # Without the __future__ imports of this file, or no code object would be equal to a loaded one.
+            compile(text, str(path), "exec", dont_inherit=True)
+            for text in (source, mutant.change(source))
+        )
+        changed = {before: after for before, after in _pairs(old, new) if before != after}
+        done = [self._swap(one, changed) for one in self._functions.get(str(path), ())]
+        if not any(done) and not _set_constants(module, new):
+            raise ValueError(f"mutant {mutant.name} changes nothing that {mutant.file} has loaded")
+
+    def _swap(self, function: FunctionType, changed: dict[CodeType, CodeType]) -> bool:
+        code = changed.get(function.__code__)
+        if code is not None:
+            function.__code__ = code
+        return code is not None
+
+
+def _module_of(path: Path) -> ModuleType:
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == str(path):
+            return module
+    raise ValueError(f"{path} is not imported")
+
+
+def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """Code objects at the same place of both, the outermost ones included."""
+    yield old, new
+    inner = ([one for one in code.co_consts if isinstance(one, CodeType)] for code in (old, new))
+    for before, after in zip(*inner, strict=False):
+        if before.co_name == after.co_name:
+            yield from _pairs(before, after)
+
+
+def _set_constants(module: ModuleType, code: CodeType) -> bool:
+    """Give the module the constants that its mutated source has; whether one differs."""
+    fresh: dict[str, Any] = {"__name__": module.__name__, "__package__": module.__package__}
+    exec(code, fresh)  # our own source, one text of it replaced
+    names = [
+        name
+        for name, value in fresh.items()
+        if isinstance(value, CONSTANTS) and getattr(module, name, value) != value
+    ]
+    for name in names:
+        setattr(module, name, fresh[name])
+    return bool(names)

@@ -1,0 +1,128 @@
+"""Purchases: machines for nobody, and two machines for the same pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.domain import labels
+from simulation.invariants.disturbances import Disturbances
+from simulation.invariants.launches import Launches
+from simulation.invariants.picture import Picture
+from simulation.invariants.purchases import BoughtOnce
+from tests.simulation.invariants.builders import History
+
+
+def shop(*pods: str) -> History:
+    """A pool, and pods of one CPU each that wait."""
+    history = History(BoughtOnce(Launches(Picture()), Disturbances()))
+    history.pool()
+    for name in pods:
+        history.pod(name)
+    history.wait(1)
+    return history
+
+
+def buy(history: History, name: str, pods: int, **more: Any) -> None:
+    """The scheduler makes a machine for so many of them."""
+    requests = {"cpu": str(pods), "memory": f"{pods}Gi"}
+    spec = {"resources": {"requests": requests}, **more.pop("spec", {})}
+    with history.by("scheduler"):
+        history.machine(name, annotations={labels.PLAN_ANNOTATION: "p"}, spec=spec, **more)
+
+
+def test_machines_for_all_pods_that_wait_are_sound() -> None:
+    history = shop("a", "b", "c")
+    buy(history, "m1", 2)
+    buy(history, "m2", 1)
+    assert history.judge() == []
+
+
+def test_a_second_machine_for_the_same_pods_is_found() -> None:
+    # BAT-05
+    history = shop("a", "b")
+    buy(history, "m1", 2)
+    buy(history, "m2", 2)
+    assert history.judge() == [
+        "NodeClaim/m2 was made beside NodeClaim/m1: 4000 cpu for pods that ask for 2000"
+    ]
+
+
+def test_a_machine_for_pods_that_are_gone_is_found() -> None:
+    history = shop("a")
+    history.store.delete("pods", "a", namespace="default", grace_seconds=0)
+    history.wait(3)
+    buy(history, "m1", 1)
+    assert history.judge() == ["NodeClaim/m1 was made: 1000 cpu for pods that ask for 0"]
+
+
+def test_pods_that_went_while_the_machine_was_written_were_seen() -> None:
+    history = shop("a")
+    history.store.delete("pods", "a", namespace="default", grace_seconds=0)
+    history.wait(1)
+    buy(history, "m1", 1)
+    assert history.judge() == []
+
+
+@pytest.mark.parametrize(("kind", "sound"), [("latency", True), ("watcher-cut-off", False)])
+def test_only_slow_requests_excuse_an_old_picture(kind: str, sound: bool) -> None:
+    history = shop("a")
+    history.wait(10)
+    history.fault(kind)
+    history.store.delete("pods", "a", namespace="default", grace_seconds=0)
+    history.wait(30)
+    buy(history, "m1", 1)
+    assert (history.judge() == []) is sound
+
+
+def test_a_machine_that_replaces_one_that_is_given_up_is_sound() -> None:
+    history = shop("a")
+    buy(history, "m1", 1)
+    history.delete_machine("m1", by="launcher")
+    buy(history, "m2", 1)
+    assert history.judge() == []
+
+
+def test_a_machine_that_is_ready_is_not_counted_again() -> None:
+    history = shop("a")
+    buy(history, "m1", 1)
+    history.status("m1", "i-1", "Launched", "Registered", "Initialized")
+    buy(history, "m2", 1)
+    assert history.judge() == []
+
+
+def test_pods_of_a_node_that_leaves_need_another_place() -> None:
+    history = shop()
+    history.machine("old", "i-1", conditions=("Launched", "Initialized"))
+    history.node("i-1")
+    history.pod("a", "node-i-1")
+    history.wait(10)
+    history.delete_machine("old")
+    buy(history, "m1", 1)
+    assert history.judge() == []
+
+
+def test_replacements_are_made_for_another_reason() -> None:
+    history = shop()
+    history.machine("old", "i-1", conditions=("Launched", "Initialized"))
+    history.command("old", replacements=("m1",))
+    buy(history, "m1", 3)
+    assert history.judge() == []
+
+
+def test_what_daemons_ask_for_is_not_for_pods() -> None:
+    history = shop("a")
+    container = {
+        "name": "c",
+        "image": "i",
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+    }
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [container]}}
+    body = {
+        "metadata": {"name": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template},
+    }
+    history.store.create("daemonsets", body, group="apps", namespace="kube-system")
+    buy(history, "m1", 2)
+    assert history.judge() == []
