@@ -15,6 +15,7 @@ from shared.metrics.cluster import CLUSTER
 from shared.metrics.conditions import CONDITIONS, ConditionMetrics
 from shared.metrics.declaring import Declarations, Declared
 from shared.metrics.disruption import DisruptionMetrics
+from shared.metrics.health import HealthMetrics
 from shared.metrics.machines import MachineMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.pods import OF_PODS, PodMetrics
@@ -35,6 +36,7 @@ class Metrics(
     WatchMetrics,
     WorkMetrics,
     RequestMetrics,
+    HealthMetrics,
 ):
     """The metrics of one service, in a separate registry because five services may share a process."""
 
@@ -53,6 +55,7 @@ class Metrics(
         WatchMetrics.__init__(self, declare.by("watcher"))
         WorkMetrics.__init__(self, declare)
         RequestMetrics.__init__(self, declare)
+        HealthMetrics.__init__(self, declare)
         declare.served(CLUSTER)
         declare.served(CONDITIONS)
         declare.served(OF_PODS)

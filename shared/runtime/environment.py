@@ -162,9 +162,11 @@ class Environment(Generic[Config]):
         for name, (stream, group) in list(self.consuming.items()):
             try:
                 found = await self.bus.waiting(stream, group)
+                dead = await self.bus.dead_letters(stream).count()
             except errors.DovetailError as error:
                 log.debug("a stream cannot be measured", stream=stream, error=error.message)
                 continue
+            self.metrics.dead_letters.labels(stream).set(dead)
             if name in self.consuming:
                 self.metrics.set_depth(name, found)
 
