@@ -10,7 +10,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, generate_latest
 
 from shared.distribution.version import VERSION
-from shared.metrics.cloud import CloudMetrics
+from shared.metrics.cloud import DEADLINES, CloudMetrics
 from shared.metrics.cluster import CLUSTER
 from shared.metrics.conditions import CONDITIONS, ConditionMetrics
 from shared.metrics.declaring import Declarations, Declared
@@ -55,9 +55,10 @@ class Metrics(
         WatchMetrics.__init__(self, declare.by("watcher"))
         WorkMetrics.__init__(self, declare)
         RequestMetrics.__init__(self, declare)
-        HealthMetrics.__init__(self, declare)
+        HealthMetrics.__init__(self, declare, service)
         declare.served(CLUSTER)
         declare.served(CONDITIONS)
+        declare.served((DEADLINES,))
         declare.served(OF_PODS)
 
     @property

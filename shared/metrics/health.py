@@ -9,11 +9,13 @@ from shared.metrics.work import EVERY_SERVICE
 class HealthMetrics:
     """Written by the runtime of every service, and by the watcher for Redis."""
 
-    def __init__(self, declare: Declarations) -> None:
+    def __init__(self, declare: Declarations, service: str) -> None:
         every = declare.by(EVERY_SERVICE)
-        self.ready = every.gauge(
-            "dovetail_ready", "1: the service can do its work; 0: /readyz says why it cannot."
-        )
+        self._ready = every.gauge(
+            "dovetail_ready",
+            "1: the service can do its work; 0: /readyz says why it cannot.",
+            "service",
+        ).labels(service)
         self.dropped_spans = every.counter(
             "dovetail_trace_spans_dropped_total",
             "Spans that the collector did not get: queue_full, or export_failed.",
@@ -31,3 +33,7 @@ class HealthMetrics:
         self.redis_memory_limit = watcher.gauge(
             "dovetail_redis_memory_limit_bytes", "Redis' maxmemory; 0: it has no limit."
         )
+
+    def report_readiness(self, ready: bool) -> None:
+        """Called before each scrape."""
+        self._ready.set(ready)

@@ -43,7 +43,7 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
     @app.get("/metrics", summary="Prometheus metrics")
     async def metrics() -> Response:
         # Here and not in the thread: the loops write what readiness is read from.
-        service.metrics.ready.set(not service.unready(clock.monotonic()))
+        service.metrics.report_readiness(not service.unready(clock.monotonic()))
         # In a thread, because a large cluster has tens of thousands of lines. One thread for all requests, because
         # the service needs the others.
         async with one_at_a_time:

@@ -27,7 +27,7 @@ ROW = re.compile(r"\| `(?P<name>[a-z0-9_]+)` \|.*\|")
 SERVICES = EVERY_SERVICE.split(", ")
 OF_SHARED_CODE = {**vars(WorkMetrics(Declarations(CollectorRegistry())))}
 OF_SHARED_CODE |= vars(RequestMetrics(Declarations(CollectorRegistry())))
-OF_SHARED_CODE |= vars(HealthMetrics(Declarations(CollectorRegistry())))
+OF_SHARED_CODE |= vars(HealthMetrics(Declarations(CollectorRegistry()), "test"))
 FROM_SHARED = ("loop_failures", "call_seconds", "call_errors", *OF_SHARED_CODE)
 """Written by the runtime and by the ways to AWS, the API server and Redis, whoever uses them."""
 
