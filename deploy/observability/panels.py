@@ -50,13 +50,11 @@ class Dashboard(NamedTuple):
     pools: bool = False
 
 
-def documents() -> dict[str, str]:
+def documents(dashboards: Sequence[Dashboard]) -> dict[str, str]:
     """File name -> text of every dashboard."""
-    from deploy.observability.content import DASHBOARDS
-
     return {
         f"{one.uid.removeprefix('dovetail-')}.json": json.dumps(document_of(one), indent=1) + "\n"
-        for one in DASHBOARDS
+        for one in dashboards
     }
 
 
