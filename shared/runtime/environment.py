@@ -38,6 +38,8 @@ from shared.runtime.leadership import Leadership, epoch_now
 from shared.runtime.live_settings import REFRESH_SECONDS, LiveSettings
 from shared.runtime.ram import settle
 from shared.runtime.status import PROBE_LIMITS, Listener
+from shared.runtime.tracing import OFF, Tracer
+from shared.runtime.tracing.opening import open_tracer
 from shared.settings import ServiceSettings, describe, read_early
 from shared.settings.own import AccessKey, own_access_key, own_values
 from shared.settings.reading import without_meaning
@@ -69,6 +71,7 @@ class Environment(Generic[Config]):
     stack: contextlib.AsyncExitStack
     access_key: AccessKey | None = None
     """The service's own AWS access key; None for the default credential chain."""
+    tracer: Tracer = OFF
     consuming: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Name of a consuming loop -> (stream, group)."""
 
@@ -88,7 +91,8 @@ class Environment(Generic[Config]):
 
         async def measured(envelope: Envelope) -> None:
             waited = self.clock.now() - envelope.at
-            with self.metrics.message(loop.name, waited, RetryLater):
+            measuring = self.metrics.message(loop.name, waited, RetryLater)
+            with measuring, self.tracer.message(envelope, loop.name):
                 await handler(envelope)
 
         async def run(stop: asyncio.Event) -> None:
@@ -233,8 +237,10 @@ async def open_environment(
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
     metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
     kube.observe(metrics.count_server_request)
+    tracer = open_tracer(name, settings, metrics, instance=instance, clock=clock, chance=chance)
+    stack.push_async_callback(tracer.close)
     return Environment(
-        settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack, access_key
+        settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack, access_key, tracer
     )
 
 

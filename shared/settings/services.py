@@ -93,6 +93,12 @@ class ServiceSettings(BaseSettings):
         pattern="(?i)^(debug|info|warning|error)$",
         description="debug, info, warning or error.",
     )
+    otel_exporter_otlp_endpoint: str = Field(
+        "",
+        pattern="^(https?://[^ ]+)?$",
+        description="Base URL of an OpenTelemetry collector for traces by OTLP over HTTP, for example "
+        "http://collector:4318; empty: no traces.",
+    )
     connect_timeout: Duration = Field(
         60.0,
         description="How long the start waits for Redis, the API server and AWS before the process exits.",
