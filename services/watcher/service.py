@@ -45,7 +45,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     writer = MirrorWriter(
         env.bus.redis, env.bus.prefix, epoch=env.instance, key=env.settings.mirror_key
     )
-    journal = Journal(writer, env.bus, env.clock)
+    journal = Journal(writer, env.bus, env.clock, env.tracer)
     statuses = _statuses(env, journal)
     pod_events, joined_nodes = PodEvents(env.clock), JoinedNodes(env.clock)
     intake = _intake(env, journal, statuses, pod_events, joined_nodes, leadership)

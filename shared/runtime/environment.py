@@ -240,7 +240,18 @@ async def open_environment(
     tracer = open_tracer(name, settings, metrics, instance=instance, clock=clock, chance=chance)
     stack.push_async_callback(tracer.close)
     return Environment(
-        settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack, access_key, tracer
+        settings,
+        live,
+        clock,
+        chance,
+        metrics,
+        kube,
+        bus,
+        recorder,
+        instance,
+        stack,
+        access_key,
+        tracer,
     )
 
 

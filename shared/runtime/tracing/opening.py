@@ -26,7 +26,7 @@ def open_tracer(
     if not endpoint:
         return OFF
     try:
-        # Here, because the SDK costs each process that does not trace some 15 MB and a quarter of a second.
+        # Here, because the SDK costs each process that does not trace some megabytes and a twentieth of a second.
         from shared.runtime.tracing.otlp import open_otlp_tracer
     except ModuleNotFoundError as error:
         raise ConfigurationError(

@@ -102,7 +102,7 @@ class Pipeline(SpanProcessor, SpanExporter):
 
     def end(self) -> None:
         """Send what waits and stop. Takes as long as the exporter does."""
-        self._batches.shutdown()
+        self._batches.shutdown()  # type: ignore[no-untyped-call]
 
 
 class _OpenSpan:
@@ -264,7 +264,10 @@ def _context_of(traceparent: str) -> trace.SpanContext | None:
         return None
     _, trace_id, span_id, flags = traceparent.split("-")
     return trace.SpanContext(
-        int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=trace.TraceFlags(int(flags, 16))
+        int(trace_id, 16),
+        int(span_id, 16),
+        is_remote=True,
+        trace_flags=trace.TraceFlags(int(flags, 16)),
     )
 
 
