@@ -324,7 +324,7 @@ def listeners_of(
     services: Sequence[runtime.Service], settings: ServiceSettings, clock: Clock
 ) -> list[Listener]:
     """The listener of the status pages, and that of the probes if they have a separate port."""
-    pages = status.mount(services, clock, docs=settings.api_docs)
+    pages = status.mount(services, clock, docs=settings.api_docs, profiling=settings.profiling)
     found = [Listener(pages, settings.status_host, settings.status_port)]
     if settings.probe_port:
         host = settings.probe_host or settings.status_host

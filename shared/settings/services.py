@@ -88,6 +88,10 @@ class ServiceSettings(BaseSettings):
         description="Separate port for /healthz and /readyz, whose connections other clients cannot use up; 0: none.",
     )
     api_docs: bool = Field(False, description="Serve the OpenAPI page at /docs.")
+    profiling: bool = Field(
+        False,
+        description="Serve /debug/profile, which samples the process for some seconds, to every client of the port.",
+    )
     log_level: str = Field(
         "info",
         pattern="(?i)^(debug|info|warning|error)$",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Literal
+from concurrent.futures import Future
+from typing import Annotated, Literal
 
 import orjson
 from fastapi import FastAPI, Query, Request, Response
@@ -15,8 +16,6 @@ from shared.runtime.profiling.samples import Samples
 
 PATH = "/debug/profile"
 LONGEST_SECONDS = 60.0
-GONE_SECONDS = 0.25
-"""How often it is checked whether the client is still there."""
 Format = Literal["collapsed", "speedscope"]
 
 
@@ -27,8 +26,8 @@ def serve_profile(app: FastAPI, service: str) -> None:
     @app.get(PATH, summary="Where the process spends its time: stacks of all threads, sampled")
     async def profile(
         request: Request,
-        seconds: float = Query(5.0, ge=0.1, le=LONGEST_SECONDS),
-        form: Format = Query("collapsed", alias="format"),
+        seconds: Annotated[float, Query(ge=0.1, le=LONGEST_SECONDS)] = 5.0,
+        form: Annotated[Format, Query(alias="format")] = "collapsed",
     ) -> Response:
         if busy.locked():
             return JSONResponse({"error": "a profile is being taken; try again after it"}, 429)
@@ -39,18 +38,28 @@ def serve_profile(app: FastAPI, service: str) -> None:
 
 async def _taken(request: Request, seconds: float) -> Samples:
     """In a thread of its own: the pool's threads belong to the service."""
-    stop, found = threading.Event(), list[Samples]()
-    thread = threading.Thread(
-        target=lambda: found.append(sample(seconds, stop)), name="profile", daemon=True
-    )
-    thread.start()
+    stop, found = threading.Event(), Future[Samples]()
+
+    def run() -> None:
+        try:
+            found.set_result(sample(seconds, stop))
+        except BaseException as error:  # noqa: BLE001  for whoever waits
+            found.set_exception(error)
+
+    threading.Thread(target=run, name="profile", daemon=True).start()
+    ended, gone = asyncio.wrap_future(found), asyncio.ensure_future(_gone(request))
     try:
-        while thread.is_alive() and not await request.is_disconnected():
-            await asyncio.sleep(min(GONE_SECONDS, seconds))
+        await asyncio.wait([ended, gone], return_when=asyncio.FIRST_COMPLETED)
     finally:
         stop.set()
-    await asyncio.to_thread(thread.join)
-    return found[0]
+        gone.cancel()
+    return await ended
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client is disconnected."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _answer(found: Samples, service: str, form: Format) -> Response:
