@@ -24,7 +24,16 @@ SERVICES, LOCAL, DEVELOPMENT, BUILD = (
 LOCKS: dict[str, tuple[str, ...]] = {
     SERVICES: ("--extra", "tracing"),
     LOCAL: ("--constraint", SERVICES, "--extra", "tracing", "--extra", "local"),
-    DEVELOPMENT: ("--constraint", LOCAL, "--extra", "tracing", "--extra", "local", "--extra", "dev"),
+    DEVELOPMENT: (
+        "--constraint",
+        LOCAL,
+        "--extra",
+        "tracing",
+        "--extra",
+        "local",
+        "--extra",
+        "dev",
+    ),
     BUILD: ("--constraint", LOCAL, "--only-build-deps", "--build-deps-for", "wheel"),
 }
 """What each lock is made with; a lock comes after those that bind it."""

@@ -19,8 +19,8 @@ from starlette.routing import Mount, Route
 
 from shared.concurrency.clock import Clock
 from shared.distribution.version import VERSION
-from shared.runtime.profiling.endpoint import serve_profile
 from shared.runtime.services import Answer, Question, Service
+from shared.runtime.status.profile import serve_profile
 
 MOST_AT_ONCE = 4
 """Maximum number of requests of one question that are handled at the same time."""

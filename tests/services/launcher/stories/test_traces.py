@@ -73,7 +73,7 @@ async def test_a_call_without_capacity_failed_and_so_did_the_machine(
     await launch()
     (call, given_up) = await spans.all()
     assert (call.name, given_up.name) == ("CreateFleet", "give up machine")
-    assert "InsufficientInstanceCapacity" in (call.attributes or {})["errors"]
+    assert (call.attributes or {})["errors"] == ("InsufficientInstanceCapacity",)
     assert "InsufficientInstanceCapacity" in (call.status.description or "")
     assert (given_up.attributes or {})["reason"] == "insufficient_capacity"
     assert not given_up.status.is_ok

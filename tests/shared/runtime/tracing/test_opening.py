@@ -15,7 +15,7 @@ from shared.metrics import Metrics
 from shared.redis.bus import Envelope
 from shared.runtime.tracing import OFF
 from shared.runtime.tracing.opening import open_tracer
-from shared.settings import WatcherSettings
+from shared.settings import WatcherSettings, read
 from tests.support.metrics.pages import Scraped
 
 PROJECT = Path(__file__).resolve().parents[4]
@@ -36,7 +36,7 @@ print([name for name in sys.modules if name.startswith(unwanted)])
 
 
 def opened(endpoint: str) -> object:
-    settings = WatcherSettings(cluster_name="test", otel_exporter_otlp_endpoint=endpoint)
+    settings = read(WatcherSettings, cluster_name="test", otel_exporter_otlp_endpoint=endpoint)
     chance, clock = random.Random(1), SystemClock()
     return open_tracer("watcher", settings, Metrics("w"), instance="a", clock=clock, chance=chance)
 
@@ -65,7 +65,7 @@ def test_a_missing_sdk_is_named_with_what_mends_it(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_address_that_is_no_url_is_refused() -> None:
-    with pytest.raises(ValueError, match="otel_exporter_otlp_endpoint"):
+    with pytest.raises(ConfigurationError, match="OTEL_EXPORTER_OTLP_ENDPOINT"):
         opened("collector:4318")
 
 
@@ -74,7 +74,9 @@ async def test_a_dropped_span_counts_in_the_services_metrics(
 ) -> None:
     monkeypatch.setattr("shared.runtime.tracing.otlp.MOST_WAITING", 1)
     metrics = Metrics("watcher")
-    settings = WatcherSettings(cluster_name="t", otel_exporter_otlp_endpoint="http://127.0.0.1:9")
+    settings = read(
+        WatcherSettings, cluster_name="t", otel_exporter_otlp_endpoint="http://127.0.0.1:9"
+    )
     tracer = open_tracer(
         "watcher", settings, metrics, instance="a", clock=SystemClock(), chance=random.Random(1)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import FastAPI, Query, Request, Response
@@ -48,8 +48,9 @@ async def _taken(request: Request, seconds: float) -> Samples:
 
     threading.Thread(target=run, name="profile", daemon=True).start()
     ended, gone = asyncio.wrap_future(found), asyncio.ensure_future(_gone(request))
+    both: list[asyncio.Future[Any]] = [ended, gone]
     try:
-        await asyncio.wait([ended, gone], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stop.set()
         gone.cancel()
