@@ -16,7 +16,7 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 @dataclass
 class Samples:
-    """At most ``most`` different stacks are told apart; the others count together."""
+    """At most ``most`` different stacks count apart; the others count together."""
 
     interval_seconds: float
     most: int = MOST_STACKS

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -84,8 +85,7 @@ async def test_the_handling_of_a_message_belongs_to_its_trace_and_to_no_other() 
     async with sending() as to:
         with to.tracer.message(envelope, "consume launches"):
             assert current_trace.get() == ""
-        traced = Envelope(**{**fields(envelope), "trace": OUTSIDE})
-        with to.tracer.message(traced, "consume launches"):
+        with to.tracer.message(replace(envelope, trace=OUTSIDE), "consume launches"):
             assert trace_id(current_trace.get()) == trace_id(OUTSIDE)
         assert current_trace.get() == ""
         await to.tracer.close()
@@ -94,10 +94,6 @@ async def test_the_handling_of_a_message_belongs_to_its_trace_and_to_no_other() 
     assert span.attributes == {
         "consumer": "consume launches", "key": "NodeClaim/a", "waited_seconds": 3.0, "attempt": 0,
     }  # fmt: skip
-
-
-def fields(envelope: Envelope) -> dict[str, object]:
-    return {name: getattr(envelope, name) for name in Envelope.__dataclass_fields__}
 
 
 async def test_a_trace_that_somebody_chose_not_to_record_stays_so() -> None:
