@@ -34,6 +34,7 @@ COMMANDS = {
     "status": Command("cli.stack.status", "Show services, queues, pods and nodes."),
     "top": Command("cli.top.command", "Show nodes and pods live, as they change."),
     "logs": Command("cli.stack.logs", "Print what a part of the local stack has logged."),
+    "profile": Command("cli.operations.profile", "Sample where a service spends its time."),
     "explain": Command(
         "cli.operations.explain", "Show why a node is still there, or a pod pending."
     ),

@@ -66,6 +66,13 @@ def request_json(
         raise Unreachable(f"{url}: {error}", url=url) from error
 
 
+def read_text(url: str, *, timeout: float, limit: int = _BODY_LIMIT) -> str:
+    """The answer of GET as text. Raises urllib's own errors: HTTPError, OSError."""
+    with _DIRECT.open(url, timeout=timeout) as answer:
+        body: bytes = answer.read(limit)
+    return body.decode(errors="replace")
+
+
 def exchange_json(
     url: str,
     body: object = None,

@@ -22,9 +22,18 @@ SERVICES, LOCAL, DEVELOPMENT, BUILD = (
     "requirements.lock", "requirements-local.lock", "requirements-dev.lock", "requirements-build.lock",
 )  # fmt: skip
 LOCKS: dict[str, tuple[str, ...]] = {
-    SERVICES: (),
-    LOCAL: ("--constraint", SERVICES, "--extra", "local"),
-    DEVELOPMENT: ("--constraint", LOCAL, "--extra", "local", "--extra", "dev"),
+    SERVICES: ("--extra", "tracing"),
+    LOCAL: ("--constraint", SERVICES, "--extra", "tracing", "--extra", "local"),
+    DEVELOPMENT: (
+        "--constraint",
+        LOCAL,
+        "--extra",
+        "tracing",
+        "--extra",
+        "local",
+        "--extra",
+        "dev",
+    ),
     BUILD: ("--constraint", LOCAL, "--only-build-deps", "--build-deps-for", "wheel"),
 }
 """What each lock is made with; a lock comes after those that bind it."""

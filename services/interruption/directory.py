@@ -139,6 +139,10 @@ class Directory:
         """How many of these have Machines in the mirror."""
         return sum(instance in self._keys[MACHINES] for instance in instances)
 
+    def has_machine(self, key: str) -> bool:
+        """Whether the mirror shows a machine with this key and an instance."""
+        return (MACHINES, key) in self._instances
+
     async def machine(self, instance: str) -> Machine | None:
         """None: no Machine has this instance. Raises TransientError when that cannot be known now."""
         found: Machine | None = self._record(MACHINES, instance)

@@ -36,6 +36,8 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
     calls = HookCalls(cloud.autoscaling, cloud.ec2)
     hooks = LifecycleHooks(env, directory, webhook, calls)
     handling = NoticeHandling.of(env, directory, webhook, hooks.take)
+    recent = handling.notifier.recent
+    env.metrics.add_page(lambda: recent.deadline_text(directory.has_machine, now=env.clock.now()))
     keeper = HookKeeper(env, cloud.autoscaling, directory, webhook)
     keep = keeping(env.bus.dead_letters(streams.INTERRUPTIONS))
     queue = SqsSource(

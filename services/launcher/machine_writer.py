@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from services.launcher.ports import Ports
 from shared.api.core.references import to_machine
 from shared.concurrency.clock import rfc3339
+from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.kube.machines import Machines
 from shared.log import get_logger
@@ -63,6 +64,18 @@ class MachineWriter:
     async def send(self, stream: str, message: Message, cause: str) -> None:
         """Publish a message. ``cause`` distinguishes a new message from a repeat of the same one."""
         await send(self.ports.bus, stream, message, cause=cause, clock=self.ports.clock)
+
+    def trace(
+        self, machine: Machine, name: str, *, after: str = "", error: str = "", **about: str
+    ) -> None:
+        """A span in the machine's trace that ends now. ``after``: the condition whose transition it begins with."""
+        ports, parent = self.ports, machine.annotations.get(keys.TRACE_ANNOTATION, "")
+        if not parent or not ports.tracer.enabled:
+            return
+        now, before = ports.clock.now(), machine.conditions.get(after)
+        start = before.since if before and before.since else now
+        own = {"machine": machine.name, "pool": machine.pool, **about}
+        ports.tracer.record(name, parent=parent, start=start, end=now, error=error, **own)
 
     async def event(
         self,

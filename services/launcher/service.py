@@ -208,7 +208,9 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     """The launcher with its loops. Raises ConfigurationError when AWS does not answer."""
     cloud = await open_cloud(env)
     launcher = Launcher(
-        Ports(env.kube, cloud, env.bus, env.clock, env.metrics, env.recorder, env.settings),
+        Ports(
+            env.kube, cloud, env.bus, env.clock, env.metrics, env.recorder, env.settings, env.tracer
+        ),
         current_epoch=partial(env.epoch_of, "scheduler"),
         access_key=env.access_key,
     )

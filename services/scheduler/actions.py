@@ -8,11 +8,13 @@ launcher and the terminator list what there is to do themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from services.scheduler.state.cluster import View
 from shared.api.v1.node_claims import planned_object
+from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
@@ -23,6 +25,8 @@ from shared.redis.messages import LaunchMachine, TerminateMachine, send
 from shared.redis.mirror.pending_writes import PendingWrites
 from shared.runtime.environment import Environment
 from shared.runtime.leadership import Leadership
+from shared.runtime.tracing import Span
+from shared.runtime.tracing.tracer import MOST_NAMES
 from shared.settings import SchedulerSettings
 from shared.solver.plan import PlannedMachine
 
@@ -42,29 +46,47 @@ class MachineActions:
         self, planned: PlannedMachine, snapshot: Snapshot, *, plan: str, reason: str
     ) -> Machine:
         """Write one Machine, which is not launched yet. Raises AlreadyExists and other DovetailErrors."""
-        pool, body = self._body(planned, snapshot, plan)
-        return self._note(await self.machines.create(body), planned, pool, reason)
+        with self._span(planned, plan, reason) as span:
+            pool, body = self._body(planned, snapshot, plan, span.traceparent)
+            return self._note(await self.machines.create(body), planned, pool, reason)
 
     async def create_or_adopt(
         self, planned: PlannedMachine, snapshot: Snapshot, *, plan: str, reason: str
     ) -> Machine:
         """As ``create``, but a Machine of this name will do that a crashed scheduler created, unless it terminates."""
-        pool, body = self._body(planned, snapshot, plan)
-        try:
-            stored = await self.machines.create(body)
-        except AlreadyExists:
-            stored = await self.machines.stored(key_of(planned))
-            if stored.machine.terminating:
-                raise
-        return self._note(stored, planned, pool, reason)
+        with self._span(planned, plan, reason) as span:
+            pool, body = self._body(planned, snapshot, plan, span.traceparent)
+            try:
+                stored = await self.machines.create(body)
+            except AlreadyExists:
+                stored = await self.machines.stored(key_of(planned))
+                if stored.machine.terminating:
+                    raise
+            return self._note(stored, planned, pool, reason)
+
+    def _span(
+        self, planned: PlannedMachine, plan: str, reason: str
+    ) -> AbstractContextManager[Span]:
+        return self.env.tracer.span(
+            "create machine",
+            machine=planned.name,
+            pool=planned.pool_key,
+            plan=plan,
+            reason=reason,
+            pods=list(planned.pods[:MOST_NAMES]),
+        )
 
     def _body(
-        self, planned: PlannedMachine, snapshot: Snapshot, plan: str
+        self, planned: PlannedMachine, snapshot: Snapshot, plan: str, trace: str
     ) -> tuple[NodePool, dict[str, Any]]:
+        """``trace``: the span that creates it, for whoever goes on with it; "" without tracing."""
         pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)
         node_class = next(c for c in snapshot.node_classes if c.key == pool.node_class_key)
         epoch = self.leadership.epoch
-        return pool, planned_object(planned, pool, node_class, plan=plan, epoch=epoch)
+        body = planned_object(planned, pool, node_class, plan=plan, epoch=epoch)
+        if trace:
+            body["metadata"].setdefault("annotations", {})[keys.TRACE_ANNOTATION] = trace
+        return pool, body
 
     def _note(
         self, stored: Stored, planned: PlannedMachine, pool: NodePool, reason: str

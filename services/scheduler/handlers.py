@@ -23,6 +23,7 @@ from shared.domain.records import (
     VOLUMES,
 )
 from shared.redis.bus import Envelope, RetryLater
+from shared.redis.bus.trace_context import current_trace
 from shared.redis.messages import (
     InterruptionReceived,
     LaunchFailed,
@@ -86,6 +87,7 @@ class Handlers:
         """A pod waits: it joins the batch. The mirror has it before the message is sent."""
         message = decode(envelope)
         if isinstance(message, PodUnschedulable):
+            self.planner.trace.note(message.uid, current_trace.get())
             self.planner.trigger(message.uid)
 
     async def machines(self, envelope: Envelope) -> None:

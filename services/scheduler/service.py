@@ -20,6 +20,7 @@ from services.scheduler.provisioning import limit_waiters
 from services.scheduler.provisioning.creation import MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
+from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.planner import Planner, Solver
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
@@ -146,6 +147,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         metrics=env.metrics,
         pod_latency=PodLatency(env.metrics, clock),
         decision_latency=DecisionLatency(),
+        trace=PlanTrace(env.tracer),
     )
     provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
     disruption = _disruption(env, cluster, machines, actions, provisioning, decisions, inputs)

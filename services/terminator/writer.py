@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -95,10 +96,10 @@ class Writer:
         await self._write_condition(target.machine, DRAINED, Condition("True", DRAINED))
 
     def forget_drain(self, node: Node) -> None:
-        try:
-            self.ports.metrics.drain_seconds.remove(node.name)
-        except KeyError:
-            return
+        metrics = self.ports.metrics
+        for gauge in (metrics.drain_seconds, metrics.drain_deadline_seconds):
+            with suppress(KeyError):
+                gauge.remove(node.name)
 
     async def awaiting_volumes(self, target: TerminatingNode, volumes: list[str]) -> None:
         """These volumes are still attached (TRM-13)."""

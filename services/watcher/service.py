@@ -13,6 +13,7 @@ from math import inf
 from services.watcher.conversion import Kind, kinds
 from services.watcher.metrics.conditions import Conditions
 from services.watcher.metrics.pods import PodGauges
+from services.watcher.metrics.redis_memory import measure_memory
 from services.watcher.mirror.comparison import Comparison, Watch, positions, problem_of
 from services.watcher.mirror.intake import Intake
 from services.watcher.mirror.journal import Journal
@@ -36,6 +37,7 @@ TICK_SECONDS = 0.25
 STATUS_SECONDS = 2.0
 """NP-24 allows five."""
 TRIM_SECONDS = 30.0
+MEMORY_SECONDS = 10.0
 
 
 async def build(env: Environment[WatcherSettings]) -> Service:
@@ -43,7 +45,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     writer = MirrorWriter(
         env.bus.redis, env.bus.prefix, epoch=env.instance, key=env.settings.mirror_key
     )
-    journal = Journal(writer, env.bus, env.clock)
+    journal = Journal(writer, env.bus, env.clock, env.tracer)
     statuses = _statuses(env, journal)
     pod_events, joined_nodes = PodEvents(env.clock), JoinedNodes(env.clock)
     intake = _intake(env, journal, statuses, pod_events, joined_nodes, leadership)
@@ -101,6 +103,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         # No time limit here: ``problem_of`` says why a watch makes no progress.
         *(Loop(f"watch {name}", i.run, late_seconds=inf) for name, i in informers.items()),
         comparison.loop(env.settings.watch_check_period),
+        # Also in a standby: a fact about Redis, not about the cluster.
+        timed("redis memory", MEMORY_SECONDS, lambda: measure_memory(env.bus, env.metrics)),
         *leadership.loops(),
         *map(leadership.led, acting),
     ]

@@ -83,6 +83,8 @@ IMPAIRED_TAINT_KEY = "dovetail.sh/impaired"
 PRICE_ANNOTATION = "dovetail.sh/price-micro-usd-per-hour"
 PLAN_ANNOTATION = "dovetail.sh/plan"
 ATTEMPT_ANNOTATION = "dovetail.sh/launch-attempt"
+TRACE_ANNOTATION = "dovetail.sh/traceparent"
+"""The span that created the machine: what is done about it later belongs to the same trace."""
 LAUNCH_TOKEN_ANNOTATION = "dovetail.sh/launch-token"
 """Client token of the call that started a machine's instance (F1)."""
 

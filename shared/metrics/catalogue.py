@@ -10,11 +10,12 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, generate_latest
 
 from shared.distribution.version import VERSION
-from shared.metrics.cloud import CloudMetrics
+from shared.metrics.cloud import DEADLINES, CloudMetrics
 from shared.metrics.cluster import CLUSTER
 from shared.metrics.conditions import CONDITIONS, ConditionMetrics
 from shared.metrics.declaring import Declarations, Declared
 from shared.metrics.disruption import DisruptionMetrics
+from shared.metrics.health import HealthMetrics
 from shared.metrics.machines import MachineMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.pods import OF_PODS, PodMetrics
@@ -35,6 +36,7 @@ class Metrics(
     WatchMetrics,
     WorkMetrics,
     RequestMetrics,
+    HealthMetrics,
 ):
     """The metrics of one service, in a separate registry because five services may share a process."""
 
@@ -53,8 +55,10 @@ class Metrics(
         WatchMetrics.__init__(self, declare.by("watcher"))
         WorkMetrics.__init__(self, declare)
         RequestMetrics.__init__(self, declare)
+        HealthMetrics.__init__(self, declare, service)
         declare.served(CLUSTER)
         declare.served(CONDITIONS)
+        declare.served((DEADLINES,))
         declare.served(OF_PODS)
 
     @property

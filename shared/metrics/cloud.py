@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from shared.metrics.declaring import Declarations
+from shared.metrics.declaring import GAUGE, Declarations, Declared
 
 _CALLERS = "interruption, launcher, terminator"
+DEADLINES = Declared(
+    "dovetail_interruption_deadline_seconds",
+    GAUGE,
+    "Time until EC2 ends the instance of a machine that still exists; below 0: past. The latest 100 notices.",
+    ("machine", "node", "kind"),
+    ("interruption",),
+)
 
 
 class CloudMetrics:

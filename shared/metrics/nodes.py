@@ -50,6 +50,11 @@ class NodeMetrics:
             "Duration of a running drain; a drain that takes very long is blocked.",
             "node",
         )
+        self.drain_deadline_seconds = declare.gauge(
+            "dovetail_drain_deadline_seconds",
+            "Time until the deadline of a running drain; at 0 its pods are deleted without a budget's consent.",
+            "node",
+        )
 
     def _declare_old_names(self, declare: Declarations) -> None:
         self._old_created = declare.by("launcher").old_counter(

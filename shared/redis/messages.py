@@ -21,6 +21,7 @@ from shared.domain.machines.machine import Machine
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.redis.bus import BadMessage, Bus, Envelope
+from shared.redis.bus.trace_context import current_trace
 
 log = get_logger(__name__)
 
@@ -181,8 +182,11 @@ class Retired(Message):
 Kind = TypeVar("Kind", bound=Message)
 
 
-def encode(message: Message, *, cause: str, clock: Clock) -> Envelope:
-    """The envelope of a message. Its id is a hash of content and cause, so a repeat is dropped (F8)."""
+def encode(message: Message, *, cause: str, clock: Clock, trace: str = "") -> Envelope:
+    """The envelope of a message. Its id is a hash of content and cause, so a repeat is dropped (F8).
+
+    ``trace``: the traceparent that it belongs to; "": that of the span that is open.
+    """
     body = message.model_dump_json().encode()
     digest = hashlib.sha256(b"|".join((type(message).__name__.encode(), cause.encode(), body)))
     return Envelope(
@@ -193,6 +197,7 @@ def encode(message: Message, *, cause: str, clock: Clock) -> Envelope:
         cause=cause,
         at=clock.now(),
         body=body,
+        trace=trace or current_trace.get(),
     )
 
 
@@ -218,6 +223,8 @@ class OutgoingMessage(NamedTuple):
     stream: str
     message: Message
     cause: str
+    trace: str = ""
+    """As in ``encode``."""
 
 
 async def send_all(bus: Bus, messages: Sequence[OutgoingMessage], clock: Clock) -> int:
@@ -226,7 +233,10 @@ async def send_all(bus: Bus, messages: Sequence[OutgoingMessage], clock: Clock) 
     A message that a full stream refuses is dropped: its receiver's resync finds the object. Raises TransientError when
     the outcome is unknown: send the same messages again.
     """
-    encoded = [(one.stream, encode(one.message, cause=one.cause, clock=clock)) for one in messages]
+    encoded = [
+        (one.stream, encode(one.message, cause=one.cause, clock=clock, trace=one.trace))
+        for one in messages
+    ]
     refused = await bus.publish_all(encoded)
     if refused:
         log.warning("cannot send", messages=len(refused), error=refused[0].message)

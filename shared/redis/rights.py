@@ -80,10 +80,10 @@ def _consume(stream: str, group: str) -> tuple[Right, ...]:
 
 
 def _add_dead_letters(stream: str) -> tuple[Right, ...]:
-    """The rights to add dead letters; only the operator may replay and drop them."""
+    """The rights to add and count dead letters; only the operator may replay and drop them."""
     once = ("zscore", "zadd", "zremrangebyrank", "pexpire")
     return (
-        Right((f"{stream}:dead",), ("xadd",)),
+        Right((f"{stream}:dead",), ("xadd", "xlen")),
         Right((f"{stream}:dead:names",), once),
     )
 
@@ -118,6 +118,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
         Right(("registrations:*",), ("lrange", "del")),
         # The watcher trims the entries that all groups have acknowledged, on every stream.
         Right(tuple(streams.GROUPS), ("exists", "xinfo|groups", "xpending", "xtrim")),
+        Right((), ("info",)),  # how much memory Redis uses: it has no key
     ),
     "scheduler": (
         *_MIRROR_READ,

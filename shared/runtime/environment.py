@@ -38,6 +38,8 @@ from shared.runtime.leadership import Leadership, epoch_now
 from shared.runtime.live_settings import REFRESH_SECONDS, LiveSettings
 from shared.runtime.ram import settle
 from shared.runtime.status import PROBE_LIMITS, Listener
+from shared.runtime.tracing import OFF, Tracer
+from shared.runtime.tracing.opening import open_tracer
 from shared.settings import ServiceSettings, describe, read_early
 from shared.settings.own import AccessKey, own_access_key, own_values
 from shared.settings.reading import without_meaning
@@ -69,6 +71,7 @@ class Environment(Generic[Config]):
     stack: contextlib.AsyncExitStack
     access_key: AccessKey | None = None
     """The service's own AWS access key; None for the default credential chain."""
+    tracer: Tracer = OFF
     consuming: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Name of a consuming loop -> (stream, group)."""
 
@@ -88,7 +91,8 @@ class Environment(Generic[Config]):
 
         async def measured(envelope: Envelope) -> None:
             waited = self.clock.now() - envelope.at
-            with self.metrics.message(loop.name, waited, RetryLater):
+            measuring = self.metrics.message(loop.name, waited, RetryLater)
+            with measuring, self.tracer.message(envelope, loop.name):
                 await handler(envelope)
 
         async def run(stop: asyncio.Event) -> None:
@@ -162,9 +166,11 @@ class Environment(Generic[Config]):
         for name, (stream, group) in list(self.consuming.items()):
             try:
                 found = await self.bus.waiting(stream, group)
+                dead = await self.bus.dead_letters(stream).count()
             except errors.DovetailError as error:
                 log.debug("a stream cannot be measured", stream=stream, error=error.message)
                 continue
+            self.metrics.dead_letters.labels(stream).set(dead)
             if name in self.consuming:
                 self.metrics.set_depth(name, found)
 
@@ -231,8 +237,21 @@ async def open_environment(
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
     metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
     kube.observe(metrics.count_server_request)
+    tracer = open_tracer(name, settings, metrics, instance=instance, clock=clock, chance=chance)
+    stack.push_async_callback(tracer.close)
     return Environment(
-        settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack, access_key
+        settings,
+        live,
+        clock,
+        chance,
+        metrics,
+        kube,
+        bus,
+        recorder,
+        instance,
+        stack,
+        access_key,
+        tracer,
     )
 
 
@@ -305,7 +324,7 @@ def listeners_of(
     services: Sequence[runtime.Service], settings: ServiceSettings, clock: Clock
 ) -> list[Listener]:
     """The listener of the status pages, and that of the probes if they have a separate port."""
-    pages = status.mount(services, clock, docs=settings.api_docs)
+    pages = status.mount(services, clock, docs=settings.api_docs, profiling=settings.profiling)
     found = [Listener(pages, settings.status_host, settings.status_port)]
     if settings.probe_port:
         host = settings.probe_host or settings.status_host

@@ -88,10 +88,20 @@ class ServiceSettings(BaseSettings):
         description="Separate port for /healthz and /readyz, whose connections other clients cannot use up; 0: none.",
     )
     api_docs: bool = Field(False, description="Serve the OpenAPI page at /docs.")
+    profiling: bool = Field(
+        False,
+        description="Serve /debug/profile, which samples the process for some seconds, to every client of the port.",
+    )
     log_level: str = Field(
         "info",
         pattern="(?i)^(debug|info|warning|error)$",
         description="debug, info, warning or error.",
+    )
+    otel_exporter_otlp_endpoint: str = Field(
+        "",
+        pattern="^(https?://[^ ]+)?$",
+        description="Base URL of an OpenTelemetry collector for traces by OTLP over HTTP, for example "
+        "http://collector:4318; empty: no traces.",
     )
     connect_timeout: Duration = Field(
         60.0,

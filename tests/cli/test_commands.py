@@ -58,7 +58,9 @@ def test_list_names_every_scenario(dovetail: Dovetail) -> None:
     assert [name for name in SCENARIOS if name not in done.stdout] == []
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "down", "status", "halt", "resume", "drill"])
+@pytest.mark.parametrize(
+    "command", ["demo", "up", "down", "status", "halt", "resume", "drill", "profile"]
+)
 def test_help_of_every_command_has_examples(command: str, dovetail: Dovetail) -> None:
     done = dovetail(command, "--help")
     assert done.status == 0

@@ -18,7 +18,14 @@ from local.extra import MODULES
 PROJECT = Path(__file__).resolve().parents[2]
 DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 EXTRAS = DECLARED["optional-dependencies"]
-_IMPORT = re.compile(r"^\s*(?:import|from) (\w+)(?:\.\w+)*(?: as \w+)?(?:$| import )", re.MULTILINE)
+_IMPORT = re.compile(r"^\s*(?:import|from) (\w+(?:\.\w+)*)(?: as \w+)?(?:$| import )", re.MULTILINE)
+SHARED_NAMES = {
+    "opentelemetry.exporter": "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry.proto": "opentelemetry-proto",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry": "opentelemetry-api",
+}
+"""Packages below one name that several distributions share; the longest that fits counts."""
 OURS = {"services", "shared", "local", "cli", "deploy", "bench", "release", "simulation", "tests"}
 UNIMPORTED = {
     "async-timeout": "redis",
@@ -40,8 +47,8 @@ def names(texts: list[str]) -> set[str]:
     return {canonicalize_name(Requirement(text).name) for text in texts}
 
 
-SERVICES, LOCAL, DEVELOPMENT = (
-    names(DECLARED["dependencies"]), names(EXTRAS["local"]), names(EXTRAS["dev"]),
+SERVICES, TRACING, LOCAL, DEVELOPMENT = (
+    names(DECLARED["dependencies"]), names(EXTRAS["tracing"]), names(EXTRAS["local"]), names(EXTRAS["dev"]),
 )  # fmt: skip
 
 
@@ -54,14 +61,29 @@ def imported(*folders: str) -> set[str]:
 def _imported(folder: str) -> frozenset[str]:
     """By the lines that begin with the words: to parse every module would take seconds."""
     texts = (path.read_text() for path in (PROJECT / folder).rglob("*.py"))
-    tops = {found for text in texts for found in _IMPORT.findall(text)}
-    owners = packages_distributions()
-    foreign = tops - OURS - set(sys.stdlib_module_names)
-    return frozenset(canonicalize_name(owners[top][0]) for top in foreign if top in owners)
+    paths = {found for text in texts for found in _IMPORT.findall(text)}
+    ours = OURS | set(sys.stdlib_module_names)
+    found = {_owner(path) for path in paths if path.partition(".")[0] not in ours}
+    return frozenset(found - {""})
+
+
+@cache
+def _owners() -> dict[str, str]:
+    return {top: canonicalize_name(names[0]) for top, names in packages_distributions().items()}
+
+
+def _owner(path: str) -> str:
+    """The distribution of a module; "" for none."""
+    shared = (one for one in sorted(SHARED_NAMES, reverse=True) if f"{path}.".startswith(f"{one}."))
+    prefix = next(shared, None)
+    return SHARED_NAMES[prefix] if prefix else _owners().get(path.partition(".")[0], "")
 
 
 def test_each_declared_package_is_imported_where_it_is_declared() -> None:
-    assert sorted(SERVICES - imported("services", "shared", "cli") - UNIMPORTED.keys()) == []
+    assert (
+        sorted((SERVICES | TRACING) - imported("services", "shared", "cli") - UNIMPORTED.keys())
+        == []
+    )
     assert sorted(LOCAL - imported("local") - UNIMPORTED.keys()) == []
     used = imported("tests", "bench", "deploy", "release", "simulation") | PROGRAMS
     assert sorted(DEVELOPMENT - used - UNIMPORTED.keys()) == []
@@ -69,9 +91,9 @@ def test_each_declared_package_is_imported_where_it_is_declared() -> None:
 
 def test_each_imported_package_is_declared() -> None:
     """One that comes along with another goes with the other's next version."""
-    assert sorted(imported("services", "shared", "cli") - SERVICES) == []
+    assert sorted(imported("services", "shared", "cli") - SERVICES - TRACING) == []
     assert sorted(imported("local") - SERVICES - LOCAL) == []
-    everything = SERVICES | LOCAL | DEVELOPMENT
+    everything = SERVICES | TRACING | LOCAL | DEVELOPMENT
     assert (
         sorted(imported("tests", "bench", "deploy", "release", "simulation") - everything - {"pip"})
         == []

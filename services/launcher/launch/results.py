@@ -133,6 +133,7 @@ class LaunchResults:
         )
         why = _METRIC_REASONS[reason]
         self.ports.metrics.count_disrupted(machine, why)
+        self.writer.trace(machine, "give up machine", error=message, reason=why)
         await self.writer.delete(machine, why.replace("_", " "))
         failed = LaunchFailed(machine=machine.key, reason=message[:256])
         await self.writer.send(streams.MACHINES, failed, machine.uid)

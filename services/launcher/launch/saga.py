@@ -32,6 +32,7 @@ from functools import partial
 
 from services.launcher.launch.admission import Admission
 from services.launcher.launch.assignment import assign, assign_found, from_answer, from_listing
+from services.launcher.launch.call_trace import trace_call
 from services.launcher.launch.fleet import (
     LaunchRecord,
     Subject,
@@ -147,7 +148,7 @@ class LaunchSaga:
         self.budget.spend(record.uids)
         await self.subnets.reserve(record)
         try:
-            result = await self.ports.cloud.ec2.create_fleet(record.request)
+            result = await self._call(record, machines)
         except Throttled as error:
             return self._throttled(record, sent, error)
         except TransientError as error:
@@ -164,6 +165,16 @@ class LaunchSaga:
             return await self._adopt(record, machines)
         self._learn(record, sent, {error.code for error in result.errors})
         return await self._answered(record, machines, result)
+
+    async def _call(self, record: LaunchRecord, machines: Mapping[str, Machine]) -> FleetResult:
+        began = self.ports.clock.now()
+        try:
+            result = await self.ports.cloud.ec2.create_fleet(record.request)
+        except DovetailError as error:
+            trace_call(self.ports, machines.values(), began, result=None, error=error.message)
+            raise
+        trace_call(self.ports, machines.values(), began, result=result, error="")
+        return result
 
     async def _answered(
         self, record: LaunchRecord, machines: Mapping[str, Machine], result: FleetResult

@@ -24,8 +24,14 @@ from services.launcher.ports import Ports
 from shared.api.core.nodes import parse_node, taint_objects
 from shared.api.core.references import to_machine
 from shared.domain import labels as keys
-from shared.domain.machines.machine import INITIALIZED, REGISTERED, Condition, Machine
-from shared.domain.nodes import Node
+from shared.domain.machines.machine import (
+    INITIALIZED,
+    LAUNCHED,
+    REGISTERED,
+    Condition,
+    Machine,
+)
+from shared.domain.nodes import Node, provider_instance_id
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.machines import Machines
 from shared.kube.resources import NODES
@@ -67,6 +73,8 @@ class LifecycleSteps:
         condition = Condition("True", REGISTERED, "", self.ports.clock.now())
         await self.machines.write_condition(machine, REGISTERED, condition, {"nodeName": node.name})
         log.info(machine.api.worded("registered nodeclaim"), machine=machine.name, node=node.name)
+        where = {"node": node.name, "instance": provider_instance_id(machine.provider_id)}
+        self.writer.trace(machine, "register node", after=LAUNCHED, **where)
         self.ports.metrics.count_registered(machine)
         self.ports.metrics.count_event(machine, "registered")
         await self.health.registered(machine)
@@ -120,6 +128,7 @@ class LifecycleSteps:
         await self.machines.write_condition(
             machine, INITIALIZED, Condition("True", INITIALIZED, "", self.ports.clock.now())
         )
+        self.writer.trace(machine, "node ready", after=REGISTERED, node=node.name)
         self.ports.metrics.count_event(machine, "initialized")
         log.info(machine.api.worded("initialized nodeclaim"), machine=machine.name, node=node.name)
         try:
@@ -147,6 +156,8 @@ class LifecycleSteps:
             return True
         # Counted after the deletion was ordered: the next review does not order it again, so it counts once.
         self.ports.metrics.count_disrupted(machine, reason)
+        after = LAUNCHED if late else ""
+        self.writer.trace(machine, "give up machine", after=after, error=text, reason=reason)
         await self.writer.event(
             machine, "Warning", "FailedRegistration" if late else "FailedLaunch",
             f"deleted: no node registered within {seconds:.0f} s; look at the instance's console output"

@@ -18,6 +18,7 @@ from services.scheduler.provisioning.batching import Window
 from services.scheduler.provisioning.creation import MachineCreation
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.logs import PreferenceLog
+from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
@@ -105,6 +106,7 @@ class Planner:
     metrics: Metrics
     pod_latency: PodLatency
     decision_latency: DecisionLatency
+    trace: PlanTrace
     window: Window = field(init=False)
     backoff: ProvisioningBackoff = field(default_factory=ProvisioningBackoff)
     preferences: PreferenceLog = field(default_factory=PreferenceLog)
@@ -233,10 +235,12 @@ class Planner:
         logs.considering(waiting, moving)
         if self.settings.preference_policy != IGNORE:
             self.preferences.note(waiting, now=self.clock.monotonic())
+        started = self.clock.now()
         plan, seconds = await self._plan(snapshot, moving)
         self._measure_latency(plan, waiting)
         desired = await self._held_back(plan, snapshot, seconds)
-        created = await self.creation.create(desired, plan, snapshot)
+        with self.trace.plan(plan, desired, waiting, start=started):
+            created = await self.creation.create(desired, plan, snapshot)
         self._nominate(plan, created)
         self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
         self.rounds += 1

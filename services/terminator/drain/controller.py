@@ -78,11 +78,18 @@ class DrainController:
         left = await self._take_pods(target)
         seconds = self.ports.clock.monotonic() - drain.began
         if left or seconds < self.ports.settings.drain_minimum:
-            self.ports.metrics.drain_seconds.labels(target.node.name).set(seconds)
+            self._measure(target, seconds)
             return False
         self.evictions.forget(target.node)
         await self.writer.drained(target)
         return True
+
+    def _measure(self, target: TerminatingNode, seconds: float) -> None:
+        metrics, node = self.ports.metrics, target.node.name
+        metrics.drain_seconds.labels(node).set(seconds)
+        if target.deadline is not None:
+            left = max(0.0, target.deadline - self.ports.clock.now())
+            metrics.drain_deadline_seconds.labels(node).set(left)
 
     async def _take_pods(self, target: TerminatingNode) -> int:
         """One round of evictions and deletions; how many pods still have to leave."""

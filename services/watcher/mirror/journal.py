@@ -31,9 +31,10 @@ from shared.errors import InvalidObject, TransientError
 from shared.kube.informer import Deleted, Key, Known, key_of, known_of
 from shared.log import get_logger
 from shared.redis.bus import Bus
-from shared.redis.messages import OutgoingMessage, send_all
+from shared.redis.messages import OutgoingMessage, PodUnschedulable, send_all
 from shared.redis.mirror import Change, MirrorLost, MirrorWriter, Position
 from shared.redis.mirror.writer import BODY_LIMIT_BYTES
+from shared.runtime.tracing import OFF, Tracer
 
 log = get_logger(__name__)
 
@@ -65,6 +66,8 @@ class Pending:
     """Of the mirror with ``new`` in it; 0: not written yet."""
     since: int = 0
     """Number of the oldest change in it that is not written."""
+    seen_at: float = 0.0
+    """When its oldest event that is not announced came, in seconds since the epoch; 0: with the first picture."""
 
     @property
     def place(self) -> Place:
@@ -99,6 +102,7 @@ class Journal:
     writer: MirrorWriter
     bus: Bus
     clock: Clock
+    tracer: Tracer = OFF
     positions: Callable[[], Mapping[str, Position]] = dict
     """How far the watches are, by plural; everything up to there was noted."""
     records: dict[str, dict[str, bytes]] = field(
@@ -160,7 +164,10 @@ class Journal:
         waiting = self._queue.get((kind, key))
         old = waiting.old if waiting else before
         since = waiting.since if waiting else self._changes
-        self._queue[kind, key] = Pending(kind, key, old, body, version, since=since)
+        seen_at = waiting.seen_at if waiting else self.clock.now()
+        self._queue[kind, key] = Pending(
+            kind, key, old, body, version, since=since, seen_at=seen_at
+        )
         self._wake.set()
 
     def machines(self) -> list[Member]:
@@ -255,13 +262,29 @@ class Journal:
 
     async def _announce(self, batch: list[Pending]) -> None:
         """Raises TransientError when it is unknown what arrived: all stays to be announced, and repeats are dropped."""
-        await send_all(
-            self.bus, [one for pending in batch for one in pending.messages()], self.clock
-        )
+        messages = [self._traced(one, pending) for pending in batch for one in pending.messages()]
+        await send_all(self.bus, messages, self.clock)
         # A newer change of the object may have taken the place meanwhile; that one is still to be announced.
         for pending in batch:
             if self._unannounced.get(pending.place) is pending:
                 del self._unannounced[pending.place]
+
+    def _traced(self, outgoing: OutgoingMessage, pending: Pending) -> OutgoingMessage:
+        """A pod that becomes unschedulable begins a trace."""
+        message = outgoing.message
+        if not self.tracer.enabled or not isinstance(message, PodUnschedulable):
+            return outgoing
+        now = self.clock.now()
+        trace = self.tracer.record(
+            "pod unschedulable",
+            parent="",
+            start=pending.seen_at or now,
+            end=now,
+            pod=message.pod,
+            uid=message.uid,
+            generation=message.generation,
+        )
+        return outgoing._replace(trace=trace)
 
     def _put_back(self, batch: list[Pending]) -> None:
         """What was not written is pending again, unless something newer is."""
@@ -271,6 +294,7 @@ class Journal:
                 self._queue[pending.place] = pending
             else:
                 newer.old, newer.since = pending.old, min(newer.since, pending.since)
+                newer.seen_at = pending.seen_at
         self._wake.set()
 
     async def tick(self) -> None:

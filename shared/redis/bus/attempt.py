@@ -24,6 +24,13 @@ from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.bus.delay import DelaySet, delay_seconds
 from shared.redis.bus.envelope import SUPPORTED_VERSION, BadMessage, Envelope, Handler, RetryLater
 from shared.redis.bus.group import Delivery
+from shared.redis.bus.trace_context import trace_id
+
+
+def _logged(envelope: Envelope) -> dict[str, str]:
+    """What every log line of its handling carries."""
+    trace = {"trace_id": trace_id(envelope.trace)} if envelope.trace else {}
+    return {"message_id": envelope.id, **trace}
 
 
 @dataclass(slots=True)
@@ -109,7 +116,7 @@ class Attempts:
 
     async def _handle(self, delivery: Delivery, envelope: Envelope) -> bool:
         try:
-            with log_context(message_id=envelope.id):
+            with log_context(**_logged(envelope)):
                 async with asyncio.timeout(self.limits.handler_timeout_seconds):
                     await self.handler(envelope)
         except RetryLater as later:

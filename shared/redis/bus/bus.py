@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.concurrency.clock import Clock
 from shared.redis.bus.attempt import Attempts
@@ -52,6 +52,13 @@ class StreamDepth:
     length: int
     groups: dict[str, GroupDepth]
     dead: int
+
+
+class Memory(NamedTuple):
+    """In bytes; ``limit`` 0: none."""
+
+    used: int
+    limit: int
 
 
 class Bus(Publisher):
@@ -143,6 +150,12 @@ class Bus(Publisher):
         )
         groups = dict(_group_depth(pairs(info)) for info in infos)
         return StreamDepth(length, groups, await self.dead_letters(stream).count())
+
+    async def memory(self) -> Memory:
+        """How much memory Redis uses, and how much it may use."""
+        answer = await call(self.redis, "read the memory", "INFO", "memory")
+        fields = dict(line.partition(b":")[::2] for line in answer.splitlines())
+        return Memory(int(fields.get(b"used_memory", 0)), int(fields.get(b"maxmemory", 0)))
 
     async def oldest_pending(self, stream: str, group: str) -> float | None:
         """When the oldest entry that ``group`` read and has not acknowledged was added, in seconds since the epoch."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 from shared.errors import DovetailError, InvalidObject
+from shared.redis.bus.trace_context import valid_trace
 
 SUPPORTED_VERSION = 1
 """Highest major version of an envelope that this build understands."""
@@ -43,6 +44,7 @@ class Envelope:
 
     ``id`` identifies the fact, not the copy: the same id published twice within a minute is added
     once. ``attempt`` counts delayed retries; ``only_group`` names the only group that a retry is for.
+    ``trace``: W3C's traceparent of the span that sent it, which its handling belongs to; "" without tracing.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Envelope:
     cause: str = ""
     attempt: int = 0
     only_group: str = ""
+    trace: str = ""
 
     def encode(self) -> dict[str, bytes]:
         """The stream fields. Raises InvalidObject that names a field which is empty or too long."""
@@ -62,7 +65,8 @@ class Envelope:
             field, message = problem
             raise InvalidObject(message, field=field)
         fields = {name: str(getattr(self, name)).encode() for name in _ENCODED_AS_TEXT}
-        return {**fields, "body": self.body}
+        trace = {"trace": self.trace.encode()} if self.trace else {}
+        return {**fields, **trace, "body": self.body}
 
     def for_retry(self, group: str) -> Self:
         """A copy for the next delayed retry, for one group only."""
@@ -87,6 +91,7 @@ class Envelope:
                 cause=text.get("cause", ""),
                 attempt=int(text.get("attempt", "0")),
                 only_group=text.get("only_group", ""),
+                trace=valid_trace(fields.get(b"trace", b"").decode(errors="replace")),
             )
         except (KeyError, ValueError) as error:
             raise BadMessage(f"not an envelope: {type(error).__name__} {error}") from error

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
@@ -19,12 +20,15 @@ from starlette.routing import Mount, Route
 from shared.concurrency.clock import Clock
 from shared.distribution.version import VERSION
 from shared.runtime.services import Answer, Question, Service
+from shared.runtime.status.profile import serve_profile
 
 MOST_AT_ONCE = 4
 """Maximum number of requests of one question that are handled at the same time."""
 
 
-def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
+def build_app(
+    service: Service, clock: Clock, *, docs: bool = False, profiling: bool = False
+) -> FastAPI:
     """The status app of one service."""
     app = FastAPI(
         title=f"Dovetail {service.name}",
@@ -42,6 +46,8 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
 
     @app.get("/metrics", summary="Prometheus metrics")
     async def metrics() -> Response:
+        # Here and not in the thread: the loops write what readiness is read from.
+        service.metrics.report_readiness(not service.unready(clock.monotonic()))
         # In a thread, because a large cluster has tens of thousands of lines. One thread for all requests, because
         # the service needs the others.
         async with one_at_a_time:
@@ -58,6 +64,8 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
             **service.status(),
         }
 
+    if profiling:
+        serve_profile(app, service.name)
     for question in service.questions:
         _serve_question(app, question)
     if service.add_routes is not None:
@@ -94,6 +102,11 @@ def _explain_refusals(app: FastAPI) -> None:
         else:
             text = str(error.detail)
         return JSONResponse({"error": text}, status_code=error.status_code, headers=headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def name_parameters(request: Request, error: RequestValidationError) -> Response:
+        faults = (f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
+        return JSONResponse({"error": "; ".join(faults)[:500]}, status_code=422)
 
 
 def _serve_question(app: FastAPI, question: Question) -> None:
@@ -151,10 +164,12 @@ async def read_body(request: Request, most_bytes: int) -> bytes | None:
     return b"".join(parts)
 
 
-def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> FastAPI:
+def mount(
+    services: Sequence[Service], clock: Clock, *, docs: bool = False, profiling: bool = False
+) -> FastAPI:
     """One app: a single service at the root, several services each below its name."""
     if len(services) == 1:
-        return build_app(services[0], clock, docs=docs)
+        return build_app(services[0], clock, docs=docs, profiling=profiling)
     root = FastAPI(
         title="Dovetail", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None
     )
@@ -167,7 +182,8 @@ def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> F
         return {"status": "ok"}
 
     for service in services:
-        root.mount(f"/{service.name}", build_app(service, clock, docs=docs))
+        app = build_app(service, clock, docs=docs, profiling=profiling)
+        root.mount(f"/{service.name}", app)
     return root
 
 

@@ -79,6 +79,7 @@ async def test_a_disruption_budget_holds_the_drain_until_it_allows(
     count = world.metrics.registry.get_sample_value
     assert count("karpenter_pods_eviction_requests_total", {"code": "429"}) == 3
     assert count("dovetail_drain_seconds", {"node": place.node}) == 20
+    assert count("dovetail_drain_deadline_seconds", {"node": place.node}) is None
     assert await events() == [("FailedDraining", place.node)]
     relaxed = {"spec": {"minAvailable": 0}}
     world.store.patch("poddisruptionbudgets", "web", relaxed, group="policy", namespace="default")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+
+import pytest
 
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain.pools.generations import V1, V1ALPHA5
@@ -12,6 +15,7 @@ from tests.services.terminator.world import World
 
 TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
 HELD = {"karpenter.sh/do-not-disrupt": "true"}
+LEFT = "dovetail_drain_deadline_seconds"
 TOLERATES_ALL = [{"operator": "Exists"}]
 
 
@@ -59,10 +63,13 @@ async def test_a_pod_is_deleted_when_its_grace_just_fits(world: World, events: A
     machine = world.machine(place)
     assert machine is not None
     assert parse_rfc3339(machine["metadata"]["annotations"][TIMESTAMP]) == began + 600
+    left = partial(world.metrics.registry.get_sample_value, LEFT, {"node": place.node})
+    assert left() == 600
     for _ in range(9):
         world.clock.advance(59.8)
         await world.step()
         assert "deletionTimestamp" not in world.leaving(pod)
+    assert left() == pytest.approx(600 - 9 * 59.8)
     world.clock.advance(began + 540 - world.clock.now())
     await world.step()
     assert world.leaving(pod)["deletionGracePeriodSeconds"] == 60
@@ -72,6 +79,7 @@ async def test_a_pod_is_deleted_when_its_grace_just_fits(world: World, events: A
         await world.turn(5)
     assert world.clock.now() <= began + 660
     await world.until_gone(place)
+    assert left() is None
     told = await events()
     assert told.count(("FailedDraining", place.node)) == 2, "F22: every five minutes"
     assert set(told) == {

@@ -16,6 +16,7 @@ from shared.distribution.version import VERSION
 from shared.metrics import Metrics, Series
 from shared.metrics.declaring import Declarations
 from shared.metrics.exposition.summaries import Summary
+from shared.metrics.health import HealthMetrics
 from shared.metrics.requests import RequestMetrics
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
 from tests.support.metrics.pages import Scraped
@@ -26,6 +27,7 @@ ROW = re.compile(r"\| `(?P<name>[a-z0-9_]+)` \|.*\|")
 SERVICES = EVERY_SERVICE.split(", ")
 OF_SHARED_CODE = {**vars(WorkMetrics(Declarations(CollectorRegistry())))}
 OF_SHARED_CODE |= vars(RequestMetrics(Declarations(CollectorRegistry())))
+OF_SHARED_CODE |= vars(HealthMetrics(Declarations(CollectorRegistry()), "test"))
 FROM_SHARED = ("loop_failures", "call_seconds", "call_errors", *OF_SHARED_CODE)
 """Written by the runtime and by the ways to AWS, the API server and Redis, whoever uses them."""
 

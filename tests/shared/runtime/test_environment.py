@@ -17,6 +17,7 @@ from shared.redis.bus import Envelope, shown
 from shared.runtime.environment import Environment, check_kinds, open_environment
 from shared.settings import SchedulerSettings
 from tests.support.cluster.fixture import Cluster, cluster
+from tests.support.metrics.pages import Scraped
 from tests.support.redis.fixture import redis_server, redis_url
 from tests.support.texts.documents import documents
 from tests.support.waiting import wait_until
@@ -179,6 +180,28 @@ async def test_a_standby_that_led_once_is_not_late_because_its_consumer_ended(
             await wait_until(lambda: loop.beat > before, "the standby waits")
             assert loop.progress is not None
             assert loop.progress() >= loop.beat
+            stop.set()
+
+
+async def test_dead_letters_of_the_streams_that_it_consumes_are_counted(
+    cluster: Cluster, variables: pytest.MonkeyPatch
+) -> None:
+    await install(cluster)
+    variables.setenv("CLUSTER_NAME", "letters")
+    async with started() as env:
+        queues = next(loop for loop in env.own_loops() if loop.name == "queues")
+        consumer, stop = env.consumer_loop("pods", "scheduler", ignore), asyncio.Event()
+        letters = env.bus.dead_letters("pods")
+        await letters.add(source="1-1", group="g", fields={}, deliveries=1, error=ValueError("no"))
+
+        def counted() -> bool:
+            return Scraped(env.metrics.text()).value("dovetail_dead_letters", stream="pods") == 1
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(consumer.run(stop))
+            await wait_until(lambda: env.consuming, "the stream is consumed")
+            group.create_task(queues.run(stop))
+            await wait_until(counted, "the dead letter is counted")
             stop.set()
 
 

@@ -115,6 +115,7 @@ async def consume(bus: Bus, stream: str, group: str) -> None:
         await add(bus, stream, bad)
         await wait_until(lambda: handled.count(later) >= 2, "the message comes again")
         await wait_until(all_settled, "the bad message is a dead letter and acknowledged")
+        assert await bus.dead_letters(stream).count() > 0
         stop.set()
 
 
@@ -136,6 +137,7 @@ async def _watcher(bus: Bus, _url: str) -> None:
     await writer.heartbeat()
     for stream in streams.GROUPS:
         await bus.trim(stream)
+    assert (await bus.memory()).used > 0
     outcomes = RegistrationOutcomes(bus.redis, bus.prefix)
     await outcomes.recent([POOL])
     await outcomes.forget(POOL)

@@ -55,9 +55,11 @@ def auth(db: Keyspace, words: list[bytes]) -> Reply:
 
 @command("info", -1)
 def info(db: Keyspace, words: list[bytes]) -> Reply:
-    """INFO: what identifies the server."""
+    """INFO: what identifies the server, and memory that never changes."""
     version = ".".join(map(str, db.version)).encode()
-    return b"# Server\r\nredis_version:%b\r\nredis_mode:standalone\r\nprocess_id:1\r\n" % version
+    memory = b"# Memory\r\nused_memory:1048576\r\nmaxmemory:0\r\n"
+    server = b"# Server\r\nredis_version:%b\r\nredis_mode:standalone\r\nprocess_id:1\r\n" % version
+    return server + memory
 
 
 @command("dbsize", 1)

@@ -5,6 +5,7 @@ section 4).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from shared.errors import InvalidObject
 from shared.redis.bus import BadMessage, Envelope
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+MESSAGE = Envelope(id="1", type="a", key="k", body=b"{}", at=1.0)
 _text = st.text(min_size=1, max_size=60)
 _envelopes = st.builds(
     Envelope,
@@ -25,6 +28,7 @@ _envelopes = st.builds(
     version=st.integers(1, 9),
     cause=st.text(max_size=60),
     attempt=st.integers(0, 500),
+    trace=st.sampled_from(["", TRACE]),
 )
 
 
@@ -91,3 +95,26 @@ def test_an_empty_key_is_our_own_mistake(message: Callable[..., Envelope]) -> No
     """The sender hears at once which field is wrong."""
     with pytest.raises(InvalidObject, match="key: must not be empty"):
         message("", id="m").encode()
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "",
+        "soon",
+        "00-" + 32 * "0" + "-b7ad6b7169203331-01",
+        "01" + TRACE[2:],
+        TRACE + "-more",
+        "x" * 9000,
+    ],
+)
+def test_a_trace_that_is_none_never_makes_a_message_fail(trace: str) -> None:
+    """It says where a message belongs in a picture, and nothing that its handling needs."""
+    fields = {name.encode(): value for name, value in MESSAGE.encode().items()}
+    assert Envelope.decode({**fields, b"trace": trace.encode()}) == MESSAGE
+    assert Envelope.decode({**fields, b"trace": b"\xff\xfe"}) == MESSAGE
+
+
+def test_without_tracing_an_entry_has_no_field_for_it_and_a_retry_keeps_its_trace() -> None:
+    assert "trace" not in MESSAGE.encode()
+    assert replace(MESSAGE, trace=TRACE).for_retry("g").trace == TRACE

@@ -17,6 +17,7 @@ from shared.errors import ConfigurationError
 from shared.metrics import Metrics
 from shared.runtime.services import Answer, Question, Service
 from shared.runtime.status import Listener, mount, server_loop
+from tests.support.metrics.pages import Scraped
 from tests.support.network.status_server import free_port, running
 
 CLOCK = SystemClock()
@@ -67,6 +68,16 @@ async def test_metrics_are_prometheus_text() -> None:
         text = await response.text()
     build = f'karpenter_build_info{{commit="",service="one",version="{VERSION}"}} 1.0'
     assert build in text
+
+
+@pytest.mark.parametrize(("missing", "value"), [((), 1), (("not yet",), 0)])
+async def test_the_metrics_say_whether_the_service_is_ready(
+    missing: tuple[str, ...], value: int
+) -> None:
+    """As it is at the scrape, for an alert."""
+    async with serving(service(missing=missing)) as client, client.get("/metrics") as response:
+        scraped = Scraped(await response.text())
+    assert scraped.value("dovetail_ready", service="one") == value
 
 
 async def test_several_services_are_mounted_below_their_names() -> None:

@@ -1,0 +1,1 @@
+"""``GET /debug/profile``: where a running service spends its time, sampled in its own process."""
