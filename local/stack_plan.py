@@ -15,7 +15,7 @@ import random
 import re
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -292,6 +292,7 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
         "READY_SECONDS": str(settings.ready_seconds),
         "POD_START_SECONDS": str(settings.pod_start_seconds),
         "ADDONS": settings.addons,
+        "SERVICES": ",".join(_in_cluster(settings, environment)),
     }
     if settings.extra.get("KARPENTER_LEASE"):
         own["FURTHER_RIGHTS_DIRECTORY"] = str(packaged("deploy", "beside-karpenter"))
@@ -299,6 +300,13 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
     return Part(
         "cluster", _python("local.cluster"), environment | own, probes, 60.0, _port_fix(port)
     )
+
+
+def _in_cluster(settings: StackSettings, environment: Mapping[str, str]) -> Iterator[str]:
+    """The services as the cluster's Services, for `kubectl dovetail`. In one process they have no port of their own."""
+    for name in () if settings.one_process else (*settings.services, CONSOLE):
+        if url := environment.get(f"DOVETAIL_{name.upper()}_URL"):
+            yield f"{NAMESPACE}/dovetail-{name}={url.removeprefix('http://')}"
 
 
 def _services(

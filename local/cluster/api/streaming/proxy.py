@@ -28,16 +28,8 @@ from local.cluster.storage.store import Store
 
 CONNECT_SECONDS = 5.0
 HOP_BY_HOP = frozenset(
-    [
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    ]
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization"}
+    | {"te", "trailer", "transfer-encoding", "upgrade"}
 )
 CREDENTIALS = re.compile(r"authorization|impersonate-(user|uid|group|extra-.*)")
 _PATH = re.compile(
