@@ -22,6 +22,7 @@ from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
 from shared.kube.listing import KubeList, read_pages
 from shared.kube.resources import PODS, Resource
+from shared.kube.service_proxy import ServiceProxy
 from shared.kube.transport.connection import JSON, Connection, Observer, Timeouts
 from shared.kube.transport.pacing import TokenBucket
 from shared.kube.transport.statuses import Call, decode_object
@@ -70,13 +71,20 @@ class Kube:
         qps: float = 200,
         burst: int = 300,
         timeouts: Timeouts | None = None,
+        context: str = "",
+        impersonate: str = "",
     ) -> Kube:
         """A client from a kubeconfig file, or from the pod's service account when ``kubeconfig`` is None.
 
-        Sends no request yet. Raises ConfigurationError.
+        ``context`` and ``impersonate`` as for ``Connection.open``. Sends no request yet. Raises ConfigurationError.
         """
         connection = await Connection.open(
-            kubeconfig, clock=clock, user_agent=user_agent, timeouts=timeouts or Timeouts()
+            kubeconfig,
+            clock=clock,
+            user_agent=user_agent,
+            timeouts=timeouts or Timeouts(),
+            context=context,
+            impersonate=impersonate,
         )
         return cls(connection, clock=clock, random=random, qps=qps, burst=burst)
 
@@ -273,6 +281,10 @@ class Kube:
     async def version(self) -> Object:
         """The server's version: ``major``, ``minor``, ``gitVersion``. Every service account may read it."""
         return await self._ask(Call("read", _VERSION), "/version")
+
+    def proxy(self) -> ServiceProxy:
+        """Requests to Services, through the API server."""
+        return ServiceProxy(self._connection)
 
     async def watch(
         self,

@@ -17,6 +17,7 @@ from services.console.console import Console
 from services.console.feed.server_sent_events import events
 from services.console.status.access import COOKIE, Access
 from services.console.status.page_files import HEADERS, PageFile, page_files
+from shared.kube.token_access import credential_of
 from shared.runtime.status.pages import read_body
 
 MOST_DETAILS_AT_ONCE = 16
@@ -67,7 +68,7 @@ async def _refusal(request: Request, access: Access) -> Response | None:
     if path == "/api/session":
         return None
     headers, cookies = request.headers, request.cookies
-    verdict = await access.judge(headers.get("authorization", ""), cookies.get(COOKIE, ""))
+    verdict = await access.judge(credential_of(headers), cookies.get(COOKIE, ""))
     return None if verdict.status == 200 else _json({"error": verdict.reason}, verdict.status)
 
 

@@ -18,6 +18,7 @@ from starlette.routing import Mount, Route
 
 from shared.concurrency.clock import Clock
 from shared.distribution.version import VERSION
+from shared.kube.token_access import credential_of
 from shared.runtime.services import Answer, Question, Service
 
 MOST_AT_ONCE = 4
@@ -102,7 +103,7 @@ def _serve_question(app: FastAPI, question: Question) -> None:
     @app.post(question.path, summary=question.summary)
     async def ask(request: Request) -> Response:
         if question.admit is not None:
-            refusal = await question.admit(request.headers.get("authorization", ""))
+            refusal = await question.admit(credential_of(request.headers))
             if refusal is not None:
                 return _reply(refusal)
         if places.locked():
