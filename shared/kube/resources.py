@@ -56,6 +56,7 @@ class Resource:
 PODS = Resource("", "v1", "pods", "Pod", True)
 NODES = Resource("", "v1", "nodes", "Node", False)
 SERVICES = Resource("", "v1", "services", "Service", True)
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True)
 EVENTS = Resource("", "v1", "events", "Event", True)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True)

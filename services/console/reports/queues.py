@@ -64,6 +64,10 @@ def dead_letter_row(stream: str, letter: DeadLetter) -> dict[str, Any]:
         "stream": stream,
         "at": int(milliseconds) / 1000 if milliseconds.isdecimal() else 0.0,
         "error": letter.error[:MOST_CHARACTERS],
+        "group": letter.group,
+        "deliveries": letter.deliveries,
+        "source": letter.source[:MOST_CHARACTERS],
+        "message": f"{envelope.type} {envelope.key}" if envelope else "",
         "body": body.decode(errors="replace")[:MOST_CHARACTERS],
         "replay": f"dovetail dead-letters replay {stream} {letter.id}",
     }
