@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Annotated
 
 import typer
+from typer.completion import completion_init
 
 from cli.kubectl.addresses import address_cluster
 from cli.kubectl.names import contexts
@@ -106,6 +107,7 @@ def completions(words: Sequence[str]) -> list[str]:
         "_TYPER_COMPLETE_ARGS": f"{PROGRAM.replace(' ', '-')} {shlex.join(words[:-1])} {words[-1]}",
     }
     os.environ.update(asked)
+    completion_init()
     printed = io.StringIO()
     with redirect_stdout(printed), suppress(SystemExit):
         plugin(args=[], prog_name=PROGRAM, complete_var="_DOVETAIL_COMPLETE")

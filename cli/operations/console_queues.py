@@ -14,6 +14,7 @@ from cli.text import escaped
 from shared.concurrency.clock import rfc3339
 from shared.errors import NotFound, Unavailable
 from shared.kube.client import Kube
+from shared.redis.streams import GROUPS
 
 READ_SECONDS = 15.0
 ANSWER_LIMIT_BYTES = 32 * 2**20
@@ -43,15 +44,16 @@ async def queues_of(kube: Kube, console_url: str) -> Document:
 
 
 def depths_of(report: Document) -> list[QueueDepth]:
-    """One row per stream and group."""
-    return [
-        QueueDepth(
-            stream["stream"], group["name"], stream["length"], group["pending"],
-            behind=bool(group["waiting"]), dead=stream["dead"],
-        )
-        for stream in report["queues"]
-        for group in stream["groups"]
-    ]  # fmt: skip
+    """One row per stream and group, in the order of ``shared.redis.streams``; a group that never read has zeros."""
+    found = []
+    for stream in report["queues"]:
+        groups = {one["name"]: one for one in stream["groups"]}
+        for name in dict.fromkeys((*GROUPS.get(stream["stream"], ()), *groups)):
+            one = groups.get(name, {"pending": 0, "waiting": stream["length"]})
+            counts = (stream["length"], one["pending"])
+            behind, dead = bool(one["waiting"]), stream["dead"]
+            found.append(QueueDepth(stream["stream"], name, *counts, behind=behind, dead=dead))
+    return found
 
 
 def rows_of(report: Document, chosen: list[str], limit: int) -> tuple[list[tuple[str, ...]], int]:
