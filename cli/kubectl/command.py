@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Annotated
 
 import typer
-from typer.completion import completion_init
+from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from cli.kubectl.addresses import address_cluster
 from cli.kubectl.names import contexts

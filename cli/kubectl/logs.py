@@ -17,6 +17,7 @@ from cli.kubectl.addresses import NAMESPACE, SERVICES, SYSTEM_NAMESPACE
 from cli.stack.cluster import connected_to
 from shared.errors import ConfigurationError, DovetailError, NotFound
 from shared.kube.client import Kube, Object
+from shared.kube.raw_requests import pod_log
 from shared.kube.resources import PODS
 
 TAIL_LIMIT = 1_000_000
@@ -80,7 +81,7 @@ async def _print_one(
     """Whole lines, so that those of several pods do not mix."""
     rest = b""
     try:
-        async for chunk in kube.log(name, namespace, tail=tail, follow=follow):
+        async for chunk in pod_log(kube.connection, name, namespace, tail=tail, follow=follow):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 os.write(1, prefix.encode() + line + b"\n")

@@ -86,8 +86,10 @@ async def exchange_in_cluster(
     kube: Kube, url: str, body: object = None, *, seconds: float, limit: int, token: str = ""
 ) -> Reply:
     """As ``exchange``, on a client that is open already."""
+    from shared.kube.service_proxy import ServiceProxy
+
     service, rest = parsed_address(url)
-    proxy = kube.proxy()
+    proxy = ServiceProxy(kube.connection)
 
     async def send(credential: str) -> ServiceAnswer:
         headers = token_headers(credential)
@@ -106,9 +108,11 @@ async def opened_in_cluster(
     url: str, headers: Mapping[str, str], limits: aiohttp.ClientTimeout, token: str
 ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
     """A GET whose answer is read as it arrives."""
+    from shared.kube.service_proxy import ServiceProxy
+
     service, rest = parsed_address(url)
     async with own_cluster() as kube:
-        proxy = kube.proxy()
+        proxy = ServiceProxy(kube.connection)
         sent = {**headers, **token_headers(token)}
         async with proxy.opened(service, rest, headers=sent, limits=limits) as answer:
             if answer.status != 401 or token:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Annotated
@@ -118,13 +118,21 @@ async def _picture(environment: Environment) -> Picture:
 
 async def readiness(environment: Environment) -> dict[str, str | None]:
     """For each service: None when it is ready, otherwise the reason."""
-    urls = environment.services.values()
     async with AsyncExitStack() as stack:
         kube = None
-        if any(map(is_in_cluster, urls)):
+        if any(map(is_in_cluster, environment.services.values())):
             kube = await stack.enter_async_context(_connected(environment))
-        answers = await asyncio.gather(*(_readiness(f"{url}/readyz", kube) for url in urls))
-    return dict(zip(environment.services, answers, strict=True))
+        return await service_readiness(environment.services, kube)
+
+
+async def service_readiness(
+    services: Mapping[str, str], kube: Kube | None
+) -> dict[str, str | None]:
+    """As ``readiness``. ``services``: name -> address; ``kube``: for addresses behind an API server."""
+    answers = await asyncio.gather(
+        *(_readiness(f"{url}/readyz", kube) for url in services.values())
+    )
+    return dict(zip(services, answers, strict=True))
 
 
 async def _readiness(url: str, kube: Kube | None) -> str | None:

@@ -17,17 +17,14 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from aiohttp import ClientTimeout
-
 from shared import errors
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
 from shared.kube.listing import KubeList, read_pages
 from shared.kube.resources import PODS, Resource
-from shared.kube.service_proxy import ServiceProxy
 from shared.kube.transport.connection import JSON, Connection, Observer, Timeouts
 from shared.kube.transport.pacing import TokenBucket
-from shared.kube.transport.statuses import Call, decode_object, error_of, parse_status
+from shared.kube.transport.statuses import Call, decode_object
 from shared.kube.watching import WatchEvent, parse_event, read_lines
 
 READ_TRIES = 4
@@ -38,8 +35,6 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 """Requests metadata only; a server without this feature sends whole objects."""
-LOG_TIMEOUT = ClientTimeout(total=None, sock_connect=5.0)
-"""A log that is followed may be silent for any time."""
 _VERSION = Resource("", "v1", "version", "Info", False)
 Object = dict[str, Any]
 Objects = list[Object]
@@ -286,25 +281,10 @@ class Kube:
         """The server's version: ``major``, ``minor``, ``gitVersion``. Every service account may read it."""
         return await self._ask(Call("read", _VERSION), "/version")
 
-    async def log(
-        self, pod: str, namespace: str, *, tail: int, follow: bool = False
-    ) -> AsyncGenerator[bytes, None]:
-        """The last ``tail`` lines of a pod's log as bytes; with ``follow`` what is added later. Raises NotFound."""
-        call = Call("get", PODS, pod, namespace, "log")
-        query = {"tailLines": str(tail), "follow": str(follow).lower()}
-        path = PODS.path(namespace, pod, "log")
-        async with self._connection.raw(
-            call, "GET", path, query=query, headers={}, timeout=LOG_TIMEOUT
-        ) as answer:
-            if answer.status >= 400:
-                status = parse_status(await answer.read())
-                raise error_of(call, answer.status, status, answer.headers)
-            async for chunk in answer.content.iter_any():
-                yield chunk
-
-    def proxy(self) -> ServiceProxy:
-        """Requests to Services, through the API server."""
-        return ServiceProxy(self._connection)
+    @property
+    def connection(self) -> Connection:
+        """For requests that are no calls on resources: to Services, of logs, of the server's time."""
+        return self._connection
 
     async def watch(
         self,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.redis.bus import Bus, DeadLetter
+from shared.redis.inspection import server_facts
 from shared.redis.streams import GROUPS
 
 MOST_DEAD_LETTERS = 20
@@ -25,7 +27,15 @@ async def queues(bus: Bus, clock: Clock) -> dict[str, Any]:
             letters += [dead_letter_row(stream, one) for one in newest]
     except DovetailError as error:
         return {"queues": found, "deadLetters": letters, "problem": f"Redis: {error.message}"}
-    return {"queues": found, "deadLetters": letters, "problem": ""}
+    return {"queues": found, "deadLetters": letters, "problem": "", "server": await _server(bus)}
+
+
+async def _server(bus: Bus) -> dict[str, Any] | None:
+    """What Redis says of itself; None where its ACL does not let the console ask."""
+    try:
+        return asdict(await server_facts(bus.redis))
+    except DovetailError:
+        return None
 
 
 async def _queue(bus: Bus, clock: Clock, stream: str) -> dict[str, Any]:

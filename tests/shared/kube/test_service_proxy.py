@@ -15,7 +15,7 @@ from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, NotFound, Unauthorized, Unavailable, Unreachable
 from shared.kube.client import Kube
 from shared.kube.resources import NODES, SERVICES, Resource
-from shared.kube.service_proxy import ServiceAddress, ServiceAnswer
+from shared.kube.service_proxy import ServiceAddress, ServiceAnswer, ServiceProxy
 from tests.support.cluster.fixture import Cluster, write_kubeconfig
 
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints", True)
@@ -55,7 +55,9 @@ async def service(cluster: Cluster) -> AsyncIterator[ServiceAddress]:
 async def ask(
     kube: Kube, service: ServiceAddress, rest: str, body: object = None, limit: int = 1000
 ) -> ServiceAnswer:
-    return await kube.proxy().exchange(service, rest, body, headers=TOKEN, seconds=10, limit=limit)
+    return await ServiceProxy(kube.connection).exchange(
+        service, rest, body, headers=TOKEN, seconds=10, limit=limit
+    )
 
 
 async def test_a_question_and_its_answer(cluster: Cluster, service: ServiceAddress) -> None:
@@ -94,7 +96,9 @@ async def test_an_answer_has_a_limit(cluster: Cluster, service: ServiceAddress) 
 
 async def test_a_stream_is_read_as_it_arrives(cluster: Cluster, service: ServiceAddress) -> None:
     limits = aiohttp.ClientTimeout(total=10)
-    opened = cluster.kube.proxy().opened(service, "/large", headers={}, limits=limits)
+    opened = ServiceProxy(cluster.kube.connection).opened(
+        service, "/large", headers={}, limits=limits
+    )
     async with opened as answer:
         assert sum([len(part) async for part in answer.content.iter_any()]) == 5_000
 
