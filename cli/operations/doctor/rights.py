@@ -58,24 +58,23 @@ class Right:
 
 @dataclass(frozen=True)
 class Account:
-    """A ServiceAccount of deploy/kubernetes, the file that defines it, and its rights."""
+    """A ServiceAccount of deploy/kubernetes and its rights."""
 
     name: str
-    file: str
     rights: tuple[Right, ...]
 
 
 def accounts_of(folder: Path, namespace: str) -> list[Account]:
     """All accounts with rights, as they would be in ``namespace``."""
     documents = [
-        (path.name, document)
+        document
         for path in sorted(folder.glob("*.yaml"))
         for document in yaml.safe_load_all(path.read_text())
         if document
     ]
-    roles = {_key(one): one for _, one in documents if one["kind"] in ("Role", "ClusterRole")}
-    rights: dict[tuple[str, str], list[Right]] = {}
-    for file, binding in documents:
+    roles = {_key(one): one for one in documents if one["kind"] in ("Role", "ClusterRole")}
+    rights: dict[str, list[Right]] = {}
+    for binding in documents:
         if binding["kind"] not in ("RoleBinding", "ClusterRoleBinding"):
             continue
         place = binding["metadata"].get("namespace", "")
@@ -84,8 +83,8 @@ def accounts_of(folder: Path, namespace: str) -> list[Account]:
         granted = list(_rights(role, namespace if place == DOVETAIL else place))
         for subject in binding["subjects"]:
             if subject.get("namespace") == DOVETAIL:
-                rights.setdefault((subject["name"], file), []).extend(granted)
-    return [Account(name, file, tuple(found)) for (name, file), found in rights.items()]
+                rights.setdefault(subject["name"], []).extend(granted)
+    return [Account(name, tuple(found)) for name, found in rights.items()]
 
 
 def _key(role: Any) -> tuple[str, str, str]:
@@ -122,8 +121,7 @@ async def accounts(installation: Installation) -> AsyncIterator[Finding]:
             continue
         more = f" and {len(missing) - MOST_SHOWN} more" if len(missing) > MOST_SHOWN else ""
         shown = "; ".join(map(str, missing[:MOST_SHOWN])) + more
-        mend = f"kubectl apply --server-side -f deploy/kubernetes/{account.file}"
-        yield failed(check, f"it may not: {shown}", mend)
+        yield failed(check, f"it may not: {shown}", "kubectl apply --server-side -k deploy")
 
 
 async def _missing(kube: Kube, rights: tuple[Right, ...]) -> list[Right]:
