@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import yaml
-
 from cli.operations.doctor.finding import Finding, Installation, failed, ok
-from shared.distribution.files import packaged
+from cli.operations.doctor.manifests import manifests
 from shared.errors import NotFound
 from shared.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 
@@ -23,11 +21,19 @@ async def cluster(installation: Installation) -> AsyncIterator[Finding]:
     yield version_finding(str(version.get("major")), str(version.get("minor")))
     place = installation.namespace
     try:
-        await installation.kube.get(NAMESPACES, place)
-        yield ok(f"namespace {place}")
+        found = await installation.kube.get(NAMESPACES, place)
+        yield namespace_finding(found)
     except NotFound:
         mend = "kubectl apply -k deploy, or name the namespace: DOVETAIL_NAMESPACE"
         yield failed(f"namespace {place}", "it does not exist", mend)
+
+
+def namespace_finding(raw: Json) -> Finding:
+    """A namespace that is being deleted takes the services with it."""
+    check = f"namespace {raw['metadata']['name']}"
+    if raw["metadata"].get("deletionTimestamp"):
+        return failed(check, "it is being deleted", "when it is gone: kubectl apply -k deploy")
+    return ok(check)
 
 
 def version_finding(major: str, minor: str) -> Finding:
@@ -44,8 +50,7 @@ def version_finding(major: str, minor: str) -> Finding:
 
 async def definitions(installation: Installation) -> AsyncIterator[Finding]:
     """One finding per file of deploy/crds."""
-    for path in sorted(packaged("deploy", "crds").glob("*.yaml")):
-        ours = yaml.safe_load(path.read_text())
+    for path, ours in manifests("crds"):
         name, mend = (
             ours["metadata"]["name"],
             f"kubectl apply --server-side -f deploy/crds/{path.name}",

@@ -9,14 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cli.operations.doctor.finding import Finding, Installation, failed, not_checked, ok
+from cli.operations.doctor.manifests import manifests
 from cli.stack.cluster import connected_to
-from shared.distribution.files import packaged
 from shared.errors import Unauthorized
 from shared.kube.client import Kube
 from shared.kube.resources import SELF_SUBJECT_ACCESS_REVIEWS
@@ -64,14 +61,9 @@ class Account:
     rights: tuple[Right, ...]
 
 
-def accounts_of(folder: Path, namespace: str) -> list[Account]:
+def accounts_of(namespace: str) -> list[Account]:
     """All accounts with rights, as they would be in ``namespace``."""
-    documents = [
-        document
-        for path in sorted(folder.glob("*.yaml"))
-        for document in yaml.safe_load_all(path.read_text())
-        if document
-    ]
+    documents = [document for _, document in manifests("kubernetes")]
     roles = {_key(one): one for one in documents if one["kind"] in ("Role", "ClusterRole")}
     rights: dict[str, list[Right]] = {}
     for binding in documents:
@@ -105,7 +97,7 @@ def _rights(role: Any, namespace: str) -> Iterator[Right]:
 async def accounts(installation: Installation) -> AsyncIterator[Finding]:
     """One finding per ServiceAccount."""
     place = installation.namespace
-    for account in accounts_of(packaged("deploy", "kubernetes"), place):
+    for account in accounts_of(place):
         check = f"rights of {place}/{account.name}"
         user = f"system:serviceaccount:{place}:{account.name}"
         try:
