@@ -25,8 +25,8 @@ def offered(
     text = "Why this node is still there, or this pod pending"
     explaining = (explain.PATH, text, explainer.answer, explain.MOST_BYTES)
     return [
-        Question(*planning, admit=_admit(mode, simulate.PATH, access)),
-        Question(*explaining, admit=_admit(mode, explain.PATH, access)),
+        Question(*planning, _admit(mode, simulate.PATH, access), simulate.BODY),
+        Question(*explaining, _admit(mode, explain.PATH, access), explain.BODY),
     ]
 
 

@@ -28,6 +28,10 @@ from shared.settings import SchedulerSettings
 
 PATH = "/explain"
 MOST_BYTES = 4096
+BODY = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("node", "pod", "cost", "decision")},
+}
 NOT_EVALUATED = "no pass has looked at this node yet; ask again in some seconds"
 
 

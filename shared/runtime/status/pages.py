@@ -100,7 +100,9 @@ def _explain_refusals(app: FastAPI) -> None:
 def _serve_question(app: FastAPI, question: Question) -> None:
     places = asyncio.Semaphore(MOST_AT_ONCE)
 
-    @app.post(question.path, summary=question.summary)
+    described = {"requestBody": {"content": {"application/json": {"schema": dict(question.body)}}}}
+
+    @app.post(question.path, summary=question.summary, openapi_extra=described)
     async def ask(request: Request) -> Response:
         if question.admit is not None:
             refusal = await question.admit(credential_of(request.headers))
