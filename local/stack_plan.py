@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 
 from local.aws.iam.policies import access_key
 from local.cluster.addons.catalogue import USUAL, chosen
-from local.redis_server import address_of, redis_server_command, user_arguments
+from local.redis_server import PASSWORD, address_of, redis_server_command, user_arguments
 from shared.distribution.files import packaged
 from shared.errors import ConfigurationError
 
@@ -386,7 +386,7 @@ def _identity(settings: StackSettings, service: str, redis_port: int) -> dict[st
     """The service's credentials for Kubernetes, Redis and AWS. All three grant only the rights that deploy/ defines."""
     return {
         "AWS_ACCESS_KEY_ID": access_key(service),
-        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_SECRET_ACCESS_KEY": PASSWORD,
         "KUBECONFIG": _account(settings, service),
         "REDIS_URL": address_of(service, redis_port),
     }

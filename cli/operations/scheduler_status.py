@@ -18,6 +18,7 @@ READ_TIMEOUT_SECONDS = 10.0
 COMPUTE_TIMEOUT_SECONDS = 130.0
 """For a request that the scheduler has to compute, such as a simulation."""
 ANSWER_LIMIT_BYTES = 16 * 2**20
+MOST_REPLICAS_ASKED = 8
 
 
 def scheduler_url(variables: Mapping[str, str]) -> str:
@@ -38,7 +39,11 @@ def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
     # GET needs no token, so the token is sent only with POST.
     token = "" if body is None else os.environ.get(TOKEN, "")
     try:
-        reply = exchange(url, body, seconds=seconds, limit=ANSWER_LIMIT_BYTES, token=token)
+        for _ in range(MOST_REPLICAS_ASKED):
+            reply = exchange(url, body, seconds=seconds, limit=ANSWER_LIMIT_BYTES, token=token)
+            # Behind a Service each request goes to a replica chosen by chance.
+            if not (is_in_cluster(url) and _is_standby(reply)):
+                break
     except Unreachable as error:
         raise Unreachable(
             f"the scheduler does not answer at {url} ({error.message}); `dovetail status` shows what runs"
@@ -46,6 +51,10 @@ def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
     if reply.status >= 400:
         raise _refusal(url, reply)
     return reply.document
+
+
+def _is_standby(reply: Reply) -> bool:
+    return isinstance(reply.document, dict) and bool(reply.document.get("standby"))
 
 
 def _refusal(url: str, reply: Reply) -> DovetailError:

@@ -18,6 +18,7 @@ import yaml
 from local.cluster.builtin.services import create_services
 from local.cluster.storage.store import Store
 from services.scheduler.status.access import _admit
+from services.scheduler.status.explain import STANDBY
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.token_access import TokenAccess
@@ -113,13 +114,15 @@ async def user(kube: Kube, api_url: str, tmp_path: Path) -> Run:
 
 @asynccontextmanager
 async def scheduler(
-    kube: Kube, store: Store, mode: str = "authenticated"
+    kube: Kube, store: Store, mode: str = "authenticated", standby_answers: int = 0
 ) -> AsyncIterator[list[bytes]]:
     """A scheduler's status server behind its Service; ``mode`` as for QUESTIONS. The questions that it let in."""
     asked: list[bytes] = []
 
     async def answer(body: bytes, _query: Any) -> Answer:
         asked.append(body)
+        if len(asked) <= standby_answers:
+            return json_answer(503, {"error": STANDBY, "standby": True})
         return json_answer(200, {"pod": "shop/web", "state": "placeable"})
 
     admit = _admit(mode, "/explain", TokenAccess(kube, SystemClock()))

@@ -39,6 +39,13 @@ async def test_a_question_is_asked_with_a_token_that_only_dovetail_accepts(
     assert asked == [b'{"pod": "shop/web"}']
 
 
+async def test_a_standby_is_asked_and_then_the_leader(kube: Kube, store: Store, user: Run) -> None:
+    grant(store)
+    async with scheduler(kube, store, standby_answers=3) as asked:
+        done = await user("explain", "pod", "shop/web")
+    assert (done.code, done.err, len(asked)) == (0, "", 4)
+
+
 async def test_without_the_rights_the_missing_rule_is_named(
     kube: Kube, store: Store, user: Run
 ) -> None:
