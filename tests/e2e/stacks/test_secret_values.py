@@ -130,7 +130,7 @@ async def test_secret_values_appear_nowhere(playground: Playground, receiver: Re
             **await written_objects(playground.kube),
         }
         assert sum(map(len, texts.values())) > 100_000  # there was something to look at
-        assert found_in(texts) == []
+        assert found_in(texts) == [], "\n".join(found_in(texts))
         await made_requests(playground)
         assert (
             found_in({**logs(playground.stack), **await pages(playground.environment.services)})
