@@ -1,5 +1,5 @@
 """Recognisable values where users keep secrets appear nowhere that Dovetail writes: no log (at level debug), metric,
-endpoint, record in Redis, event, status or LaunchRecord. And requests made from the OpenAPI documents of all six services
+endpoint, record in Redis, event, status or LaunchRecord. And requests made from the OpenAPI documents of the services
 find no defect.
 
 The values are seen to be in use: the webhook is posted to, the user data reaches the instance, Redis and AWS are

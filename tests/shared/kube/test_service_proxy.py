@@ -79,7 +79,7 @@ async def test_what_the_api_server_refuses_is_an_error(
 ) -> None:
     with pytest.raises(NotFound):
         await ask(cluster.kube, ServiceAddress(cluster.namespace, "nobody", "status"), "/")
-    with pytest.raises(Unavailable, match="no service port"):
+    with pytest.raises(Unavailable, match="no endpoints available"):
         await ask(cluster.kube, ServiceAddress(cluster.namespace, "scheduler", "grpc"), "/")
 
 

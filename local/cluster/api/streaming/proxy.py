@@ -156,7 +156,10 @@ def _port(service: Document, wanted: str) -> Document:
     for port in ports:
         if wanted in ("", port.get("name"), str(port.get("port"))):
             return dict(port)
-    text = f'no service port "{wanted}" found for service "{service["metadata"]["name"]}"'
+    name = service["metadata"]["name"]
+    text = f'no endpoints available for service "{name}:{wanted}"'
+    if wanted.isdecimal():
+        text = f'no service port {wanted} found for service "{name}"'
     raise ApiError(503, "ServiceUnavailable", text)
 
 

@@ -144,8 +144,14 @@ async def test_who_cannot_be_reached_is_a_status(api: Api) -> None:
     code, status = await api.get(f"{PATH}/")
     assert (code, status["reason"]) == (503, "ServiceUnavailable")
     assert "error trying to reach service" in status["message"]
-    code, status = await api.get(PATH.replace("web:status", "web:grpc"))
-    assert (code, status["message"]) == (503, 'no service port "grpc" found for service "web"')
+    for port, text in (
+        ("grpc", 'no endpoints available for service "web:grpc"'),
+        ("8081", 'no service port 8081 found for service "web"'),
+    ):
+        code, status = await api.get(PATH.replace("web:status", f"web:{port}"))
+        assert (code, status["message"]) == (503, text)
+    code, status = await api.get(PATH.replace("web:status", "ftp:web:status"))
+    assert (code, status["message"]) == (400, 'invalid service request "ftp:web:status"')
 
 
 async def test_a_service_without_addresses_says_so(api: Api) -> None:
