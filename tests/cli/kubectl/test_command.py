@@ -14,9 +14,10 @@ from local.cluster.storage.store import Store
 from shared.kube.client import Kube
 from shared.redis.bus import Bus
 from shared.redis.bus.connection import call
-from tests.cli.kubectl.conftest import Run, grant, scheduler
+from tests.cli.kubectl.conftest import COMPLETE, Run, grant, scheduler
 from tests.services.console.conftest import NOBODY, Console, Start
 
+PROGRAM = "kubectl-dovetail"
 POD = ("explain", "pod", "shop/web")
 
 
@@ -139,12 +140,12 @@ async def test_logs_of_every_replica(store: Store, user: Run) -> None:
         spec = {"containers": [{"name": "launcher", "image": "dovetail"}]}
         metadata = {"name": name, "labels": labels}
         store.create("pods", {"metadata": metadata, "spec": spec}, namespace="dovetail")
-    done = await user("logs", "launcher")
+    done = await user("logs", "launcher", program=PROGRAM)
     assert (done.code, done.err) == (0, "")
     assert sorted(line.partition(":")[0] for line in done.out.splitlines()) == [
         "launcher-a", "launcher-b",
     ]  # fmt: skip
-    missing = await user("--namespace", "ops", "logs", "launcher")
+    missing = await user("--namespace", "ops", "logs", "launcher", program=PROGRAM)
     assert (missing.code, "no pod of launcher is in the namespace ops" in missing.err)[0] == 1
 
 
@@ -157,7 +158,7 @@ async def test_logs_of_every_replica(store: Store, user: Run) -> None:
     ],
 )
 async def test_a_wrong_word_is_one_line(user: Run, words: tuple[str, ...], told: str) -> None:
-    done = await user(*words)
+    done = await user(*words, program=PROGRAM)
     assert done.code == 1
     assert told in done.err
     assert len(done.err.splitlines()) == 1
@@ -166,12 +167,12 @@ async def test_a_wrong_word_is_one_line(user: Run, words: tuple[str, ...], told:
 async def test_completion_for_kubectl(store: Store, user: Run, node_pool: dict[str, Any]) -> None:
     grant(store)
 
-    async def completed(*words: str, **variables: str) -> list[str]:
-        done = await user(*words, program="kubectl_complete-dovetail", **variables)
+    async def completed(*words: str, program: str = COMPLETE, **variables: str) -> list[str]:
+        done = await user(*words, program=program, **variables)
         assert done.err == ""
         return [line.partition("\t")[0] for line in done.out.splitlines()]
 
-    assert await completed("do") == ["doctor", ":4"]
+    assert await completed("do", program="kubectl_complete-dovetail") == ["doctor", ":4"]
     assert await completed("halt", "--pool", "NodeP") == ["NodePool/default", ":4"]
     assert await completed("halt", "--po") == ["--pool", ":4"]
     assert await completed("logs", "w") == ["watcher", ":4"]
