@@ -8,6 +8,7 @@ other exception is a defect and shows its traceback.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
@@ -48,6 +49,9 @@ COMMANDS = {
     "migrate": Command(
         "cli.migration.command", "Move to Dovetail from Karpenter or Cluster Autoscaler."
     ),
+    "doctor": Command(
+        "cli.operations.doctor.command", "Check an installation: what is wrong, and what mends it."
+    ),
     "dead-letters": Command(
         "cli.operations.dead_letters", "Messages that no service could handle."
     ),
@@ -70,13 +74,22 @@ class Lazy(TyperCommand):
     ``Any`` stands for classes of click that typer does not export.
     """
 
+    module = ""
+
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        command = _imported(str(self.name))
+        command = _imported(self.module, str(self.name))
         return command.make_context(info_name, args, parent=parent, **extra)
 
 
-def _imported(name: str) -> Any:
-    found = getattr(import_module(COMMANDS[name].module), name.replace("-", "_"))
+def lazy(name: str, command: Command) -> Lazy:
+    """The command ``name``, not imported yet."""
+    made = Lazy(name, help=command.summary)
+    made.module = command.module
+    return made
+
+
+def _imported(module: str, name: str) -> Any:
+    found = getattr(import_module(module), name.replace("-", "_"))
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
     one = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -85,13 +98,13 @@ def _imported(name: str) -> Any:
 
 
 class Commands(TyperGroup):
-    """The group of all commands, in the order of ``COMMANDS``."""
+    """The group of all commands, in the order of ``offered``."""
+
+    offered = COMMANDS
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = {
-            name: Lazy(name, help=command.summary) for name, command in COMMANDS.items()
-        }
+        self.commands = {name: lazy(name, command) for name, command in self.offered.items()}
 
 
 commands = typer.Typer(
@@ -107,28 +120,34 @@ commands = typer.Typer(
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from importlib import metadata  # imports the email package, which no other option needs
+        from shared.distribution.version import described  # imports the email package
 
-        print(f"dovetail {metadata.version('dovetail')}")
+        print(f"dovetail {described()}")
         raise typer.Exit
 
 
+VersionOption = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Print version and commit."
+    ),
+]
+
+
 @commands.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-) -> None:
+def _options(version: VersionOption = False) -> None:
     """Options of the program, before any command."""
 
 
 def app() -> None:
     """Entry point of the console script ``dovetail``."""
+    run(commands)
+
+
+def run(program: Callable[[], object]) -> None:
+    """Call ``program``; a DovetailError or an OSError ends it with a message and exit code 1."""
     try:
-        commands()
+        program()
     except (DovetailError, OSError) as error:
         print(f"dovetail: {error}", file=sys.stderr)
         sys.exit(1)

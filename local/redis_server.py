@@ -22,7 +22,8 @@ from shared.errors import ConfigurationError
 from shared.redis.rights import CONSOLE, SERVICES, user_rules
 
 VERSION_SECONDS = 10.0
-PASSWORD = "local"
+PASSWORD = os.environ.get("LOCAL_PASSWORD", "local")
+"""Of every service of the local stack in Redis, and its secret key for AWS."""
 SERVER_NAMES = ("redis-server", "valkey-server")
 """Names on PATH, in the order of preference. Distributions without Redis have Valkey instead."""
 OLDEST_VERSION = (6, 2)

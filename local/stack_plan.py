@@ -15,7 +15,7 @@ import random
 import re
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 
 from local.aws.iam.policies import access_key
 from local.cluster.addons.catalogue import USUAL, chosen
-from local.redis_server import address_of, redis_server_command, user_arguments
+from local.redis_server import PASSWORD, address_of, redis_server_command, user_arguments
 from shared.distribution.files import packaged
 from shared.errors import ConfigurationError
 
@@ -295,6 +295,7 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
         "READY_SECONDS": str(settings.ready_seconds),
         "POD_START_SECONDS": str(settings.pod_start_seconds),
         "ADDONS": settings.addons,
+        "SERVICES": ",".join(_in_cluster(settings, environment)),
     }
     if settings.extra.get("KARPENTER_LEASE"):
         own["FURTHER_RIGHTS_DIRECTORY"] = str(packaged("deploy", "beside-karpenter"))
@@ -302,6 +303,13 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
     return Part(
         "cluster", _python("local.cluster"), environment | own, probes, 60.0, _port_fix(port)
     )
+
+
+def _in_cluster(settings: StackSettings, environment: Mapping[str, str]) -> Iterator[str]:
+    """The services as the cluster's Services, for `kubectl dovetail`. In one process they have no port of their own."""
+    for name in () if settings.one_process else (*settings.services, CONSOLE):
+        if url := environment.get(f"DOVETAIL_{name.upper()}_URL"):
+            yield f"{NAMESPACE}/dovetail-{name}={url.removeprefix('http://')}"
 
 
 def _services(
@@ -381,7 +389,7 @@ def _identity(settings: StackSettings, service: str, redis_port: int) -> dict[st
     """The service's credentials for Kubernetes, Redis and AWS. All three grant only the rights that deploy/ defines."""
     return {
         "AWS_ACCESS_KEY_ID": access_key(service),
-        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_SECRET_ACCESS_KEY": PASSWORD,
         "KUBECONFIG": _account(settings, service),
         "REDIS_URL": address_of(service, redis_port),
     }

@@ -17,7 +17,7 @@ from cli.migration.inventory import Inventory, read_cluster, sorted_in
 from cli.migration.report import BLOCKS, Row, as_json, report_of
 from cli.options import OutputOption
 from cli.printing import print_line, print_table
-from cli.stack.cluster import connected, kubeconfig_of
+from cli.stack.cluster import connected_to
 from cli.stack.environment import StackOption, variables_of
 from cli.text import escaped, print_json
 from local.stack import DEFAULT_DIRECTORY
@@ -94,7 +94,7 @@ async def _on_cluster(
 ) -> None:
     cluster = variables.get("CLUSTER_NAME", "")
     async with (
-        connected(kubeconfig_of(variables), command="migrate") as kube,
+        connected_to(variables, command="migrate") as kube,
         cloud_of(variables) as cloud,
     ):
         inventory = await with_instances(await read_cluster(kube), cloud)

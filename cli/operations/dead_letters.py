@@ -16,10 +16,14 @@ from typing import Annotated
 
 import typer
 
+from cli.kubectl import names
+from cli.kubectl.addresses import IN_CLUSTER
+from cli.operations.console_queues import read_console, rows_of, short_cell, texts_of
 from cli.options import group
 from cli.printing import print_line, print_table
 from cli.stack.bus import connected_bus
 from cli.stack.environment import StackOption, variables_of
+from cli.stack.requests import is_in_cluster
 from cli.text import escaped
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import rfc3339
@@ -28,19 +32,28 @@ from shared.redis.bus import Bus, DeadLetter
 from shared.redis.bus.dead_letters import DEAD_LIMIT, DeadLetters
 from shared.redis.streams import GROUPS
 
+CONSOLE = "DOVETAIL_CONSOLE_URL"
 LIST_LIMIT = 2 * DEAD_LIMIT
 """Redis trims a stream in whole nodes, so a stream may hold more dead letters than DEAD_LIMIT."""
-CELL_LIMIT = 120
+NEEDS_REDIS = (
+    "this needs Redis itself, since the console only reads: set REDIS_URL to that of the Secret "
+    "dovetail-redis-operator with 127.0.0.1 as host, and CLUSTER_NAME; before it: "
+    "kubectl port-forward -n dovetail deploy/dovetail-redis 6379"
+)
 
 dead_letters = group("Messages that no service could handle: list, show, replay, drop.")
-StreamArgument = Annotated[str, typer.Argument(help="The stream, for example launches.")]
+StreamArgument = Annotated[
+    str, typer.Argument(help="The stream, for example launches.", autocompletion=names.streams)
+]
 IdsArgument = Annotated[list[str] | None, typer.Argument(help="Ids as `list` shows them.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Every dead letter of the stream.")]
 
 
 @dead_letters.command("list")
 def list_letters(
-    stream: Annotated[str | None, typer.Argument(help="Only this stream.")] = None,
+    stream: Annotated[
+        str | None, typer.Argument(help="Only this stream.", autocompletion=names.streams)
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=LIST_LIMIT, help="Most rows per stream.")] = 50,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
@@ -53,7 +66,10 @@ def list_letters(
       dovetail dead-letters list launches --limit 10
     """
     chosen = list(GROUPS) if stream is None else [_known(stream)]
-    rows, more = asyncio.run(_read_rows(directory, chosen, limit))
+    if console := _console_of(directory):
+        rows, more = rows_of(asyncio.run(read_console(console)), chosen, limit)
+    else:
+        rows, more = asyncio.run(_read_rows(directory, chosen, limit))
     if rows:
         headings = ("stream", "id", "since", "given up by", "tries", "message", "error")
         print_table(headings, rows)
@@ -75,13 +91,22 @@ def show(
 
       dovetail dead-letters show interruptions 1795488000000-0
     """
-    found = asyncio.run(_read(directory, _known(stream), _checked(letter)))
+    if console := _console_of(directory):
+        report = asyncio.run(read_console(console))
+        texts = texts_of(report, _known(stream), _checked(letter))
+    else:
+        texts = asyncio.run(_read_texts(directory, _known(stream), _checked(letter)))
+    for name, text in texts.items():
+        print_line(escaped(f"{name}: {text}"))
+
+
+async def _read_texts(directory: Path, stream: str, letter: str) -> dict[str, str]:
+    found = await _read(directory, stream, letter)
     texts = {"id": found.id, "since": _since(found), "given up by": found.group}
     texts |= {"tries": str(found.deliveries), "source": found.source, "error": found.error}
     for field, value in found.fields.items():
         texts[field.decode(errors="replace")] = value.decode(errors="replace")
-    for name, text in texts.items():
-        print_line(escaped(f"{name}: {text}"))
+    return texts
 
 
 @dead_letters.command()
@@ -150,10 +175,19 @@ async def _each(
         raise typer.Exit(1)
 
 
+def _console_of(directory: Path) -> str:
+    """The address of the console in a cluster, when Redis is not named; otherwise empty."""
+    variables = variables_of(directory)
+    url = variables.get(CONSOLE, "")
+    return url if is_in_cluster(url) and not variables.get("REDIS_URL") else ""
+
+
 def _bus(directory: Path) -> AbstractAsyncContextManager[Bus]:
     """The bus of the installation. Raises ConfigurationError when REDIS_URL or CLUSTER_NAME is missing."""
     variables = variables_of(directory)
     url, cluster = variables.get("REDIS_URL"), variables.get("CLUSTER_NAME")
+    if (not url or not cluster) and IN_CLUSTER in variables:
+        raise ConfigurationError(NEEDS_REDIS)
     if not url or not cluster:
         raise ConfigurationError(
             "REDIS_URL and CLUSTER_NAME are not set; run `dovetail up --detach`, or name the "
@@ -191,7 +225,7 @@ def _row(stream: str, letter: DeadLetter) -> tuple[str, ...]:
     envelope = letter.envelope
     message = "unreadable" if envelope is None else f"{envelope.type} {envelope.key}"
     cells = (letter.group, str(letter.deliveries), message, letter.error)
-    return (stream, letter.id, _since(letter), *(escaped(cell)[:CELL_LIMIT] for cell in cells))
+    return (stream, letter.id, _since(letter), *map(short_cell, cells))
 
 
 def _since(letter: DeadLetter) -> str:

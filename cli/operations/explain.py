@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cli.kubectl import names
 from cli.operations.explain_pod import pod
 from cli.operations.scheduler_status import ask, scheduler_url
 from cli.options import group
@@ -26,7 +27,10 @@ explain.command()(pod)
 
 @explain.command()
 def node(
-    name: Annotated[str, typer.Argument(help="A node, or its Machine or NodeClaim.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="A node, or its Machine or NodeClaim.", autocompletion=names.nodes),
+    ],
     output: Annotated[
         Literal["panel", "json"],
         typer.Option("--output", "-o", help="panel for people, json for programs."),

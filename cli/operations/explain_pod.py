@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from cli.kubectl import names
 from cli.manifests.simulate import catalogue_of, documents_of
 from cli.operations.scheduler_status import ask, scheduler_url
 from cli.options import Output, OutputOption
@@ -28,7 +29,9 @@ MOST_POOLS = 5
 """Pools shown for people; -o json has all."""
 
 
-NameArgument = Annotated[str, typer.Argument(help="A pod: NAME or NAMESPACE/NAME.")]
+NameArgument = Annotated[
+    str, typer.Argument(help="A pod: NAME or NAMESPACE/NAME.", autocompletion=names.pods)
+]
 NamespaceOption = Annotated[
     str, typer.Option("--namespace", "-n", help="The pod's namespace, if NAME has none.")
 ]

@@ -13,9 +13,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from cli.kubectl import names
 from cli.operations.scheduler_status import VARIABLE, ask
 from cli.printing import print_line
-from cli.stack.cluster import connected, kubeconfig_of, listed
+from cli.stack.cluster import connected_to, listed
 from cli.stack.environment import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
@@ -29,7 +30,9 @@ _KINDS = {"nodepool": NODE_POOLS, "provisioner": PROVISIONERS}
 PoolOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--pool", help="KIND/NAME, for example NodePool/default; repeatable. Default: all."
+        "--pool",
+        help="KIND/NAME, for example NodePool/default; repeatable. Default: all.",
+        autocompletion=names.pools,
     ),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Every NodePool and every Provisioner.")]
@@ -62,8 +65,8 @@ def halt(
       dovetail resume
     """
     variables = variables_of(directory)
-    names = asyncio.run(_switch(pool, all_pools, variables, OFF))
-    print_line(f"halted: {', '.join(names)} (cluster of {variables['KUBECONFIG']})")
+    done = asyncio.run(_switch(pool, all_pools, variables, OFF))
+    print_line(f"halted: {', '.join(done)} (cluster of {variables['KUBECONFIG']})")
     print_line("Interruptions, deletions already ordered and new machines for pending pods go on.")
     chosen = "".join(f" --pool {one}" for one in pool or ())
     print_line(f"Undo it with: dovetail resume{chosen}")
@@ -88,8 +91,8 @@ def resume(
       dovetail resume --pool NodePool/default
     """
     variables = variables_of(directory)
-    names = asyncio.run(_switch(pool, all_pools, variables, None))
-    print_line(f"resumed: {', '.join(names)} (cluster of {variables['KUBECONFIG']})")
+    done = asyncio.run(_switch(pool, all_pools, variables, None))
+    print_line(f"resumed: {', '.join(done)} (cluster of {variables['KUBECONFIG']})")
     if _is_off(variables):
         Console(stderr=True).print(
             "The setting DISRUPTION=off still halts all pools: set it to on, or remove the key disruption from "
@@ -105,7 +108,7 @@ async def _switch(
     if pool and all_pools:
         raise ConfigurationError("give --pool or --all, not both")
     named = [_parsed(text) for text in pool or ()]
-    async with connected(kubeconfig_of(variables), command="halt") as kube:
+    async with connected_to(variables, command="halt") as kube:
         pools = await _pools(kube)
         chosen = named or pools
         # Before the first write: a wrong name must not leave some pools halted and others not.

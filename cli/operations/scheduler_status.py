@@ -6,23 +6,19 @@ message names the next step.
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.error
 from collections.abc import Mapping
 from typing import Any
 
-from local.probe import exchange_json
+from cli.stack.requests import TOKEN, Reply, exchange, is_in_cluster
 from shared.errors import ConfigurationError, DovetailError, NotFound, Unavailable, Unreachable
 
 VARIABLE = "DOVETAIL_SCHEDULER_URL"
-TOKEN = "DOVETAIL_TOKEN"
-"""A Kubernetes token, for a scheduler that requires one (QUESTIONS=authenticated)."""
 READ_TIMEOUT_SECONDS = 10.0
 COMPUTE_TIMEOUT_SECONDS = 130.0
 """For a request that the scheduler has to compute, such as a simulation."""
 ANSWER_LIMIT_BYTES = 16 * 2**20
-ERROR_LIMIT_BYTES = 64 * 2**10
+MOST_REPLICAS_ASKED = 8
 
 
 def scheduler_url(variables: Mapping[str, str]) -> str:
@@ -39,30 +35,40 @@ def scheduler_url(variables: Mapping[str, str]) -> str:
 
 def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
     """The JSON answer of GET, or of POST with a body. Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
-    timeout = READ_TIMEOUT_SECONDS if body is None else COMPUTE_TIMEOUT_SECONDS
+    seconds = READ_TIMEOUT_SECONDS if body is None else COMPUTE_TIMEOUT_SECONDS
     # GET needs no token, so the token is sent only with POST.
     token = "" if body is None else os.environ.get(TOKEN, "")
     try:
-        return exchange_json(url, body, timeout=timeout, limit=ANSWER_LIMIT_BYTES, token=token)
-    except urllib.error.HTTPError as refused:
-        raise _refusal(url, refused) from refused
-    except (OSError, ValueError) as error:
+        for _ in range(MOST_REPLICAS_ASKED):
+            reply = exchange(url, body, seconds=seconds, limit=ANSWER_LIMIT_BYTES, token=token)
+            # Behind a Service each request goes to a replica chosen by chance.
+            if not (is_in_cluster(url) and _is_standby(reply)):
+                break
+    except Unreachable as error:
         raise Unreachable(
-            f"the scheduler does not answer at {url} ({error}); `dovetail status` shows what runs"
+            f"the scheduler does not answer at {url} ({error.message}); `dovetail status` shows what runs"
         ) from error
+    if reply.status >= 400:
+        raise _refusal(url, reply)
+    return reply.document
 
 
-def _refusal(url: str, refused: urllib.error.HTTPError) -> DovetailError:
+def _is_standby(reply: Reply) -> bool:
+    return isinstance(reply.document, dict) and bool(reply.document.get("standby"))
+
+
+def _refusal(url: str, reply: Reply) -> DovetailError:
     try:
-        problem = str(json.loads(refused.read(ERROR_LIMIT_BYTES))["error"])
-    except (ValueError, KeyError, TypeError):
-        problem = f"{url} answered {refused.code}"
-    if refused.code == 404:
+        problem = str(reply.document["error"])
+    except (KeyError, TypeError):
+        problem = f"{url} answered {reply.status}"
+    if reply.status == 404:
         return NotFound(f"{problem}; `kubectl get nodes` lists them")
-    if refused.code == 401:
+    if reply.status == 401:
+        audience = " --audience dovetail" if is_in_cluster(url) else ""
         return ConfigurationError(
-            f"{problem}; set {TOKEN} to the output of: kubectl create token ACCOUNT"
+            f"{problem}; set {TOKEN} to the output of: kubectl create token ACCOUNT{audience}"
         )
-    if refused.code >= 500:
+    if reply.status >= 500:
         return Unavailable(f"{problem}; see the scheduler's log")
     return ConfigurationError(problem)

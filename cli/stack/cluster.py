@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 
+from cli.kubectl.addresses import CONTEXT
 from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, NotFound
 from shared.kube.client import Kube, Object
@@ -30,12 +31,24 @@ async def listed(kube: Kube, resource: Resource) -> list[Object]:
         return []
 
 
+def connected_to(
+    variables: Mapping[str, str], *, command: str, impersonate: str = ""
+) -> AbstractAsyncContextManager[Kube]:
+    """A client of the cluster that the variables name. Raises ConfigurationError."""
+    context = variables.get(CONTEXT, "")
+    path = kubeconfig_of(variables)
+    return connected(path, command=command, context=context, impersonate=impersonate)
+
+
 @asynccontextmanager
-async def connected(kubeconfig: str, *, command: str) -> AsyncIterator[Kube]:
+async def connected(
+    kubeconfig: str, *, command: str, context: str = "", impersonate: str = ""
+) -> AsyncIterator[Kube]:
     """A client for the duration of one command. Raises ConfigurationError for an unusable kubeconfig."""
     kube = await Kube.connect(
-        kubeconfig, clock=SystemClock(), random=Random(), user_agent=f"dovetail-{command}"
-    )
+        kubeconfig, clock=SystemClock(), random=Random(), user_agent=f"dovetail-{command}",
+        context=context, impersonate=impersonate,
+    )  # fmt: skip
     try:
         yield kube
     finally:

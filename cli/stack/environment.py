@@ -2,7 +2,8 @@
 
 When no stack runs in a directory that the command line names, the command is refused: the variables may name another
 cluster, and the command would query or halt the wrong one. Both have the variables of ``.dovetail/env``. When one is
-missing, the error names it and the two ways to set it.
+missing, the error names it and the two ways to set it. ``kubectl dovetail`` addresses the cluster of the kubeconfig
+alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from cli.kubectl.addresses import CONTEXT, IN_CLUSTER
 from local.stack import Stack
 from shared.errors import ConfigurationError
 
@@ -23,7 +25,12 @@ _URL_PREFIX, _URL_SUFFIX = "DOVETAIL_", "_URL"
 
 def _refuse_idle(context: typer.Context, directory: Path) -> Path:
     source = context.get_parameter_source("directory")
-    if source is not None and source.name == "COMMANDLINE" and running_in(directory) is None:
+    named = source is not None and source.name == "COMMANDLINE"
+    if named and IN_CLUSTER in os.environ:
+        raise ConfigurationError(
+            "kubectl dovetail addresses the cluster of the kubeconfig; for the stack of a directory: dovetail"
+        )
+    if named and running_in(directory) is None:
         raise ConfigurationError(
             f"no stack runs in {directory}; start one with `dovetail up --detach --directory {directory}`, or "
             "omit --directory to use the installation that the variables of this shell name"
@@ -49,6 +56,8 @@ def running_in(directory: Path) -> Mapping[str, str] | None:
 
 def variables_of(directory: Path) -> Mapping[str, str]:
     """The variables of the stack that runs in ``directory``, otherwise the shell's."""
+    if IN_CLUSTER in os.environ:
+        return os.environ
     running = running_in(directory)
     return os.environ if running is None else running
 
@@ -62,11 +71,15 @@ class Environment:
     aws_endpoint_url: str
     cluster_name: str
     services: dict[str, str]
+    context: str = ""
+    """A context of the kubeconfig; empty: its current one."""
 
 
 def from_variables(variables: Mapping[str, str]) -> Environment:
-    """Raises ConfigurationError naming every missing variable."""
-    needed = ("KUBECONFIG", "REDIS_URL", "AWS_ENDPOINT_URL", "CLUSTER_NAME")
+    """Raises ConfigurationError naming every missing variable. In a cluster the kubeconfig is enough."""
+    needed = ["KUBECONFIG"]
+    if IN_CLUSTER not in variables:
+        needed += ["REDIS_URL", "AWS_ENDPOINT_URL", "CLUSTER_NAME"]
     if missing := [name for name in needed if not variables.get(name)]:
         raise ConfigurationError(
             f"{', '.join(missing)} not set; run `dovetail up --detach` "
@@ -79,8 +92,9 @@ def from_variables(variables: Mapping[str, str]) -> Environment:
     }
     return Environment(
         kubeconfig=variables["KUBECONFIG"],
-        redis_url=variables["REDIS_URL"],
-        aws_endpoint_url=variables["AWS_ENDPOINT_URL"],
-        cluster_name=variables["CLUSTER_NAME"],
+        redis_url=variables.get("REDIS_URL", ""),
+        aws_endpoint_url=variables.get("AWS_ENDPOINT_URL", ""),
+        cluster_name=variables.get("CLUSTER_NAME", ""),
         services=services,
+        context=variables.get(CONTEXT, ""),
     )

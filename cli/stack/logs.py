@@ -15,6 +15,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from cli.kubectl import names
 from cli.stack.up import DirectoryOption
 from local.stack import DEFAULT_DIRECTORY, Stack
 from shared.errors import ConfigurationError
@@ -24,7 +25,12 @@ TAIL_LIMIT = 1_000_000
 
 
 def logs(
-    service: Annotated[str, typer.Argument(help="A service or another part of the stack.")],
+    service: Annotated[
+        str,
+        typer.Argument(
+            help="A service or another part of the stack.", autocompletion=names.services
+        ),
+    ],
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")
     ] = False,

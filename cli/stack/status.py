@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -19,18 +20,23 @@ from rich.text import Text
 
 from cli.demo.display import short_name
 from cli.demo.snapshot import price_of, true_conditions
+from cli.operations.console_queues import depths_of, queues_of
 from cli.operations.queues import QueueDepth, queue_depths
 from cli.printing import print_part, titled_table
 from cli.stack.cluster import connected
 from cli.stack.environment import Environment, StackOption, from_variables, variables_of
+from cli.stack.requests import exchange_in_cluster, is_in_cluster
 from cli.top.terminal import ended_by_user
 from local.probe import probe
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.waiting import pause
 from shared.domain import labels
 from shared.errors import ConfigurationError, DovetailError
-from shared.kube.client import Object
+from shared.kube.client import Kube, Object
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
+
+PROBE_SECONDS = 5.0
+PROBE_LIMIT_BYTES = 64 * 2**10
 
 
 def status(
@@ -112,15 +118,53 @@ async def _picture(environment: Environment) -> Picture:
 
 async def readiness(environment: Environment) -> dict[str, str | None]:
     """For each service: None when it is ready, otherwise the reason."""
-    targets = [f"{url}/readyz" for url in environment.services.values()]
-    answers = await asyncio.gather(*(asyncio.to_thread(probe, target) for target in targets))
-    return dict(zip(environment.services, answers, strict=True))
+    async with AsyncExitStack() as stack:
+        kube = None
+        if any(map(is_in_cluster, environment.services.values())):
+            kube = await stack.enter_async_context(_connected(environment))
+        return await service_readiness(environment.services, kube)
+
+
+async def service_readiness(
+    services: Mapping[str, str], kube: Kube | None
+) -> dict[str, str | None]:
+    """As ``readiness``. ``services``: name -> address; ``kube``: for addresses behind an API server."""
+    answers = await asyncio.gather(
+        *(_readiness(f"{url}/readyz", kube) for url in services.values())
+    )
+    return dict(zip(services, answers, strict=True))
+
+
+async def _readiness(url: str, kube: Kube | None) -> str | None:
+    if kube is None or not is_in_cluster(url):
+        return await asyncio.to_thread(probe, url)
+    try:
+        reply = await exchange_in_cluster(kube, url, seconds=PROBE_SECONDS, limit=PROBE_LIMIT_BYTES)
+    except DovetailError as error:
+        return error.message
+    if reply.status == 200:
+        return None
+    reasons = reply.document.get("reasons") if isinstance(reply.document, dict) else None
+    return "; ".join(map(str, reasons)) if reasons else f"{url} answered {reply.status}"
+
+
+def _connected(environment: Environment) -> AbstractAsyncContextManager[Kube]:
+    return connected(environment.kubeconfig, command="status", context=environment.context)
 
 
 async def _queues(environment: Environment) -> list[RenderableType]:
-    depths = await queue_depths(environment.redis_url, environment.cluster_name)
+    depths = await _depths(environment)
     headings = ("stream", "read by", "entries", "pending", "drained", "dead letters")
     return titled_table("Queues", headings, map(_queue_row, depths))
+
+
+async def _depths(environment: Environment) -> list[QueueDepth]:
+    """From Redis; without its address from the console, which reads it."""
+    console = environment.services.get("console", "")
+    if environment.redis_url or not is_in_cluster(console):
+        return await queue_depths(environment.redis_url, environment.cluster_name)
+    async with _connected(environment) as kube:
+        return depths_of(await queues_of(kube, console))
 
 
 def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
@@ -129,7 +173,7 @@ def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
 
 
 async def _cluster(environment: Environment) -> list[RenderableType]:
-    async with connected(environment.kubeconfig, command="status") as kube:
+    async with _connected(environment) as kube:
         nodes, machines, claims, pods = await asyncio.gather(
             kube.list(NODES), kube.list(MACHINES), kube.list(NODE_CLAIMS), kube.list(PODS)
         )

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from cli.stack.requests import TOKEN as CLUSTER_TOKEN
+from cli.stack.requests import is_in_cluster, opened_in_cluster
 from cli.top.cells import safe
 from cli.top.events import Decoder, message_of
 from cli.top.records import Message, Snapshot
@@ -63,14 +65,17 @@ def address_of(variables: Mapping[str, str], shell: Mapping[str, str]) -> Addres
         raise ConfigurationError(
             f"{VARIABLE} is not a URL such as http://127.0.0.1:8080, without a password"
         )
-    token = shell.get(TOKEN, "").strip()
+    variable = CLUSTER_TOKEN if is_in_cluster(url) else TOKEN
+    token = shell.get(variable, "").strip()
     if not (token.isascii() and token.isprintable()):
-        raise ConfigurationError(f"{TOKEN} has characters that no token has; set it again")
+        raise ConfigurationError(f"{variable} has characters that no token has; set it again")
     return Address(url, token)
 
 
 def _is_http(url: str) -> bool:
     """Without a password: messages show the URL."""
+    if is_in_cluster(url):
+        return True
     try:
         parts = urlsplit(url)
         named = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
@@ -141,12 +146,8 @@ async def _answer(
     address: Address, path: str, headers: Mapping[str, str], limits: aiohttp.ClientTimeout
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """A response with status 200. Errors of the connection while the block reads are raised as Unreachable."""
-    token = {"Authorization": f"Bearer {address.token}"} if address.token else {}
     try:
-        async with (
-            aiohttp.ClientSession(timeout=limits, headers={**headers, **token}) as session,
-            session.get(address.url + path, allow_redirects=False) as answer,
-        ):
+        async with _opened(address, path, headers, limits) as answer:
             if answer.status != HTTPStatus.OK:
                 raise refusal(address, answer.status, await _read(answer, ERROR_LIMIT_BYTES))
             yield answer
@@ -155,6 +156,23 @@ async def _answer(
         raise Unreachable(
             f"the console does not answer at {address.url} ({why}); `dovetail status` shows what runs"
         ) from error
+
+
+@asynccontextmanager
+async def _opened(
+    address: Address, path: str, headers: Mapping[str, str], limits: aiohttp.ClientTimeout
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    if is_in_cluster(address.url):
+        opened = opened_in_cluster(address.url + path, headers, limits, address.token)
+        async with opened as answer:
+            yield answer
+        return
+    token = {"Authorization": f"Bearer {address.token}"} if address.token else {}
+    async with (
+        aiohttp.ClientSession(timeout=limits, headers={**headers, **token}) as session,
+        session.get(address.url + path, allow_redirects=False) as answer,
+    ):
+        yield answer
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
@@ -170,11 +188,12 @@ async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
 def refusal(address: Address, status: int, body: bytes) -> DovetailError:
     """The error for an answer with another status than 200. 5xx and 429 are worth another attempt."""
     problem = _problem(body) or f"{address.url} answered {status}"
+    variable = CLUSTER_TOKEN if is_in_cluster(address.url) else TOKEN
     if status == HTTPStatus.UNAUTHORIZED:
         step = "another token" if address.token else "a token that the console accepts"
-        return Unauthorized(f"{problem}; set {TOKEN} to {step}")
+        return Unauthorized(f"{problem}; set {variable} to {step}")
     if status == HTTPStatus.FORBIDDEN:
-        return Unauthorized(f"{problem}; set {TOKEN} to a token with the right to read")
+        return Unauthorized(f"{problem}; set {variable} to a token with the right to read")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
         return Unavailable(f"{problem}; see the console's log")
     return _no_console(address, f"answered {status}")

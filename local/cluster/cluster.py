@@ -23,6 +23,7 @@ from local.cluster.api.authorization.tokens import Tokens
 from local.cluster.api.listening import listen
 from local.cluster.api.server import ApiServer
 from local.cluster.builtin.manifests import create_accounts
+from local.cluster.builtin.services import create_services
 from local.cluster.control_plane.running import ControlPlane
 from local.cluster.kubeconfig import write_kubeconfig
 from local.cluster.settings import ClusterSettings
@@ -67,6 +68,7 @@ async def running_cluster(
     control_plane = ControlPlane(store, settings, clock, rng)
     control_plane.create_first_objects()
     accounts = _create_accounts(store, settings)
+    create_services(store, settings.services)
     listener = _listen(settings.cluster_host, settings.cluster_port)
     url = f"http://{settings.cluster_host}:{listener.getsockname()[1]}"
     access = access_to(store)

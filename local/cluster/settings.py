@@ -48,6 +48,10 @@ class ClusterSettings(BaseSettings):
         default=None,
         description="where to write a kubeconfig for each of these ServiceAccounts, as NAMESPACE/NAME",
     )
+    services: str = Field(
+        default="",
+        description="Services that are programs outside the cluster, with commas: NAMESPACE/NAME=ADDRESS:PORT",
+    )
     scheduler_strategy: Literal["least-allocated", "most-allocated"] = Field(
         default="least-allocated",
         description="how the scheduler scores nodes by their free resources",

@@ -188,6 +188,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
             PodExplainer(cluster, solver.options),
             CostExplainer(cluster, solver.options),
             DecisionExplainer(inputs),
+            lambda: leadership.held,
         ),
     )
 

@@ -1,12 +1,12 @@
 """Kubernetes objects -> mirror records: one converter per kind, no I/O.
 
-Only what scheduling needs travels to Redis; environment variables, commands and secrets never do.
+Only what scheduling needs travels to Redis; environment variables, commands, user data and secrets never do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -70,6 +70,18 @@ def _staying(parse: Callable[[Json], Parsed[Any]]) -> Callable[[Json], Parsed[An
     return convert
 
 
+def _without_user_data(parse: Callable[[Json], Parsed[Any]]) -> Callable[[Json], Parsed[Any]]:
+    """A converter of node classes: tokens stand in user data, and only the launcher needs it, from the API server."""
+
+    def convert(raw: Json) -> Parsed[Any]:
+        parsed = parse(raw)
+        if parsed.record is None:
+            return parsed
+        return replace(parsed, record=msgspec.structs.replace(parsed.record, user_data=""))
+
+    return convert
+
+
 @dataclass(frozen=True)
 class Kind:
     """One watched kind: its name in the mirror, where it is served, how it is read."""
@@ -95,8 +107,8 @@ KINDS = (
     Kind(DAEMON_SETS, resources.DAEMON_SETS, _lenient(parse_daemon_set)),
     Kind(NODE_POOLS, resources.PROVISIONERS, parse_provisioner),
     Kind(NODE_POOLS, resources.NODE_POOLS, parse_node_pool),
-    Kind(NODE_CLASSES, resources.AWS_NODE_TEMPLATES, parse_node_template),
-    Kind(NODE_CLASSES, resources.EC2_NODE_CLASSES, parse_ec2_node_class),
+    Kind(NODE_CLASSES, resources.AWS_NODE_TEMPLATES, _without_user_data(parse_node_template)),
+    Kind(NODE_CLASSES, resources.EC2_NODE_CLASSES, _without_user_data(parse_ec2_node_class)),
     Kind(MACHINES, resources.MACHINES, _lenient(parse_machine)),
     Kind(MACHINES, resources.NODE_CLAIMS, _lenient(parse_node_claim)),
     Kind(CLAIMS, resources.PVCS, _lenient(parse_claim)),

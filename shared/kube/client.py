@@ -70,13 +70,20 @@ class Kube:
         qps: float = 200,
         burst: int = 300,
         timeouts: Timeouts | None = None,
+        context: str = "",
+        impersonate: str = "",
     ) -> Kube:
         """A client from a kubeconfig file, or from the pod's service account when ``kubeconfig`` is None.
 
-        Sends no request yet. Raises ConfigurationError.
+        ``context`` and ``impersonate`` as for ``Connection.open``. Sends no request yet. Raises ConfigurationError.
         """
         connection = await Connection.open(
-            kubeconfig, clock=clock, user_agent=user_agent, timeouts=timeouts or Timeouts()
+            kubeconfig,
+            clock=clock,
+            user_agent=user_agent,
+            timeouts=timeouts or Timeouts(),
+            context=context,
+            impersonate=impersonate,
         )
         return cls(connection, clock=clock, random=random, qps=qps, burst=burst)
 
@@ -273,6 +280,11 @@ class Kube:
     async def version(self) -> Object:
         """The server's version: ``major``, ``minor``, ``gitVersion``. Every service account may read it."""
         return await self._ask(Call("read", _VERSION), "/version")
+
+    @property
+    def connection(self) -> Connection:
+        """For requests that are no calls on resources: to Services, of logs, of the server's time."""
+        return self._connection
 
     async def watch(
         self,

@@ -56,6 +56,7 @@ class Resource:
 PODS = Resource("", "v1", "pods", "Pod", True)
 NODES = Resource("", "v1", "nodes", "Node", False)
 SERVICES = Resource("", "v1", "services", "Service", True)
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True)
 EVENTS = Resource("", "v1", "events", "Event", True)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True)
@@ -74,6 +75,13 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True)
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False)
 SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False
+)
+
+SELF_SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False
+)
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
 
 PROVISIONERS = Resource("karpenter.sh", "v1alpha5", "provisioners", "Provisioner", False)

@@ -3,12 +3,17 @@
 TokenReview authenticates the token; SubjectAccessReview checks that its user may use the path (a ClusterRole with
 ``nonResourceURLs``). Verdicts are cached for some seconds, so that neither a busy nor a hostile caller causes many API
 calls; a changed role takes effect after that time.
+
+A token comes in one of two headers. ``Authorization: Bearer`` has a token for the API server. An API server that passes
+a request on to a Service (``services/proxy``) removes that header; then ``X-Dovetail-Token`` has a token for the
+audience ``dovetail``, which no API server accepts, so that a service that was taken over can do nothing with it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +26,19 @@ VERDICT_CACHE_SECONDS = 10.0
 CACHED_VERDICTS_LIMIT = 256
 CONCURRENT_REVIEWS_LIMIT = 4
 TOKEN_CHARACTERS_LIMIT = 16_384
-_SCHEME = "bearer "
+AUDIENCE = "dovetail"
+HEADER = "X-Dovetail-Token"
+_AUDIENCES: Mapping[str, list[str]] = {"bearer": [], "dovetail": [AUDIENCE]}
+"""By scheme of the credential. Without audiences the API server takes itself for the audience."""
+
+
+def credential_of(headers: Mapping[str, str]) -> str:
+    """The credential of a request: the header Authorization, or the token of ``HEADER`` with the scheme Dovetail.
+
+    The names of ``headers`` must be found whatever their case.
+    """
+    token = headers.get(HEADER, "")
+    return f"Dovetail {token}" if token else headers.get("Authorization", "")
 
 
 @dataclass(frozen=True)
@@ -49,20 +66,24 @@ class TokenAccess:
     """(digest of the token, path) -> (monotonic time of expiry, verdict); oldest first."""
     _reviews: int = field(default=0, init=False)
 
-    async def judge(self, authorization: str, path: str) -> Verdict:
-        """Whether a caller with this header may use ``path`` with ``verb``."""
-        token = authorization[len(_SCHEME) :].strip()
-        if not authorization.lower().startswith(_SCHEME) or not token:
+    async def judge(self, credential: str, path: str) -> Verdict:
+        """Whether a caller with this credential (``credential_of``) may use ``path`` with ``verb``."""
+        scheme, _, token = (part.strip() for part in credential.partition(" "))
+        audiences = _AUDIENCES.get(scheme.lower())
+        if audiences is None or not token:
             return Verdict(401, "send a Kubernetes token: Authorization: Bearer TOKEN")
         if len(token) > TOKEN_CHARACTERS_LIMIT:
             return Verdict(401, "the token is too long")
-        key = (hashlib.sha256(token.encode()).hexdigest(), path)
+        if not (token.isascii() and token.isprintable()):
+            return Verdict(401, "the token has characters that no token has")
+        # With the scheme: a token for one audience must not be let in by the verdict on the other.
+        key = (hashlib.sha256(f"{scheme.lower()} {token}".encode()).hexdigest(), path)
         until, verdict = self._kept.get(key, (0.0, _YES))
         if key in self._kept and self.clock.monotonic() < until:
             return verdict
-        return await self._review(key, token, path)
+        return await self._review(key, {"token": token, "audiences": audiences}, path)
 
-    async def _review(self, key: tuple[str, str], token: str, path: str) -> Verdict:
+    async def _review(self, key: tuple[str, str], token: dict[str, Any], path: str) -> Verdict:
         if self._reviews >= CONCURRENT_REVIEWS_LIMIT:
             return Verdict(429, "too many tokens are being reviewed; try again in some seconds")
         self._reviews += 1
@@ -78,11 +99,15 @@ class TokenAccess:
             self._kept.popitem(last=False)
         return verdict
 
-    async def _verdict(self, token: str, path: str) -> Verdict:
-        review = await self.kube.create(TOKEN_REVIEWS, {"spec": {"token": token}})
+    async def _verdict(self, token: dict[str, Any], path: str) -> Verdict:
+        spec = {key: value for key, value in token.items() if value}
+        review = await self.kube.create(TOKEN_REVIEWS, {"spec": spec})
         found = review.get("status") or {}
         if not found.get("authenticated"):
             return Verdict(401, "the API server does not accept this token")
+        # A server that does not know audiences accepts a token for itself and names no audience.
+        if token["audiences"] and AUDIENCE not in (found.get("audiences") or []):
+            return Verdict(401, f"the token is not meant for the audience {AUDIENCE}")
         spec = _access(found.get("user") or {}, path, self.verb)
         answer = await self.kube.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
         if (answer.get("status") or {}).get("allowed"):

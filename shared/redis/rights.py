@@ -30,6 +30,8 @@ USERS = (*SERVICES, AGENT, CONSOLE, OPERATOR)
 PROBE = "probe"
 """For the kubelet's probes: may send PING only, without a password."""
 _CONNECTION = ("ping", "select", "time")
+_OBSERVERS = ("info",)
+"""For who looks after the server: version, memory, persistence. It has no keys, and shows no passwords."""
 _SCRIPTS = ("eval", "evalsha", "script|exists", "script|load", "multi", "exec", "discard")
 """A script has the rights of its user: Redis checks each of its commands."""
 
@@ -200,7 +202,7 @@ def user_rules(
 def _selector_rules(prefix: str, user: str) -> Iterator[str]:
     """Redis 7.0: scripts may declare every key that the user may write; each right is a selector of its own."""
     rights = rights_of(user)
-    yield from _allowed((*_CONNECTION, *_SCRIPTS))
+    yield from _allowed((*_CONNECTION, *_SCRIPTS, *_keyless(user)))
     written = dict.fromkeys(key for right in rights if not right.read_only for key in right.keys)
     yield from (f"~{prefix}{key}" for key in written)
     for right in rights:
@@ -213,8 +215,12 @@ def _flat_rules(prefix: str, user: str) -> Iterator[str]:
     """Redis 6.2: every command of the user on every key of the user."""
     rights = rights_of(user)
     commands = dict.fromkeys(word for right in rights for word in right.commands)
-    yield from _allowed((*_CONNECTION, *_SCRIPTS, *commands))
+    yield from _allowed((*_CONNECTION, *_SCRIPTS, *_keyless(user), *commands))
     yield from (f"~{prefix}{key}" for key in dict.fromkeys(k for r in rights for k in r.keys))
+
+
+def _keyless(user: str) -> tuple[str, ...]:
+    return _OBSERVERS if user in (OPERATOR, CONSOLE) else ()
 
 
 def _allowed(commands: Sequence[str]) -> Iterator[str]:

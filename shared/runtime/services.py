@@ -101,7 +101,10 @@ class Question:
     most_bytes: int
     """Maximum size of the body; reading stops at this size."""
     admit: Callable[[str], Awaitable[Answer | None]] | None = None
-    """Returns a refusal or None for the header Authorization, before the body is read; without it access is open."""
+    """Returns a refusal or None for the credential of the request's headers, before the body is read; without it access
+    is open."""
+    body: Mapping[str, object] = field(default_factory=lambda: {"type": "object"})
+    """The JSON schema of the body, for the OpenAPI document."""
 
 
 @dataclass

@@ -20,7 +20,7 @@ from local.cluster.api.calls import answer
 from local.cluster.api.errors import ApiError
 from local.cluster.api.requests import parse_path
 from local.cluster.api.server import respond
-from local.cluster.api.streams import SEND_SECONDS, WatchResponse
+from local.cluster.api.streaming.watches import SEND_SECONDS, WatchResponse
 from local.cluster.builtin.manifests import create_accounts
 from local.cluster.builtin.resources import Resource
 from local.cluster.control_plane.running import ControlPlane

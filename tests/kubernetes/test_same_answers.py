@@ -274,6 +274,8 @@ async def rights(server: Server) -> None:
         ("PATCH", f"{PODS}/web/status"),
         ("DELETE", PODS),
         ("GET", f"{KARPENTER}/v1/nodepools"),
+        ("GET", f"{CORE}/services/web:80/proxy/"),
+        ("POST", f"{CORE}/services/web:80/proxy/"),
         ("GET", "/metrics"),
     ):
         media = MERGE if method == "PATCH" else "application/json"
@@ -318,9 +320,18 @@ async def names(server: Server) -> None:
         await server.ask("POST", MAPS, {"metadata": metadata})
 
 
+async def proxies(server: Server) -> None:
+    """Of a Service: a port that it does not have, and what is no name of a Service."""
+    spec = {"ports": [{"name": "http", "port": 80}]}
+    await server.ask("POST", f"{CORE}/services", {"metadata": {"name": "proxied"}, "spec": spec})
+    await server.ask("GET", f"{CORE}/services/proxied:81/proxy/")
+    await server.ask("GET", f"{CORE}/services/a:proxied:80:b/proxy/")
+    await server.ask("DELETE", f"{CORE}/services/proxied")
+
+
 DIALOGUES: list[Callable[[Server], Awaitable[None]]] = [
     objects, patches, mistaken_patches, deletions, nominations, evictions, budgets, rights, pools, shapeless, requests,
-    names,
+    names, proxies,
 ]  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from local.cluster.api.authorization.users import User
 from local.cluster.api.calls import Call, answer
 from local.cluster.api.errors import ApiError, method_not_allowed, no_such_path
 from local.cluster.api.requests import Body, Query, Target, parse_path
+from local.cluster.api.streaming.proxy import parse_proxied, pass_on
 from local.cluster.storage.store import Store
 from shared.log import get_logger
 
@@ -77,7 +78,7 @@ def build_app(store: Store, access: Access | None = None) -> Starlette:
 
 
 async def respond(store: Store, access: Access, request: Request) -> Response:
-    """The answer to one request; it waits for nothing but the request's body."""
+    """The answer to one request; it waits for nothing but the request's body and the address that is asked by proxy."""
     try:
         return await _dispatch(store, access, request)
     except ApiError as error:
@@ -93,8 +94,11 @@ async def _internal_error(request: Request, error: Exception) -> Response:
 async def _dispatch(store: Store, access: Access, request: Request) -> Response:
     path = request.url.path.rstrip("/") or "/"
     method = "GET" if request.method == "HEAD" else request.method
-    target = parse_path(path)
     user = access.user(request.headers)
+    if proxied := parse_proxied(request.scope["raw_path"].decode("latin-1")):
+        access.check(user, proxied.attributes(method))
+        return await pass_on(store, proxied, request)
+    target = parse_path(path)
     _authorize(access, user, target, request)
     if method == "GET":
         found = _document(store, path, request.headers.get("accept", ""))

@@ -27,7 +27,12 @@ from local.cluster.api.lists import Token, page
 from local.cluster.api.ownership import applied, transferred
 from local.cluster.api.patches import json_patch, merge_patch, strategic_merge
 from local.cluster.api.requests import APPLY, JSON_PATCH, MERGE, PATCHES, STRATEGIC, Body
-from local.cluster.api.streams import LONGEST_SECONDS, WatchOptions, WatchResponse, WatchStream
+from local.cluster.api.streaming.watches import (
+    LONGEST_SECONDS,
+    WatchOptions,
+    WatchResponse,
+    WatchStream,
+)
 from local.cluster.builtin.resources import ACCESS_GROUP, IDENTITY_GROUP
 from local.cluster.storage.collection import key_of
 from local.cluster.storage.lifecycle import copied

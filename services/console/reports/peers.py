@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -21,6 +22,7 @@ POLL_SECONDS = 2.0
 STATUS_TIMEOUT_SECONDS = 3.0
 QUESTION_TIMEOUT_SECONDS = 70.0
 """The scheduler bounds an explanation to 60 s."""
+MOST_REPLICAS_ASKED = 8
 MOST_BYTES = 4 << 20
 NOT_ASKED = "was not asked yet"
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
@@ -79,20 +81,29 @@ class Peers:
         except (OSError, ValueError) as error:
             return None, f"the token for the scheduler cannot be read: {error}"
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        timeout = aiohttp.ClientTimeout(total=QUESTION_TIMEOUT_SECONDS)
         try:
-            async with (
-                aiohttp.ClientSession() as session,
-                session.post(
-                    f"{url}{path}", json=dict(question), headers=headers, timeout=timeout
-                ) as response,
-            ):
-                found = _document(await _body(response))
+            for _ in range(MOST_REPLICAS_ASKED):
+                status, found = await _posted(f"{url}{path}", question, headers)
+                # A Service sends each connection to a replica chosen by chance; some answers are the leader's alone.
+                if not found.get("standby"):
+                    break
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
             return None, f"the scheduler does not answer at {url}: {_words(error)}"
-        if response.status == 200:
+        if status == HTTPStatus.OK:
             return found, ""
-        return None, str(found.get("error") or f"the scheduler answered {response.status}")
+        return None, str(found.get("error") or f"the scheduler answered {status}")
+
+
+async def _posted(
+    url: str, question: Mapping[str, Any], headers: Mapping[str, str]
+) -> tuple[int, dict[str, Any]]:
+    """(status, document) of one request on a connection of its own."""
+    timeout = aiohttp.ClientTimeout(total=QUESTION_TIMEOUT_SECONDS)
+    async with (
+        aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
+        session.post(url, json=dict(question)) as response,
+    ):
+        return response.status, _document(await _body(response))
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.redis.bus import Bus, DeadLetter
+from shared.redis.inspection import server_facts
 from shared.redis.streams import GROUPS
 
 MOST_DEAD_LETTERS = 20
@@ -25,7 +27,15 @@ async def queues(bus: Bus, clock: Clock) -> dict[str, Any]:
             letters += [dead_letter_row(stream, one) for one in newest]
     except DovetailError as error:
         return {"queues": found, "deadLetters": letters, "problem": f"Redis: {error.message}"}
-    return {"queues": found, "deadLetters": letters, "problem": ""}
+    return {"queues": found, "deadLetters": letters, "problem": "", "server": await _server(bus)}
+
+
+async def _server(bus: Bus) -> dict[str, Any] | None:
+    """What Redis says of itself; None where its ACL does not let the console ask."""
+    try:
+        return asdict(await server_facts(bus.redis))
+    except DovetailError:
+        return None
 
 
 async def _queue(bus: Bus, clock: Clock, stream: str) -> dict[str, Any]:
@@ -67,6 +77,10 @@ def dead_letter_row(stream: str, letter: DeadLetter) -> dict[str, Any]:
         "stream": stream,
         "at": int(milliseconds) / 1000 if milliseconds.isdecimal() else 0.0,
         "error": letter.error[:MOST_CHARACTERS],
+        "group": letter.group,
+        "deliveries": letter.deliveries,
+        "source": letter.source[:MOST_CHARACTERS],
+        "message": f"{envelope.type} {envelope.key}" if envelope else "",
         "body": body.decode(errors="replace")[:MOST_CHARACTERS],
         "replay": f"dovetail dead-letters replay {stream} {letter.id}",
     }

@@ -39,8 +39,8 @@ class Access:
 
     tokens: TokenAccess | None
 
-    async def judge(self, authorization: str, cookie: str) -> Verdict:
+    async def judge(self, credential: str, cookie: str) -> Verdict:
         """``cookie``: the value of ``COOKIE``, a token."""
         if self.tokens is None:
             return OPEN
-        return await self.tokens.judge(authorization or f"Bearer {cookie}", PATH)
+        return await self.tokens.judge(credential or f"Bearer {cookie}", PATH)

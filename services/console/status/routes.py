@@ -17,6 +17,7 @@ from services.console.console import Console
 from services.console.feed.server_sent_events import events
 from services.console.status.access import COOKIE, Access
 from services.console.status.page_files import HEADERS, PageFile, page_files
+from shared.kube.token_access import credential_of
 from shared.runtime.status.pages import read_body
 
 MOST_DETAILS_AT_ONCE = 16
@@ -67,7 +68,7 @@ async def _refusal(request: Request, access: Access) -> Response | None:
     if path == "/api/session":
         return None
     headers, cookies = request.headers, request.cookies
-    verdict = await access.judge(headers.get("authorization", ""), cookies.get(COOKIE, ""))
+    verdict = await access.judge(credential_of(headers), cookies.get(COOKIE, ""))
     return None if verdict.status == 200 else _json({"error": verdict.reason}, verdict.status)
 
 
@@ -88,7 +89,15 @@ def _serve_file(app: FastAPI, path: str, file: PageFile) -> None:
 
 
 def _serve_session(app: FastAPI, access: Access) -> None:
-    @app.post("/api/session", summary="Sign in with a Kubernetes token", status_code=204)
+    token = {"type": "object", "properties": {"token": {"type": "string"}}}
+    described = {"requestBody": {"content": {"application/json": {"schema": token}}}}
+
+    @app.post(
+        "/api/session",
+        summary="Sign in with a Kubernetes token",
+        status_code=204,
+        openapi_extra=described,
+    )
     async def sign_in(request: Request) -> Response:
         token = _token_of(await read_body(request, MOST_TOKEN_BYTES) or b"")
         verdict = await access.judge(f"Bearer {token}", "")
@@ -158,7 +167,9 @@ def _serve_history(app: FastAPI, console: Console) -> None:
     async def history() -> Response:
         return _json(console.past())
 
-    @app.get("/api/history/at", summary="All nodes and pods at a moment")
+    @app.get(
+        "/api/history/at", summary="All nodes and pods at a moment", openapi_extra=_numbers("t")
+    )
     async def at(request: Request) -> Response:
         moment = _number(request, "t")
         if moment is None:
@@ -166,7 +177,11 @@ def _serve_history(app: FastAPI, console: Console) -> None:
         found = await asyncio.to_thread(console.history.recording().at, moment)
         return _json(found) if found else _json({"error": "nothing is recorded yet"}, 404)
 
-    @app.get("/api/history/changes", summary="The changes between two moments")
+    @app.get(
+        "/api/history/changes",
+        summary="The changes between two moments",
+        openapi_extra=_numbers("from", "to"),
+    )
     async def changes(request: Request) -> Response:
         begin, end = _number(request, "from"), _number(request, "to")
         if begin is None or end is None or not 0 <= end - begin <= MOST_CHANGES_SECONDS:
@@ -176,6 +191,16 @@ def _serve_history(app: FastAPI, console: Console) -> None:
             return _json({"error": text}, 400)
         recording = console.history.recording()
         return _json({"changes": await asyncio.to_thread(recording.changes, begin, end)})
+
+
+def _numbers(*names: str) -> dict[str, Any]:
+    """Query parameters for the OpenAPI document; a value of another kind is answered in our own words."""
+    schema = {"type": "number"}
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "required": True, "schema": schema} for name in names
+        ]
+    }
 
 
 def _number(request: Request, name: str) -> float | None:

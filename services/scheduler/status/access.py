@@ -25,8 +25,8 @@ def offered(
     text = "Why this node is still there, or this pod pending"
     explaining = (explain.PATH, text, explainer.answer, explain.MOST_BYTES)
     return [
-        Question(*planning, admit=_admit(mode, simulate.PATH, access)),
-        Question(*explaining, admit=_admit(mode, explain.PATH, access)),
+        Question(*planning, _admit(mode, simulate.PATH, access), simulate.BODY),
+        Question(*explaining, _admit(mode, explain.PATH, access), explain.BODY),
     ]
 
 
@@ -34,13 +34,13 @@ def _admit(mode: str, path: str, access: TokenAccess) -> Admit | None:
     if mode == "open":
         return None
 
-    async def by_token(authorization: str) -> Answer | None:
-        verdict = await access.judge(authorization, path)
+    async def by_token(credential: str) -> Answer | None:
+        verdict = await access.judge(credential, path)
         if verdict.status == 200:
             return None
         return json_answer(verdict.status, {"error": verdict.reason})
 
-    async def nobody(_authorization: str) -> Answer | None:
+    async def nobody(_credential: str) -> Answer | None:
         return json_answer(403, {"error": OFF})
 
     return by_token if mode == "authenticated" else nobody

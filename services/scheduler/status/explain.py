@@ -27,6 +27,11 @@ from shared.settings import SchedulerSettings
 
 PATH = "/explain"
 MOST_BYTES = 4096
+BODY = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("node", "pod", "cost", "decision")},
+}
+STANDBY = "this replica is a standby and decides nothing; ask again: another one leads"
 NOT_EVALUATED = "no pass has looked at this node yet; ask again in some seconds"
 
 
@@ -43,6 +48,7 @@ class Explainer:
     pods: PodExplainer
     cost: CostExplainer
     decisions: DecisionExplainer
+    leading: Callable[[], bool]
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
         """Body or query: ``node`` names a node or a machine, ``pod`` a pod as namespace/name, ``cost`` is ``all``,
@@ -50,9 +56,12 @@ class Explainer:
         if query.get("cost") or _named(body, "cost"):
             return await self.cost.answer()
         decision = query.get("decision") or _named(body, "decision")
+        pod = query.get("pod") or _named(body, "pod")
+        if not self.leading() and (decision or not pod):
+            # Passes and plans are the leader's. A Service chooses a replica by chance, so a client asks again.
+            return json_answer(503, {"error": STANDBY, "standby": True})
         if decision:
             return await self.decisions.answer(decision)
-        pod = query.get("pod") or _named(body, "pod")
         if pod:
             return await self.pods.answer(pod)
         name = query.get("node") or _named(body, "node")

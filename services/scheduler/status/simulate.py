@@ -32,6 +32,10 @@ from shared.simulation.simulate import Simulation, simulate
 log = get_logger(__name__)
 
 PATH = "/simulate"
+BODY = {
+    "type": "object",
+    "properties": {"objects": {"type": "array", "items": {"type": "object"}}},
+}
 MOST_BYTES = 16 * 1024 * 1024
 MOST_OBJECTS = 20_000
 MOST_PODS = 20_000

@@ -16,7 +16,10 @@ DENIED = "UnauthorizedOperation"
 
 
 class DryRuns(AwsService):
-    """The three calls of a launch, each with ``DryRun``; each takes the request and raises EC2's error for it."""
+    """The three calls of a launch and the one that ends it, each with ``DryRun``.
+
+    Each takes the request and raises EC2's error for it.
+    """
 
     async def _attempt(self, operation: str, request: Json) -> None:
         try:
@@ -28,3 +31,4 @@ class DryRuns(AwsService):
     create_launch_template = partialmethod(_attempt, "create_launch_template")
     run_instances = partialmethod(_attempt, "run_instances")
     create_fleet = partialmethod(_attempt, "create_fleet")
+    terminate_instances = partialmethod(_attempt, "terminate_instances")

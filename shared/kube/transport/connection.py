@@ -84,15 +84,23 @@ class Connection:
 
     @classmethod
     async def open(
-        cls, kubeconfig: str | None, *, clock: Clock, user_agent: str, timeouts: Timeouts
+        cls,
+        kubeconfig: str | None,
+        *,
+        clock: Clock,
+        user_agent: str,
+        timeouts: Timeouts,
+        context: str = "",
+        impersonate: str = "",
     ) -> Connection:
         """Connect with a kubeconfig file (or a list of them as in KUBECONFIG), or as a pod when it is None.
 
-        Raises ConfigurationError.
+        ``context``: a context of the kubeconfig instead of its current one. ``impersonate``: the user as whom all
+        requests act. Raises ConfigurationError.
         """
         configuration = Configuration()
         if kubeconfig:
-            await _load_kubeconfig(kubeconfig, configuration, clock)
+            await _load_kubeconfig(kubeconfig, configuration, clock, context)
         else:
             _load_in_cluster(configuration)
         configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
@@ -104,6 +112,8 @@ class Connection:
                 "check certificate-authority, client-certificate and client-key"
             ) from error
         api.user_agent = user_agent
+        if impersonate:
+            api.set_default_header("Impersonate-User", impersonate)
         _forget_environment(api.rest_client)
         return cls(api, timeouts, clock)
 
@@ -142,6 +152,23 @@ class Connection:
             if answer.status >= 400:
                 data = await answer.read()
                 raise error_of(call, answer.status, parse_status(data), answer.headers)
+            yield answer
+
+    @asynccontextmanager
+    async def raw(
+        self,
+        call: Call,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+    ) -> AsyncGenerator[Answer, None]:
+        """Any answer, whatever its status. A failure while reading raises Unreachable."""
+        sent = {"Accept": "*/*", "Content-Type": JSON, **headers}
+        async with self._request(call, method, path, query or {}, body, sent, timeout) as answer:
             yield answer
 
     @asynccontextmanager
@@ -191,7 +218,7 @@ class Connection:
             self.observer(target, method, self._host, status, self._clock.monotonic() - begun)
 
 
-async def _load_kubeconfig(paths: str, configuration: Any, clock: Clock) -> None:
+async def _load_kubeconfig(paths: str, configuration: Any, clock: Clock, context: str = "") -> None:
     existing = [path for path in paths.split(os.pathsep) if path and _is_file(path)]
     if not existing:
         raise ConfigurationError(
@@ -202,13 +229,15 @@ async def _load_kubeconfig(paths: str, configuration: Any, clock: Clock) -> None
         # Never write the user's file: it is usually mounted read-only.
         loader = await kube_config.load_kube_config(
             config_file=os.pathsep.join(existing),
+            context=context or None,
             client_configuration=configuration,
             persist_config=False,
         )
     except _LOAD_ERRORS as error:
+        used = f"the context {context}" if context else "current-context"
         raise ConfigurationError(
             f"cannot use kubeconfig {paths}: {cut(str(error))}; "
-            "check current-context and that its cluster and user exist (kubectl config view)"
+            f"check {used} and that its cluster and user exist (kubectl config view)"
         ) from error
     configuration.refresh_api_key_hook = _TokenRefresh(loader, clock)
 
@@ -236,13 +265,22 @@ def _forget_environment(rest: Any) -> None:
     """Replace the library's session by one that ignores the environment.
 
     The library's own session reads proxies and ~/.netrc for each request, each in a thread, which costs as much as the
-    request itself. A netrc entry for the API server would even make the request fail.
+    request itself. A netrc entry for the API server would even make the request fail. Redirects are refused: an API
+    server sends none of its own, and a Service behind its proxy could lead the credentials elsewhere.
     """
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_refuse_redirect)
     session = aiohttp.ClientSession(
-        connector=rest.pool_manager.connector, read_bufsize=READ_BUFFER_BYTES
+        connector=rest.pool_manager.connector,
+        read_bufsize=READ_BUFFER_BYTES,
+        trace_configs=[trace],
     )
     rest.pool_manager.detach()
     rest.pool_manager = session
+
+
+async def _refuse_redirect(*_details: object) -> None:
+    raise aiohttp.ClientError("it redirects, which is not followed")
 
 
 def _is_file(path: str) -> bool:

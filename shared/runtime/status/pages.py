@@ -19,6 +19,7 @@ from starlette.routing import Mount, Route
 
 from shared.concurrency.clock import Clock
 from shared.distribution.version import VERSION
+from shared.kube.token_access import credential_of
 from shared.runtime.services import Answer, Question, Service
 from shared.runtime.status.profile import serve_profile
 
@@ -112,10 +113,12 @@ def _explain_refusals(app: FastAPI) -> None:
 def _serve_question(app: FastAPI, question: Question) -> None:
     places = asyncio.Semaphore(MOST_AT_ONCE)
 
-    @app.post(question.path, summary=question.summary)
+    described = {"requestBody": {"content": {"application/json": {"schema": dict(question.body)}}}}
+
+    @app.post(question.path, summary=question.summary, openapi_extra=described)
     async def ask(request: Request) -> Response:
         if question.admit is not None:
-            refusal = await question.admit(request.headers.get("authorization", ""))
+            refusal = await question.admit(credential_of(request.headers))
             if refusal is not None:
                 return _reply(refusal)
         if places.locked():

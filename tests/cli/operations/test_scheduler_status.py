@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from cli.operations.scheduler_status import TOKEN, ask
+from cli.operations.scheduler_status import ask
+from cli.stack.requests import TOKEN
 from shared.errors import ConfigurationError, DovetailError, NotFound, Unavailable
 
 Serve = Callable[[int, bytes], str]

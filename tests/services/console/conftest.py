@@ -72,11 +72,12 @@ Start = Callable[..., Any]
 
 @pytest.fixture
 def start_console(kube: Kube, bus: Bus, redis_url: str, recorder: Recorder) -> Start:
-    """``async with start_console(**settings) as console``; ``kube``: another API server."""
+    """``async with start_console(**settings) as console``; ``kube``: another API server; ``docs``: with OpenAPI."""
 
     @asynccontextmanager
     async def start(**changes: Any) -> AsyncIterator[Console]:
         port, server = free_port(), changes.pop("kube", kube)
+        docs = changes.pop("docs", False)
         given = {
             "cluster_name": CLUSTER,
             "redis_url": redis_url,
@@ -91,7 +92,7 @@ def start_console(kube: Kube, bus: Bus, redis_url: str, recorder: Recorder) -> S
             AsyncExitStack(),
         )  # fmt: skip
         service = await build(env)
-        serve = server_loop(Listener(build_app(service, clock), "127.0.0.1", port))
+        serve = server_loop(Listener(build_app(service, clock, docs=docs), "127.0.0.1", port))
         writer = MirrorWriter(bus.redis, bus.prefix, epoch="epoch-a")
         await writer.begin({})
         await writer.heartbeat(SOUND)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from services.watcher.conversion import KINDS, kinds
@@ -114,3 +115,15 @@ def test_an_object_is_known_by_namespace_and_name_and_where_generations_meet_by_
     assert KIND["Node"].key({"metadata": {"name": "b"}}) == "b"
     assert KIND["Provisioner"].key({"metadata": {"name": "b"}}) == "Provisioner/b"
     assert KIND["NodePool"].key({"metadata": {"name": "b"}}) == "NodePool/b"
+
+
+@pytest.mark.parametrize("kind", ["AWSNodeTemplate", "EC2NodeClass"])
+def test_user_data_stays_out_of_the_mirror(kind: str) -> None:
+    """Tokens stand in it, and whoever may read Redis could read them."""
+    spec = GOOD[kind] | {"userData": "#!/bin/sh\necho a-secret\n"}
+    record = KIND[kind].convert(raw(spec)).record
+    assert b"a-secret" not in msgspec.json.encode(record)
+    without = KIND[kind].convert(raw(GOOD[kind])).record
+    assert record is not None
+    assert without is not None
+    assert record.hash != without.hash  # a change of it is seen all the same

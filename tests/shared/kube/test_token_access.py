@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from shared.kube.client import Kube
 from shared.kube.token_access import (
@@ -13,6 +14,7 @@ from shared.kube.token_access import (
     CONCURRENT_REVIEWS_LIMIT,
     VERDICT_CACHE_SECONDS,
     TokenAccess,
+    credential_of,
 )
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.scripted_api import ScriptedApi, Step, answer, refusal
@@ -78,7 +80,9 @@ async def test_who_may_not_is_told_why(
     assert "a-token" not in found.reason
 
 
-@pytest.mark.parametrize("sent", ["", "Bearer ", "Basic YTpi", "a-token", "Bearer " + "x" * 20_000])
+@pytest.mark.parametrize(
+    "sent", ["", "Bearer ", "Basic YTpi", "a-token", "Bearer " + "x" * 20_000, "Bearer \xe9"]
+)
 async def test_without_a_token_the_api_server_is_not_asked(
     api: ScriptedApi, access: TokenAccess, sent: str
 ) -> None:
@@ -117,3 +121,40 @@ async def test_few_verdicts_are_kept_and_few_are_asked_for_at_once(
     for number in range(CACHED_VERDICTS_LIMIT + 10):
         await access.judge(f"Bearer more-{number}", "/explain")
     assert len(access._kept) == CACHED_VERDICTS_LIMIT
+
+
+MEANT = reviewed({"authenticated": True, "user": USER, "audiences": ["dovetail"]}, "TokenReview")
+
+
+async def test_a_token_of_the_own_header_is_reviewed_for_dovetails_audience(
+    api: ScriptedApi, access: TokenAccess
+) -> None:
+    api.others = [MEANT, ALLOWED]
+    credential = credential_of(
+        Headers({"x-dovetail-token": "a-token", "authorization": "Bearer b"})
+    )
+    assert (await access.judge(credential, "/simulate")).status == 200
+    spec = {"token": "a-token", "audiences": ["dovetail"]}
+    assert api.requests[0].body["spec"] == spec
+
+
+async def test_a_server_that_knows_no_audiences_lets_nobody_in(
+    api: ScriptedApi, access: TokenAccess
+) -> None:
+    """Otherwise a token for the API server would do, and a service would hold one."""
+    api.others = [reviewed({"authenticated": True, "user": USER}, "TokenReview"), ALLOWED]
+    found = await access.judge("Dovetail a-token", "/simulate")
+    assert (found.status, "not meant for the audience dovetail" in found.reason) == (401, True)
+
+
+async def test_the_verdict_on_one_header_says_nothing_of_the_other(
+    api: ScriptedApi, access: TokenAccess
+) -> None:
+    api.others = [MEANT, ALLOWED, UNKNOWN]
+    assert (await access.judge("Dovetail a-token", "/simulate")).status == 200
+    assert (await access.judge(TOKEN, "/simulate")).status == 401
+
+
+def test_without_the_own_header_the_usual_one_counts() -> None:
+    assert credential_of(Headers({"authorization": TOKEN})) == TOKEN
+    assert credential_of(Headers({})) == ""

@@ -98,7 +98,7 @@ async def test_initial_events_end_with_a_marked_bookmark(api: Api, open_watch: O
 async def test_bookmarks_carry_the_newest_version(
     api: Api, open_watch: OpenWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local.cluster.api.streams.BOOKMARK_SECONDS", 0.05)
+    monkeypatch.setattr("local.cluster.api.streaming.watches.BOOKMARK_SECONDS", 0.05)
     api.store.create("secrets", {"metadata": {"name": "other"}})
     watch = await open_watch(f"allowWatchBookmarks=true&resourceVersion={api.store.revision}")
     api.store.create("secrets", {"metadata": {"name": "another"}})

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from services.scheduler.status.explain import NOT_EVALUATED
+from services.scheduler.status.explain import NOT_EVALUATED, STANDBY
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import WHEN_EMPTY, WHEN_UNDERUTILIZED
@@ -39,6 +39,13 @@ async def test_before_the_first_pass_it_says_so(scheduler: Scheduler) -> None:
     status, found = await ask(scheduler, "n1")
     assert status == 200
     assert [one["text"] for one in found["staysBecause"]] == [NOT_EVALUATED]
+
+
+async def test_a_standby_says_so_and_does_not_pass_for_the_leader(scheduler: Scheduler) -> None:
+    """It has no pass of its own; a client asks again and comes to another replica."""
+    await shown(scheduler)
+    scheduler.parts.explainer.leading = lambda: False
+    assert await ask(scheduler, "n1") == (503, {"error": STANDBY, "standby": True})
 
 
 @pytest.mark.parametrize("name", ["n1", "machine-n1"])

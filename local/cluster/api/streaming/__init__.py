@@ -1,0 +1,1 @@
+"""Answers that last: watches, and requests that are passed on to a pod."""
