@@ -102,8 +102,9 @@ format: $(DEVELOPMENT) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md and the event rules of deploy/iam from the code
+crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md, docs/commands.md and the event rules of deploy/iam from the code
 	$(BIN)/python -m deploy.generate_crds
+	$(BIN)/python -m release.commands_page
 
 spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
 	$(BIN)/python -m tests.support.texts.citations
