@@ -5,8 +5,10 @@ options exist, its manifests are right, and a comment says whether a test runs i
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from tests.support.texts import blocks as texts
 from tests.support.texts.blocks import Block, all_blocks
 from tests.support.texts.builtin_fields import unknown_fields
 from tests.support.texts.known_programs import fault
-from tests.support.texts.shell_lines import calls, logical_lines
+from tests.support.texts.shell_lines import calls, here_documents, logical_lines
 
 BLOCKS = all_blocks()
 SHELL = [block for block in BLOCKS if block.is_shell]
@@ -94,6 +96,12 @@ def objects(block: Block) -> list[Any]:
     return [item for one in whole for item in (one["items"] if one["kind"] == "List" else [one])]
 
 
+def in_here_documents(block: Block) -> list[Any]:
+    """The objects that a shell block writes to a manifest or gives to kubectl."""
+    texts_of = (re.sub(r"\$\{?\w+\}?", "value", body) for line, body in here_documents(block.commands) if "kubectl" in line or ".yaml" in line)  # fmt: skip
+    return [one for text in texts_of for one in yaml.safe_load_all(text)]
+
+
 def manifest_faults(document: Any) -> list[str]:
     group = document["apiVersion"].rpartition("/")[0]
     if group in registry.GROUPS:
@@ -103,8 +111,21 @@ def manifest_faults(document: Any) -> list[str]:
 
 def test_every_manifest_is_right() -> None:
     """Fields of Kubernetes' own kinds are checked by their names; of other projects' kinds only that they are YAML."""
-    found = {block.name: faults for block in MANIFESTS for one in objects(block) if (faults := manifest_faults(one))}  # fmt: skip
-    assert found == {}
+    written = [(block, one) for block in MANIFESTS for one in objects(block)]
+    written += [(block, one) for block in SHELL for one in in_here_documents(block)]
+    assert len(written) > 15
+    assert {block.name: found for block, one in written if (found := manifest_faults(one))} == {}
+
+
+@pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
+def test_terraform_can_read_its_files(tmp_path: Path) -> None:
+    """And they look as it would write them. It reads the syntax alone: modules and providers would be fetched."""
+    files = [body for block in SHELL for line, body in here_documents(block.commands) if ".tf" in line]  # fmt: skip
+    assert files
+    for number, text in enumerate(files):
+        (tmp_path / f"{number}.tf").write_text(text)
+    done = subprocess.run(["terraform", "fmt", "-check", "-diff", str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_a_wrong_manifest_is_found() -> None:

@@ -19,8 +19,8 @@ from botocore.exceptions import UnknownServiceError
 
 from tests.support.texts.citations import PROJECT
 
-PLAIN = {"awk", "cat", "cd", "curl", "cut", "echo", "export", "git", "grep", "head", "jq", "kill", "mkdir", "pipx",
-         "pkill", "python", "sed", "sleep", "source", "tee", "test", "wait", ".venv/bin/python", ".venv/bin/pre-commit"}  # fmt: skip
+PLAIN = {"awk", "bash", "cat", "cd", "curl", "cut", "echo", "export", "git", "grep", "head", "jq", "kill", "mkdir", "pipx",
+         "pkill", "python", "sed", "sleep", "source", "tee", "test", "true", "wait", ".venv/bin/python", ".venv/bin/pre-commit"}  # fmt: skip
 """Programs and words of the shell whose options nobody checks."""
 OPTIONS: dict[tuple[str, ...], set[str]] = {
     ("eksctl", "create", "cluster"): {"-f", "--config-file"},
@@ -45,6 +45,7 @@ OPTIONS: dict[tuple[str, ...], set[str]] = {
     ("aws", "eks", "update-kubeconfig"): {"--name", "--region"},
     ("docker", "build"): {"--tag", "--build-arg", "--target", "--secret", "--platform", "--push"},
     ("docker", "push"): set(),
+    ("docker", "run"): {"--rm", "--platform"},
     ("docker", "login"): {"--username", "--password-stdin"},
     ("docker", "compose", "up"): {"--build", "--detach", "--wait", "--profile"},
     ("docker", "compose", "ps"): set(),
@@ -83,13 +84,15 @@ def options_of(words: Sequence[str]) -> list[str]:
     return [word.partition("=")[0] for word in mine if re.match(r"--?[A-Za-z]", word)]
 
 
-def _listed(words: Sequence[str]) -> str:
+def _listed(all_words: Sequence[str]) -> str:
+    # Of terraform one option, the folder, stands before the command.
+    words = [word for word in all_words if not word.startswith("-chdir=")]
     for size in (3, 2, 1):
         known = OPTIONS.get(tuple(words[:size]))
         if known is not None:
             ours = list(words[size:])
-            if tuple(words[:2]) == ("docker", "compose") and words[2] in ("run", "exec"):
-                ours = [one for one in ours[:2] if one.startswith("-")]
+            if words[0] == "docker" and {"run", "exec"} & set(words[1:3]):
+                ours = ours[:2]  # what follows the image is its program's
             unknown = [one for one in options_of(ours) if one not in known]
             return f"{' '.join(words[:size])}: unknown options {unknown}" if unknown else ""
     return f"{' '.join(words[:3])}: not in the list of commands"

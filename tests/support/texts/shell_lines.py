@@ -8,15 +8,17 @@ from collections.abc import Iterator
 
 BETWEEN = {"|", "||", "&&", ";", ";;", "&", "(", ")", "{", "}", "|&"}
 REDIRECTIONS = {">", ">>", "<", "2>", "<<<", ">&"}
-WORDS_OF_THE_SHELL = {"if", "then", "else", "fi", "for", "while", "until", "do", "done", "!"}
+WORDS_OF_THE_SHELL = {"if", "then", "else", "fi", "while", "until", "do", "done", "!"}
+NO_CALLS = {"for"}
+"""What follows is a list of words."""
 _HEREDOC = re.compile(r"<<-?\s*'?(?P<end>\w+)'?")
 _ASSIGNMENT = re.compile(r"^\w+=")
 
 
 def logical_lines(text: str) -> Iterator[str]:
-    """Lines with their continuations; the bodies of here-documents are left out."""
+    """Lines with their continuations, also those of a pipe; the bodies of here-documents are left out."""
     end = ""
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in re.sub(r"\\\n|(?<=\|)\n", " ", text).splitlines():
         if end:
             end = "" if line.strip() == end else end
             continue
@@ -24,6 +26,19 @@ def logical_lines(text: str) -> Iterator[str]:
             end = found["end"]
             line = line.replace(found[0], "")
         yield line
+
+
+def here_documents(text: str) -> Iterator[tuple[str, str]]:
+    """(line that begins it, body) of each here-document."""
+    line, end, body = "", "", list[str]()
+    for one in text.splitlines():
+        if end and one.strip() == end:
+            yield line, "".join(body)
+            end, body = "", []
+        elif end:
+            body.append(f"{one}\n")
+        elif found := _HEREDOC.search(one):
+            line, end = one, found["end"]
 
 
 def calls(line: str) -> Iterator[tuple[str, ...]]:
@@ -58,4 +73,4 @@ def _call(tokens: list[str]) -> tuple[str, ...]:
             skip = not skip and token in REDIRECTIONS
         elif words or not (_ASSIGNMENT.match(token) or token in WORDS_OF_THE_SHELL):
             words.append(token)
-    return tuple(words)
+    return () if words and words[0] in NO_CALLS else tuple(words)
