@@ -5,6 +5,7 @@
 ``<!-- run: no: REASON -->``: it is only checked, because it needs REASON, which is one of ``NEEDS``.
 ``<!-- blocks: WHERE -->`` near the top of a page: the same for all of its blocks that have no comment of their own.
 ``<!-- file: NAME -->`` above a block: the reader saves it as NAME, and later commands of the page find it there.
+``<!-- manifest: faulty -->`` above a manifest: it shows faults, and must have some.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ NEEDS = {
     "containers",
     "a network",
     "hours",
+    "a chart of your own",
     "a person",
     "examples of the help texts",
 }
 """Why a block cannot run in a test: nothing else counts as a reason."""
-_MARK = re.compile(r"<!-- (?P<what>run|blocks|file): (?P<value>.+?) -->")
+_MARK = re.compile(r"<!-- (?P<what>run|blocks|file|manifest): (?P<value>.+?) -->")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<language>\w*)[^\n]*$")
 
 
@@ -44,6 +46,7 @@ class Block:
     where: str
     """here, stack, "no: REASON", or nothing if no comment says."""
     file: str
+    faulty: bool = False
 
     @property
     def name(self) -> str:
@@ -63,7 +66,7 @@ class Block:
 
 def pages() -> list[Path]:
     """README and every page of docs that users read."""
-    return [PROJECT / "README.md", *user_pages()]
+    return [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *user_pages()]
 
 
 def blocks(name: str, text: str) -> Iterator[Block]:
@@ -83,7 +86,7 @@ def blocks(name: str, text: str) -> Iterator[Block]:
             language = lines[start].strip().lstrip("`")
             body = "".join(f"{one}\n" for one in lines[start + 1 : number])
             where = marks.get("run", general)
-            yield Block(name, start + 1, language, body, where, marks.get("file", ""))
+            yield Block(name, start + 1, language, body, where, marks.get("file", ""), "manifest" in marks)
             marks, start = {}, -1
         elif start < 0 and line.strip():
             marks = {}

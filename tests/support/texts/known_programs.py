@@ -42,6 +42,7 @@ OPTIONS: dict[tuple[str, ...], set[str]] = {
     ("aws", "cloudformation", "deploy"): {
         "--stack-name", "--template-file", "--capabilities", "--parameter-overrides", "--region",
     },
+    ("aws", "ecr", "get-login-password"): {"--region"},
     ("aws", "eks", "update-kubeconfig"): {"--name", "--region"},
     ("docker", "build"): {"--tag", "--build-arg", "--target", "--secret", "--platform", "--push"},
     ("docker", "push"): set(),
