@@ -57,7 +57,9 @@ def _text(text: str) -> Iterator[str]:
     """The paragraphs of a help text; the lines below "Examples:" as commands."""
     sentences, _, examples = textwrap.dedent(text).partition("Examples:")
     for paragraph in sentences.replace("\b", "").strip().split("\n\n"):
-        yield from textwrap.wrap(" ".join(paragraph.split()), 118, break_long_words=False, break_on_hyphens=False)  # fmt: skip
+        yield from textwrap.wrap(
+            " ".join(paragraph.split()), 118, break_long_words=False, break_on_hyphens=False
+        )
         yield ""
     lines = [line.strip() for line in examples.replace("\b", "").splitlines() if line.strip()]
     commands_shown, rest = _split(lines)

@@ -1,6 +1,6 @@
 """``python -m release.site.check FOLDER``: whether a built site is whole and needs nobody else's server.
 
-Each link leads to a file and a heading that exist, and whatever a page loads (scripts, styles, pictures) is in the folder.
+Each link leads to a file and a heading that exist, and what a page loads (scripts, styles, pictures) is in the folder.
 What may go wrong: a fault ends the program with code 1 and one line for each.
 """
 
@@ -68,10 +68,9 @@ def faults(folder: Path) -> Iterator[str]:
 def main(folder: Path) -> int:
     """The exit code."""
     found = list(faults(folder.resolve()))
-    print(*found, sep="\n", end="\n" if found else "", file=sys.stderr)
     if not list(folder.glob("*.html")):
-        print(f"{folder}: there is no page", file=sys.stderr)
-        return 1
+        found = [f"{folder}: there is no page"]
+    sys.stderr.writelines(f"{one}\n" for one in found)
     return 1 if found else 0
 
 

@@ -36,7 +36,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 templates_path = ["templates"]
 html_additional_pages = {"index": "index.html"}
-html_theme_options = {"top_of_page_buttons": []}
+html_theme_options: dict[str, list[str]] = {"top_of_page_buttons": []}
 
 INDEX = "docs/README"
 """The index whose sections are the navigation's."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 _SECTION = re.compile(r"^## (?P<title>.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
-_LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<target>[^)#:]+\.md)\)")
+_LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<target>[^)#:]+\.md)(?:#[^)]*)?\)")
 
 
 class Page(NamedTuple):
@@ -31,7 +31,7 @@ class Section(NamedTuple):
 
 
 def sections(index: str, folder: str) -> Iterator[Section]:
-    """Sections of an index in ``folder`` with the pages of their tables; a page belongs to the first that links to it."""
+    """Sections of an index in ``folder`` with the pages of their tables; a page belongs to the first that links."""
     parts = _SECTION.split(index)
     seen: set[str] = set()
     for title, text in zip(["", *parts[1::2]], parts[0::2], strict=True):

@@ -23,12 +23,20 @@ SECONDS_HERE, SECONDS_ON_A_STACK = 110.0, 1500.0
 
 def of(page: str, *places: str) -> list[Block]:
     """The blocks of a page that run at these places, and the files that its reader saves."""
-    return [block for block in BLOCKS if block.page == page and (block.where in places or block.file)]  # fmt: skip
+    return [
+        block for block in BLOCKS if block.page == page and (block.where in places or block.file)
+    ]
 
 
 def look_as_shown(page: list[Block], printed: dict[str, str]) -> None:
-    shown = [block for block in page if block.language == "console" and page_session.expected(block)]  # fmt: skip
-    missing = {block.name: line for block in shown if (line := page_session.differs(block, printed[block.name]))}  # fmt: skip
+    shown = [
+        block for block in page if block.language == "console" and page_session.expected(block)
+    ]
+    missing = {
+        block.name: line
+        for block in shown
+        if (line := page_session.differs(block, printed[block.name]))
+    }
     assert missing == {}, {name: printed[name] for name in missing}
 
 
@@ -65,11 +73,20 @@ def test_a_block_that_fails_is_named(clone: Path) -> None:
 
 
 def test_a_picture_that_is_not_printed_is_found(clone: Path) -> None:
-    page = list(blocks("page.md", "```console\n$ echo a  b c; false\na b ...\n```\n\n```console\n$ echo d\ne\n```\n"))  # fmt: skip
+    page = list(
+        blocks(
+            "page.md",
+            "```console\n$ echo a  b c; false\na b ...\n```\n\n```console\n$ echo d\ne\n```\n",
+        )
+    )
     printed = page_session.run(clone, page, 30)
     assert [page_session.differs(block, printed[block.name]) for block in page] == ["", "e"]
 
 
 def test_a_reader_saves_the_files_of_a_page(clone: Path) -> None:
-    page = list(blocks("page.md", "<!-- file: a/b.yaml -->\n```yaml\nx: $y\n```\n```sh\ncat a/b.yaml\n```\n"))  # fmt: skip
+    page = list(
+        blocks(
+            "page.md", "<!-- file: a/b.yaml -->\n```yaml\nx: $y\n```\n```sh\ncat a/b.yaml\n```\n"
+        )
+    )
     assert page_session.run(clone, page, 30) == {"page.md:5": "x: $y\n"}

@@ -42,9 +42,13 @@ def test_a_shell_can_read_each_block() -> None:
     script = "".join(f": {block.name}\n{block.commands}" for block in SHELL)
     bash = shutil.which("bash")
     assert bash is not None
-    done = subprocess.run([bash, "-n"], input=script, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(
+        [bash, "-n"], input=script, capture_output=True, text=True, timeout=60, check=False
+    )
     lines = script.splitlines()
-    places = [lines[int(line.split("line ")[1].split(":")[0]) - 1] for line in done.stderr.splitlines()]  # fmt: skip
+    places = [
+        lines[int(line.split("line ")[1].split(":")[0]) - 1] for line in done.stderr.splitlines()
+    ]
     assert (done.returncode, done.stderr, places) == (0, "", [])
 
 
@@ -68,7 +72,11 @@ def test_every_command_and_option_exists() -> None:
         "eksctl create cluster --colour red",
         "eksctl dance",
         "rm -rf /",
-        *(["kubectl get pods --colour red", "kubectl gett pods"] if shutil.which("kubectl") else []),
+        *(
+            ["kubectl get pods --colour red", "kubectl gett pods"]
+            if shutil.which("kubectl")
+            else []
+        ),
         "x=$(kubectl gett pods)" if shutil.which("kubectl") else "x=$(make fly)",
     ],
 )
@@ -91,14 +99,22 @@ def test_what_exists_is_taken(line: str) -> None:
 
 def objects(block: Block) -> list[Any]:
     """The documents of a block, those of a List one by one; pieces of a manifest are none."""
-    read = [json.loads(block.text)] if block.language == "json" else list(yaml.safe_load_all(block.text))  # fmt: skip
+    read = (
+        [json.loads(block.text)]
+        if block.language == "json"
+        else list(yaml.safe_load_all(block.text))
+    )
     whole = [one for one in read if isinstance(one, dict) and {"apiVersion", "kind"} <= one.keys()]
     return [item for one in whole for item in (one["items"] if one["kind"] == "List" else [one])]
 
 
 def in_here_documents(block: Block) -> list[Any]:
     """The objects that a shell block writes to a manifest or gives to kubectl."""
-    texts_of = (re.sub(r"\$\{?\w+\}?", "value", body) for line, body in here_documents(block.commands) if "kubectl" in line or ".yaml" in line)  # fmt: skip
+    texts_of = (
+        re.sub(r"\$\{?\w+\}?", "value", body)
+        for line, body in here_documents(block.commands)
+        if "kubectl" in line or ".yaml" in line
+    )
     return [one for text in texts_of for one in yaml.safe_load_all(text)]
 
 
@@ -121,24 +137,42 @@ def test_every_manifest_is_right() -> None:
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
 def test_terraform_can_read_its_files(tmp_path: Path) -> None:
     """And they look as it would write them. It reads the syntax alone: modules and providers would be fetched."""
-    files = [body for block in SHELL for line, body in here_documents(block.commands) if ".tf" in line]  # fmt: skip
+    files = [
+        body for block in SHELL for line, body in here_documents(block.commands) if ".tf" in line
+    ]
     assert files
     for number, text in enumerate(files):
         (tmp_path / f"{number}.tf").write_text(text)
-    done = subprocess.run(["terraform", "fmt", "-check", "-diff", str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(
+        ["terraform", "fmt", "-check", "-diff", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_a_wrong_manifest_is_found() -> None:
-    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {"limit": {}}}  # fmt: skip
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "a"},
+        "spec": {"limit": {}},
+    }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"container": []}}
     assert manifest_faults(pool)
     assert manifest_faults(pod) == ["spec.container: unknown field"]
 
 
 def test_blocks_and_their_comments_are_read() -> None:
-    page = "<!-- blocks: stack -->\ntext\n```sh\na\n```\n<!-- run: here -->\n\n```console\n$ b\nc\n```\n<!-- file: x.yaml -->\n```yaml\nd: 1\n```\n"
+    page = (
+        "<!-- blocks: stack -->\ntext\n```sh\na\n```\n<!-- run: here -->\n\n"
+        "```console\n$ b\nc\n```\n<!-- file: x.yaml -->\n```yaml\nd: 1\n```\n"
+    )
     found = [(one.line, one.commands, one.where, one.file) for one in texts.blocks("page", page)]
     assert found == [
-        (3, "a\n", "stack", ""), (8, "b\n", "here", ""), (13, "d: 1\n", "stack", "x.yaml"),
-    ]  # fmt: skip
+        (3, "a\n", "stack", ""),
+        (8, "b\n", "here", ""),
+        (13, "d: 1\n", "stack", "x.yaml"),
+    ]

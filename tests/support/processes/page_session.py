@@ -36,8 +36,8 @@ def checkout(folder: Path) -> Path:
 def run(folder: Path, page: Sequence[Block], patience: float) -> dict[str, str]:
     """What each block printed, by its name, stderr included. Raises BlockFailed at the first that fails.
 
-    A block of a console's pictures may end with any exit code: its output is what counts. ``patience`` is in seconds and
-    for the whole page.
+    A block of a console's pictures may end with any exit code: its output is what counts. ``patience`` is in seconds, for
+    the whole page.
     """
     shell = shutil.which("bash")
     assert shell is not None
@@ -47,8 +47,12 @@ def run(folder: Path, page: Sequence[Block], patience: float) -> dict[str, str]:
     with log.open("w") as out:
         running = subprocess.Popen(
             [shell, "-eu", "-o", "pipefail", "-c", script],
-            cwd=folder, env=_environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            cwd=folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
         try:
             code = running.wait(patience)
         except subprocess.TimeoutExpired:
@@ -94,7 +98,7 @@ def expected(block: Block) -> list[str]:
 
 
 def differs(block: Block, printed: str) -> str:
-    """The first line of a picture that was not printed; `...` stands for any text, and widths of columns do not count."""
+    """The first line of a picture that was not printed; `...` stands for any text, and the width of columns is free."""
     lines = iter([_plain(line) for line in printed.splitlines()])
     for wanted in map(_plain, expected(block)):
         pattern = re.sub(r"\[", "[[]", wanted).replace("...", "*")

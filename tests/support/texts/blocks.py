@@ -86,7 +86,9 @@ def blocks(name: str, text: str) -> Iterator[Block]:
             language = lines[start].strip().lstrip("`")
             body = "".join(f"{one}\n" for one in lines[start + 1 : number])
             where = marks.get("run", general)
-            yield Block(name, start + 1, language, body, where, marks.get("file", ""), "manifest" in marks)
+            yield Block(
+                name, start + 1, language, body, where, marks.get("file", ""), "manifest" in marks
+            )
             marks, start = {}, -1
         elif start < 0 and line.strip():
             marks = {}

@@ -1,4 +1,4 @@
-"""Fields of Kubernetes' own kinds that do not exist, by the table of fields that the embedded API server decodes with."""
+"""Fields of Kubernetes' own kinds that do not exist, by the table that the embedded API server decodes with."""
 
 from __future__ import annotations
 

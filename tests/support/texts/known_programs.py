@@ -1,7 +1,7 @@
 """Whether a command line of the documents names a command and options that the program has.
 
-Nothing is run but ``--help``. ``kubectl`` and ``helm`` are questioned where they are installed, ``aws`` by the models of
-botocore; for programs that are on few machines ``OPTIONS`` holds what their own documentation lists.
+Nothing is run but ``--help``. ``kubectl`` and ``helm`` are questioned where they are installed, ``aws`` by the models
+of botocore; for programs that are on few machines ``OPTIONS`` holds what their own documentation lists.
 """
 
 from __future__ import annotations
@@ -19,20 +19,70 @@ from botocore.exceptions import UnknownServiceError
 
 from tests.support.texts.citations import PROJECT
 
-PLAIN = {"awk", "bash", "cat", "cd", "curl", "cut", "echo", "export", "git", "grep", "head", "jq", "kill", "mkdir", "pipx",
-         "pkill", "python", "sed", "sleep", "source", "tee", "test", "true", "wait", ".venv/bin/python", ".venv/bin/pre-commit"}  # fmt: skip
+PLAIN = {
+    "awk",
+    "bash",
+    "cat",
+    "cd",
+    "curl",
+    "cut",
+    "echo",
+    "export",
+    "git",
+    "grep",
+    "head",
+    "jq",
+    "kill",
+    "mkdir",
+    "pipx",
+    "pkill",
+    "python",
+    "sed",
+    "sleep",
+    "source",
+    "tee",
+    "test",
+    "true",
+    "wait",
+    "xargs",
+    ".venv/bin/python",
+    ".venv/bin/pre-commit",
+}
 """Programs and words of the shell whose options nobody checks."""
 OPTIONS: dict[tuple[str, ...], set[str]] = {
     ("eksctl", "create", "cluster"): {"-f", "--config-file"},
     ("eksctl", "create", "podidentityassociation"): {
-        "--cluster", "--region", "--namespace", "--service-account-name", "--role-arn", "--permission-policy-arns",
-        "--role-name", "-f", "--config-file",
+        "--cluster",
+        "--region",
+        "--namespace",
+        "--service-account-name",
+        "--role-arn",
+        "--permission-policy-arns",
+        "--role-name",
+        "-f",
+        "--config-file",
     },
     ("eksctl", "create", "iamserviceaccount"): {
-        "--cluster", "--region", "--namespace", "--name", "--role-name", "--attach-policy-arn", "--attach-role-arn",
-        "--role-only", "--approve", "--override-existing-serviceaccounts", "-f", "--config-file",
+        "--cluster",
+        "--region",
+        "--namespace",
+        "--name",
+        "--role-name",
+        "--attach-policy-arn",
+        "--attach-role-arn",
+        "--role-only",
+        "--approve",
+        "--override-existing-serviceaccounts",
+        "-f",
+        "--config-file",
     },
-    ("eksctl", "create", "iamidentitymapping"): {"--cluster", "--region", "--arn", "--username", "--group"},
+    ("eksctl", "create", "iamidentitymapping"): {
+        "--cluster",
+        "--region",
+        "--arn",
+        "--username",
+        "--group",
+    },
     ("eksctl", "utils", "associate-iam-oidc-provider"): {"--cluster", "--region", "--approve"},
     ("eksctl", "delete", "cluster"): {"--name", "--region", "--wait"},
     ("terraform", "init"): {"-upgrade"},
@@ -40,7 +90,11 @@ OPTIONS: dict[tuple[str, ...], set[str]] = {
     ("terraform", "destroy"): {"-var", "-auto-approve"},
     ("terraform", "output"): {"-raw", "-json"},
     ("aws", "cloudformation", "deploy"): {
-        "--stack-name", "--template-file", "--capabilities", "--parameter-overrides", "--region",
+        "--stack-name",
+        "--template-file",
+        "--capabilities",
+        "--parameter-overrides",
+        "--region",
     },
     ("aws", "ecr", "get-login-password"): {"--region"},
     ("aws", "eks", "update-kubeconfig"): {"--name", "--region"},
@@ -55,14 +109,38 @@ OPTIONS: dict[tuple[str, ...], set[str]] = {
     ("docker", "compose", "down"): {"--volumes"},
     ("docker", "compose", "exec"): set(),
     ("redis-cli",): {"-u", "--scan", "--pattern", "--no-auth-warning"},
-    ("helm", "install"): {"--namespace", "--create-namespace", "--values", "-f", "--set", "--set-string", "--wait", "--timeout", "--version"},
-    ("helm", "upgrade"): {"--install", "--namespace", "--create-namespace", "--values", "-f", "--set", "--set-string", "--wait", "--timeout", "--version", "--reuse-values", "--reset-then-reuse-values", "--atomic"},
+    ("helm", "install"): {
+        "--namespace",
+        "--create-namespace",
+        "--values",
+        "-f",
+        "--set",
+        "--set-string",
+        "--wait",
+        "--timeout",
+        "--version",
+    },
+    ("helm", "upgrade"): {
+        "--install",
+        "--namespace",
+        "--create-namespace",
+        "--values",
+        "-f",
+        "--set",
+        "--set-string",
+        "--wait",
+        "--timeout",
+        "--version",
+        "--reuse-values",
+        "--reset-then-reuse-values",
+        "--atomic",
+    },
     ("helm", "rollback"): {"--namespace", "--wait", "--timeout"},
     ("helm", "history"): {"--namespace"},
     ("helm", "uninstall"): {"--namespace", "--wait"},
     ("helm", "template"): {"--namespace", "--values", "-f", "--set", "--set-string"},
     ("helm", "get", "values"): {"--namespace", "--all"},
-}  # fmt: skip
+}
 """The options of commands, by their words, where the program itself is not questioned."""
 GLOBAL = {"--help", "-h", "--region", "--output", "--query", "--profile", "--no-cli-pager"}
 """Options that each command of the AWS command line has."""
@@ -108,7 +186,7 @@ def _make(words: Sequence[str]) -> str:
 def _aws(words: Sequence[str]) -> str:
     if tuple(words[:3]) in OPTIONS:
         return _listed(words)
-    service, command = (list(words[1:3]) + ["", ""])[:2]
+    service, command = [*words[1:3], "", ""][:2]
     try:
         model = _session().get_service_model(service)
     except UnknownServiceError:
@@ -142,7 +220,9 @@ def _questioned(words: Sequence[str]) -> str:
 
 def _verbs(program: str, words: Sequence[str]) -> tuple[str, ...]:
     """The words of the command; a group of commands needs its command, too."""
-    plain = [word for word in words if re.fullmatch(r"[a-z-]+", word) and not word.startswith("-")]
+    plain = [
+        word for word in _without_leading_options(words) if re.fullmatch(r"[a-z][a-z-]*", word)
+    ]
     if not plain or plain[0] not in _below(program):
         return ()
     if len(plain) > 1 and plain[1] in _below(program, plain[0]):
@@ -150,9 +230,18 @@ def _verbs(program: str, words: Sequence[str]) -> tuple[str, ...]:
     return (plain[0],)
 
 
+def _without_leading_options(words: Sequence[str]) -> Sequence[str]:
+    """``-n NAME`` and the like may stand before the command."""
+    while words and words[0].startswith("-"):
+        words = words[1:] if "=" in words[0] else words[2:]
+    return words
+
+
 @cache
 def _help(program: str, *words: str) -> str:
-    done = subprocess.run([program, *words, "--help"], capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(
+        [program, *words, "--help"], capture_output=True, text=True, timeout=60, check=False
+    )
     return done.stdout + done.stderr
 
 
@@ -167,12 +256,17 @@ def _known_options(program: str, *words: str) -> set[str]:
     general = ("options",) if Path(program).name == "kubectl" else ()
     text = _help(program, *words)
     if general:
-        text += subprocess.run([program, *general], capture_output=True, text=True, timeout=60, check=False).stdout  # fmt: skip
+        text += subprocess.run(
+            [program, *general], capture_output=True, text=True, timeout=60, check=False
+        ).stdout
     long = set(re.findall(r"^\s+(?:-\w, )?(--[\w-]+)", text, re.MULTILINE))
     short = set(re.findall(r"^\s+(-\w), --", text, re.MULTILINE))
     return long | short | {"--help", "-h"}
 
 
 CHECKS: dict[str, Callable[[Sequence[str]], str]] = {
-    "make": _make, "aws": _aws, "kubectl": _questioned, "helm": _questioned,
-}  # fmt: skip
+    "make": _make,
+    "aws": _aws,
+    "kubectl": _questioned,
+    "helm": _questioned,
+}
