@@ -41,10 +41,12 @@ def shown_in(document: str, text: str) -> Iterator[Shown]:
 
 
 def ours(line: str) -> Iterator[tuple[str, ...]]:
-    """The words after the program's name, also where `docker compose run` starts it."""
+    """The words after the program's name, also where `docker compose run` starts it, or kubectl as its plugin."""
     for words in calls(line):
         if words[0] in PROGRAMS:
             yield words[1:]
+        elif words[:2] == ("kubectl", "dovetail"):
+            yield words[2:]
         elif words[0] == "docker" and "dovetail" in words:
             yield words[words.index("dovetail") + 1 :]
 

@@ -36,7 +36,7 @@ def checkout(folder: Path) -> Path:
 def run(folder: Path, page: Sequence[Block], patience: float) -> dict[str, str]:
     """What each block printed, by its name, stderr included. Raises BlockFailed at the first that fails.
 
-    A block of a console's pictures may end with any exit code: its output is what counts. ``patience`` is in seconds, for
+    A block of a console's pictures may end with any exit code: its output counts. ``patience`` is in seconds, for
     the whole page.
     """
     shell = shutil.which("bash")

@@ -34,10 +34,14 @@ PLAIN = {
     "jq",
     "kill",
     "mkdir",
+    "openssl",
     "pipx",
     "pkill",
     "python",
+    "python3",
+    "sha256sum",
     "sed",
+    "shift",
     "sleep",
     "source",
     "tee",
@@ -45,6 +49,7 @@ PLAIN = {
     "true",
     "wait",
     "xargs",
+    ".venv/bin/pip",
     ".venv/bin/python",
     ".venv/bin/pre-commit",
 }
@@ -99,6 +104,18 @@ OPTIONS: dict[tuple[str, ...], set[str]] = {
     ("aws", "ecr", "get-login-password"): {"--region"},
     ("aws", "eks", "update-kubeconfig"): {"--name", "--region"},
     ("docker", "build"): {"--tag", "--build-arg", "--target", "--secret", "--platform", "--push"},
+    ("docker", "buildx", "create"): {"--use", "--name", "--driver"},
+    ("docker", "buildx", "build"): {
+        "--platform",
+        "--push",
+        "--tag",
+        "--target",
+        "--build-arg",
+        "--secret",
+        "--sbom",
+        "--provenance",
+        "--output",
+    },
     ("docker", "push"): set(),
     ("docker", "run"): {"--rm", "--platform"},
     ("docker", "login"): {"--username", "--password-stdin"},
@@ -131,6 +148,7 @@ OPTIONS: dict[tuple[str, ...], set[str]] = {
         "--wait",
         "--timeout",
         "--version",
+        "--take-ownership",
         "--reuse-values",
         "--reset-then-reuse-values",
         "--atomic",
@@ -208,6 +226,8 @@ def _session() -> botocore.session.Session:
 def _questioned(words: Sequence[str]) -> str:
     """By the program's own help, where it is installed; by the list elsewhere, which has nothing of kubectl."""
     program = shutil.which(words[0])
+    if words[:2] == ("kubectl", "dovetail"):
+        return ""  # ours, as above
     if program is None:
         return _listed(words) if words[0] == "helm" else ""
     verbs = _verbs(program, words[1:])
@@ -225,9 +245,10 @@ def _verbs(program: str, words: Sequence[str]) -> tuple[str, ...]:
     ]
     if not plain or plain[0] not in _below(program):
         return ()
-    if len(plain) > 1 and plain[1] in _below(program, plain[0]):
-        return tuple(plain[:2])
-    return (plain[0],)
+    depth = 1
+    while depth < len(plain) and plain[depth] in _below(program, *plain[:depth]):
+        depth += 1
+    return tuple(plain[:depth])
 
 
 def _without_leading_options(words: Sequence[str]) -> Sequence[str]:

@@ -41,6 +41,11 @@ def here_documents(text: str) -> Iterator[tuple[str, str]]:
             line, end = one, found["end"]
 
 
+def functions(text: str) -> set[str]:
+    """The names of the shell functions that a text defines."""
+    return set(re.findall(r"^\s*(\w+)\(\)", text, re.MULTILINE))
+
+
 def calls(line: str) -> Iterator[tuple[str, ...]]:
     """Each call in a shell line, the program first: of pipes, lists and ``$(...)``, without variables set before it.
 
