@@ -66,7 +66,8 @@ def _text(text: str) -> Iterator[str]:
     if commands_shown:
         yield from ("```sh", *commands_shown, "```", "")
     if rest:
-        yield from (*rest, "")
+        # A sentence, and what it shows.
+        yield from (rest[0], "", *(["```text", *rest[1:], "```", ""] if rest[1:] else []))
 
 
 def _split(lines: list[str]) -> tuple[list[str], list[str]]:
