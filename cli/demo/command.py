@@ -73,7 +73,7 @@ def demo(
 
       dovetail demo --scenario consolidate
 
-      dovetail demo --keep   (then: source .dovetail/demo/env; kubectl get nodes)
+      dovetail demo --keep    # then: source .dovetail/demo/env
     """
     if list_scenarios:
         Console().print(_scenario_table())

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import typer
 
 from cli.main import commands
-from tests.support.texts.documents import user_pages
+from tests.support.texts.blocks import blocks, pages
+from tests.support.texts.shell_lines import calls, logical_lines
 
-PROJECT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [PROJECT / "README.md", *user_pages()]
-FENCE = re.compile(r"^```(?:sh|shell|bash|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ANY_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`((?:\.venv/bin/)?dovetail [^`]+)`")
 PROGRAMS = ("dovetail", ".venv/bin/dovetail")
-BETWEEN = ("|", "||", "&&", ";", "&", ">", ">>", "<", "(", ")")
 
 
 class Shown(NamedTuple):
@@ -33,33 +28,30 @@ class Shown(NamedTuple):
 
 
 def shown_in(document: str, text: str) -> Iterator[Shown]:
-    for block in FENCE.findall(text):
-        for line in block.replace("\\\n", " ").splitlines():
-            yield from (Shown(document, words, True) for words in calls(line))
+    lines = [
+        line
+        for block in blocks(document, text)
+        if block.is_shell
+        for line in logical_lines(block.commands)
+    ]
+    for line in lines:
+        yield from (Shown(document, words, True) for words in ours(line))
     for line in INLINE.findall(ANY_FENCE.sub("", text)):
-        yield from (Shown(document, words, False) for words in calls(line))
+        yield from (Shown(document, words, False) for words in ours(line))
 
 
-def calls(line: str) -> Iterator[tuple[str, ...]]:
-    """Each call of the program in a shell line, pipes and lists included."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.commenters = "#"
-    lexer.wordchars += ","  # lists in options
-    try:
-        tokens = list(lexer)
-    except ValueError:  # an apostrophe: prose, not a shell line
-        return
-    part: list[str] = []
-    for token in [*tokens, ";"]:
-        if token in BETWEEN:
-            if part and part[0] in PROGRAMS:
-                yield tuple(part[1:])
-            part = []
-        else:
-            part.append(token)
+def ours(line: str) -> Iterator[tuple[str, ...]]:
+    """The words after the program's name, also where `docker compose run` starts it, or kubectl as its plugin."""
+    for words in calls(line):
+        if words[0] in PROGRAMS:
+            yield words[1:]
+        elif words[:2] == ("kubectl", "dovetail"):
+            yield words[2:]
+        elif words[0] == "docker" and "dovetail" in words:
+            yield words[words.index("dovetail") + 1 :]
 
 
-SHOWN = sorted({one for file in DOCUMENTS for one in shown_in(file.name, file.read_text())})
+SHOWN = sorted({one for file in pages() for one in shown_in(file.name, file.read_text())})
 
 
 def understood(words: tuple[str, ...]) -> None:
@@ -83,7 +75,7 @@ def test_a_command_in_the_documents_exists(one: Shown) -> None:
 
 
 def test_the_documents_are_read_at_all() -> None:
-    assert len(SHOWN) > 60
+    assert len(SHOWN) > 120
     assert {words[0] for _, words, _ in SHOWN} >= {"demo", "simulate", "validate", "convert"}
 
 

@@ -1,0 +1,111 @@
+"""Runs the code blocks of a page as its reader would: one shell, in a folder that looks like a clone of the project.
+
+The folder has links to the project's files and a folder `.dovetail` of its own, so that a page's stack is the page's.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.support.texts.blocks import Block
+from tests.support.texts.citations import PROJECT
+
+OWN = {".dovetail", ".git", ".sphinx", "dist", ".pytest_cache", ".mypy_cache", ".hypothesis"}
+_BEGIN = "::block "
+
+
+class BlockFailed(AssertionError):
+    """A block ended with an exit code, or printed something else than the page shows."""
+
+
+def checkout(folder: Path) -> Path:
+    """``folder`` as the top of a clone, with links to the files of this one."""
+    for entry in PROJECT.iterdir():
+        if entry.name not in OWN:
+            (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+def run(folder: Path, page: Sequence[Block], patience: float) -> dict[str, str]:
+    """What each block printed, by its name, stderr included. Raises BlockFailed at the first that fails.
+
+    A block of a console's pictures may end with any exit code: its output counts. ``patience`` is in seconds, for
+    the whole page.
+    """
+    shell = shutil.which("bash")
+    assert shell is not None
+    script = "".join(_part(block, folder) for block in page)
+    # A program of the page that outlives it keeps the pipe open: what is printed goes to a file.
+    log = folder / "printed.log"
+    with log.open("w") as out:
+        running = subprocess.Popen(
+            [shell, "-eu", "-o", "pipefail", "-c", script],
+            cwd=folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            code = running.wait(patience)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+            code = -1
+    printed = dict(_printed(log.read_text(errors="replace")))
+    if code != 0:
+        last = list(printed)[-1] if printed else "nothing"
+        why = "did not end in time" if code < 0 else f"ended with {code}"
+        raise BlockFailed(f"{last} {why}:\n{printed.get(last, '')[-4000:]}")
+    return printed
+
+
+def _environment() -> dict[str, str]:
+    """PATH with the commands of this venv, as after `source .venv/bin/activate`, and a home; nothing of a stack's."""
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+    here = str(Path(sys.executable).parent)
+    return kept | {"PATH": f"{here}:{os.environ['PATH']}", "COLUMNS": "120"}
+
+
+def _part(block: Block, folder: Path) -> str:
+    if block.file:
+        name = folder / block.file
+        return f"mkdir -p '{name.parent}'\ncat >'{name}' <<'__END__'\n{block.text}__END__\n"
+    if not block.is_shell:
+        return ""
+    begin = f"echo '{_BEGIN}{block.name}'\n"
+    if block.language == "console":
+        return begin + "".join(f"{line} || true\n" for line in block.commands.splitlines())
+    return begin + block.commands
+
+
+def _printed(text: str) -> Iterator[tuple[str, str]]:
+    for part in text.split(_BEGIN)[1:]:
+        name, _, rest = part.partition("\n")
+        yield name, rest
+
+
+def expected(block: Block) -> list[str]:
+    """The lines that a console's picture shows below its prompts."""
+    return [line for line in block.text.splitlines() if not line.startswith("$ ")]
+
+
+def differs(block: Block, printed: str) -> str:
+    """The first line of a picture that was not printed; `...` stands for any text, and the width of columns is free."""
+    lines = iter([_plain(line) for line in printed.splitlines()])
+    for wanted in map(_plain, expected(block)):
+        pattern = re.sub(r"\[", "[[]", wanted).replace("...", "*")
+        if not any(fnmatch.fnmatchcase(line, pattern) for line in lines):
+            return wanted
+    return ""
+
+
+def _plain(line: str) -> str:
+    return " ".join(line.split())
