@@ -19,7 +19,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly chaos coverage page-check \
-  bench-compare lint format crds spec locks wheel release-check ci clean
+  bench-compare lint format crds manifests spec locks wheel release-check ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -102,6 +102,9 @@ format: $(DEVELOPMENT) ## Format the code
 
 crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md and the event rules of deploy/iam from the code
 	$(BIN)/python -m deploy.generate_crds
+
+manifests: $(RUNTIME) ## Write the plain manifests, the schema and the table of values from deploy/chart; needs Helm
+	$(BIN)/python -m deploy.generate_manifests
 
 spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
 	$(BIN)/python -m tests.support.texts.citations
