@@ -1,4 +1,4 @@
-"""Writes deploy/crds, the chart deploy/chart-crds, docs/reference.md and the event rules of deploy/iam from the code: ``make crds``.
+"""Writes the kinds (deploy/crds, deploy/chart-crds, docs/reference.md) and the rules of deploy/iam: ``make crds``.
 
 A folder as argument takes the place of the repository. Files of kinds that are gone stay: a test names them.
 """

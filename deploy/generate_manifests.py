@@ -33,19 +33,20 @@ VALUES = "deploy/manifests.values.yaml"
 CHARTS = ("deploy/chart", "deploy/chart-crds")
 OBSERVABILITY = {"dashboards": "*.json", "rules": "*.yaml"}
 """Folders of deploy/observability that the chart includes."""
-KUSTOMIZATION = f"""{HEADER}# All objects for your own cluster: kubectl apply -k deploy
+KUSTOMIZATION = """# All objects for your own cluster: kubectl apply -k deploy
 # The passwords are not included: dovetail secrets --cluster-name NAME | kubectl apply -f -
 # docs/operating/containers.md shows an overlay with your image and your settings.
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources:
 """
-REDIS_TLS = f"""{HEADER}# Redis accepts only TLS. Add this folder under `components:` beside `resources: [dovetail/deploy]`.
+REDIS_TLS = """# Redis accepts only TLS. Add this folder under `components:` beside `resources: [dovetail/deploy]`.
 # Needed: the Secret dovetail-redis-tls with tls.crt, tls.key and ca.crt (cert-manager writes one), for the name
 # dovetail-redis.dovetail.svc; and addresses with rediss://: dovetail secrets --cluster-name NAME --tls
 # The agents have a namespace of their own: they need a copy of that Secret there.
 """
-KARPENTER = f"""{HEADER}# Dovetail in a cluster with Karpenter: only the one that holds Karpenter's Lease acts (docs/migration/karpenter.md).
+KARPENTER = """# Dovetail in a cluster with Karpenter: only the one that holds Karpenter's Lease acts
+# (docs/migration/karpenter.md).
 # Add this folder under `components:` beside `resources: [dovetail/deploy]`. If Karpenter is in another namespace than
 # kube-system, change it here and in rights.yaml.
 """
@@ -74,11 +75,12 @@ def _observability() -> Iterator[tuple[str, str]]:
         for path in sorted((REPOSITORY / "deploy" / "observability" / folder).glob(pattern)):
             said = f"Generated from deploy/observability/{folder} {MARK}"
             text = path.read_text(encoding="utf-8")
-            if path.suffix == ".json":
-                text = _json({"__comment": said, **json.loads(text)})
-            else:
-                text = f"# {said}\n{text}"
-            yield f"deploy/chart/files/{folder}/{path.name}", text
+            marked = (
+                _json({"__comment": said, **json.loads(text)})
+                if path.suffix == ".json"
+                else f"# {said}\n{text}"
+            )
+            yield f"deploy/chart/files/{folder}/{path.name}", marked
 
 
 def _json(document: Mapping[str, Any]) -> str:
@@ -101,10 +103,16 @@ def manifests(chart: Path) -> Iterator[tuple[str, str]]:
     first = sorted(name for name in helm.FILES.values())
     names = [*first, "redis.yaml", *sorted(files.keys() - {*first, "redis.yaml"})]
     listed = [*kinds, *(f"kubernetes/{name}" for name in names)]
-    yield "deploy/kustomization.yaml", KUSTOMIZATION + "".join(f"  - {one}\n" for one in listed)
+    yield (
+        "deploy/kustomization.yaml",
+        HEADER + KUSTOMIZATION + "".join(f"  - {one}\n" for one in listed),
+    )
     for folder, (head, option) in VARIANTS.items():
         changes = components.patches(_objects(base), _objects(_render(chart, option)))
-        yield f"deploy/{folder}/kustomization.yaml", components.component(head, [], changes)
+        yield (
+            f"deploy/{folder}/kustomization.yaml",
+            components.component(HEADER + head, [], changes),
+        )
     yield from _beside_karpenter(base, _render(chart, LEASE))
 
 
@@ -114,7 +122,7 @@ def _beside_karpenter(base: str, variant: str) -> Iterator[tuple[str, str]]:
     changes = components.patches(_objects(base), _objects(variant))
     folder = "deploy/beside-karpenter"
     yield f"{folder}/rights.yaml", HEADER + rights
-    text = components.component(KARPENTER, ["rights.yaml"], changes)
+    text = components.component(HEADER + KARPENTER, ["rights.yaml"], changes)
     yield f"{folder}/kustomization.yaml", text
 
 

@@ -78,9 +78,9 @@ def _difference_of_lists(old: list[Any], new: list[Any]) -> list[Any]:
 
 def _merge_key(elements: list[Any]) -> str | None:
     for key in MERGE_KEYS:
-        if elements and all(isinstance(one, dict) and key in one for one in elements):
-            if len({one[key] for one in elements}) == len(elements):
-                return key
+        named = [one[key] for one in elements if isinstance(one, dict) and key in one]
+        if elements and len({*named}) == len(elements):
+            return key
     return None
 
 

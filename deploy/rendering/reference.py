@@ -1,7 +1,4 @@
-"""The table of the chart's values in docs/operating/helm.md: names and meaning from the schema, defaults from values.yaml.
-
-Pure.
-"""
+"""The table of values in docs/operating/helm.md: meaning from the schema, defaults from values.yaml. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 Schema = dict[str, Any]
-START = "<!-- Generated from deploy/chart by make manifests: do not edit from here to the end. -->\n"
+START = (
+    "<!-- Generated from deploy/chart by make manifests: do not edit from here to the end. -->\n"
+)
 HEAD = "\n| value | default | meaning |\n|---|---|---|\n"
 SHOWN = 60
 """Characters of a default; a longer one is in values.yaml."""

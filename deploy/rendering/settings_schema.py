@@ -23,7 +23,14 @@ OF_THE_CHART = frozenset(
         # Secrets come from Secrets, and the credentials for the API server from the ServiceAccount.
         *("redis_url", "mirror_key", "kubeconfig", "scheduler_token"),
         # Follow from the release and from the ports of its pods.
-        *("system_namespace", "status_host", "status_port", "probe_host", "probe_port", "node_name"),
+        *(
+            "system_namespace",
+            "status_host",
+            "status_port",
+            "probe_host",
+            "probe_port",
+            "node_name",
+        ),
         # Roles name the Leases; karpenter.lease has a role too.
         *("leader_election_name", "leader_election_namespace", "karpenter_lease"),
     }

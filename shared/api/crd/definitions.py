@@ -48,7 +48,7 @@ def crd_text(kind: type[Resource]) -> str:
 
 
 def chart_crd_text(kind: type[Resource]) -> str:
-    """The same as a template of a Helm chart. Helm keeps the definition, and so all objects, when the chart is removed."""
+    """The same as a template of a Helm chart. Helm keeps the kind, and so its objects, when the chart is removed."""
     document = custom_resource_definition(kind)
     document["metadata"]["annotations"] |= {"helm.sh/resource-policy": "keep"}
     text = yaml.safe_dump(document, width=LINE_WIDTH, allow_unicode=True, sort_keys=True)
