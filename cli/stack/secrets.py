@@ -66,8 +66,9 @@ def secrets(
 
 @dataclass(frozen=True)
 class RedisAddress:
-    """Where Redis is. ``host``: with the port, several with commas. ``sentinel``: its name there; then the hosts are those
-    of Sentinel.
+    """Where Redis is. ``host``: with the port, several with commas.
+
+    ``sentinel``: the name of Redis in Sentinel, whose hosts these are then; empty: the hosts are those of Redis.
     """
 
     host: str
