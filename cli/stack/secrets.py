@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from cli.manifests.yaml_writing import yaml_text
-from shared.redis.rights import AGENT, USERS, acl_file
+from shared.redis.rights import AGENT, USERS, acl_file, rights_of
 
 NAMESPACE = "dovetail"
 AGENTS_NAMESPACE = "dovetail-agents"
-MIRROR_KEY_HOLDERS = ("watcher", "scheduler", "interruption")
+MIRROR_KEY_HOLDERS = tuple(
+    user for user in USERS if any("mirror:*" in right.keys for right in rights_of(user))
+)
 """The services that write or read the mirror."""
 CA_FILE = "/etc/dovetail/redis-ca/ca.crt"
 SECRET_BYTES = 32
