@@ -11,7 +11,7 @@ from shared.errors import ConfigurationError
 
 NAME = NAMESPACE = "dovetail"
 """Of the release that the plain manifests are."""
-HOW = "helm is not on PATH: CONTRIBUTING.md says how to get it"
+HOW = "helm is not on PATH: install it from https://helm.sh, or run make helm, which builds it with Go"
 KUBERNETES = "1.32"
 """The version that Helm renders for; a Helm without a cluster takes an old one."""
 SECONDS = 60
