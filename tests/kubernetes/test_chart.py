@@ -13,6 +13,7 @@ import yaml
 
 from tests.support.cluster.helm import CHART, CRDS, MATRIX, NEEDS_HELM, REQUIRED, rendered
 from tests.support.real_cluster.control_plane import ControlPlane
+from tests.support.real_cluster.stack import deploy
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kubernetes, NEEDS_HELM]
@@ -45,12 +46,13 @@ class Releases:
 
 @pytest.fixture
 def releases(deployed: ControlPlane, tmp_path: Path) -> Iterator[Releases]:
-    """Beside the plain manifests in a namespace of their own, whose cluster-wide objects it takes over."""
+    """In a namespace of their own. They take the cluster-wide objects of the plain manifests over, which come back."""
     deployed.kubectl("create", "namespace", NAMESPACE)
     label = "pod-security.kubernetes.io/enforce=restricted"
     deployed.kubectl("label", "namespace", NAMESPACE, label)
     yield Releases(deployed, tmp_path)
     deployed.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    deploy(deployed)
 
 
 async def test_a_release_is_admitted_and_an_upgrade_with_the_same_values_changes_nothing(
@@ -62,7 +64,7 @@ async def test_a_release_is_admitted_and_an_upgrade_with_the_same_values_changes
 
     def created() -> bool:
         found = releases.items("deployments")
-        return sum(one["status"].get("replicas", 0) for one in found) == REPLICAS
+        return bool(sum(one["status"].get("replicas", 0) for one in found) == REPLICAS)
 
     await wait_until(
         created,
