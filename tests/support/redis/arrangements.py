@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shared.errors import DovetailError
 from shared.redis.bus import connect
 from shared.redis.bus.connection import call, key_prefix
 from shared.redis.rights import acl_file
@@ -169,7 +170,15 @@ class Watched:
 
     async def fail_over(self) -> None:
         """Sentinel makes the replica the primary."""
-        await ask(self.sentinel.url, "SENTINEL", "FAILOVER", SERVICE)
+
+        async def is_accepted() -> bool:
+            try:
+                await ask(self.sentinel.url, "SENTINEL", "FAILOVER", SERVICE)
+            except DovetailError:
+                return False  # it asks the replica every few seconds, and knows only then that it may take over
+            return True
+
+        await wait_until(is_accepted, "Sentinel begins a failover")
 
         async def has_changed() -> bool:
             return bool((await self.replica.ask("ROLE"))[0] == b"master")
@@ -189,7 +198,7 @@ async def watched(folder: Path, binary: Path) -> AsyncIterator[Watched]:
             f"bind 127.0.0.1\nport {port}\ndir {folder}\nlogfile sentinel.log\n"
             f"sentinel monitor {SERVICE} 127.0.0.1 {primary.port} 1\n"
             f"sentinel auth-user {SERVICE} {name}\nsentinel auth-pass {SERVICE} {password}\n"
-            f"sentinel down-after-milliseconds {SERVICE} 5000\n"
+            f"sentinel down-after-milliseconds {SERVICE} 60000\n"
         )
         command = [str(binary), str(configuration), "--sentinel"]
         async with RedisServer(folder, port=port, command=command) as sentinel:
