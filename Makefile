@@ -19,9 +19,14 @@ define install
   else cat $(VENV)/pip.log; fi >&2; exit 1; }
 endef
 
+# Of the first on PATH; make helm builds one where there is none.
+HELM_VERSION := v3.22.0
+HELM_FOLDER := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dovetail/helm-$(HELM_VERSION)
+export PATH := $(PATH):$(HELM_FOLDER)
+
 .DEFAULT_GOAL := help
 .PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly chaos coverage page-check \
-  bench-compare lint format crds dashboards spec site locks wheel release-check ci clean
+  bench-compare lint format crds manifests helm dashboards spec site locks wheel release-check ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -108,6 +113,15 @@ crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md, docs/commands.md and t
 
 dashboards: $(RUNTIME) ## Write deploy/observability/dashboards from the modules beside them
 	$(BIN)/python -m deploy.observability
+
+manifests: $(RUNTIME) ## Write the plain manifests, the schema and the table of values from deploy/chart; needs Helm
+	$(BIN)/python -m deploy.generate_manifests
+
+helm: ## Build Helm with Go into a cache folder, if there is none
+	@command -v helm >/dev/null || { \
+	  command -v go >/dev/null || { echo "neither helm nor go found: install Helm from https://helm.sh, or Go 1.25 or newer" >&2; exit 1; }; \
+	  echo "building Helm $(HELM_VERSION) into $(HELM_FOLDER), some minutes"; \
+	  GOBIN=$(HELM_FOLDER) CGO_ENABLED=0 go install -ldflags="-s -w" helm.sh/helm/v3/cmd/helm@$(HELM_VERSION); }
 
 spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
 	$(BIN)/python -m tests.support.texts.citations

@@ -1,4 +1,4 @@
-"""Writes deploy/crds, docs/reference.md and the event rules of deploy/iam from the code: ``make crds``.
+"""Writes the kinds (deploy/crds, deploy/chart-crds, docs/reference.md) and the rules of deploy/iam: ``make crds``.
 
 A folder as argument takes the place of the repository. Files of kinds that are gone stay: a test names them.
 """
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from shared.api.crd.definitions import crd_file, crd_text
+from shared.api.crd.definitions import chart_crd_text, crd_file, crd_text
 from shared.api.crd.field_tables import reference_text
 from shared.api.schema.catalogue import KINDS
 from shared.cloud.event_rules import EVENT_RULES, EventRule
@@ -37,6 +37,7 @@ def generated() -> Iterator[tuple[str, str]]:
     """(path below the repository, content) of every generated file."""
     for kind in KINDS:
         yield f"deploy/crds/{crd_file(kind.INFO)}", crd_text(kind)
+        yield f"deploy/chart-crds/templates/{crd_file(kind.INFO)}", chart_crd_text(kind)
     yield "docs/reference.md", reference_text(KINDS)
     patterns = {rule.name: _pattern(rule) for rule in EVENT_RULES}
     yield "deploy/iam/rules.json", json.dumps(patterns, indent=2) + "\n"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Annotated, Any
 
 import typer
 
 from cli.manifests.yaml_writing import yaml_text
-from shared.redis.rights import AGENT, USERS, acl_file
+from shared.redis.rights import AGENT, USERS, acl_file, rights_of
 
 NAMESPACE = "dovetail"
 AGENTS_NAMESPACE = "dovetail-agents"
-MIRROR_KEY_HOLDERS = ("watcher", "scheduler", "interruption")
+MIRROR_KEY_HOLDERS = tuple(
+    user for user in USERS if any("mirror:*" in right.keys for right in rights_of(user))
+)
 """The services that write or read the mirror."""
 CA_FILE = "/etc/dovetail/redis-ca/ca.crt"
 SECRET_BYTES = 32
@@ -23,12 +26,25 @@ def secrets(
     cluster_name: Annotated[
         str, typer.Option("--cluster-name", help="CLUSTER_NAME of the services.")
     ],
+    namespace: Annotated[str, typer.Option(help="Namespace of the services.")] = NAMESPACE,
     host: Annotated[
-        str, typer.Option(help="Name or address of Redis, and its port.")
-    ] = "dovetail-redis.dovetail.svc:6379",
+        str,
+        typer.Option(
+            help="Name or address of Redis, and its port; several with commas. Without it that of the manifests."
+        ),
+    ] = "",
+    sentinel: Annotated[
+        str, typer.Option(help="The name of Redis in Sentinel, whose addresses --host has.")
+    ] = "",
     tls: Annotated[
         bool, typer.Option("--tls", help=f"rediss://; its CA is mounted at {CA_FILE}.")
     ] = False,
+    agents: Annotated[
+        str,
+        typer.Option(
+            "--agents-namespace", help="Namespace of the agents on nodes; empty: there are none."
+        ),
+    ] = AGENTS_NAMESPACE,
 ) -> None:
     """Print Secrets with new passwords for every user of Redis, and a new key for the mirror.
 
@@ -43,21 +59,52 @@ def secrets(
       kubectl -n dovetail rollout restart deployment
     """
     passwords = {user: token_urlsafe(SECRET_BYTES) for user in USERS}
-    written = documents(cluster_name, passwords, token_urlsafe(SECRET_BYTES), host=host, tls=tls)
+    redis = RedisAddress(host or f"dovetail-redis.{namespace}.svc:6379", tls, sentinel)
+    written = documents(
+        cluster_name, passwords, token_urlsafe(SECRET_BYTES), redis, namespace, agents
+    )
     typer.echo("---\n".join(map(yaml_text, written)), nl=False)
 
 
+@dataclass(frozen=True)
+class RedisAddress:
+    """Where Redis is. ``host``: with the port, several with commas.
+
+    ``sentinel``: the name of Redis in Sentinel, whose hosts these are then; empty: the hosts are those of Redis.
+    """
+
+    host: str
+    tls: bool = False
+    sentinel: str = ""
+
+    def url(self, user: str, password: str) -> str:
+        """REDIS_URL of a user."""
+        scheme = "rediss" if self.tls else "redis"
+        query = f"?ssl_ca_certs={CA_FILE}" if self.tls else ""
+        watched, path = ("+sentinel", f"{self.sentinel}/0") if self.sentinel else ("", "0")
+        return f"{scheme}{watched}://{user}:{password}@{self.host}/{path}{query}"
+
+
 def documents(
-    cluster: str, passwords: Mapping[str, str], mirror_key: str, *, host: str, tls: bool = False
+    cluster: str,
+    passwords: Mapping[str, str],
+    mirror_key: str,
+    redis: RedisAddress,
+    namespace: str = NAMESPACE,
+    agents: str = AGENTS_NAMESPACE,
 ) -> Iterator[dict[str, Any]]:
-    """The Secret of the Redis server, then one per user. Raises ConfigurationError for an invalid cluster name."""
-    yield _secret("acl", NAMESPACE, {"users.acl": acl_file(cluster, passwords)})
-    scheme, query = ("rediss", f"?ssl_ca_certs={CA_FILE}") if tls else ("redis", "")
+    """The Secret of the Redis server, then one per user. Raises ConfigurationError for an invalid cluster name.
+
+    ``agents``: the namespace of the agents; empty: there are none.
+    """
+    yield _secret("acl", namespace, {"users.acl": acl_file(cluster, passwords)})
     for user, password in passwords.items():
-        values = {"REDIS_URL": f"{scheme}://{user}:{password}@{host}/0{query}"}
+        values = {"REDIS_URL": redis.url(user, password)}
         if user in MIRROR_KEY_HOLDERS:
             values["MIRROR_KEY"] = mirror_key
-        yield _secret(user, AGENTS_NAMESPACE if user == AGENT else NAMESPACE, values)
+        place = agents if user == AGENT else namespace
+        if place:
+            yield _secret(user, place, values)
 
 
 def _secret(name: str, namespace: str, values: Mapping[str, str]) -> dict[str, Any]:

@@ -26,11 +26,13 @@ from tests.support.cluster.structural_rules import (
 from tests.support.texts.documents import documents
 
 CRDS = REPOSITORY / "deploy" / "crds"
+CHART = REPOSITORY / "deploy" / "chart-crds" / "templates"
 RULES = ["deploy/iam/rules.json", "deploy/iam/cloudformation.yaml"]
 NAMES = [
     *RULES,
     "docs/reference.md",
     *sorted(f"deploy/crds/{path.name}" for path in CRDS.iterdir()),
+    *sorted(f"deploy/chart-crds/templates/{path.name}" for path in CHART.iterdir()),
 ]
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.INFO.kind)
 

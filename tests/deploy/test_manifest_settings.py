@@ -30,7 +30,9 @@ ELSEWHERE = {"AWS_EC2_METADATA_DISABLED"}
 """A variable of botocore."""
 SECRETS = {
     (one["metadata"]["namespace"], one["metadata"]["name"]): one["stringData"]
-    for one in secrets.documents("dovetail-local", dict.fromkeys(USERS, "a"), "k" * 16, host=HOST)
+    for one in secrets.documents(
+        "dovetail-local", dict.fromkeys(USERS, "a"), "k" * 16, secrets.RedisAddress(HOST)
+    )
 }
 """As `dovetail secrets` prints them."""
 

@@ -47,6 +47,14 @@ def crd_text(kind: type[Resource]) -> str:
     return HEADER + yaml.safe_dump(document, width=LINE_WIDTH, allow_unicode=True, sort_keys=True)
 
 
+def chart_crd_text(kind: type[Resource]) -> str:
+    """The same as a template of a Helm chart. Helm keeps the kind, and so its objects, when the chart is removed."""
+    document = custom_resource_definition(kind)
+    document["metadata"]["annotations"] |= {"helm.sh/resource-policy": "keep"}
+    text = yaml.safe_dump(document, width=LINE_WIDTH, allow_unicode=True, sort_keys=True)
+    return HEADER + text.replace("{{", '{{ "{{" }}')
+
+
 def root_schema(kind: type[Resource]) -> Schema:
     """The schema of a whole object. The API server defines ``metadata`` itself and allows no schema for it."""
     schema = structural_schema(kind)

@@ -77,7 +77,8 @@ class Bus(Publisher):
         self._url = redis_url
         self._clock = clock
         self._random = random
-        super().__init__(connect(redis_url), key_prefix(cluster), stream_limit=stream_limit)
+        prefix = key_prefix(cluster)
+        super().__init__(connect(redis_url, prefix=prefix), prefix, stream_limit=stream_limit)
 
     async def start(self) -> None:
         """Check that Redis answers. A caller may ignore the error: all loops retry by themselves."""
@@ -103,7 +104,7 @@ class Bus(Publisher):
         limits = replace(chosen.attempts, handler_timeout_seconds=handler_timeout_seconds)
         chosen = replace(chosen, limit=limit, attempts=limits)
         stream_key = f"{self.prefix}{stream}"
-        reader = connect(self._url, connections=1)
+        reader = connect(self._url, prefix=self.prefix, connections=1)
         delay = DelaySet(self.redis, stream_key, f"{self.prefix}delay:{stream}")
         consumer_group = ConsumerGroup(
             commands=self.redis,

@@ -18,14 +18,20 @@ from urllib.parse import urlsplit, urlunsplit
 
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.connection import Connection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from shared import errors
 from shared.concurrency.backoff import Backoff
+from shared.redis.bus.places import KINDS, parse_target
 
 COMMAND_TIMEOUT_SECONDS = 5.0
 """Longest time of one command, with the wait for a connection. A blocking read must block for clearly less."""
+_SENTINEL_TIMEOUTS = {
+    "socket_timeout": COMMAND_TIMEOUT_SECONDS,
+    "socket_connect_timeout": COMMAND_TIMEOUT_SECONDS,
+}
 BLOCK_MILLISECONDS = 2000
 POOL_CONNECTIONS = 8
 RECONNECT_PAUSES_SECONDS = (0.1, 5.0)
@@ -70,8 +76,10 @@ def shown(url: str) -> str:
     return urlunsplit((parts.scheme, f"{name}{separator}{place}", parts.path, "", ""))
 
 
-def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
-    """A client for ``url`` (redis://, rediss:// or unix://). Opens no connection yet.
+def connect(url: str, *, prefix: str = "", connections: int = POOL_CONNECTIONS) -> Redis:
+    """A client for ``url``, as ``parse_target`` reads it. Opens no connection yet.
+
+    ``prefix``: of all keys, by which a connection to a cluster finds its node.
 
     Replies come as the server sends them: bytes, int, None, flat lists. Do not use its ``scan_iter``
     family, which needs parsed replies.
@@ -79,26 +87,39 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
     Raises ConfigurationError for a URL that cannot be read.
     """
     try:
-        pool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=connections,
-            timeout=None,
-            socket_timeout=None,
-            socket_connect_timeout=COMMAND_TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-            decode_responses=False,
-            # Otherwise redis-py sends CLIENT SETINFO, a command that no service's ACL allows.
-            driver_info=None,
-        )
-    except ValueError as error:
+        pool = _pool(url, prefix, connections)
+    except (ValueError, TypeError) as error:
         raise errors.ConfigurationError(
-            "REDIS_URL cannot be read: use redis://[user:password@]host:port/db"
+            "REDIS_URL cannot be read: use redis://[user:password@]host:port/db, rediss:// for TLS, or "
+            "redis+sentinel://[user:password@]sentinel:port,…/service/db; options after ? are those of redis-py"
         ) from error
     client = Redis.from_pool(pool)
     # Replies stay as the server sends them: redis-py's parsers drop the ids of deleted entries.
     client.response_callbacks.clear()
     return client
+
+
+def _pool(url: str, prefix: str, connections: int) -> BlockingConnectionPool:
+    """Raises ValueError or TypeError for a URL that cannot be read, or with an option that is none."""
+    target = parse_target(url, _SENTINEL_TIMEOUTS)
+    options = {
+        "max_connections": connections,
+        "timeout": None,
+        "socket_timeout": None,
+        "socket_connect_timeout": COMMAND_TIMEOUT_SECONDS,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+        "decode_responses": False,
+        # Otherwise redis-py sends CLIENT SETINFO, a command that no service's ACL allows.
+        "driver_info": None,
+        **target.options,
+    }
+    if target.place is not None:
+        kind = KINDS[options.pop("connection_class", Connection)]
+        options |= {"connection_class": kind, "place": target.place, "prefix": prefix}
+    pool = BlockingConnectionPool(**options)
+    pool.make_connection()  # type: ignore[no-untyped-call]  # it opens none, but refuses unknown options
+    return pool
 
 
 async def call(redis: Redis, operation: str, *command: str | bytes | float) -> Any:

@@ -92,7 +92,7 @@ class MirrorReader:
 
         Raises ConfigurationError for an unreadable URL.
         """
-        self._redis = connect(redis_url, connections=2)
+        self._redis = connect(redis_url, prefix=prefix, connections=2)
         self._keys = MirrorKeys(prefix)
         self._clock = clock
         self._random = random

@@ -9,7 +9,15 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.main import commands
-from cli.stack.secrets import AGENTS_NAMESPACE, CA_FILE, MIRROR_KEY_HOLDERS, NAMESPACE, documents
+from cli.stack.secrets import (
+    AGENTS_NAMESPACE,
+    CA_FILE,
+    MIRROR_KEY_HOLDERS,
+    NAMESPACE,
+    RedisAddress,
+    documents,
+)
+from shared.redis.bus import connect
 from shared.redis.rights import AGENT, USERS
 
 PASSWORDS = {user: f"password-of-{user}" for user in USERS}
@@ -17,7 +25,7 @@ PASSWORDS = {user: f"password-of-{user}" for user in USERS}
 
 def made(tls: bool = False) -> dict[str, Any]:
     """The Secrets by name, without their common prefix."""
-    found = documents("blue", PASSWORDS, "the-key", host="redis:6379", tls=tls)
+    found = documents("blue", PASSWORDS, "the-key", RedisAddress("redis:6379", tls))
     return {one["metadata"]["name"].removeprefix("dovetail-redis-"): one for one in found}
 
 
@@ -61,3 +69,24 @@ def test_what_is_printed_can_be_applied_and_is_new_each_time(options: list[str])
     assert kinds == [("Secret", "Opaque")] * (1 + len(USERS))
     assert ("rediss://" in first) is bool(options)
     assert first != second
+
+
+def printed(*options: str) -> dict[str, Any]:
+    done = CliRunner().invoke(commands, ["secrets", "--cluster-name", "blue", *options])
+    return {one["metadata"]["name"]: one for one in yaml.safe_load_all(done.stdout)}
+
+
+def test_without_agents_nothing_is_for_a_namespace_that_is_not_there() -> None:
+    found = printed("--namespace", "blue", "--agents-namespace", "")
+    assert {one["metadata"]["namespace"] for one in found.values()} == {"blue"}
+    assert f"dovetail-redis-{AGENT}" not in found
+    address = found["dovetail-redis-watcher"]["stringData"]["REDIS_URL"]
+    assert address.endswith("@dovetail-redis.blue.svc:6379/0")
+
+
+def test_an_address_of_sentinel_is_one_that_services_read() -> None:
+    found = printed("--host", "one:26379,two:26379", "--sentinel", "primary", "--tls")
+    address = found["dovetail-redis-watcher"]["stringData"]["REDIS_URL"]
+    assert address.startswith("rediss+sentinel://watcher:")
+    assert f"@one:26379,two:26379/primary/0?ssl_ca_certs={CA_FILE}" in address
+    connect(address)

@@ -46,12 +46,14 @@ class RedisServer:
         persistent: bool = False,
         extra_arguments: Sequence[str] = (),
         login: tuple[str, str] | None = None,
+        command: Sequence[str] | None = None,
     ) -> None:
         """``port`` None chooses a free port; ``extra_arguments`` are appended to the command.
 
         ``login``: user and password with the rights for PING and INFO, needed when an ACL in the arguments restricts
-        the default user.
+        the default user. ``command`` runs in place of all that, on ``port``.
         """
+        self._command = command
         self._login = login
         self._directory = Path(directory)
         self._fixed_port = port
@@ -114,13 +116,18 @@ class RedisServer:
     ) -> None:
         await self.stop()
 
-    def _spawn(self) -> None:
+    def _words(self) -> Sequence[str]:
+        if self._command is not None:
+            return self._command
         program, *arguments = redis_server_command(self.port, self._directory)
         if self._persistent:
             arguments += ["--appendonly", "yes"]  # of two, the last one counts
+        return [str(self._binary or program), *arguments, *self._extra_arguments]
+
+    def _spawn(self) -> None:
         # subprocess, not asyncio's: the process must outlive the event loop that started it.
         self._process = subprocess.Popen(
-            [str(self._binary or program), *arguments, *self._extra_arguments],
+            self._words(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
