@@ -18,14 +18,16 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).resolve().parents[1]
-SERVICES, LOCAL, DEVELOPMENT, BUILD = (
+SERVICES, LOCAL, DEVELOPMENT, BUILD, RELEASE = (
     "requirements.lock", "requirements-local.lock", "requirements-dev.lock", "requirements-build.lock",
+    "requirements-release.lock",
 )  # fmt: skip
 LOCKS: dict[str, tuple[str, ...]] = {
     SERVICES: (),
     LOCAL: ("--constraint", SERVICES, "--extra", "local"),
     DEVELOPMENT: ("--constraint", LOCAL, "--extra", "local", "--extra", "dev"),
     BUILD: ("--constraint", LOCAL, "--only-build-deps", "--build-deps-for", "wheel"),
+    RELEASE: ("--constraint", DEVELOPMENT, "--extra", "release"),
 }
 """What each lock is made with; a lock comes after those that bind it."""
 COMMON = (

@@ -1,4 +1,4 @@
-"""``python prune.py VENV [--all-models] [--solver FOLDER]``: removes from an environment what no service imports, so that images are small.
+"""``python prune.py VENV [--all-models] [--solver FOLDER]``: removes from an environment what no service imports.
 
 The modules that remain are compiled, because an image is read-only and has no cache of its own. With ``--solver`` the
 packages that only the scheduler imports are moved to a second environment, which a stage may copy over the first.

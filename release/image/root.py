@@ -18,7 +18,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 STANDARD_LIBRARY_WITHOUT = (
-    *("config-*", "dist-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages"),
+    *(
+        "config-*",
+        "dist-packages",
+        "ensurepip",
+        "idlelib",
+        "lib2to3",
+        "pydoc_data",
+        "site-packages",
+    ),
     *("test", "tests", "tkinter", "turtledemo", "__pycache__", "_tkinter*.so"),
 )
 """Folders and files that no program in an image imports."""

@@ -1,7 +1,11 @@
-"""The Dockerfile holds what the stack runs, needs one registry at most, and runs as nobody."""
+"""The Dockerfile holds what the stack runs, needs one registry at most, and runs as nobody.
+
+What the steps of the build leave out is in ``tests/deploy/images``.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from importlib.metadata import distributions
@@ -11,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from local.stack_plan import CONSOLE, SERVICES
 from release.locks import DEVELOPMENT, LOCAL, marked, markers
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -67,7 +72,30 @@ def test_it_runs_as_the_user_of_the_manifests() -> None:
 def test_the_build_asks_a_registry_for_its_base_alone() -> None:
     """A `syntax` line is a second image, which a closed network does not have."""
     assert not re.search(r"^# *syntax *=", DOCKERFILE, re.MULTILINE)
-    assert {*stages().values()} - stages().keys() == {"${BASE_IMAGE}"}
+    assert {*stages().values()} - stages().keys() == {"${BASE_IMAGE}", "scratch"}
+
+
+def test_the_base_is_named_by_its_digest() -> None:
+    """A tag alone is another image tomorrow."""
+    (base,) = (line.removeprefix("ARG BASE_IMAGE=") for line in LINES if "BASE_IMAGE=" in line)
+    assert re.fullmatch(r"docker\.io/library/python:[\w.-]+@sha256:[0-9a-f]{64}", base)
+
+
+def bases_of(stage: str) -> list[str]:
+    """The stages that a stage stands on, nearest first."""
+    base = stages()[stage]
+    return [base, *bases_of(base)] if base in stages() else [base]
+
+
+@pytest.mark.parametrize("service", [*SERVICES, CONSOLE])
+def test_each_service_has_a_target_that_runs_it_alone(service: str) -> None:
+    """It has nothing of the emulator, and the packages of the solver only where they are used."""
+    text = re.split(rf"^FROM .* AS {service}$", DOCKERFILE, flags=re.MULTILINE)[1]
+    command = re.split(r"^CMD ", text, flags=re.MULTILINE)[1].splitlines()[0]
+    assert json.loads(command) == ["python", "-m", f"services.{service}"]
+    assert locks_of(service) == {"requirements.lock"}
+    assert bases_of(service)[-1] == "scratch"
+    assert ("--from=services-venv /solver" in text.split("CMD ")[0]) == (service == "scheduler")
 
 
 def locked(name: str) -> set[str]:
