@@ -3,7 +3,7 @@
 # The targets `watcher`, `scheduler`, `launcher`, `terminator`, `interruption` and `console` contain one service each.
 # The target `local` also contains the AWS emulator and the embedded cluster; docker-compose.yml builds it.
 #   docker build --target scheduler --tag dovetail-scheduler:1 .
-# For two architectures, with a builder that has a node of each (docs/operating/containers.md):
+# For several architectures, on one machine and without QEMU, because no program of the target is run:
 #   docker buildx build --platform linux/amd64,linux/arm64 --target scheduler .
 # Behind a proxy with a certificate authority of its own:
 #   docker build --secret id=ca_bundle,src=/path/to/ca.pem --tag dovetail:1 .
@@ -11,8 +11,16 @@
 #
 # The digest names an index of all architectures. `python -m release.base_image` looks for a newer one and writes it here.
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-trixie@sha256:90744cff8f32887f075c47d747a173ff333e9e98801667af93c357fa9f5e28ff
+# The same image for the architecture of the builder.
+ARG BUILDER_IMAGE=${BASE_IMAGE}
 
-FROM ${BASE_IMAGE} AS wheel
+# Where files are taken from.
+FROM ${BASE_IMAGE} AS base
+
+# Where programs run.
+FROM --platform=${BUILDPLATFORM} ${BUILDER_IMAGE} AS builder
+
+FROM builder AS wheel
 WORKDIR /build
 COPY requirements-build.lock ./
 RUN --mount=type=secret,id=ca_bundle,required=false \
@@ -28,33 +36,35 @@ COPY cli cli
 COPY deploy deploy
 RUN /opt/build/bin/python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir /wheels .
 
-FROM ${BASE_IMAGE} AS venv
-COPY requirements.lock /build/
-RUN --mount=type=secret,id=ca_bundle,required=false \
-    python3 -m venv /opt/venv \
-    && if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
-    && /opt/venv/bin/python -m pip install --no-cache-dir --no-compile --disable-pip-version-check \
-       --require-hashes --requirement /build/requirements.lock
-COPY release/image /build/image
+FROM builder AS venv
+RUN python3 -m venv --without-pip /opt/venv
+COPY release/image /build/release/image
+ENV PYTHONPATH=/build
+ARG TARGETARCH
 
 FROM venv AS local-venv
 COPY requirements-local.lock /build/
 RUN --mount=type=secret,id=ca_bundle,required=false \
     if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
-    && /opt/venv/bin/python -m pip install --no-cache-dir --no-compile --disable-pip-version-check \
-       --require-hashes --requirement /build/requirements-local.lock
+    && python3 -m release.image.install /opt/venv ${TARGETARCH} /build/requirements-local.lock
 COPY --from=wheel /wheels /wheels
-RUN /opt/venv/bin/python -m pip install --no-compile --disable-pip-version-check --no-index --no-deps /wheels/*.whl \
-    && python3 /build/image/prune.py /opt/venv --all-models \
-    && python3 /build/image/root.py /opt/venv /root-of-image \
+RUN --mount=type=bind,from=base,source=/,target=/base \
+    python3 -m pip --python /opt/venv/bin/python3 install --no-compile --no-index --no-deps /wheels/*.whl \
+    && python3 -m release.image.prune /opt/venv --all-models \
+    && python3 -m release.image.root /base /opt/venv /root-of-image \
     && mkdir -p /root-of-image/app /empty \
-    && ln -s "$(/opt/venv/bin/python -c 'import deploy; print(*deploy.__path__)')" /root-of-image/app/deploy
+    && ln -s "$(/opt/venv/bin/python3 -c 'import deploy; print(*deploy.__path__)')" /root-of-image/app/deploy
 
 FROM venv AS services-venv
+COPY requirements.lock /build/
+RUN --mount=type=secret,id=ca_bundle,required=false \
+    if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
+    && python3 -m release.image.install /opt/venv ${TARGETARCH} /build/requirements.lock
 COPY --from=wheel /wheels /wheels
-RUN /opt/venv/bin/python -m pip install --no-compile --disable-pip-version-check --no-index --no-deps /wheels/*.whl \
-    && python3 /build/image/prune.py /opt/venv --solver /solver \
-    && python3 /build/image/root.py /opt/venv /root-of-image
+RUN --mount=type=bind,from=base,source=/,target=/base \
+    python3 -m pip --python /opt/venv/bin/python3 install --no-compile --no-index --no-deps /wheels/*.whl \
+    && python3 -m release.image.prune /opt/venv --solver /solver \
+    && python3 -m release.image.root /base /opt/venv /root-of-image
 
 # From here on no stage has a shell: an image is the interpreter, the libraries that it needs, and one environment.
 FROM scratch AS program

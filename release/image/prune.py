@@ -1,4 +1,4 @@
-"""``python prune.py VENV [--all-models] [--solver FOLDER]``: removes from an environment what no service imports.
+"""``python -m release.image.prune VENV [--all-models] [--solver FOLDER]``: removes what no service imports.
 
 The modules that remain are compiled, because an image is read-only and has no cache of its own. With ``--solver`` the
 packages that only the scheduler imports are moved to a second environment, which a stage may copy over the first.
@@ -34,10 +34,10 @@ UNUSED = (
 )
 """Patterns below site-packages. Of kubernetes_asyncio no typed model is used (``shared/kube/transport``)."""
 INSTALLERS = (
-    *("_distutils_hack", "distutils-precedence.pth", "pip", "pip-*.dist-info"),
+    *("_distutils_hack", "bin", "distutils-precedence.pth", "pip", "pip-*.dist-info"),
     *("pkg_resources", "setuptools", "setuptools-*.dist-info", "wheel", "wheel-*.dist-info"),
 )
-"""Which of them a new environment has depends on the version of Python."""
+"""Which of them an environment has depends on the version of Python. ``bin``: programs of packages, for the builder."""
 SOLVER = ("highspy", "highspy-*.dist-info", "numpy", "numpy-*.dist-info", "numpy.libs")
 """What only the scheduler imports; an import rule in ``pyproject.toml`` holds that."""
 TESTS = "tests"

@@ -1,10 +1,11 @@
-"""``python root.py VENV ROOT``: copies into the folder ROOT what of this machine the programs of a VENV need.
+"""``python -m release.image.root BASE VENV ROOT``: copies into ROOT what of a base image the programs of a VENV need.
 
 These are the interpreter, its standard library, the C libraries of both, certificates, and the files of ``/etc`` that
 name users and resolvers. There is no shell and no package manager. Debian's records of the packages which the files
 belong to are copied too, so that scanners know their versions.
 
-Run while an image is built, by the interpreter that the image shall have; needs Debian or a system made from it.
+Run while an image is built. BASE is the folder where the base image is mounted: Debian or a system made from it, maybe
+of another architecture. Nothing in it is run; its interpreter has the version and the place of the running one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from release.image.elf import interpreter_and_needed
 
 STANDARD_LIBRARY_WITHOUT = (
     *(
@@ -31,38 +34,60 @@ STANDARD_LIBRARY_WITHOUT = (
 )
 """Folders and files that no program in an image imports."""
 SYSTEM = (
-    *("/bin", "/lib", "/lib64", "/sbin"),  # Links into /usr.
-    *("/etc/debian_version", "/etc/os-release", "/usr/lib/os-release", "/etc/nsswitch.conf"),
-    *("/etc/group", "/etc/passwd", "/etc/host.conf", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
-    *("/etc/services", "/etc/protocols"),
-    *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/usr/lib/ssl", "/usr/share/ca-certificates"),
+    *("bin", "lib", "lib64", "sbin"),  # Links into usr.
+    *("etc/debian_version", "etc/os-release", "usr/lib/os-release", "etc/nsswitch.conf"),
+    *(
+        "etc/group",
+        "etc/passwd",
+        "etc/host.conf",
+        "etc/ld.so.cache",
+        "etc/services",
+        "etc/protocols",
+    ),
+    *("etc/ssl/certs", "etc/ssl/openssl.cnf", "usr/lib/ssl", "usr/share/ca-certificates"),
 )
-"""Copied where they exist. ``/usr/lib/ssl`` is where OpenSSL looks for certificates."""
+"""Copied where they exist. ``usr/lib/ssl`` is where OpenSSL looks for certificates."""
 OPENED_AT_RUN_TIME = ("libgcc_s.so.1", "libstdc++.so.6", "libnss_dns.so.2", "libnss_files.so.2")
-"""Libraries that no file names as needed everywhere, or that the C library opens by name."""
-_LINKED = re.compile(r"(?:=> )?(/\S+) \(0x")
+"""Libraries that the C library opens by name, or that no file names as needed on every architecture."""
+LIBRARY_FOLDERS = ("usr/local/lib", "usr/lib/*-linux-gnu*", "lib/*-linux-gnu*", "usr/lib", "lib")
 
 
-def libraries(programs: Iterable[Path]) -> set[Path]:
-    """The C libraries that programs and extension modules are linked with, by the paths of the loader."""
-    asked = [str(path) for path in programs]
-    done = subprocess.run(["ldd", *asked], capture_output=True, text=True, timeout=120, check=False)
-    # ldd fails as a whole when one file is statically linked; what a program lacks is seen when it starts.
-    return {Path(one) for one in _LINKED.findall(done.stdout)}
+def library(base: Path, name: str) -> Path | None:
+    """The C library of this name in the base; None where it has none."""
+    folders = (folder for pattern in LIBRARY_FOLDERS for folder in sorted(base.glob(pattern)))
+    return next((folder / name for folder in folders if (folder / name).exists()), None)
 
 
-def with_links(path: Path) -> Iterator[Path]:
-    """The path, and the files that its links lead to."""
+def libraries(base: Path, programs: Iterable[Path], own: set[str]) -> set[Path]:
+    """What the programs and their libraries need of the base. ``own``: names of libraries that packages bring.
+
+    Raises ValueError that names a library which is missing.
+    """
+    waiting, found = list(programs), set[Path]()
+    while waiting:
+        for name in interpreter_and_needed(waiting.pop()):
+            path = base / name[1:] if name.startswith("/") else library(base, name)
+            if path is None and name not in own:
+                raise ValueError(f"the base image has no library {name}")
+            if path is not None and path not in found:
+                found.add(path)
+                waiting.append(path)
+    return found
+
+
+def with_links(base: Path, path: Path) -> Iterator[Path]:
+    """The path, and the files in the base that its links lead to."""
     yield path
     while path.is_symlink():
-        path = path.parent.resolve() / path.readlink()
+        target = path.readlink()
+        path = base / str(target)[1:] if target.is_absolute() else path.parent.resolve() / target
         yield path
 
 
-def copy(path: Path, root: Path) -> None:
-    """One file, link or folder, to the same place below ``root``. The folders above are the real ones."""
-    place = path if path.parent == Path("/") else path.parent.resolve() / path.name
-    target = root / place.relative_to("/")
+def copy(base: Path, path: Path, root: Path) -> None:
+    """One file, link or folder of the base, to the same place below ``root``. The folders above are the real ones."""
+    real = path if path.parent == base else path.parent.resolve() / path.name
+    target = root / real.relative_to(base)
     if target.exists() or target.is_symlink():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -72,60 +97,72 @@ def copy(path: Path, root: Path) -> None:
         shutil.copy2(path, target, follow_symlinks=False)
 
 
-def owners(paths: Iterable[Path]) -> set[str]:
-    """The Debian packages of files."""
-    asked = {str(path) for path in paths} | {str(path.resolve()) for path in paths}
-    command = ["dpkg-query", "--search", *sorted(asked)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    found = (line.rpartition(": ")[0] for line in done.stdout.splitlines() if ": " in line)
-    return {name.split(":")[0] for names in found for name in names.split(", ")}
+def owners(base: Path, paths: Iterable[Path]) -> set[str]:
+    """The Debian packages of files of the base, which may be listed with or without ``/usr``."""
+    wanted = {f"/{path.relative_to(base)}" for path in paths}
+    wanted |= {f"/{path.resolve().relative_to(base)}" for path in paths if path.exists()}
+    wanted |= {one.removeprefix("/usr") for one in wanted}
+    lists = (base / "var/lib/dpkg/info").glob("*.list")
+    return {one.stem.split(":")[0] for one in lists if wanted & {*one.read_text().splitlines()}}
 
 
-def record(packages: set[str], root: Path) -> None:
+def record(base: Path, packages: set[str], root: Path) -> None:
     """One file per package in ``var/lib/dpkg/status.d``, where scanners look in images without dpkg."""
     folder = root / "var/lib/dpkg/status.d"
     folder.mkdir(parents=True, exist_ok=True)
-    for paragraph in Path("/var/lib/dpkg/status").read_text().split("\n\n"):
+    for paragraph in (base / "var/lib/dpkg/status").read_text().split("\n\n"):
         name = re.match(r"Package: (\S+)", paragraph)
         if name is not None and name[1] in packages:
             (folder / name[1]).write_text(f"{paragraph}\n")
 
 
-def interpreter(root: Path) -> None:
-    """The interpreter under the names that a venv links to, and its standard library."""
-    for name in ("python3", Path(sys.executable).name, Path(sys.executable).resolve().name):
-        for one in with_links(Path(sys.executable).with_name(name)):
-            copy(one, root)
-    library = Path(sysconfig.get_path("stdlib"))
+def interpreter(base: Path, root: Path) -> Path:
+    """Copies the interpreter under the names that a venv links to, and its standard library. Returns the program."""
+    program = Path(sys.executable)
+    names = {"python3", "python", program.name, program.resolve().name}
+    for name in names:
+        place = base / str(program.with_name(name))[1:]
+        if place.exists() or place.is_symlink():
+            for one in with_links(base, place):
+                copy(base, one, root)
+    standard = Path(sysconfig.get_path("stdlib")).relative_to("/")
     ignored = shutil.ignore_patterns(*STANDARD_LIBRARY_WITHOUT)
-    target = root / library.relative_to("/")
-    shutil.copytree(library, target, symlinks=True, ignore=ignored, dirs_exist_ok=True)
+    shutil.copytree(
+        base / standard, root / standard, symlinks=True, ignore=ignored, dirs_exist_ok=True
+    )
     # Bytecode that depends on no time stamp: an image is read-only and has no cache of its own.
     mode = ("--invalidation-mode", "unchecked-hash", "-s", str(root))
-    command = [sys.executable, "-m", "compileall", "-q", *mode, str(target)]
+    command = [sys.executable, "-m", "compileall", "-q", *mode, str(root / standard)]
     subprocess.run(command, check=True, timeout=600)
+    return base / str(program.resolve())[1:]
 
 
-def build(venv: Path, root: Path) -> None:
+def remove_unusable(base: Path, root: Path) -> None:
+    """Remove modules of the standard library for which the base has no library: they cannot be imported there either."""
+    for path in list(root.rglob("lib-dynload/*.so")):
+        if any(library(base, name) is None for name in interpreter_and_needed(path)):
+            path.unlink()
+
+
+def build(base: Path, venv: Path, root: Path) -> None:
     """Everything."""
-    interpreter(root)
-    standard = root / Path(sysconfig.get_path("stdlib")).relative_to("/")
-    programs = [Path(sys.executable).resolve(), *standard.rglob("*.so*"), *venv.rglob("*.so*")]
-    found = libraries(programs)
-    (folder,) = {path.parent for path in found if path.name.startswith("libc.so")}
-    found |= {folder / name for name in OPENED_AT_RUN_TIME if (folder / name).exists()}
-    outside = {path for path in found if not path.is_relative_to(venv)}
-    for path in sorted(outside):
-        for one in with_links(path):
-            copy(one, root)
-    for path in map(Path, SYSTEM):
-        if path.exists() or path.is_symlink():
-            copy(path, root)
-    record(owners(outside | {Path("/etc/ssl/certs"), Path("/etc/debian_version")}), root)
-    subprocess.run(["ldconfig", "-r", str(root)], check=True, timeout=60)
-    (root / "tmp").mkdir(mode=0o1777, exist_ok=True)
+    program = interpreter(base, root)
+    remove_unusable(base, root)
+    extensions = [*root.rglob("*.so*"), *venv.rglob("*.so*")]
+    own = {path.name for path in venv.rglob("*.so*")}
+    found = libraries(base, [program, *extensions], own)
+    found |= {path for name in OPENED_AT_RUN_TIME if (path := library(base, name)) is not None}
+    for path in sorted(found):
+        for one in with_links(base, path):
+            copy(base, one, root)
+    for name in SYSTEM:
+        if (base / name).exists() or (base / name).is_symlink():
+            copy(base, base / name, root)
+    known = {base / "usr/share/ca-certificates/mozilla", base / "etc/debian_version", program}
+    record(base, owners(base, found | known), root)
+    (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), Path(sys.argv[2]))
+    build(*map(Path, sys.argv[1:4]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 from cli.demo import workload
-from local.probe import request_json
 from shared.domain import labels as keys
+from shared.domain.nodes import provider_instance_id
 from shared.domain.pools.generations import V1
 from shared.errors import NotFound
 from shared.kube.resources import NODE_CLAIMS, NODE_POOLS, PODS
@@ -32,12 +33,12 @@ class Load:
     created: dict[str, float] = field(default_factory=dict)
     bound: dict[str, float] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
-    machines: set[str] = field(default_factory=set)
-    """Names of every NodeClaim that was ever seen."""
-    instances: dict[str, str] = field(default_factory=dict)
-    """Every instance that was launched for the load and seen, with the NodeClaim in its tags."""
-    earlier: dict[str, str] = field(default_factory=dict)
-    """Those of a load before this one."""
+    machines: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Every NodeClaim that was ever seen, with all instances that its status ever named."""
+    instances: set[str] = field(default_factory=set)
+    """Every instance of the cluster that was launched meanwhile."""
+    earlier: frozenset[str] = frozenset()
+    """Instances of a load before this one."""
 
     def pending(self) -> list[float]:
         """Seconds that each pod was pending, in the order of their creation."""
@@ -47,7 +48,7 @@ class Load:
         """Create pods ``name-0`` and so on until ``over``. Then wait until each is bound, delete all, and wait until
         their machines are gone.
         """
-        self.earlier = await launched(self.playground)
+        self.earlier = frozenset(await self._launched())
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch())
             while not over.is_set():
@@ -58,6 +59,9 @@ class Load:
                 await self._delete(one)
             await until(self._nothing_is_left, "all machines and instances are gone")
             watching.cancel()
+
+    async def _launched(self) -> set[str]:
+        return {one.instance_id for one in await self.playground.emulator.instances()}
 
     async def _nothing_is_left(self) -> bool:
         now = await self.playground.look()
@@ -74,11 +78,11 @@ class Load:
                 if raw["spec"].get("nodeName"):
                     self.bound.setdefault(raw["metadata"]["name"], _now())
             claims = (await self.playground.kube.list(NODE_CLAIMS)).items
-            self.machines |= {raw["metadata"]["name"] for raw in claims}
-            instances = await launched(self.playground)
-            self.instances |= {
-                one: instances[one] for one in instances.keys() - self.earlier.keys()
-            }
+            for raw in claims:
+                provider_id = (raw.get("status") or {}).get("providerID")
+                found = {provider_instance_id(provider_id)} if provider_id else set()
+                self.machines[raw["metadata"]["name"]] |= found
+            self.instances |= await self._launched() - self.earlier
             ending = [one for one, at in self.bound.items() if _now() - at > LIFE_SECONDS]
             for one in {*ending} - self.deleted:
                 await self._delete(one)
@@ -127,14 +131,6 @@ async def pool_of_one_type(playground: Playground) -> None:
         return (await playground.condition(NODE_POOLS, "default", "Ready")).get("status") == "True"
 
     await until(ready, "the pool is ready")
-
-
-async def launched(playground: Playground) -> dict[str, str]:
-    """The instances that the emulator remembers, each with the NodeClaim in its tags."""
-    url = f"{playground.environment.aws_endpoint_url}/_dovetail/instances"
-    instances = (await asyncio.to_thread(request_json, url))["instances"]
-    tagged = ((one["instanceId"], one.get("tags") or {}) for one in instances)
-    return {name: tags[keys.NODE_CLAIM_TAG] for name, tags in tagged if keys.NODE_CLAIM_TAG in tags}
 
 
 def _now() -> float:
