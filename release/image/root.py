@@ -138,7 +138,7 @@ def interpreter(base: Path, root: Path) -> Path:
 
 
 def remove_unusable(base: Path, root: Path) -> None:
-    """Remove modules of the standard library for which the base has no library: they cannot be imported there either."""
+    """Remove modules of the standard library for which the base has no library: they cannot be imported there."""
     for path in list(root.rglob("lib-dynload/*.so")):
         if any(library(base, name) is None for name in interpreter_and_needed(path)):
             path.unlink()

@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import tarfile
+from dataclasses import replace
 from email.message import Message
 from pathlib import Path
 
@@ -128,7 +129,7 @@ def test_the_provenance_names_every_artefact_and_what_it_is_made_of(tmp_path: Pa
 
 
 def test_a_base_without_a_digest_is_named_and_nothing_is_made_up() -> None:
-    origin = Origin(*list(vars(ORIGIN).values())[:5], "local:base", "", "")
+    origin = replace(ORIGIN, base_image="local:base")
     said = statement(origin, [], {"x": DIGEST}, [])
     assert said["predicate"]["buildDefinition"]["resolvedDependencies"][-1] == {
         "name": "local:base"
