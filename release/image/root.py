@@ -71,7 +71,7 @@ def libraries(base: Path, programs: Iterable[Path], own: set[str]) -> set[Path]:
                 raise ValueError(f"the base image has no library {name}")
             if path is not None and path not in found:
                 found.add(path)
-                waiting.append(path)
+                waiting.append([*with_links(base, path)][-1])
     return found
 
 
@@ -99,8 +99,8 @@ def copy(base: Path, path: Path, root: Path) -> None:
 
 def owners(base: Path, paths: Iterable[Path]) -> set[str]:
     """The Debian packages of files of the base, which may be listed with or without ``/usr``."""
-    wanted = {f"/{path.relative_to(base)}" for path in paths}
-    wanted |= {f"/{path.resolve().relative_to(base)}" for path in paths if path.exists()}
+    files = (one for path in paths for one in with_links(base, path))
+    wanted = {f"/{one.relative_to(base)}" for one in files if one.is_relative_to(base)}
     wanted |= {one.removeprefix("/usr") for one in wanted}
     lists = (base / "var/lib/dpkg/info").glob("*.list")
     return {one.stem.split(":")[0] for one in lists if wanted & {*one.read_text().splitlines()}}
