@@ -39,7 +39,7 @@ def test_every_package_of_the_project_is_in_the_image() -> None:
 def stages() -> dict[str, str]:
     """The base of each stage, by name, in their order."""
     found = (line.split() for line in LINES if line.startswith("FROM "))
-    return {name: base for _, base, _, name in found}
+    return {words[-1]: words[-3] for words in found}
 
 
 def locks_of(stage: str) -> set[str]:
@@ -47,7 +47,7 @@ def locks_of(stage: str) -> set[str]:
     text = re.split(rf"^FROM .* AS {stage}$", DOCKERFILE, flags=re.MULTILINE)[1]
     text = re.split(r"^FROM ", text, flags=re.MULTILINE)[0]
     below = {stages()[stage], *re.findall(r"--from=(\S+)", text)} & stages().keys()
-    own = set(re.findall(r"--requirement (?:/build/)?(\S+)", text)) - {"requirements-build.lock"}
+    own = set(re.findall(r"release.image.install /opt/venv \S+ /build/(\S+)", text))
     return own.union(*(locks_of(one) for one in below))
 
 
@@ -55,7 +55,7 @@ def test_without_a_target_the_image_is_that_of_the_services() -> None:
     """Docker builds the last stage: nothing of the emulator is in it."""
     *_, last = stages()
     assert locks_of(last) == {"requirements.lock"}
-    assert locks_of("local") == {"requirements.lock", "requirements-local.lock"}
+    assert locks_of("local") == {"requirements-local.lock"}, "it has the services' packages, too"
 
 
 def test_the_build_is_sent_what_it_copies_and_nothing_else() -> None:
@@ -72,7 +72,20 @@ def test_it_runs_as_the_user_of_the_manifests() -> None:
 def test_the_build_asks_a_registry_for_its_base_alone() -> None:
     """A `syntax` line is a second image, which a closed network does not have."""
     assert not re.search(r"^# *syntax *=", DOCKERFILE, re.MULTILINE)
-    assert {*stages().values()} - stages().keys() == {"${BASE_IMAGE}", "scratch"}
+    bases = {*stages().values()} - stages().keys()
+    assert bases == {"${BASE_IMAGE}", "${BUILDER_IMAGE}", "scratch"}
+    assert "ARG BUILDER_IMAGE=${BASE_IMAGE}" in LINES
+
+
+def test_no_program_of_the_base_for_another_architecture_is_run() -> None:
+    """So no QEMU is needed: what runs stands on the builder, and the base is mounted."""
+    text = DOCKERFILE.replace("\\\n", " ")
+    running = [
+        name for name in stages() if re.search(rf" AS {name}\n(?:(?!FROM ).*\n)*?RUN ", text)
+    ]
+    assert {*running} == {"wheel", "venv", "local-venv", "services-venv"}
+    assert {bases_of(name)[-2] for name in running} == {"builder"}
+    assert "FROM --platform=${BUILDPLATFORM} ${BUILDER_IMAGE} AS builder" in LINES
 
 
 def test_the_base_is_named_by_its_digest() -> None:
