@@ -122,7 +122,8 @@ def audit(release: Release) -> str:
     if faults:
         raise ReleaseError(f"known vulnerabilities: {', '.join(faults)}")
     if skipped:
-        raise NotHere(f"the index knows nothing of {', '.join(skipped)}")
+        named = f"{', '.join(skipped[:3])}{' and others' if skipped[3:] else ''}"
+        raise NotHere(f"the index says nothing of {len(skipped)} of {len(found)} packages: {named}")
     return f"{len(found)} packages without a known vulnerability"
 
 

@@ -19,9 +19,9 @@ import pytest
 from local.stack_plan import PROJECT, SERVICES
 from tests.support.redis.guarded import refused_by
 from tests.support.stories.playground import Playground, playground_on
-from tests.support.upgrades.load import Load, pool_of_one_type
-from tests.support.upgrades.previous import previous_release
-from tests.support.upgrades.replicas import Replicas, replicated_stack
+from tests.support.stories.upgrades.load import Load, pool_of_one_type
+from tests.support.stories.upgrades.previous import previous_release
+from tests.support.stories.upgrades.replicas import Replicas, replicated_stack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(900)]
 QUIET_SECONDS = 60.0

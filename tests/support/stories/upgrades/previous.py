@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[3]
+PROJECT = Path(__file__).resolve().parents[4]
 TAG, COMMIT = "v0.1.0", "92554edb"
 """The release before this one. The commit is the tag's, for a clone that was made without tags."""
 
