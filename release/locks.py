@@ -18,9 +18,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).resolve().parents[1]
-SERVICES, LOCAL, DEVELOPMENT, DOCUMENTS, BUILD = (
+SERVICES, LOCAL, DEVELOPMENT, DOCUMENTS, BUILD, RELEASE = (
     "requirements.lock", "requirements-local.lock", "requirements-dev.lock", "requirements-docs.lock",
-    "requirements-build.lock",
+    "requirements-build.lock", "requirements-release.lock",
 )  # fmt: skip
 LOCKS: dict[str, tuple[str, ...]] = {
     SERVICES: ("--extra", "tracing"),
@@ -30,6 +30,7 @@ LOCKS: dict[str, tuple[str, ...]] = {
     ),
     DOCUMENTS: ("--constraint", DEVELOPMENT, "--extra", "docs"),
     BUILD: ("--constraint", LOCAL, "--only-build-deps", "--build-deps-for", "wheel"),
+    RELEASE: ("--constraint", DEVELOPMENT, "--extra", "release"),
 }
 """What each lock is made with; a lock comes after those that bind it."""
 COMMON = (

@@ -1,7 +1,11 @@
-"""The Dockerfile holds what the stack runs, needs one registry at most, and runs as nobody."""
+"""The Dockerfile holds what the stack runs, needs one registry at most, and runs as nobody.
+
+What the steps of the build leave out is in ``tests/deploy/images``.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from importlib.metadata import distributions
@@ -11,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from local.stack_plan import CONSOLE, SERVICES
 from release.locks import DEVELOPMENT, LOCAL, marked, markers
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -34,7 +39,7 @@ def test_every_package_of_the_project_is_in_the_image() -> None:
 def stages() -> dict[str, str]:
     """The base of each stage, by name, in their order."""
     found = (line.split() for line in LINES if line.startswith("FROM "))
-    return {name: base for _, base, _, name in found}
+    return {words[-1]: words[-3] for words in found}
 
 
 def locks_of(stage: str) -> set[str]:
@@ -42,7 +47,7 @@ def locks_of(stage: str) -> set[str]:
     text = re.split(rf"^FROM .* AS {stage}$", DOCKERFILE, flags=re.MULTILINE)[1]
     text = re.split(r"^FROM ", text, flags=re.MULTILINE)[0]
     below = {stages()[stage], *re.findall(r"--from=(\S+)", text)} & stages().keys()
-    own = set(re.findall(r"--requirement (?:/build/)?(\S+)", text)) - {"requirements-build.lock"}
+    own = set(re.findall(r"release.image.install /opt/venv \S+ /build/(\S+)", text))
     return own.union(*(locks_of(one) for one in below))
 
 
@@ -50,7 +55,7 @@ def test_without_a_target_the_image_is_that_of_the_services() -> None:
     """Docker builds the last stage: nothing of the emulator is in it."""
     *_, last = stages()
     assert locks_of(last) == {"requirements.lock"}
-    assert locks_of("local") == {"requirements.lock", "requirements-local.lock"}
+    assert locks_of("local") == {"requirements-local.lock"}, "it has the services' packages, too"
 
 
 def test_the_build_is_sent_what_it_copies_and_nothing_else() -> None:
@@ -67,7 +72,43 @@ def test_it_runs_as_the_user_of_the_manifests() -> None:
 def test_the_build_asks_a_registry_for_its_base_alone() -> None:
     """A `syntax` line is a second image, which a closed network does not have."""
     assert not re.search(r"^# *syntax *=", DOCKERFILE, re.MULTILINE)
-    assert {*stages().values()} - stages().keys() == {"${BASE_IMAGE}"}
+    bases = {*stages().values()} - stages().keys()
+    assert bases == {"${BASE_IMAGE}", "${BUILDER_IMAGE}", "scratch"}
+    assert "ARG BUILDER_IMAGE=${BASE_IMAGE}" in LINES
+
+
+def test_no_program_of_the_base_for_another_architecture_is_run() -> None:
+    """So no QEMU is needed: what runs stands on the builder, and the base is mounted."""
+    text = DOCKERFILE.replace("\\\n", " ")
+    running = [
+        name for name in stages() if re.search(rf" AS {name}\n(?:(?!FROM ).*\n)*?RUN ", text)
+    ]
+    assert {*running} == {"wheel", "venv", "local-venv", "services-venv"}
+    assert {bases_of(name)[-2] for name in running} == {"builder"}
+    assert "FROM --platform=${BUILDPLATFORM} ${BUILDER_IMAGE} AS builder" in LINES
+
+
+def test_the_base_is_named_by_its_digest() -> None:
+    """A tag alone is another image tomorrow."""
+    (base,) = (line.removeprefix("ARG BASE_IMAGE=") for line in LINES if "BASE_IMAGE=" in line)
+    assert re.fullmatch(r"docker\.io/library/python:[\w.-]+@sha256:[0-9a-f]{64}", base)
+
+
+def bases_of(stage: str) -> list[str]:
+    """The stages that a stage stands on, nearest first."""
+    base = stages()[stage]
+    return [base, *bases_of(base)] if base in stages() else [base]
+
+
+@pytest.mark.parametrize("service", [*SERVICES, CONSOLE])
+def test_each_service_has_a_target_that_runs_it_alone(service: str) -> None:
+    """It has nothing of the emulator, and the packages of the solver only where they are used."""
+    text = re.split(rf"^FROM .* AS {service}$", DOCKERFILE, flags=re.MULTILINE)[1]
+    command = re.split(r"^CMD ", text, flags=re.MULTILINE)[1].splitlines()[0]
+    assert json.loads(command) == ["python", "-m", f"services.{service}"]
+    assert locks_of(service) == {"requirements.lock"}
+    assert bases_of(service)[-1] == "scratch"
+    assert ("--from=services-venv /solver" in text.split("CMD ")[0]) == (service == "scheduler")
 
 
 def locked(name: str) -> set[str]:

@@ -1,0 +1,128 @@
+"""``python -m release.image.prune VENV [--all-models] [--solver FOLDER]``: removes what no service imports.
+
+The modules that remain are compiled, because an image is read-only and has no cache of its own. With ``--solver`` the
+packages that only the scheduler imports are moved to a second environment, which a stage may copy over the first.
+With ``--all-models`` botocore keeps the models of all AWS services: moto finds the regions of a service in its model.
+
+Run while an image is built, in a stage that has no package of the project: only the standard library is imported.
+``Dockerfile`` says when. What may go wrong: a package moves its files, and a rule then finds nothing. That is an error,
+because the image would grow in silence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+AWS_MODELS = frozenset(
+    (
+        *("arc-zonal-shift", "autoscaling", "ec2", "eks", "events", "iam", "pricing", "sqs", "ssm"),
+        *("sts", "sso", "sso-oidc"),
+    )
+)
+"""The services of botocore whose models stay: those that ``shared.cloud`` calls, and those that give credentials."""
+UNUSED = (
+    "kubernetes_asyncio/client/api/[!_]*",
+    "kubernetes_asyncio/client/models/[!_]*",
+    "numpy/_core/include",
+    "numpy/_core/lib",
+    "numpy/f2py",
+)
+"""Patterns below site-packages. Of kubernetes_asyncio no typed model is used (``shared/kube/transport``)."""
+INSTALLERS = (
+    *("_distutils_hack", "bin", "distutils-precedence.pth", "pip", "pip-*.dist-info"),
+    *("pkg_resources", "setuptools", "setuptools-*.dist-info", "wheel", "wheel-*.dist-info"),
+)
+"""Which of them an environment has depends on the version of Python. ``bin``: programs of packages, for the builder."""
+SOLVER = ("highspy", "highspy-*.dist-info", "numpy", "numpy-*.dist-info", "numpy.libs")
+"""What only the scheduler imports; an import rule in ``pyproject.toml`` holds that."""
+TESTS = "tests"
+"""Folders of this name are removed wherever they are."""
+SOURCE_SUFFIXES = frozenset((".a", ".c", ".h", ".pxd", ".pxi", ".pyi", ".pyx"))
+"""Files for compilers and type checkers."""
+
+
+def unused(site: Path, all_models: bool) -> Iterator[Path]:
+    """Files and folders to remove. Raises ValueError for a rule that finds nothing."""
+    for pattern in UNUSED:
+        yield from found_by(pattern, site)
+    for pattern in INSTALLERS:
+        yield from site.glob(pattern)
+    if not all_models:
+        yield from unused_models(site / "botocore" / "data")
+    for path in site.rglob("*"):
+        if path.name == TESTS if path.is_dir() else path.suffix in SOURCE_SUFFIXES:
+            yield path
+
+
+def found_by(pattern: str, site: Path) -> list[Path]:
+    """What a pattern finds. Raises ValueError when that is nothing."""
+    found = list(site.glob(pattern))
+    if not found:
+        raise ValueError(f"{pattern} finds nothing in {site}; correct the rules of {__file__}")
+    return found
+
+
+def unused_models(data: Path) -> Iterator[Path]:
+    """The folders of AWS services that are never called. Raises ValueError when a model in use is missing."""
+    folders = {path.name: path for path in data.iterdir() if path.is_dir()}
+    if missing := sorted(AWS_MODELS - folders.keys()):
+        raise ValueError(f"{data} has no model of {', '.join(missing)}")
+    yield from (path for name, path in folders.items() if name not in AWS_MODELS)
+
+
+def repeated_libraries(site: Path) -> Iterator[tuple[Path, Path]]:
+    """(copy, original) of equal libraries in one folder: a wheel cannot hold links."""
+    for original in site.rglob("*.so.*"):
+        for copy in original.parent.glob("*.so*"):
+            named = original.name.startswith(copy.name + ".")
+            if named and not copy.is_symlink() and copy.read_bytes() == original.read_bytes():
+                yield copy, original
+
+
+def prune(site: Path, *, all_models: bool) -> None:
+    """Remove all that is unused, and keep equal libraries once."""
+    for path in list(unused(site, all_models)):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)  # Its folder may be removed already.
+    for copy, original in list(repeated_libraries(site)):
+        copy.unlink()
+        copy.symlink_to(original.name)
+
+
+def compiled(site: Path) -> None:
+    """Bytecode that depends on no time stamp. Raises CalledProcessError."""
+    mode = ("--invalidation-mode", "unchecked-hash")
+    command = [sys.executable, "-m", "compileall", "-q", *mode, str(site)]
+    subprocess.run(command, check=True, timeout=600)
+
+
+def move_solver(site: Path, target: Path) -> None:
+    """Move the solver's packages into ``target``. Raises ValueError for a name that finds nothing."""
+    target.mkdir(parents=True)
+    for pattern in SOLVER:
+        for path in found_by(pattern, site):
+            shutil.move(path, target / path.name)
+
+
+def main(venv: Path, all_models: bool, solver: Path | None) -> None:
+    """Prune, compile, and move."""
+    (site,) = venv.glob("lib/python*/site-packages")
+    prune(site, all_models=all_models)
+    compiled(site)
+    if solver is not None:
+        move_solver(site, solver / site.relative_to(venv))
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("venv", type=Path)
+    arguments.add_argument("--all-models", action="store_true")
+    arguments.add_argument("--solver", type=Path)
+    main(**vars(arguments.parse_args()))

@@ -1,0 +1,121 @@
+"""The images, built and run by a Docker engine; skipped where there is none.
+
+``RELEASE_BASE_IMAGE`` and ``RELEASE_BUILD_OPTIONS`` are those of ``make release``: for a network without a registry.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import zlib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from local.stack_plan import CONSOLE, SERVICES
+from release.artefacts.images import ImageBuild, no_engine
+
+PROJECT = Path(__file__).resolve().parents[3]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+MEGABYTE = 1_000_000
+MOST_COMPRESSED = 150 * MEGABYTE
+"""What a node downloads."""
+CLOSED = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--network", "none")
+ROLES = (*SERVICES, CONSOLE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine() -> None:
+    if reason := no_engine():
+        pytest.skip(reason)
+
+
+@cache
+def built(target: str) -> str:
+    """The name of the image of a target."""
+    build = ImageBuild(
+        PROJECT, "test", "test", 1_700_000_000,
+        base=os.environ.get("RELEASE_BASE_IMAGE", ""),
+        options=os.environ.get("RELEASE_BUILD_OPTIONS", "").split(),
+    )  # fmt: skip
+    docker(*build.command(target, ["--load"])[1:])
+    return build.name(target)
+
+
+def docker(*words: str, check: bool = True) -> str:
+    done = subprocess.run(
+        ["docker", *words], capture_output=True, text=True, timeout=1700, check=False
+    )
+    assert done.returncode == 0 or not check, done.stderr[-4000:]
+    return done.stdout + done.stderr
+
+
+def python(target: str, script: str) -> str:
+    return docker("run", "--rm", *CLOSED, built(target), "python", "-c", script).strip()
+
+
+def compressed(name: str) -> int:
+    """Bytes of an image as a registry sends it, all layers at the usual level of gzip."""
+    with subprocess.Popen(["docker", "save", name], stdout=subprocess.PIPE) as saving:
+        assert saving.stdout is not None
+        packer, size = zlib.compressobj(6), 0
+        while part := saving.stdout.read(MEGABYTE):
+            size += len(packer.compress(part))
+        return size + len(packer.flush())
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_an_image_of_a_service_starts_it_without_rights_and_is_small(role: str) -> None:
+    """Its root is read-only, it has no capability, and it is nobody. The help is from the service's settings."""
+    said = docker("run", "--rm", *CLOSED, built(role), "python", "-m", f"services.{role}", "--help")
+    assert f"Dovetail: {role}." in said
+    assert python(role, "import os; print(os.getuid(), os.getgid())") == "65532 65532"
+    command = docker("image", "inspect", "--format", "{{json .Config.Cmd}}", built(role)).strip()
+    assert command == f'["python","-m","services.{role}"]'
+    assert compressed(built(role)) < MOST_COMPRESSED
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_only_the_image_of_the_scheduler_contains_the_solver(role: str) -> None:
+    script = "from importlib.util import find_spec; print(find_spec('numpy') is not None)"
+    assert python(role, script) == str(role == "scheduler")
+
+
+def test_an_image_has_nothing_to_install_or_start_other_programs_with() -> None:
+    script = (
+        "import os; from importlib.util import find_spec; "
+        "print([n for n in ('pip', 'setuptools', 'ensurepip', 'moto') if find_spec(n)], "
+        "[d for d in ('/bin/sh', '/usr/bin/apt', '/usr/bin/dpkg') if os.path.exists(d)])"
+    )
+    assert python("services", script) == "[] []"
+
+
+def test_an_image_trusts_the_usual_authorities_and_names_its_packages_to_scanners() -> None:
+    script = (
+        "import os, ssl; print(len(ssl.create_default_context().get_ca_certs()) > 50, "
+        "{'libc6', 'ca-certificates'} <= set(os.listdir('/var/lib/dpkg/status.d')))"
+    )
+    assert python("watcher", script) == "True True"
+
+
+def test_nothing_is_compiled_at_the_start() -> None:
+    """An image is read-only: what has no bytecode would be compiled at every start of a container."""
+    script = (
+        "import sys, services.scheduler.service; "
+        "print([m.__name__ for m in sys.modules.values() if (getattr(m, '__file__', None) or '').endswith('.py') "
+        "and not __import__('os').path.exists(m.__cached__)])"
+    )
+    assert python("scheduler", script) == "[]"
+
+
+def test_the_whole_stack_starts_by_compose_and_ends(tmp_path: Path) -> None:
+    """docker-compose.yml with the image built here: every part gets healthy, and `dovetail status` sees all of them."""
+    docker("tag", built("local"), "dovetail:local")
+    compose = ("compose", "--project-directory", str(PROJECT), "--project-name", "dovetail-test")
+    try:
+        docker(*compose, "up", "--no-build", "--detach", "--wait")
+        said = docker(*compose, "run", "--rm", "dovetail", "status")
+        assert all(f"{role} " in said for role in ROLES)
+    finally:
+        docker(*compose, "down", "--volumes")

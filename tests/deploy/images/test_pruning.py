@@ -1,0 +1,109 @@
+"""What an image leaves out of the installed packages is not used by any service (``release/image``)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+
+import pytest
+from aiobotocore.session import AioSession
+from botocore.loaders import Loader
+
+from local.stack_plan import CONSOLE, SERVICES
+from release.image import prune
+from shared.cloud.client.calls import ServiceCalls
+from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import SystemClock
+
+PROJECT = Path(__file__).resolve().parents[3]
+CREDENTIALS = {"sts", "sso", "sso-oidc"}
+"""Called by the client library itself, for the credentials of a role or a person."""
+SITE = Path(str(find_spec("botocore").origin)).parents[1]  # type: ignore[union-attr]
+"""Where this environment has its packages."""
+
+
+@pytest.fixture
+async def called() -> set[str]:
+    """The AWS services that a Cloud has clients of."""
+    cloud = await Cloud.connect(
+        region="us-west-2", endpoint_url="http://127.0.0.1:9", clock=SystemClock(), random=Random(1),
+        user_agent="dovetail-tests", access_key=("id", "secret"),
+    )  # fmt: skip
+    own = {one.name for one in fields(Cloud)}
+    clients = (value for name, value in vars(cloud).items() if name not in own)
+    parts = (part for client in clients for part in getattr(client, "__dict__", {}).values())
+    found = {part.service for part in parts if isinstance(part, ServiceCalls)}
+    await cloud.close()
+    return found
+
+
+async def test_the_models_of_botocore_that_stay_are_those_of_the_clients(called: set[str]) -> None:
+    """One too few is a service that fails at its first call; one too many is some megabytes."""
+    assert called | CREDENTIALS == prune.AWS_MODELS
+
+
+@pytest.mark.parametrize("service", sorted(prune.AWS_MODELS))
+async def test_a_client_is_made_from_the_models_that_stay(service: str, tmp_path: Path) -> None:
+    """From a copy of botocore's data without the others."""
+    data = SITE / "botocore" / "data"
+    left_out = {path.name for path in prune.unused_models(data)}
+    for path in data.iterdir():
+        if path.name not in left_out:
+            (tmp_path / path.name).symlink_to(path)
+    session = AioSession()
+    session.set_credentials("id", "secret")
+    loader = Loader(extra_search_paths=[str(tmp_path)], include_default_search_paths=False)
+    session.register_component("data_loader", loader)
+    async with session.create_client(service, region_name="us-west-2") as client:
+        assert client.meta.service_model.service_name == service
+    assert len(left_out) > 300
+
+
+def test_a_service_imports_nothing_that_is_removed() -> None:
+    """kubernetes_asyncio's models and API classes are replaced by empty modules when it is imported."""
+    removed = [one.partition("[")[0].replace("/", ".") for one in prune.UNUSED]
+    assert "kubernetes_asyncio.client.models." in removed
+    assert [
+        name for name in loaded("services.watcher.service") if name.startswith(tuple(removed))
+    ] == []
+
+
+def loaded(module: str) -> list[str]:
+    """The modules in a new interpreter that has imported ``module``."""
+    script = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True, check=True, timeout=60
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+def test_an_import_rule_bars_the_packages_of_the_solver_from_all_services_but_the_scheduler() -> (
+    None
+):
+    """In the images of the others they are missing."""
+    rules = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (rule,) = (one for one in rules["contracts"] if one["name"] == "Only the scheduler plans")
+    tops = {one.split("-")[0].split(".")[0] for one in prune.SOLVER}
+    assert set(rule["forbidden_modules"]) == tops
+    others = {f"services.{name}" for name in (*SERVICES, CONSOLE) if name != "scheduler"}
+    assert set(rule["source_modules"]) == others
+
+
+def test_a_rule_that_finds_nothing_is_an_error(tmp_path: Path) -> None:
+    """A package that moved its files would make the images grow unseen."""
+    with pytest.raises(ValueError, match="finds nothing"):
+        list(prune.unused(tmp_path, all_models=True))
+
+
+def test_equal_libraries_are_kept_once(tmp_path: Path) -> None:
+    """A wheel cannot hold links: it has a library twice."""
+    whole, short, other = (tmp_path / name for name in ("liba.so.1.2.3", "liba.so.1", "libb.so.1"))
+    whole.write_bytes(b"same")
+    short.write_bytes(b"same")
+    other.write_bytes(b"same")
+    assert list(prune.repeated_libraries(tmp_path)) == [(short, whole)]
