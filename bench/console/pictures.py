@@ -1,7 +1,7 @@
 """``python -m bench.console.pictures FOLDER``: the pictures of the console in the documents, from a real browser.
 
-Those of the cluster show made-up content; the moving one is the 400-pod story of the demo on a local stack, and the
-views beside the cluster are taken of that stack at the end of the story.
+Those of the cluster show made-up content; the moving one is the 400-pod story of the demo on a local stack. With
+``--views-of URL`` only the views beside the cluster are drawn, of a console that has something to show.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ async def story(browser: Browser, folder: Path) -> None:
         settings = replace(short_settings(stack.directory), console=True)
         await asyncio.to_thread(stack.start, settings, detach=False)
         try:
-            frames = await story_frames(browser, stack, folder)
+            frames = await story_frames(browser, stack)
         finally:
             await asyncio.to_thread(stack.stop)
     first, *others = [frame.quantize(COLOURS) for frame in frames]
@@ -124,9 +124,8 @@ async def story(browser: Browser, folder: Path) -> None:
     )  # fmt: skip
 
 
-async def story_frames(browser: Browser, stack: Stack, folder: Path) -> list[Image.Image]:
-    """One picture every ``FRAME_SECONDS`` until the story ends, at most ``MOST_FRAMES``. Equal ones are left out. Then
-    the other views, into ``folder``."""
+async def story_frames(browser: Browser, stack: Stack) -> list[Image.Image]:
+    """One picture every ``FRAME_SECONDS`` until the story ends, at most ``MOST_FRAMES``. Equal ones are left out."""
     frames: list[bytes] = []
     async with playground_on(stack) as playground, asyncio.TaskGroup() as group:
         url = playground.environment.services["console"]
@@ -137,16 +136,18 @@ async def story_frames(browser: Browser, stack: Stack, folder: Path) -> list[Ima
                 frames += [shot] * (shot not in frames[-1:])
                 await asyncio.wait([playing], timeout=FRAME_SECONDS)
             await playing
-        await views(browser, url, folder)
     return [Image.open(io.BytesIO(shot)).convert("RGB") for shot in frames]
 
 
-async def draw(folder: Path) -> None:
-    """All pictures."""
+async def draw(folder: Path, url: str) -> None:
+    """All pictures; with a ``url`` those of the views of this console."""
     program = chromium()
     if program is None:
         raise SystemExit(MISSING)
     async with launched(program) as browser:
+        if url:
+            await views(browser, url, folder)
+            return
         await stills(browser, folder)
         await story(browser, folder)
 
@@ -155,9 +156,10 @@ def main() -> None:
     """Draws into the folder that is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    folder: Path = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    asyncio.run(draw(folder))
+    parser.add_argument("--views-of", default="", metavar="URL", help="a running console")
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    asyncio.run(draw(chosen.folder, chosen.views_of))
 
 
 if __name__ == "__main__":

@@ -92,8 +92,9 @@ class Console:
 
     def trust(self) -> Trust:
         """Whether the picture can be relied on now."""
-        old = OLD if self.reader.age(self.clock.monotonic()) > OLD_SECONDS else ""
-        why = self._not_synced() or old or _unreadable_text(self.unreadable)
+        age = self.reader.age(self.clock.monotonic())
+        old = OLD if self.reader.complete and age > OLD_SECONDS else ""
+        why = old or self._not_synced() or _unreadable_text(self.unreadable)
         return Trust(not why, why, self._missing_reasons())
 
     def _missing_reasons(self) -> str:

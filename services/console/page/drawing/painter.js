@@ -94,7 +94,7 @@ function paintHead(context, sprite, look, anatomy) {
   if (anatomy.level === "small") return paintShortBadge(context, sprite, look, badges);
   const { pad } = anatomy;
   const room = sprite.now.w - 2 * pad;
-  const y = pad + (anatomy.level === "large" ? 7 : 5);
+  const y = pad + (anatomy.level === "large" ? 7 : 6);
   const used = paintBadges(context, sprite, look, { badges, y, room: anatomy.level === "large" ? room * 0.62 : room * 0.5 });
   context.font = FONTS.title;
   context.fillStyle = look.palette.colours.text;

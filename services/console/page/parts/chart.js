@@ -54,7 +54,7 @@ function optionsOf(lines, width) {
     cursor: { drag: { x: false, y: false } },
     scales: { y: { range: (_plot, _low, high) => [0, (high || 1) * 1.1] } },
     axes: [
-      { ...axis, values: (_plot, splits) => splits.map((at) => clock(at).slice(0, span(splits) < 300 ? 8 : 5)) },
+      { ...axis, space: 76, values: (_plot, splits) => splits.map((at) => clock(at).slice(0, span(splits) < 300 ? 8 : 5)) },
       { ...axis, size: 62, values: (_plot, splits) => dollars(splits) },
     ],
     series: [{ label: "Time", value: (_plot, at) => (at ? clock(at) : "–") }, ...lines.map(seriesOf)],

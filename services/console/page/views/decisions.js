@@ -101,7 +101,7 @@ function more({ machines, cost, bound, rejected, reason }) {
     ...list("Machines", machines.map((machine) => h("li", {}, h("code", {}, machine)))),
     ...(bound === null ? [] : [h("p", {}, "Proven lower bound: ", h("strong", {}, hourly(bound)), cost && bound > 0 ? ` (${above(cost, bound)})` : "")]),
     ...list("Rejected", byReason(rejected).map(rejection)),
-    ...(rejected.length ? [] : [h("p", { class: "quiet" }, "Nothing was rejected.")]),
+    ...(rejected.length ? [] : [h("p", { class: "quiet" }, "No rejection is noted.")]),
   ];
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 import pytest
 from msgspec.structs import replace
 
@@ -375,25 +374,6 @@ async def test_a_replacement_never_bears_the_name_of_what_it_replaces(
     await disruption.commands.step()
     assert not await is_deleted(kube)
     assert len((await kube.list(NODE_CLAIMS)).items) == 2
-
-
-async def test_a_command_has_a_price_by_each_policy(oversized: Scheduler, kube: Kube) -> None:
-    """What its replacement would have cost by the other policy; a plan's machines and pending pods do not count."""
-    await begun(oversized, kube)
-    (command,) = oversized.planner.reporter.decisions.documents()
-    found = await oversized.parts.explainer.answer(orjson.dumps({"decision": command["id"]}), {})
-    policies = orjson.loads(found.body)["policies"]
-    assert set(policies) == {"FewestNodes", "LowestCost"}
-    assert all(one["machines"] == 1 and not one["problem"] for one in policies.values())
-    price = LARGE.machine.noted_price or world_price(oversized)
-    cheapest = min(one["cost"] for one in policies.values())
-    assert command["cost"] == pytest.approx(cheapest - price / 1e6)
-
-
-def world_price(scheduler: Scheduler) -> int:
-    """Of the large node, as the last survey found it."""
-    (candidate,) = scheduler.disruption.findings.candidates
-    return candidate.price_micro_usd_per_hour or 0
 
 
 @pytest.mark.parametrize("switch", ["pool", "setting"])
