@@ -109,7 +109,9 @@ def service_environment(directory: Path, settings: RunSettings) -> dict[str, str
 
 def set_environment(values: Mapping[str, str]) -> None:
     """Replace every variable that a service could read."""
-    for name in [name for name in os.environ if name.startswith(("AWS_", "KUBE", "REDIS_"))]:
+    for name in [
+        name for name in os.environ if name.startswith(("AWS_", "KUBE", "OTEL_", "REDIS_"))
+    ]:
         del os.environ[name]
     os.environ.update(values)
 
