@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 
+from cli.kubectl.command import options_first, plugin
 from cli.main import commands
 from tests.support.texts.documents import user_pages
 
@@ -18,7 +19,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [PROJECT / "README.md", *user_pages()]
 FENCE = re.compile(r"^```(?:sh|shell|bash|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ANY_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"`((?:\.venv/bin/)?dovetail [^`]+)`")
+INLINE = re.compile(r"`((?:\.venv/bin/|kubectl )?dovetail [^`]+)`")
 PROGRAMS = ("dovetail", ".venv/bin/dovetail")
 OF_TYPER = ("--install-completion", "--show-completion")
 BETWEEN = ("|", "||", "&&", ";", "&", ">", ">>", "<", "(", ")")
@@ -42,7 +43,7 @@ def shown_in(document: str, text: str) -> Iterator[Shown]:
 
 
 def calls(line: str) -> Iterator[tuple[str, ...]]:
-    """Each call of the program in a shell line, pipes and lists included."""
+    """Each call of the program in a shell line, pipes and lists included. Those of the plugin begin with kubectl."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.commenters = "#"
     lexer.wordchars += ","  # lists in options
@@ -55,6 +56,8 @@ def calls(line: str) -> Iterator[tuple[str, ...]]:
         if token in BETWEEN:
             if part and part[0] in PROGRAMS:
                 yield tuple(part[1:])
+            if part[:2] == ["kubectl", "dovetail"]:
+                yield ("kubectl", *part[2:])
             part = []
         else:
             part.append(token)
@@ -65,7 +68,10 @@ SHOWN = sorted({one for file in DOCUMENTS for one in shown_in(file.name, file.re
 
 def understood(words: tuple[str, ...]) -> None:
     """Parse them as the program does, and run nothing. Raises what it would say."""
-    command: Any = typer.main.get_command(commands)
+    program = commands
+    if words[0] == "kubectl":
+        program, words = plugin, tuple(options_first(words[1:]))
+    command: Any = typer.main.get_command(program)
     context = command.make_context("dovetail", list(words))
     while hasattr(context.command, "resolve_command"):
         left = [*context._protected_args, *context.args]
