@@ -295,7 +295,7 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
         "READY_SECONDS": str(settings.ready_seconds),
         "POD_START_SECONDS": str(settings.pod_start_seconds),
         "ADDONS": settings.addons,
-        "SERVICES": ",".join(_in_cluster(settings, environment)),
+        "SERVICE_URLS": ",".join(_in_cluster(settings, environment)),
     }
     if settings.extra.get("KARPENTER_LEASE"):
         own["FURTHER_RIGHTS_DIRECTORY"] = str(packaged("deploy", "beside-karpenter"))
@@ -309,7 +309,7 @@ def _in_cluster(settings: StackSettings, environment: Mapping[str, str]) -> Iter
     """The services as the cluster's Services, for `kubectl dovetail`. In one process they have no port of their own."""
     for name in () if settings.one_process else (*settings.services, CONSOLE):
         if url := environment.get(f"DOVETAIL_{name.upper()}_URL"):
-            yield f"{NAMESPACE}/dovetail-{name}={url.removeprefix('http://')}"
+            yield f"{NAMESPACE}/dovetail-{name}={url}"
 
 
 def _services(

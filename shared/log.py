@@ -11,6 +11,7 @@ import os
 import sys
 from typing import Any, cast
 
+from shared.distribution.version import COMMIT_VARIABLE
 from shared.runtime.lean_imports import without
 
 with without("rich"):
@@ -21,8 +22,6 @@ with without("rich"):
 
 log_context = bound_contextvars
 """``with log_context(key=value)``: adds the keys to every log line inside the block."""
-COMMIT_VARIABLE = "DOVETAIL_COMMIT"
-"""Environment variable with the commit that the image was built from; set by the image build."""
 SHOWN_COMMIT = 7
 TEXT_LIMIT = 2048
 """Maximum length of a string value in a log line, in characters, so that an object dump cannot fill the disk."""

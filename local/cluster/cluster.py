@@ -68,7 +68,7 @@ async def running_cluster(
     control_plane = ControlPlane(store, settings, clock, rng)
     control_plane.create_first_objects()
     accounts = _create_accounts(store, settings)
-    create_services(store, settings.services)
+    create_services(store, settings.service_urls)
     listener = _listen(settings.cluster_host, settings.cluster_port)
     url = f"http://{settings.cluster_host}:{listener.getsockname()[1]}"
     access = access_to(store)

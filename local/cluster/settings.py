@@ -48,9 +48,9 @@ class ClusterSettings(BaseSettings):
         default=None,
         description="where to write a kubeconfig for each of these ServiceAccounts, as NAMESPACE/NAME",
     )
-    services: str = Field(
+    service_urls: str = Field(
         default="",
-        description="Services that are programs outside the cluster, with commas: NAMESPACE/NAME=ADDRESS:PORT",
+        description="Services that are programs outside the cluster, with commas: NAMESPACE/NAME=http://HOST:PORT",
     )
     scheduler_strategy: Literal["least-allocated", "most-allocated"] = Field(
         default="least-allocated",

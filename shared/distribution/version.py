@@ -8,15 +8,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 VERSION = version("dovetail")
-COMMIT = "DOVETAIL_COMMIT"
-"""Set in an image when it is built."""
+COMMIT_VARIABLE = "DOVETAIL_COMMIT"
+"""Environment variable with the commit that the image was built from; set by the image build."""
 _ROOT = Path(__file__).resolve().parents[2]
 _GIT_SECONDS = 2.0
 
 
 def commit() -> str:
     """The commit: that of the image, or of the checkout that this file lies in; empty when it is not known."""
-    if named := os.environ.get(COMMIT):
+    if named := os.environ.get(COMMIT_VARIABLE):
         return named[:40]
     if not (_ROOT / ".git").exists():
         return ""

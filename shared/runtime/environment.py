@@ -22,7 +22,7 @@ import uvloop
 from shared import errors
 from shared import log as logs
 from shared.concurrency.clock import Clock, SystemClock
-from shared.distribution.version import VERSION
+from shared.distribution.version import COMMIT_VARIABLE, VERSION
 from shared.kube.client import Kube
 from shared.kube.lease import Lease
 from shared.kube.recorder import Recorder
@@ -235,7 +235,7 @@ async def open_environment(
     stack.push_async_callback(bus.close)
     recorder.seen = SharedSeenEvents(bus.redis, bus.prefix)
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
-    metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
+    metrics = Metrics(name, commit=os.environ.get(COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
     kube.observe(metrics.count_server_request)
     tracer = open_tracer(name, settings, metrics, instance=instance, clock=clock, chance=chance)
     stack.push_async_callback(tracer.close)

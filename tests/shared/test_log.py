@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from shared import log as logs
+from shared.distribution.version import COMMIT_VARIABLE
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,7 @@ def test_a_build_that_knows_its_commit_says_so_on_every_line(
     monkeypatch: pytest.MonkeyPatch, commit: str, shown: str | None
 ) -> None:
     """OPS-20, ACC-14: seven characters."""
-    monkeypatch.setenv(logs.COMMIT_VARIABLE, commit)
+    monkeypatch.setenv(COMMIT_VARIABLE, commit)
     assert written().get("commit") == shown
 
 

@@ -11,15 +11,17 @@ from local.cluster.storage.store import Store
 from shared.errors import ConfigurationError
 
 PORT = {"name": "status", "port": 8080}
-_ONE = re.compile(r"([a-z0-9-]+)/([a-z0-9-]+)=([0-9.]+):([0-9]{1,5})")
+_ONE = re.compile(r"([a-z0-9-]+)/([a-z0-9-]+)=http://([a-z0-9.-]+):([0-9]{1,5})")
 
 
 def create_services(store: Store, text: str) -> None:
-    """``text``: NAMESPACE/NAME=ADDRESS:PORT, with commas. The namespaces must exist. Raises ConfigurationError."""
+    """``text``: NAMESPACE/NAME=http://HOST:PORT, with commas. The namespaces must exist. Raises ConfigurationError."""
     for one in filter(None, text.split(",")):
         found = _ONE.fullmatch(one.strip())
         if found is None:
-            raise ConfigurationError(f"SERVICES: {one!r} is not NAMESPACE/NAME=ADDRESS:PORT")
+            raise ConfigurationError(
+                f"SERVICE_URLS: {one!r} is not NAMESPACE/NAME=http://HOST:PORT"
+            )
         namespace, name, address, port = found.groups()
         metadata = {"name": name}
         spec = {"type": "ClusterIP", "ports": [{**PORT, "targetPort": "status"}]}

@@ -156,7 +156,7 @@ async def scheduler(
     question = Question("/explain", "Why", answer, 4096, admit=admit)
     service = Service("scheduler", [], Metrics("scheduler"), dict, questions=[question])
     port = free_port()
-    create_services(store, f"dovetail/dovetail-scheduler=127.0.0.1:{port}")
+    create_services(store, f"dovetail/dovetail-scheduler=http://127.0.0.1:{port}")
     app = mount([service], SystemClock())
     async with running(server_loop(Listener(app, "127.0.0.1", port)), port):
         yield asked

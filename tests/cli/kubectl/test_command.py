@@ -25,7 +25,7 @@ POD = ("explain", "pod", "shop/web")
 async def console(start_console: Start, store: Store) -> AsyncIterator[Console]:
     """A console that asks for tokens, behind its Service."""
     async with start_console(console_access="authenticated", **NOBODY) as made:
-        create_services(store, f"dovetail/dovetail-console=127.0.0.1:{made.port}")
+        create_services(store, f"dovetail/dovetail-console=http://127.0.0.1:{made.port}")
         yield made
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.cluster.api import streams
+from local.cluster.api.streaming import watches
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.comparison import (
     MISSING,
@@ -98,7 +98,7 @@ def test_a_watch_that_told_everything_never_differs_from_two_lists(
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(streams, "BOOKMARK_SECONDS", 0.2)
+    monkeypatch.setattr(watches, "BOOKMARK_SECONDS", 0.2)
     with embedded_api_server(store=store_with_our_kinds()) as found:
         yield found
 
