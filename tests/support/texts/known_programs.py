@@ -43,6 +43,7 @@ PLAIN = {
     "sed",
     "shift",
     "sleep",
+    "systemctl",
     "source",
     "tee",
     "test",
