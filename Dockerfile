@@ -40,9 +40,10 @@ FROM builder AS venv
 RUN python3 -m venv --without-pip /opt/venv
 COPY release/image /build/release/image
 ENV PYTHONPATH=/build
-ARG TARGETARCH
 
 FROM venv AS local-venv
+# In each stage that uses it: Podman does not hand it on.
+ARG TARGETARCH
 COPY requirements-local.lock /build/
 RUN --mount=type=secret,id=ca_bundle,required=false \
     if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
@@ -56,6 +57,7 @@ RUN --mount=type=bind,from=base,source=/,target=/base \
     && ln -s "$(/opt/venv/bin/python3 -c 'import deploy; print(*deploy.__path__)')" /root-of-image/app/deploy
 
 FROM venv AS services-venv
+ARG TARGETARCH
 COPY requirements.lock /build/
 RUN --mount=type=secret,id=ca_bundle,required=false \
     if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
