@@ -40,9 +40,10 @@ FROM builder AS venv
 RUN python3 -m venv --without-pip /opt/venv
 COPY release/image /build/release/image
 ENV PYTHONPATH=/build
-ARG TARGETARCH
 
 FROM venv AS local-venv
+# In each stage that uses it: Podman does not hand it on.
+ARG TARGETARCH
 COPY requirements-local.lock /build/
 RUN --mount=type=secret,id=ca_bundle,required=false \
     if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
@@ -56,6 +57,7 @@ RUN --mount=type=bind,from=base,source=/,target=/base \
     && ln -s "$(/opt/venv/bin/python3 -c 'import deploy; print(*deploy.__path__)')" /root-of-image/app/deploy
 
 FROM venv AS services-venv
+ARG TARGETARCH
 COPY requirements.lock /build/
 RUN --mount=type=secret,id=ca_bundle,required=false \
     if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
@@ -75,10 +77,11 @@ ENV PATH=/opt/venv/bin \
     PYTHONDONTWRITEBYTECODE=1 \
     AWS_EC2_METADATA_DISABLED=true
 WORKDIR /app
+COPY release/image/probe.py /opt/probe.py
 EXPOSE 8080
 # Liveness of the event loop. Kubernetes uses its own probes, and docker-compose.yml checks readiness.
 HEALTHCHECK --interval=10s --timeout=4s --start-period=30s --retries=6 \
-    CMD ["python", "-ISc", "import os, socket as s; c = s.create_connection(('127.0.0.1', int(os.environ.get('STATUS_PORT', 8080))), 3); c.sendall(b'GET /healthz HTTP/1.0\\r\\n\\r\\n'); raise SystemExit(b' 200 ' not in c.recv(64))"]
+    CMD ["python", "-IS", "/opt/probe.py", "/healthz"]
 
 FROM program AS local
 COPY --from=local-venv /root-of-image /

@@ -141,7 +141,7 @@ def charts(release: Release) -> str:
 
 
 def images(release: Release) -> str:
-    """One image for each service, one for all, one for the local stack."""
+    """One image for each service, and one for all."""
     if reason := no_engine():
         raise NotHere(reason)
     build = ImageBuild(

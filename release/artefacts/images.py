@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TARGETS = (
-    "services", "watcher", "scheduler", "launcher", "terminator", "interruption", "console", "local",
-)  # fmt: skip
+TARGETS = ("services", "watcher", "scheduler", "launcher", "terminator", "interruption", "console")
+"""Targets of the Dockerfile. ``local`` is no part of a release: compose builds it."""
 PLATFORMS = ("linux/amd64", "linux/arm64")
 PATIENCE = 3600.0
 _BASE = re.compile(r"^ARG BASE_IMAGE=(\S+)$", re.MULTILINE)

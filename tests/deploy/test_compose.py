@@ -122,11 +122,16 @@ def test_no_two_parts_publish_one_port() -> None:
 @pytest.mark.parametrize("part", sorted(SETTINGS))
 def test_healthy_means_ready(part: str) -> None:
     """`up --wait` returns when pods can be served: the check asks what `dovetail up` asks."""
-    *_, program = PARTS[part]["healthcheck"]["test"]
     probe = next(one for one in PLANNED[part].probes if one.startswith("http"))
-    assert f"GET /{probe.split('/', 3)[3]} HTTP" in program
-    assert f"('127.0.0.1', {published(part)[2]})" in program
-    compile(program, part, "exec")
+    path, port = f"/{probe.split('/', 3)[3]}", str(published(part)[2])
+    command = ["CMD", "python", "-IS", "/opt/probe.py", path, port]
+    assert PARTS[part]["healthcheck"]["test"] == command
+
+
+@pytest.mark.parametrize("part", RUNNING)
+def test_no_argument_of_a_health_check_has_a_blank(part: str) -> None:
+    """Podman splits it there when compose starts a container, and the check fails for ever."""
+    assert [one for one in PARTS[part]["healthcheck"]["test"] if " " in one] == []
 
 
 @pytest.mark.parametrize("part", sorted(PARTS))

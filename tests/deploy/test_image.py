@@ -27,7 +27,8 @@ SENT = [line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines(
 def copied() -> list[str]:
     """What the build takes from the project's folder."""
     copies = [line.split()[1:-1] for line in LINES if line.startswith("COPY ")]
-    return [source for sources in copies for source in sources if sources[0][:2] != "--"]
+    found = [source for sources in copies for source in sources if sources[0][:2] != "--"]
+    return [one for one in found if str(Path(one).parent) not in found]
 
 
 def test_every_package_of_the_project_is_in_the_image() -> None:
