@@ -65,7 +65,7 @@ def _is_foreseen(error: BaseException | None, with_traceback: bool, ends_a_loop:
 
 @dataclass
 class EveryFailureIsForeseen:
-    """R8, F31: no loop, message, notice or object fails with an exception that its author did not foresee."""
+    """R8, F29: no loop, message, notice or object fails with an exception that its author did not foresee."""
 
     name: str = "every failure is one that was foreseen"
     kinds: tuple[str, ...] = ("failure",)
