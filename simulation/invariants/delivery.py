@@ -63,8 +63,8 @@ class NoMessageIsDropped:
 
     name: str = "no message is dropped before all have handled it"
     kinds: tuple[str, ...] = ("redis", "fault")
-    _known: dict[str, set[str]] = field(default_factory=dict)
-    """Stream -> ids of its entries after the last event."""
+    _known: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Stream -> ids of its entries after the last event, in order."""
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when entries are removed."""
@@ -76,15 +76,18 @@ class NoMessageIsDropped:
         stream = str(event.fields["stream"])
         if stream not in GROUPS or event.fields["command"] == "xack":
             return []
-        key = prefix_of(world) + stream
-        now = {one.id for one in world.redis.entries(key)}
-        gone = self._known.get(stream, now) - now
+        key, known = prefix_of(world) + stream, self._known.setdefault(stream, {})
+        if event.fields["command"] == "xadd":
+            last = next(reversed(known), "")
+            known |= dict.fromkeys(one.id for one in world.redis.entries(key, last))
+            return []
+        now = dict.fromkeys(one.id for one in world.redis.entries(key))
         self._known[stream] = now
         return [
             f"{event.fields['command']} removed {entry} of {stream}, which {group} has not handled"
-            for entry in sorted(gone)
+            for entry in known
             for group in GROUPS[stream]
-            if not world.redis.is_settled(key, group, entry)
+            if entry not in now and not world.redis.is_settled(key, group, entry)
         ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from asyncio import CancelledError
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from simulation.trace import Event
     from simulation.world import World
 
-FORESEEN: tuple[type[BaseException], ...] = (DovetailError, TimeoutError)
+FORESEEN: tuple[type[BaseException], ...] = (DovetailError, TimeoutError, CancelledError)
 """What may be logged. Everything else is a fault of the code: an adapter that lets an error of its client library
-through, or a wrong assumption. TimeoutError is that of a handler which used up its time."""
+through, or a wrong assumption. TimeoutError is that of a handler which used up its time, CancelledError that of a task
+which is stopped."""
 ENDS_A_LOOP: tuple[type[BaseException], ...] = (TransientError, Conflict, Gone, Unauthorized)
 """What may end a supervised loop: a server that cannot be reached or refuses. All other errors have a cause that the
 loop knows better than its supervisor."""
@@ -63,7 +65,7 @@ def _is_foreseen(error: BaseException | None, with_traceback: bool, ends_a_loop:
 
 @dataclass
 class EveryFailureIsForeseen:
-    """R8, F31: no loop, message, notice or object fails with an exception that its author did not foresee."""
+    """R8, F29: no loop, message, notice or object fails with an exception that its author did not foresee."""
 
     name: str = "every failure is one that was foreseen"
     kinds: tuple[str, ...] = ("failure",)

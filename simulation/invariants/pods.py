@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from local.aws.seeding import SUBNET_CIDRS
 from shared.domain import labels
 from shared.domain.expressions import Expression
 from shared.domain.pools.nodepools import NodePool
@@ -100,8 +101,10 @@ def waits(pod: Pod, now: float) -> bool:
 
 
 def _zones(world: World) -> set[str]:
-    emulator = world.emulator
-    return {zone for _, zone in emulator.catalogue.offered(emulator.settings.region)}
+    """Zones with types for sale and a subnet of the cluster."""
+    emulator, region = world.emulator, world.emulator.settings.region
+    offered = {zone for _, zone in emulator.catalogue.offered(region)}
+    return offered & {f"{region}{suffix}" for suffix in SUBNET_CIDRS}
 
 
 def fits(pod: Pod, pool: NodePool, zones: Set[str], world: World) -> bool:

@@ -12,8 +12,8 @@ from shared.domain import labels
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.kube.resources import LAUNCH_RECORDS
 from simulation.invariants.disturbances import Disturbances
-from simulation.invariants.launches import Launches
-from simulation.invariants.picture import FOLLOWED, MACHINE_KINDS, Key, record_of
+from simulation.invariants.launches import Launches, alive
+from simulation.invariants.picture import FOLLOWED, MACHINE_KINDS, Json, Key, record_of
 
 if TYPE_CHECKING:
     from simulation.trace import Event
@@ -25,12 +25,15 @@ NOTICE_SECONDS = 120.0
 """From EC2's announcement of the end of a spot instance to the end."""
 NOTICE_CALM_SECONDS = 60.0
 """The last part of that time, in which a notice that could not be handled before is."""
+LOOK_SECONDS = 5.0
 SPOT_END = "Server.SpotInstanceTermination"
 
 
 @dataclass
 class Promptness:
-    """R1, R2, SVC-04: a new machine is launched, and a deleted one drained, as soon as its message arrives."""
+    """R1, R2, SVC-04, F1: a new machine is launched, and a deleted one drained, as soon as its message arrives; a
+    record goes with the end of its launch. Garbage collection would find each of them, minutes later.
+    """
 
     launches: Launches
     disturbances: Disturbances
@@ -40,6 +43,8 @@ class Promptness:
     """Machines without a record -> when they were created."""
     _ending: dict[Key, float] = field(default_factory=dict)
     """Deleted machines whose node is not deleted yet -> when their deletion was ordered."""
+    _launched: dict[Key, float] = field(default_factory=dict)
+    """Machines -> when they got their instance."""
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when time has passed."""
@@ -50,11 +55,18 @@ class Promptness:
                 self._launching[change.key] = event.at
             if change.begins_deletion and change.after is not None:
                 self._ending[change.key] = event.at
+            if _instance_of(change.after) and not _instance_of(change.before):
+                self._launched[change.key] = event.at
         if not self.disturbances.is_calm(event.at):
             self._launching.clear()
             self._ending.clear()
+            self._launched.clear()
             return []
-        return [*self._late_launches(event.at), *self._late_drains(event.at)]
+        return [
+            *self._late_launches(event.at),
+            *self._late_drains(event.at),
+            *self._late_records(event.at),
+        ]
 
     def _late_launches(self, at: float) -> list[str]:
         found = []
@@ -81,6 +93,19 @@ class Promptness:
                 )
         return found
 
+    def _late_records(self, at: float) -> list[str]:
+        open_ = [key[2] for key in self.launches.picture.documents[LAUNCH_RECORDS.plural]]
+        waiting = {m.uid for m in self.launches.picture.machines() if not m.provider_id}
+        found = []
+        for machine in filter(None, map(self._machine, _due(self._launched, at))):
+            for token in open_:
+                uids = self.launches.uids.get(token, frozenset())
+                if machine.uid in uids and waiting.isdisjoint(uids):
+                    found.append(
+                        f"the launch record {token} is left of the launch of {machine.key}"
+                    )
+        return found
+
     def _machine(self, key: Key) -> Machine | None:
         document = self.launches.picture.documents[key[0]].get(key)
         found: Machine | None = record_of(FOLLOWED[key[0]], document)
@@ -90,6 +115,10 @@ class Promptness:
         records = self.launches.picture.documents[LAUNCH_RECORDS.plural]
         tokens = [key[2] for key in records]
         return any(machine.uid in self.launches.uids.get(token, ()) for token in tokens)
+
+
+def _instance_of(document: Json | None) -> str:
+    return str(((document or {}).get("status") or {}).get("providerID") or "")
 
 
 def _due(since: dict[Key, float], at: float) -> list[Key]:
@@ -110,21 +139,30 @@ def _waits_for_launch(machine: Machine) -> bool:
 
 @dataclass
 class NoticesAreHeeded:
-    """INT-10, F21: a machine is being deleted when EC2 ends its spot instance, because the end was announced."""
+    """INT-10, F21: a machine is being deleted when half of the time is over after which EC2 ends its spot instance, and
+    when EC2 ends it.
+    """
 
     launches: Launches
     disturbances: Disturbances
     name: str = "announced ends are acted on"
     kinds: tuple[str, ...] = ("instance", "api", "aws", "fault", "process")
+    _next: float = 0.0
 
     def check(self, event: Event, world: World) -> list[str]:
-        """Judged when EC2 ends a spot instance."""
+        """Judged every few seconds, and when EC2 ends a spot instance."""
         self.disturbances.note(event)
         self.launches.follow(event, world)
-        if event.kind != "instance" or event.fields.get("state") != "shutting-down":
-            return []
         if event.at - self.disturbances.notice_at < NOTICE_CALM_SECONDS:
             return []
+        if event.kind == "instance" and event.fields.get("state") == "shutting-down":
+            return self._not_deleted(event, world)
+        if event.at < self._next:
+            return []
+        self._next = event.at + LOOK_SECONDS
+        return self._unheeded(world)
+
+    def _not_deleted(self, event: Event, world: World) -> list[str]:
         name = str(event.fields["id"])
         instance = world.emulator.inventory.get(name)
         if instance is None or (instance.state_reason or ("",))[0] != SPOT_END:
@@ -136,3 +174,17 @@ class NoticesAreHeeded:
         if world.clock.now() - known.since < NOTICE_SECONDS:
             return []  # It may have been announced before there was a node.
         return [f"EC2 ended {name}, and {machine.key} was not deleted although that was announced"]
+
+    def _unheeded(self, world: World) -> list[str]:
+        """Machines that stay although the end of their instance is near and was announced when they had a node."""
+        found, now = [], world.clock.now()
+        for instance in alive(world):
+            ends_at = world.emulator.notices.of(instance.instance_id).ends_at
+            if ends_at is None or now < ends_at - NOTICE_SECONDS / 2:
+                continue
+            machine = self.launches.picture.machine_of(instance.instance_id)
+            if machine is None or machine.terminating or not machine.has(REGISTERED):
+                continue
+            if machine.conditions[REGISTERED].since < ends_at - NOTICE_SECONDS:
+                found.append(f"{machine.key} stays although EC2 ends {instance.instance_id} soon")
+        return found

@@ -36,9 +36,15 @@ class Demand:
     """UID -> when a pod that needs no place any more needed one last, and that pod."""
 
     def note(self, change: Change, at: float) -> None:
-        """Take note of the change of a pod."""
-        before = record_of(PODS, change.before)
-        if before is not None and self._needs(before, self._leaving()):
+        """Take note of a pod that may need no place any more: it is bound, finished or gone."""
+        before, after = (record_of(PODS, one) for one in (change.before, change.after))
+        if before is None or (
+            after is not None
+            and after.node_name == before.node_name
+            and after.is_terminal == before.is_terminal
+        ):
+            return
+        if self._needs(before, self._leaving()):
             self._until[before.uid] = at, before
 
     def since(self, begin: float) -> list[Pod]:

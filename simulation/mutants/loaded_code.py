@@ -25,7 +25,7 @@ class LoadedCode:
     def __init__(self) -> None:
         self._functions: dict[str, list[FunctionType]] = {}
         """File -> its functions."""
-        gc.unfreeze()  # The collector does not show what it was told to ignore.
+        gc.unfreeze()  # The collector does not list what is frozen.
         for one in gc.get_objects():
             if isinstance(one, FunctionType):
                 self._functions.setdefault(one.__code__.co_filename, []).append(one)

@@ -62,7 +62,7 @@ MESSAGING = (
         "        await self._take(ids, tasks)\n        self._next_reap",
         "        self._next_reap",
         "nobody takes over the entries of a consumer that died",
-        "crashes",
+        "limits",
     ),
     Mutant(
         "lost-mirror-not-rewritten",

@@ -46,7 +46,7 @@ def logged() -> Iterator[list[dict[str, Any]]]:
 async def test_a_loop_may_end_only_by_a_server_that_refuses(
     logged: list[dict[str, Any]], error: Exception, foreseen: int
 ) -> None:
-    """R8, F31: by the log of the real runtime."""
+    """R8, F29: by the log of the real runtime."""
 
     async def fail(_stop: asyncio.Event) -> None:
         raise error

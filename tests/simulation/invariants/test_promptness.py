@@ -47,6 +47,29 @@ def test_a_machine_that_waits_for_a_listing_is_found() -> None:
     assert late(history) == []
 
 
+def test_a_record_that_goes_with_its_launch_is_sound() -> None:
+    history = calm()
+    history.record("t1", made(history))
+    history.status("a", "i-1", "Launched")
+    history.drop_record("t1")
+    assert late(history) == []
+
+
+def test_a_record_that_outlives_its_launch_is_found() -> None:
+    # F1
+    history = calm()
+    history.record("t1", made(history))
+    history.status("a", "i-1", "Launched")
+    assert late(history) == ["the launch record t1 is left of the launch of NodeClaim/a"]
+
+
+def test_a_record_stays_while_another_machine_of_it_waits() -> None:
+    history = calm()
+    history.record("t1", made(history), made(history, "b"))
+    history.status("a", "i-1", "Launched")
+    assert late(history) == []
+
+
 @pytest.mark.parametrize("kind", ["fault", "process"])
 def test_a_fault_excuses_a_delay(kind: str) -> None:
     history = calm()
@@ -104,6 +127,21 @@ def test_a_machine_that_is_being_deleted_was_warned() -> None:
     history = announced()
     history.delete_machine("a", by="interruption")
     assert reclaim(history) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "deleted", "sound"), [(50, False, True), (70, False, False), (70, True, True)]
+)
+def test_a_notice_that_nobody_heeds_is_found_before_the_end(
+    seconds: float, deleted: bool, sound: bool
+) -> None:
+    history = announced()
+    history.emulator.notices.warn_spot("i-1", history.clock.now() + 120)
+    if deleted:
+        history.delete_machine("a", by="interruption")
+    history.wait(seconds)
+    history.lease("somebody", 1)
+    assert (history.judge() == []) is sound
 
 
 def test_a_notice_that_nobody_heeded_is_found() -> None:
