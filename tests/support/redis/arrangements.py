@@ -181,7 +181,10 @@ class Watched:
         await wait_until(is_accepted, "Sentinel begins a failover")
 
         async def has_changed() -> bool:
-            return bool((await self.replica.ask("ROLE"))[0] == b"master")
+            try:
+                return bool((await self.replica.ask("ROLE"))[0] == b"master")
+            except DovetailError:
+                return False  # Sentinel ends all connections to a server whose role it changes
 
         await wait_until(has_changed, "the replica is the primary")
 
