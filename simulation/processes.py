@@ -147,7 +147,7 @@ class SimulatedProcess:
 
     def supervisors(self) -> dict[str, asyncio.Task[Any]]:
         """The tasks that supervise the loops, by the name of the loop."""
-        tasks = {task.get_name(): task for task in self.owner.tasks.values()}
+        tasks = {task.get_name(): task for task in self.unfinished()}
         return {one.name: tasks[one.name] for one in self.loops() if one.name in tasks}
 
     def loops(self) -> list[runtime.Loop]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from simulation.chaos.display import closing
 from simulation.chaos.promises import Broken
 from simulation.chaos.run import Outcome
 from simulation.mutants.catalogue import MUTANTS
-from simulation.mutants.search import PROJECT, copy_tree
+from simulation.mutants.loaded_code import PROJECT
+from simulation.mutants.mutant import Mutant
 from tests.support.waiting import wait_until
 
 INTERRUPTED = 130
@@ -118,14 +120,22 @@ async def test_two_minutes_of_chaos_break_no_promise_and_leave_nothing_behind(
         assert os.listdir(tmp_path) == []
 
 
+def copy_tree(tree: Path, mutant: Mutant) -> None:
+    """Everything that the stack's processes import or read, with the fault."""
+    for name in ("services", "shared", "local", "simulation", "cli", "deploy"):
+        shutil.copytree(PROJECT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PROJECT / "pyproject.toml", tree)
+    changed = tree / mutant.file
+    changed.write_text(mutant.change(changed.read_text()))
+
+
 @pytest.mark.nightly
 def test_a_fault_in_a_service_breaks_a_promise(tmp_path: Path) -> None:
     (mutant,) = [one for one in MUTANTS if one.name == "record-after-the-call"]
     tree, files = tmp_path / "tree", tmp_path / "files"
     tree.mkdir()
     files.mkdir()
-    copy_tree(tree)
-    mutant.apply(tree)
+    copy_tree(tree, mutant)
     with chaos(files, "--minutes", "2", "--quiet-minutes", "1", tree=tree) as process:
         printed, _ = process.communicate()
         assert process.returncode == 1, printed
