@@ -45,6 +45,7 @@ TEXTS = {
     "Apache License 2.0": "Apache-2.0",
     "Apache License, Version 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
+    "3-Clause BSD License": "BSD-3-Clause",
     "BSD 3-Clause": "BSD-3-Clause",
     "MIT License": "MIT",
     "PSFL": "PSF-2.0",

