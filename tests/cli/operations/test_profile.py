@@ -63,6 +63,7 @@ async def test_a_service_without_profiling_says_what_to_set(tmp_path: Path) -> N
         ("", "kubectl port-forward -n dovetail deploy/dovetail-scheduler 8080"),
         (f"http://127.0.0.1:{free_port()}", "the scheduler does not answer"),
     ],
+    ids=["no address", "no answer"],
 )
 def test_a_service_that_is_not_there_is_one_message(tmp_path: Path, url: str, said: str) -> None:
     done = run(tmp_path, url)
