@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -21,6 +22,7 @@ pytestmark = NEEDS_HELM
 Document = dict[str, Any]
 Release = Callable[[str], list[Document]]
 NAMESPACE = "platform"
+PAGES = CHART.parents[1] / "docs" / "operating"
 RULES = """groups:
   - name: dovetail
     rules:
@@ -111,7 +113,13 @@ def test_whatever_is_named_is_there(name: str, release: Release) -> None:
     """Accounts of bindings, ConfigMaps, claims and the pods of Services and budgets; namespaces are the release's."""
     objects = release(name)
     accounts = {place(o["metadata"]) for o in objects if o["kind"] == "ServiceAccount"}
-    bound = [s for o in objects if o["kind"].endswith("Binding") for s in o["subjects"]]
+    bound = [
+        subject
+        for one in objects
+        if one["kind"].endswith("Binding")
+        for subject in one["subjects"]
+        if subject["kind"] == "ServiceAccount"
+    ]
     assert {place(subject) for subject in bound} == accounts
     pods = [o["spec"]["template"] for o in objects if o["kind"] in {"Deployment", "DaemonSet"}]
     for one in objects:
@@ -273,6 +281,36 @@ def test_monitoring_has_every_file_of_the_chart(release: Release) -> None:
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     for name in MATRIX.keys() - {"monitoring"}:
         assert not [o for o in release(name) if "monitoring.coreos.com" in o["apiVersion"]]
+
+
+def test_users_of_the_plugin_have_the_rights_that_its_page_names(release: Release) -> None:
+    """The page shows the same objects for those who do not use Helm."""
+    objects = release("the kubectl plugin")
+    page = (PAGES / "kubectl-plugin.md").read_text()
+    shown = documents(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    for one in shown:
+        found = named(objects, one["kind"], one["metadata"]["name"])
+        assert found.get("rules") == one.get("rules")
+    bound = named(objects, "RoleBinding", "dovetail-plugin")
+    assert [one["name"] for one in bound["subjects"]] == ["platform-team"]
+
+
+def test_the_api_server_and_a_collector_pass_the_policies(release: Release) -> None:
+    spec = named(release("the kubectl plugin"), "NetworkPolicy", "dovetail-services")["spec"]
+    assert {"ipBlock": {"cidr": "10.0.0.0/24"}} in spec["ingress"][0]["from"]
+    assert {"ports": [{"protocol": "TCP", "port": 4318}]} in spec["egress"]
+
+
+def test_runbooks_and_the_limit_of_cost_are_values(tmp_path: Path) -> None:
+    """Of the real rules: the files carry a path without an address, and no limit."""
+    rules = {"enabled": True, "runbooks": "https://docs.example.com/", "costLimit": 12.5}
+    objects = rendered({"monitoring": {"rules": rules}}, tmp_path)
+    groups = [g for o in objects if o["kind"] == "PrometheusRule" for g in o["spec"]["groups"]]
+    found = [rule for group in groups for rule in group["rules"]]
+    books = [one["annotations"]["runbook_url"] for one in found if "alert" in one]
+    assert books
+    assert all(one.startswith("https://docs.example.com/docs/operating/") for one in books)
+    assert "vector(12.5)" in [one["expr"] for one in found]
 
 
 def test_the_kinds_stay_when_their_chart_goes() -> None:

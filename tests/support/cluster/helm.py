@@ -66,6 +66,10 @@ MATRIX: dict[str, Values] = {
         },
         "networkPolicy": {"nodeCidrs": ["10.0.0.0/16"]},
     },
+    "the kubectl plugin": {
+        "kubectlPlugin": {"enabled": True, "group": "platform-team"},
+        "networkPolicy": {"apiServerCidrs": ["10.0.0.0/24"], "collectorPorts": [4318]},
+    },
     "everything for pods": {
         "image": {"digest": "sha256:" + 64 * "a", "pullPolicy": "Always"},
         "imagePullSecrets": [{"name": "registry"}],
