@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from rich.console import Console
 
 from simulation.mutants.catalogue import MUTANTS
-from simulation.mutants.loaded_code import PROJECT
+from simulation.mutants.findings import (
+    FINDINGS,
+    PAGE,
+    Setting,
+    read_findings,
+    write_findings,
+)
 from simulation.mutants.page import page
-from simulation.mutants.search import Search, Setting, read_findings, write_findings
-
-FINDINGS = Path(__file__).with_name("findings.json")
-PAGE = PROJECT / "docs" / "development" / "mutants.md"
+from simulation.mutants.search import Search
 
 
 def main(arguments: list[str]) -> int:

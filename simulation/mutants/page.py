@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from simulation.mutants.findings import Finding, Setting
 from simulation.mutants.mutant import Mutant
-from simulation.mutants.search import Finding, Setting
 
 HEAD = """# Mutants
 

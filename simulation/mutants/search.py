@@ -6,12 +6,11 @@ without the mutant proves nothing: it is repeated without.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
+from simulation.mutants.findings import Finding, Setting
 from simulation.mutants.loaded_code import LoadedCode
 from simulation.mutants.mutant import Mutant
 from simulation.run import Outcome
@@ -21,45 +20,6 @@ from simulation.runner.seeds import SeedTask, run_seed
 
 CPU_SECONDS = 60.0
 """The bound on one run: ten times of what a sound one needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """``runs``: how many there were; ``invariant``: the broken one, empty for a mutant that survived."""
-
-    name: str
-    runs: int
-    invariant: str = ""
-    scenario: str = ""
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """The same for all mutants. A mutant is searched in its own scenario and in ``scenarios``, each with the seeds from
-    1 to ``seeds``."""
-
-    seeds: int = 3
-    scenarios: tuple[str, ...] = ("quiet", "mixed")
-    minutes: float = 3.0
-    quiet_seconds: float = 300.0
-    """Shorter than usual, because most mutants never come to rest; sound runs need seconds."""
-
-    def scenarios_of(self, mutant: Mutant) -> list[str]:
-        """In the order of the search."""
-        return [*dict.fromkeys((mutant.scenario, *self.scenarios))]
-
-    def tasks_of(self, mutant: Mutant) -> list[SeedTask]:
-        """The first seed of each scenario in order, then the second of each, and so on."""
-        return [
-            self.task(scenario, seed)
-            for seed in range(1, self.seeds + 1)
-            for scenario in self.scenarios_of(mutant)
-        ]
-
-    def task(self, scenario: str, seed: int) -> SeedTask:
-        """One run."""
-        return SeedTask(seed, scenario, self.minutes, quiet_seconds=self.quiet_seconds)
 
 
 @dataclass(slots=True)
@@ -74,7 +34,7 @@ class Search:
 
     def find(self, mutant: Mutant) -> Finding:
         """Run seeds with the mutant until one fails that does not fail without it."""
-        tasks = self.setting.tasks_of(mutant)
+        tasks = self._tasks_of(mutant)
         with closing(self._run(tasks, mutant)) as results:
             for runs, (task, outcome) in enumerate(results, 1):
                 if failed(outcome) and self._sound_invariant(task) != invariant_of(outcome):
@@ -82,6 +42,20 @@ class Search:
                         mutant.name, runs, invariant_of(outcome), task.scenario, task.seed
                     )
         return Finding(mutant.name, len(tasks))
+
+    def _tasks_of(self, mutant: Mutant) -> list[SeedTask]:
+        """The first seed of each scenario in order, then the second of each, and so on."""
+        return [
+            self._task(scenario, seed)
+            for seed in range(1, self.setting.seeds + 1)
+            for scenario in self.setting.scenarios_of(mutant)
+        ]
+
+    def _task(self, scenario: str, seed: int) -> SeedTask:
+        """One run."""
+        return SeedTask(
+            seed, scenario, self.setting.minutes, quiet_seconds=self.setting.quiet_seconds
+        )
 
     def _sound_invariant(self, task: SeedTask) -> str:
         key = task.scenario, task.seed
@@ -99,15 +73,3 @@ class Search:
             return run_seed(task)
 
         return run_all(work, tasks, self.jobs, CPU_SECONDS)
-
-
-def read_findings(path: Path) -> dict[str, Finding]:
-    """By name; empty when nothing was found yet."""
-    rows = json.loads(path.read_text()) if path.exists() else []
-    return {row["name"]: Finding(**row) for row in rows}
-
-
-def write_findings(path: Path, findings: dict[str, Finding]) -> None:
-    """Sorted by name."""
-    rows = [asdict(findings[name]) for name in sorted(findings)]
-    path.write_text(json.dumps(rows, indent=1) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -137,7 +138,8 @@ def test_a_module_of_our_own_that_is_missing_is_a_defect_with_its_traceback(
 
 
 def test_the_version_is_printed_before_any_command(dovetail: Dovetail) -> None:
-    assert dovetail("--version", "logs").stdout == f"dovetail {version('dovetail')}\n"
+    said = dovetail("--version", "logs").stdout
+    assert re.fullmatch(rf"dovetail {version('dovetail')}( \(commit [0-9a-f]{{12}}\))?\n", said)
 
 
 def test_down_without_a_stack_says_so_and_succeeds(tmp_path: Path) -> None:

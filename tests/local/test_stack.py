@@ -115,8 +115,8 @@ def test_an_attached_stack_dies_with_its_caller(stack: Stack) -> None:
 
 
 def test_a_part_that_cannot_start_is_named_with_its_log_and_a_fix(stack: Stack) -> None:
-    settings = StackSettings(directory=stack.directory, services=("no_such_service",))
-    with pytest.raises(StackFailed, match=r"(?s)no_such_service ended.*No module named.*fix:"):
+    settings = StackSettings(directory=stack.directory, services=("nowhere",))
+    with pytest.raises(StackFailed, match=r"(?s)nowhere ended.*No module named.*fix:"):
         stack.start(settings, detach=True)
     assert stack.state() is None
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import PurePath
 from types import CodeType, FrameType
 
+from shared.concurrency.clock import Clock
 from shared.runtime.profiling.samples import MOST_FRAMES, Samples, Stack
 
 INTERVAL_SECONDS = 0.01
@@ -21,11 +21,13 @@ _names: dict[CodeType, str] = {}
 """Bounded by the code that the process has."""
 
 
-def sample(seconds: float, stop: threading.Event, interval: float = INTERVAL_SECONDS) -> Samples:
+def sample(
+    seconds: float, stop: threading.Event, clock: Clock, interval: float = INTERVAL_SECONDS
+) -> Samples:
     """Blocks the calling thread, which is left out, for so many seconds or until ``stop``."""
     found, own = Samples(interval), threading.get_ident()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not stop.wait(interval):
+    end = clock.monotonic() + seconds
+    while clock.monotonic() < end and not stop.wait(interval):
         found.add(stacks(own))
     return found
 

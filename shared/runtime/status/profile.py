@@ -11,6 +11,7 @@ import orjson
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from shared.concurrency.clock import SystemClock
 from shared.runtime.profiling.sampler import sample
 from shared.runtime.profiling.samples import Samples
 
@@ -42,7 +43,7 @@ async def _taken(request: Request, seconds: float) -> Samples:
 
     def run() -> None:
         try:
-            found.set_result(sample(seconds, stop))
+            found.set_result(sample(seconds, stop, SystemClock()))
         except BaseException as error:  # noqa: BLE001  for whoever waits
             found.set_exception(error)
 

@@ -18,6 +18,7 @@ IMPOSSIBLE = {
     "etcd-rollback",
     "never-joins",
     "kubelets-stop",
+    "launcher-killed",
     "loop-ends",
     "watcher-cut-off",
     "watcher-late",

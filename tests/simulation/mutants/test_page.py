@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulation.mutants.__main__ import FINDINGS, PAGE
 from simulation.mutants.catalogue import MUTANTS
+from simulation.mutants.findings import (
+    FINDINGS,
+    PAGE,
+    Finding,
+    Setting,
+    read_findings,
+    write_findings,
+)
 from simulation.mutants.mutant import Mutant
 from simulation.mutants.page import page
-from simulation.mutants.search import Finding, Setting, read_findings, write_findings
 
 ONE = Mutant("one", "a.py", "x", "y", "all of it")
 TWO = Mutant("two", "a.py", "z", "y", "a part", "api")

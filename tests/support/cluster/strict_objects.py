@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from kubernetes_asyncio import client
 
 Document = dict[str, Any]
 SCALARS: dict[str, tuple[type, ...]] = {
@@ -42,9 +42,19 @@ def faults(document: Document) -> list[str]:
         found = Draft202012Validator(MONITORING[kind]).iter_errors(document)
         return [f"{error.json_path}: {error.message}" for error in found]
     prefix = GROUPS.get(str(document.get("apiVersion")))
-    if prefix is None or not hasattr(client, f"{prefix}{document['kind']}"):
+    if prefix is None or _model(f"{prefix}{document['kind']}") is None:
         return [f"{kind} is not known"]
     return list(_faults_of(document, f"{prefix}{document['kind']}", str(document["kind"])))
+
+
+def _model(kind: str) -> Any:
+    """The class; None for an unknown one. By its module, because `shared.kube` imports the package without classes."""
+    name = re.sub(r"([a-z\d])([A-Z])", r"\1_\2", re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", kind))
+    try:
+        module = import_module(f"kubernetes_asyncio.client.models.{name.lower()}")
+    except ModuleNotFoundError:
+        return None
+    return getattr(module, kind)
 
 
 def _faults_of(value: Any, kind: str, path: str) -> Iterator[str]:
@@ -72,7 +82,7 @@ def _faults_of_object(value: Any, kind: str, path: str) -> Iterator[str]:
     if not isinstance(value, dict):
         yield f"{path}: no object"
         return
-    model = getattr(client, RENAMED.get(kind, kind))
+    model = _model(RENAMED.get(kind, kind))
     names = {name: attribute for attribute, name in model.attribute_map.items()}
     yield from (f"{path}.{name} is unknown" for name in value if name not in names)
     known = {names[name]: one for name, one in value.items() if name in names}

@@ -114,5 +114,5 @@ async def test_one_at_a_time_and_a_client_that_leaves_ends_its_own() -> None:
 def test_sampling_takes_no_longer_than_it_should_and_can_be_stopped() -> None:
     stop = threading.Event()
     stop.set()
-    assert sample(3600, stop).passes == 0
-    assert sample(0.2, threading.Event(), interval=0.01).passes <= 20
+    assert sample(3600, stop, SystemClock()).passes == 0
+    assert sample(0.2, threading.Event(), SystemClock(), interval=0.01).passes <= 20
