@@ -49,6 +49,7 @@ def clone(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", WITHOUT)
 def test_the_blocks_that_need_nothing_run(page: str, clone: Path) -> None:
     parts = of(page, "here")

@@ -35,6 +35,7 @@ def test_the_roles_have_the_policies_of_their_services() -> None:
 @NEEDS_HELM
 @NEEDS_KUBECTL
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 async def test_its_commands_install_change_and_remove_a_release(tmp_path: Path) -> None:
     """Step by step as a new user copies them; each must succeed."""
     (tmp_path / "deploy").symlink_to(REPOSITORY / "deploy")

@@ -40,7 +40,7 @@ async def works(bus: Bus) -> None:
 
 
 class TestCluster:
-    @pytest.fixture(params=[pytest.param("plain", marks=pytest.mark.nightly), "tls"])
+    @pytest.fixture(params=["plain", pytest.param("tls", marks=pytest.mark.nightly)])
     async def nodes(self, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
         async with cluster(tmp_path, BINARIES[SEVEN[0]], tls=request.param == "tls") as found:
             yield found

@@ -75,6 +75,7 @@ async def test_a_dead_letter_has_its_body_and_the_command_that_replays_it(
     await expect(view.locator(".command code")).to_have_text(replay)
 
 
+@pytest.mark.nightly
 async def test_health_names_reasons_leases_and_the_age_of_watches(
     stage: Stage, visitor: Visitor
 ) -> None:
