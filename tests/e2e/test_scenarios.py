@@ -60,7 +60,7 @@ async def test_400_small_pods_run_on_at_most_two_nodes_and_services_stay_below_1
         await console.node("draining")
         await console.decision(
             re.compile("1 machine for [34][0-9]{2} pods"),
-            re.compile(r"By each policy: FewestNodes \$.* LowestCost \$"),
+            re.compile(r"New machines by each packing policy: FewestNodes \$.* LowestCost \$"),
         )
     report = story.result()
     assert report.pods[0] == 400
