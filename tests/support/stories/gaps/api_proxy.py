@@ -113,11 +113,7 @@ def proxied_stack(
     )
     _, _, api_port, *_ = choose_ports(settings, Random())
     with api_proxy(api_port) as proxy, ExitStack() as held:
-        with (
-            pytest.MonkeyPatch.context() as patch
-        ):  # for this stack alone, not for others of this worker
-            patch.setenv("CLUSTER_ADVERTISE_URL", proxy.url)
-            stack = held.enter_context(stack_of(settings))
+        stack = held.enter_context(stack_of(replace(settings, cluster_url=proxy.url)))
         write_kubeconfig(stack.directory / "kubeconfig", f"http://{HOST}:{api_port}")
         yield ProxiedStack(stack, proxy)
 
