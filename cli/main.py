@@ -37,7 +37,7 @@ COMMANDS = {
     "logs": Command("cli.stack.logs", "Print what a part of the local stack has logged."),
     "profile": Command("cli.operations.profile", "Sample where a service spends its time."),
     "explain": Command(
-        "cli.operations.explain", "Show why a node is still there, or a pod pending."
+        "cli.decisions.explain", "Show why a node is still there, or a pod pending."
     ),
     "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),

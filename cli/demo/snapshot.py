@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cli.emulator import Emulator, InstanceView
+from cli.cloud.emulator import Emulator, InstanceView
 from shared.api.v1alpha5.machines import domain_condition
 from shared.domain import labels
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED

@@ -14,11 +14,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from cli.cloud.emulator import Emulator, InstanceView
 from cli.demo.display import Display
 from cli.demo.settings import DemoSettings
 from cli.demo.snapshot import NodeView, Observer, Snapshot, changes
 from cli.demo.timeline import Timeline
-from cli.emulator import Emulator, InstanceView
 from cli.stack.environment import Environment
 from shared.errors import DovetailError, TransientError
 from shared.kube.client import Kube

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
+from cli.cloud.emulator import Emulator
 from cli.demo import workload
 from cli.demo.acts import all_initialized, halve, remember
 from cli.demo.display import Display
@@ -19,7 +20,6 @@ from cli.demo.settings import DemoSettings
 from cli.demo.snapshot import Observer
 from cli.demo.stage import POLL_SECONDS, Stage, StoryFailed
 from cli.demo.timeline import Timeline
-from cli.emulator import Emulator
 from cli.operations.queues import queue_depths
 from cli.stack.cluster import connected
 from cli.stack.environment import Environment

@@ -12,9 +12,9 @@ import pytest
 
 from cli.cloud.capacity import _print_capacity, available_of, exhausted_share, tags_of
 from cli.cloud.control import CloudControl, _refusal
+from cli.cloud.emulator import Emulator
 from cli.cloud.events import _chosen, _event
 from cli.cloud.views import _print_calls, _print_trail
-from cli.emulator import Emulator
 from shared.errors import ConfigurationError, Unavailable, Unreachable
 from tests.services.conftest import Control
 from tests.support.aws.emulator import spot_instance, whole_ec2

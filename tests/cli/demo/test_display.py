@@ -6,11 +6,11 @@ import io
 
 from rich.console import Console
 
+from cli.cloud.emulator import InstanceView
 from cli.demo.display import _SHOWN_EVENTS, Display, settings_table
 from cli.demo.settings import DemoSettings
 from cli.demo.snapshot import Snapshot
 from cli.demo.timeline import ENTRY_LIMIT, Entry, Timeline
-from cli.emulator import InstanceView
 from tests.support.clock.fake import FakeClock
 
 BUSY = Snapshot(instances=(InstanceView("i-1", "m5.large", "us-west-2a", "running"),))

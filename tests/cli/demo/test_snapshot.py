@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from cli.cloud.emulator import InstanceView
 from cli.demo.snapshot import Snapshot, build_snapshot, changes
-from cli.emulator import InstanceView
 
 
 def pod(

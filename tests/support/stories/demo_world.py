@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from cli.cloud.emulator import Emulator
 from cli.demo.display import Display
 from cli.demo.scenarios import Scenario
 from cli.demo.settings import DemoSettings
@@ -18,7 +19,6 @@ from cli.demo.snapshot import NodeView, Observer
 from cli.demo.stage import Stage
 from cli.demo.timeline import Timeline
 from cli.demo.workload import deployment
-from cli.emulator import Emulator
 from cli.stack.environment import Environment
 from local.cluster.storage.store import Store
 from shared.domain import labels

@@ -25,6 +25,7 @@ import aiohttp
 import pytest
 from rich.console import Console
 
+from cli.cloud.emulator import Emulator
 from cli.demo.display import Display
 from cli.demo.report import Report
 from cli.demo.scenarios import SCENARIOS
@@ -32,7 +33,6 @@ from cli.demo.settings import DemoSettings
 from cli.demo.snapshot import Observer, Snapshot
 from cli.demo.story import play
 from cli.demo.workload import DEPLOYMENTS
-from cli.emulator import Emulator
 from cli.operations.queues import queue_depths
 from cli.stack.environment import Environment, from_variables
 from local.probe import request_json

@@ -11,8 +11,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cli.decisions.explain_pod import pod
 from cli.kubectl import names
-from cli.operations.explain_pod import pod
 from cli.operations.scheduler_status import ask, scheduler_url
 from cli.options import group
 from cli.stack.environment import StackOption, variables_of

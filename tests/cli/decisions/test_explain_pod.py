@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 from typer.testing import CliRunner, Result
 
+from cli.decisions.explain_pod import lines
 from cli.main import commands
-from cli.operations.explain_pod import lines
 from tests.shared.simulation.documents import Document, instance_type, node_pool, pod
 
 TAINT = {"key": "example.com/gpu", "value": "yes", "effect": "NoSchedule"}

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from cli.decisions.explain import bare, show
+from cli.decisions.explain_pod import full_name
 from cli.main import commands
-from cli.operations.explain import bare, show
-from cli.operations.explain_pod import full_name
 from cli.operations.scheduler_status import ask, scheduler_url
 from shared.errors import ConfigurationError, Unreachable
 

@@ -1,0 +1,1 @@
+"""Commands that ask about decisions: why something was bought or kept, and what else would have been decided."""
