@@ -16,7 +16,9 @@ ENDING_KEYS = frozenset(b"qQ\x03\x04")
 
 
 @contextmanager
-def ended_by_user(stop: asyncio.Event, press: Callable[[bytes], None]) -> Iterator[None]:
+def ended_by_user(
+    stop: asyncio.Event, press: Callable[[bytes], None] = lambda keys: None
+) -> Iterator[None]:
     """Sets ``stop`` at q, Ctrl-C or SIGTERM within the block, and passes other keys to ``press``.
 
     Needs the running loop of the main thread.
