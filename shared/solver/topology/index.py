@@ -56,8 +56,10 @@ class SelectorIndex(Generic[T]):
 def _alternatives(selector: Selector) -> list[list[_Place]]:
     """Sets of places; each pod that is selected has one of the places of every set."""
     namespaces: tuple[str | None, ...] = selector.namespaces or (None,)
-    values = [((key, value),) for key, value in selector.labels]
-    values += [tuple((e.key, v) for v in e.values) for e in selector.expressions if _lists_values(e)]
+    values: list[tuple[tuple[str, str], ...]] = [(pair,) for pair in selector.labels]
+    values += [
+        tuple((e.key, v) for v in e.values) for e in selector.expressions if _lists_values(e)
+    ]
     return [[(where, *pair) for pair in pairs for where in namespaces] for pairs in values] or [
         [(where, "", "") for where in namespaces]
     ]
