@@ -19,6 +19,7 @@ from shared.metrics.health import HealthMetrics
 from shared.metrics.machines import MachineMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.pods import OF_PODS, PodMetrics
+from shared.metrics.records import RecordMetrics
 from shared.metrics.requests import RequestMetrics
 from shared.metrics.scheduling import SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
@@ -31,6 +32,7 @@ class Metrics(
     PodMetrics,
     DisruptionMetrics,
     SchedulingMetrics,
+    RecordMetrics,
     CloudMetrics,
     ConditionMetrics,
     WatchMetrics,
@@ -50,6 +52,7 @@ class Metrics(
         PodMetrics.__init__(self, declare)
         DisruptionMetrics.__init__(self, declare.by("scheduler"))
         SchedulingMetrics.__init__(self, declare.by("scheduler"))
+        RecordMetrics.__init__(self, declare.by("scheduler"))
         CloudMetrics.__init__(self, declare, service)
         ConditionMetrics.__init__(self, declare.by("watcher"))
         WatchMetrics.__init__(self, declare.by("watcher"))
