@@ -19,9 +19,8 @@ from shared.metrics.health import HealthMetrics
 from shared.metrics.machines import MachineMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.pods import OF_PODS, PodMetrics
-from shared.metrics.records import RecordMetrics
 from shared.metrics.requests import RequestMetrics
-from shared.metrics.scheduling import SchedulingMetrics
+from shared.metrics.scheduling import RecordMetrics, SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
 

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from shared.archive.compression import compress
-from shared.archive.names import blob_name, chunk_name, folder, role_of, series_name
-from shared.decisions.contents import Contents, Objects, encode_kind
-from shared.decisions.entries import Base, Decided, Entry, Put, encode_entries
-from shared.decisions.records import (
+from shared.domain.instance_types.types import Catalogue, encode_catalogue
+from shared.domain.machines.machine import Machine
+from shared.domain.snapshot import Snapshot
+from shared.runtime.archive.compression import compress
+from shared.runtime.archive.names import blob_name, chunk_name, folder, role_of, series_name
+from shared.simulation.decisions.contents import Contents, Objects, encode_kind
+from shared.simulation.decisions.entries import Base, Decided, Entry, Put, encode_entries
+from shared.simulation.decisions.records import (
     DecisionRecord,
     Input,
     Outcome,
@@ -24,10 +27,7 @@ from shared.decisions.records import (
     digest_of,
     encode_outcome,
 )
-from shared.decisions.restoring import input_digest, overlay_of
-from shared.domain.instance_types.types import Catalogue, encode_catalogue
-from shared.domain.machines.machine import Machine
-from shared.domain.snapshot import Snapshot
+from shared.simulation.decisions.restoring import input_digest, overlay_of
 
 SERIES_SECONDS = 3600.0
 MOST_MARKS = 64

@@ -12,17 +12,26 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shared.archive.names import folder, role_of
-from shared.archive.retention import Retention, surplus
-from shared.archive.store import Store
-from shared.archive.writing import Draft, Item, LogWriter, Noted, Reset, Taken, copied, sizes
 from shared.concurrency.clock import Clock
-from shared.decisions.contents import Objects
 from shared.domain.machines.machine import Machine
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.runtime.archive.names import folder, role_of
+from shared.runtime.archive.retention import Retention, surplus
+from shared.runtime.archive.store import Store
+from shared.runtime.archive.writing import (
+    Draft,
+    Item,
+    LogWriter,
+    Noted,
+    Reset,
+    Taken,
+    copied,
+    sizes,
+)
+from shared.simulation.decisions.contents import Objects
 
 log = get_logger(__name__)
 

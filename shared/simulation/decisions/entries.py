@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from shared.decisions.records import FORMAT, DecisionRecord, Versions
+from shared.simulation.decisions.records import FORMAT, DecisionRecord, Versions
 
 
 class Base(msgspec.Struct, frozen=True, tag="base"):

@@ -1,8 +1,8 @@
 """Decision records: what the scheduler keeps of each round.
 
 A record has everything that a round decided with, beside the cluster itself: the question. The cluster is restored from
-the log (``shared.decisions.restoring``) at the record's ``position``. So the same question can be answered again later,
-by the same or by another version.
+the log at the record's ``position`` (module ``restoring``). So the same question can be answered again later, by the
+same or by another version.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.archive.names import chunk_of
-from shared.archive.store import Stored
+from shared.runtime.archive.names import chunk_of
+from shared.runtime.archive.store import Stored
 
 CLOCK_SECONDS = 3600.0
 """A store's clock and ours may differ by less."""

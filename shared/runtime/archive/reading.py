@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.archive.compression import decompress
-from shared.archive.names import Chunk, blob_name, chunk_of, folder
-from shared.archive.store import Store
-from shared.decisions.contents import Contents, decode_kind
-from shared.decisions.entries import Base, Decided, Entry, Put, decode_entries
-from shared.decisions.records import DecisionRecord, digest_of
-from shared.decisions.restoring import input_digest, restored
 from shared.domain.assembling import DecodedRecords
 from shared.domain.instance_types.types import Catalogue, decode_catalogue
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject, NotFound
+from shared.runtime.archive.compression import decompress
+from shared.runtime.archive.names import Chunk, blob_name, chunk_of, folder
+from shared.runtime.archive.store import Store
+from shared.simulation.decisions.contents import Contents, decode_kind
+from shared.simulation.decisions.entries import Base, Decided, Entry, Put, decode_entries
+from shared.simulation.decisions.records import DecisionRecord, digest_of
+from shared.simulation.decisions.restoring import input_digest, restored
 
 
 class Restored(NamedTuple):
