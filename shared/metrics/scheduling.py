@@ -1,4 +1,4 @@
-"""Durations of plans and decisions, pods without a place, decision records (MET-04, MET-07, provisioner_scheduling_* of MET-12)."""
+"""Durations of plans and decisions, pods without a place, records of decisions (MET-04, MET-07, and of MET-12)."""
 
 from __future__ import annotations
 

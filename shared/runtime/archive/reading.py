@@ -13,10 +13,10 @@ from shared.domain.instance_types.types import Catalogue, decode_catalogue
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject, NotFound
 from shared.runtime.archive.compression import decompress
-from shared.runtime.archive.names import Chunk, blob_name, chunk_of, folder
 from shared.runtime.archive.store import Store
 from shared.simulation.decisions.contents import Contents, decode_kind
 from shared.simulation.decisions.entries import Base, Decided, Entry, Put, decode_entries
+from shared.simulation.decisions.names import Chunk, blob_name, chunk_of, folder
 from shared.simulation.decisions.records import DecisionRecord, digest_of
 from shared.simulation.decisions.restoring import input_digest, restored
 

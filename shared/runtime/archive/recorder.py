@@ -18,8 +18,6 @@ from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.runtime.archive.names import folder, role_of
-from shared.runtime.archive.retention import Retention, surplus
 from shared.runtime.archive.store import Store
 from shared.runtime.archive.writing import (
     Draft,
@@ -32,6 +30,8 @@ from shared.runtime.archive.writing import (
     sizes,
 )
 from shared.simulation.decisions.contents import Objects
+from shared.simulation.decisions.names import folder, role_of
+from shared.simulation.decisions.retention import Retention, surplus
 
 log = get_logger(__name__)
 
@@ -48,7 +48,7 @@ STOP_SECONDS = 5.0
 
 
 @dataclass
-class Recorder:
+class DecisionRecorder:
     """Records one scheduler. ``contents``: the mirror's objects now, as the changes that were noted lead to."""
 
     store: Store
@@ -63,6 +63,10 @@ class Recorder:
     _position: int = 0
     _retry_at: float = float("-inf")
     _retention_at: float = float("-inf")
+
+    def status(self) -> dict[str, object]:
+        """For ``/status``."""
+        return {"kept": True, "records": self.writer.records, "problem": self.problem}
 
     def note(self, kind: str, key: str, body: bytes | None, generation: int) -> None:
         """A change of the mirror, which ``contents`` has already."""
@@ -87,7 +91,7 @@ class Recorder:
 
     def _lose(self, why: str, count: int) -> None:
         self.metrics.records_lost.inc(count)
-        self.problem = why
+        self.problem = f"decisions are not recorded: {why}"
         self._queue.clear()
         log.warning("records are lost", reason=why, entries=count)
 
@@ -108,6 +112,7 @@ class Recorder:
                 await self._store()
         except TimeoutError:
             log.warning("the last records are lost", reason="the store does not answer")
+        await self.store.close()
 
     async def _encode(self, seconds: float) -> None:
         items = [self._queue.popleft() for _ in range(len(self._queue))]
@@ -136,7 +141,7 @@ class Recorder:
     def _failed(self, why: str) -> None:
         if not self.problem:
             log.warning("records cannot be stored", reason=why)
-        self.problem = why
+        self.problem = f"decisions are not recorded: {why}"
         self.metrics.record_failures.inc()
         self._retry_at = self.clock.monotonic() + RETRY_SECONDS
         ready = self.writer.ready

@@ -7,22 +7,13 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 from shared.errors import NotFound, Unavailable
+from shared.simulation.decisions.retention import Stored
 
 Work = ParamSpec("Work")
 Result = TypeVar("Result")
-
-
-class Stored(NamedTuple):
-    """One document of a store."""
-
-    name: str
-    size: int
-    """Bytes."""
-    written: float
-    """When it was written last, in seconds since the epoch."""
 
 
 class Store(Protocol):
@@ -44,6 +35,10 @@ class Store(Protocol):
         """A document that is gone is no error."""
         ...
 
+    async def close(self) -> None:
+        """Give back what it holds."""
+        ...
+
 
 @dataclass(frozen=True)
 class DirectoryStore:
@@ -62,6 +57,9 @@ class DirectoryStore:
 
     async def delete(self, name: str) -> None:
         await self._in_thread("deleted", self._delete, name)
+
+    async def close(self) -> None:
+        """It holds nothing."""
 
     async def _in_thread(
         self, what: str, work: Callable[Work, Result], *arguments: Work.args, **named: Work.kwargs

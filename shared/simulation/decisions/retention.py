@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from shared.runtime.archive.names import chunk_of
-from shared.runtime.archive.store import Stored
+from shared.simulation.decisions.names import chunk_of
 
 CLOCK_SECONDS = 3600.0
 """A store's clock and ours may differ by less."""
+
+
+class Stored(NamedTuple):
+    """One document of a store."""
+
+    name: str
+    size: int
+    """Bytes."""
+    written: float
+    """When it was written last, in seconds since the epoch."""
 
 
 @dataclass(frozen=True)
