@@ -24,6 +24,8 @@ class Command(NamedTuple):
 
     module: str
     summary: str
+    misuse: int = 2
+    """Exit code of a wrong option."""
 
 
 COMMANDS = {
@@ -43,6 +45,11 @@ COMMANDS = {
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(
         "cli.manifests.simulate", "Show which machines would be created for these pods."
+    ),
+    "plan": Command(
+        "cli.decisions.plan.command",
+        "Show what changed manifests would do to the machines of a cluster.",
+        misuse=1,
     ),
     "validate": Command("cli.manifests.validate", "Check manifests of both API generations."),
     "convert": Command("cli.manifests.convert", "Convert manifests to the other API generation."),
@@ -75,16 +82,22 @@ class Lazy(TyperCommand):
     """
 
     module = ""
+    misuse = 2
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         command = _imported(self.module, str(self.name))
-        return command.make_context(info_name, args, parent=parent, **extra)
+        try:
+            return command.make_context(info_name, args, parent=parent, **extra)
+        except Exception as error:
+            if hasattr(error, "exit_code"):  # a UsageError of click, which typer does not export
+                error.exit_code = self.misuse
+            raise
 
 
 def lazy(name: str, command: Command) -> Lazy:
     """The command ``name``, not imported yet."""
     made = Lazy(name, help=command.summary)
-    made.module = command.module
+    made.module, made.misuse = command.module, command.misuse
     return made
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from shared.api.core.namespaces import parse_namespace
 from shared.api.core.nodes import parse_node
+from shared.api.core.pdbs import parse_pdb
 from shared.api.core.pods import parse_daemon_set, parse_pod
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.crd.model import UNKNOWN_FIELD
@@ -76,7 +77,7 @@ class _Inputs:
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
         self.faults = objects.faults
-        self.usable = len(objects.of("PodDisruptionBudget"))
+        self.usable = 0
 
     def read(self, default: Callable[[], Catalogue]) -> Inputs:
         catalogue, sold_out = self._catalogue(default)
@@ -98,6 +99,7 @@ class _Inputs:
             daemon_sets=_sorted(self._all("DaemonSet", parse_daemon_set)),
             catalogue=catalogue,
             unavailable=sold_out,
+            pdbs=_sorted(self._all("PodDisruptionBudget", parse_pdb)),
             **self._storage(),
         )
         ignored = self.objects.ignored
