@@ -28,6 +28,7 @@ from services.scheduler.disruption.methods import (
 )
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.static_capacity.controller import StaticCapacity
 from shared.concurrency.clock import Clock
 from shared.disruption.budgets import REASONS, allowed_now, by_budget, usage
@@ -57,11 +58,12 @@ MOST_POSTPONED_SECONDS = 30.0
 @dataclass(frozen=True)
 class Provisioning:
     """``nominated``: names of nodes and machines that pods are to run on; ``is_batching``: do pods wait for a plan?
-    ``solver_settings``: as the operator chose."""
+    ``solver_settings``: as the operator chose; ``kept_room``: for pods that do not exist yet."""
 
     nominated: Callable[[], set[str]]
     is_batching: Callable[[], bool]
     solver_settings: Callable[[], SolverSettings]
+    kept_room: KeptRoom
 
 
 @dataclass
@@ -207,6 +209,7 @@ class Disruption:
         snapshot = await self.cluster.snapshot()
         if snapshot is None:
             return None
+        snapshot = await self.provisioning.kept_room.seat(snapshot)
         nodes = {node.name: node for node in snapshot.nodes}
         busy = self.commands.busy()
         nominated = self.provisioning.nominated() | self.commands.targets()

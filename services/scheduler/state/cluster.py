@@ -26,6 +26,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.records import (
+    CAPACITY_BUFFERS,
     CLAIMS,
     CSI_NODES,
     DAEMON_SETS,
@@ -36,6 +37,7 @@ from shared.domain.records import (
     NODE_POOLS,
     NODES,
     PDBS,
+    POD_TEMPLATES,
     PODS,
     RECORD_TYPES,
     STORAGE_CLASSES,
@@ -133,6 +135,8 @@ class View:
             csi_nodes=_sorted(self.records(CSI_NODES).values()),
             pdbs=tuple(sorted(self.records(PDBS).values(), key=lambda pdb: pdb.key)),
             namespaces=_sorted(self.records(NAMESPACES).values()),
+            buffers=_sorted(self.records(CAPACITY_BUFFERS).values()),
+            pod_templates=_sorted(self.records(POD_TEMPLATES).values()),
         )
 
 
