@@ -17,6 +17,8 @@ from services.scheduler.disruption.controller import Disruption, Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigger
 from services.scheduler.provisioning import limit_waiters
+from services.scheduler.provisioning.buffers import CHECK_SECONDS as BUFFER_SECONDS
+from services.scheduler.provisioning.buffers import Buffers
 from services.scheduler.provisioning.creation import MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
@@ -26,6 +28,7 @@ from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLate
 from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog
+from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.plan_inputs import RecentInputs
 from services.scheduler.state.recording import Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
@@ -37,7 +40,6 @@ from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
-from shared.domain.feature_gates import without_effect
 from shared.domain.records import MACHINES, NODES
 from shared.domain.workloads.pods import SpreadConstraint
 from shared.errors import ConfigurationError, InvalidObject
@@ -105,8 +107,6 @@ async def build(env: SchedulerEnvironment) -> Service:
         key=env.settings.mirror_key,
         on_rejected=env.metrics.mirror_rejected.inc,
     )
-    for gate in without_effect(env.settings.feature_gates):
-        log.warning("a feature gate has no effect", gate=gate)
     parts = compose(env, reader, leadership)
     env.metrics.add_page(parts.cluster_metrics.text)
     timed = partial(periodic, clock=env.clock, jitter=env.random)
@@ -163,8 +163,9 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         pod_latency=PodLatency(env.metrics, clock),
         decision_latency=DecisionLatency(),
         trace=PlanTrace(env.tracer),
+        buffers=Buffers(kube, view, clock, env.metrics),
     )
-    provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
+    provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options, KeptRoom())
     disruption = _disruption(
         env, cluster, machines, actions, provisioning, decisions, inputs, recording
     )
@@ -249,7 +250,12 @@ def _disruption(
         actions=actions,
         commands=commands,
         conditions=ConditionWriter(
-            cluster.view, machines, env.clock, reporter, provisioning.nominated
+            cluster.view,
+            machines,
+            env.clock,
+            reporter,
+            provisioning.nominated,
+            lambda: provisioning.kept_room.nodes,
         ),
         static_capacity=StaticCapacity(actions, env.clock, decisions),
         reporter=reporter,
@@ -318,6 +324,7 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
             lambda stop: handover.run(stop, not_synced),
             progress=lambda: handover.last_progress,
         ),
+        timed("buffers", BUFFER_SECONDS, planner.buffers.step),
         timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
         timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
     ]

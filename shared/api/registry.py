@@ -13,10 +13,13 @@ from typing import Any
 
 from shared.api import instance_types
 from shared.api.conversion import v1beta1
+from shared.api.core.capacity_buffers import parse_capacity_buffer
+from shared.api.core.capacity_buffers import warnings_of as buffer_warnings
 from shared.api.crd.model import UNKNOWN_FIELDS, read
 from shared.api.faults import Fault, Parsed, Path
 from shared.api.instance_types import parse_instance_type
 from shared.api.schema import catalogue
+from shared.api.schema.autoscaling.capacity_buffer import CapacityBuffer
 from shared.api.schema.kinds import Resource
 from shared.api.schema.kubelet import KubeletConfiguration
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass
@@ -37,6 +40,7 @@ from shared.domain.pools.nodepools import NodePool as DomainPool
 
 Json = Mapping[str, Any]
 GROUPS = ("karpenter.sh", "karpenter.k8s.aws", "dovetail.sh")
+SHARED_GROUP = "autoscaling.x-k8s.io"
 CONFIG_MAP = ("v1", "ConfigMap")
 LONGEST_NAME = 253
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -96,7 +100,10 @@ def is_ours(document: object) -> bool:
     version, kind = identity(document)
     if (version, kind) == CONFIG_MAP:
         return _metadata(document).get("name") == SETTINGS_NAME
-    return version.partition("/")[0] in GROUPS
+    group = version.partition("/")[0]
+    # That group has kinds of other programs too.
+    shared = group == SHARED_GROUP and kind in {name for _, name in KINDS}
+    return shared or group in GROUPS
 
 
 def title_of(document: object) -> str:
@@ -219,9 +226,14 @@ _PARSERS: dict[type[Resource], Callable[[Json], Parsed[Any]]] = {
     NodePool: parse_node_pool,
     EC2NodeClass: parse_ec2_node_class,
     NodeOverlay: parse_node_overlay,
+    CapacityBuffer: parse_capacity_buffer,
 }
 """Parsers of the kinds with checks beyond their schema."""
-_WARNINGS = {Provisioner: _provisioner_warnings, NodePool: warnings_of}
+_WARNINGS = {
+    Provisioner: _provisioner_warnings,
+    NodePool: warnings_of,
+    CapacityBuffer: buffer_warnings,
+}
 
 KINDS: dict[tuple[str, str], type[Resource]] = {
     (model.INFO.api_version, model.INFO.kind): model for model in catalogue.KINDS

@@ -8,6 +8,7 @@ from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pools.nodepools import NodeClass, NodePool
+from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_reschedulable
@@ -35,6 +36,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     csi_nodes: tuple[CsiNode, ...] = ()
     pdbs: tuple[PodDisruptionBudget, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
+    buffers: tuple[CapacityBuffer, ...] = ()
+    pod_templates: tuple[PodTemplate, ...] = ()
 
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:

@@ -36,10 +36,20 @@ class SchedulingMetrics:
             "Pods with invalid fields.",
         )
 
+        self.capacity_buffer_pods = declare.gauge(
+            "dovetail_capacity_buffer_pods",
+            "Pods of a CapacityBuffer by what the last plan found: ready (a running node has room), starting (their "
+            "machine starts), unplaced.",
+            "namespace",
+            "name",
+            "state",
+        )
+
     def forget_plans(self) -> None:
         """Removes the values of the last plan, because another scheduler leads now."""
         self.unschedulable_pods.clear()
         self.ignored_pods.set(0)
+        self.capacity_buffer_pods.clear()
 
 
 class RecordMetrics:

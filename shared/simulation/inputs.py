@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from shared.api.core.capacity_buffers import parse_capacity_buffer
 from shared.api.core.namespaces import parse_namespace
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
+from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_daemon_set, parse_pod
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.crd.model import UNKNOWN_FIELD
@@ -34,7 +36,9 @@ from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.domain.workloads.capacity_buffers import POD_TEMPLATE, SCALABLE_KINDS
 from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.virtual_pods import BUFFER, resolved
 from shared.errors import InvalidObject
 from shared.simulation import completion
 from shared.simulation.objects import KubeObject, ObjectFault, Objects, collect
@@ -101,6 +105,7 @@ class _Inputs:
             unavailable=sold_out,
             pdbs=_sorted(self._all("PodDisruptionBudget", parse_pdb)),
             **self._storage(),
+            **self._kept_room(),
         )
         ignored = self.objects.ignored
         return Inputs(snapshot, tuple(self.faults), ignored, self.usable)
@@ -216,6 +221,23 @@ class _Inputs:
             f"{NEW_CLASS}/{one.metadata['name']}": completion.reservations_of(one.raw)
             for one in given
         }
+
+    def _kept_room(self) -> dict[str, Any]:
+        """CapacityBuffers and what they may name, as with the gate CapacityBuffer in a cluster (GAT-02)."""
+        given = self.objects.of(POD_TEMPLATE, *SCALABLE_KINDS)
+        read = [parse_pod_template(one.raw).record for one in given]
+        templates = [template for template in read if template is not None]
+        self.usable += len(self.objects.of(POD_TEMPLATE))
+        buffers = []
+        for one in self.objects.of(BUFFER):
+            buffer = self._checked(one, parse_capacity_buffer(one.raw))
+            if buffer is None or buffer.faults or not buffer.is_active:
+                continue
+            buffers.append(buffer)
+            found = resolved(buffer, {template.key: template for template in templates})
+            if not found.is_ready:
+                self.faults.append(one.fault("spec", found.message))
+        return {"buffers": _sorted(buffers), "pod_templates": _sorted(templates)}
 
     def _storage(self) -> dict[str, Any]:
         classes = self._all("StorageClass", parse_storage_class)

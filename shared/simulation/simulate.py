@@ -27,6 +27,7 @@ from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry
 from shared.solver.solve import SolverSettings, solve
 from shared.solver.topology.selectors import label_keys
+from shared.solver.virtual_pods import with_virtual_pods
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def simulate(
     """
     given = list(documents)
     inputs = read_inputs(given, catalogue, most_pods)
-    snapshot = inputs.snapshot
+    snapshot = with_virtual_pods(inputs.snapshot)
     problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()

@@ -178,9 +178,11 @@ def _pods_to_place(
     return sorted(chosen, key=_queue_position), verdicts
 
 
-def _queue_position(pod: Pod) -> tuple[int, int, float, str]:
-    """The sort key of the queue: CPU and memory descending, age, UID (SCH-30)."""
-    return (-pod.requests.get(CPU, 0), -pod.requests.get(MEMORY, 0), pod.created_at, pod.uid)
+def _queue_position(pod: Pod) -> tuple[bool, int, int, float, str]:
+    """The sort key of the queue: real pods before virtual ones (GAT-02), CPU and memory descending, age, UID
+    (SCH-30)."""
+    cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
+    return (pod.virtual, -cpu, -memory, pod.created_at, pod.uid)
 
 
 def _prepare(

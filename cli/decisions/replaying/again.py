@@ -17,7 +17,9 @@ from shared.simulation.decisions.records import (
     Question,
     encode_outcome,
 )
+from shared.solver.plan import Plan
 from shared.solver.solve import solve
+from shared.solver.virtual_pods import with_virtual_pods, without_virtual_pods
 
 
 class Difference(NamedTuple):
@@ -35,15 +37,16 @@ ABSENT = "nothing"
 def decided_again(snapshot: Snapshot, question: Question) -> Outcome:
     """The outcome of this question on this snapshot."""
     if isinstance(question, PlanQuestion):
-        return solve(
-            snapshot,
-            now=question.now,
-            settings=question.settings,
-            reschedule=frozenset(question.moving),
-        )
+        return _planned_again(with_virtual_pods(snapshot), question)
     if isinstance(question, PassQuestion):
         return pass_again(snapshot, question)
     return validation_again(snapshot, question)
+
+
+def _planned_again(snapshot: Snapshot, question: PlanQuestion) -> Plan:
+    moving = frozenset(question.moving)
+    plan = solve(snapshot, now=question.now, settings=question.settings, reschedule=moving)
+    return without_virtual_pods(plan, snapshot)
 
 
 def difference(record: DecisionRecord, outcome: Outcome) -> Difference | None:

@@ -30,6 +30,7 @@ from services.scheduler.disruption.methods import (
 from services.scheduler.disruption.passes import methods_in, surveyed
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.recording import Found, Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
 from shared.concurrency.clock import Clock
@@ -60,11 +61,12 @@ MOST_POSTPONED_SECONDS = 30.0
 @dataclass(frozen=True)
 class Provisioning:
     """``nominated``: names of nodes and machines that pods are to run on; ``is_batching``: do pods wait for a plan?
-    ``solver_settings``: as the operator chose."""
+    ``solver_settings``: as the operator chose; ``kept_room``: for pods that do not exist yet."""
 
     nominated: Callable[[], set[str]]
     is_batching: Callable[[], bool]
     solver_settings: Callable[[], SolverSettings]
+    kept_room: KeptRoom
 
 
 @dataclass
@@ -221,7 +223,10 @@ class Disruption:
             return None
         taken = self.recording.taken(snapshot)
         question = await self._question(generation, schedule)
-        world, found = surveyed(snapshot, question)
+        seated = await self.provisioning.kept_room.seat(
+            snapshot, question.settings, now=question.now
+        )
+        world, found = surveyed(seated, question)
         self.findings.surveyed, self.findings.candidates = found.rejections, found.candidates
         self.findings.allowed = world.allowed
         await self._report(snapshot, frozenset(question.busy), now=question.now)

@@ -20,6 +20,7 @@ from shared.simulation.decisions.records import (
     pass_outcome,
     validation_outcome,
 )
+from shared.solver.virtual_pods import seated
 
 
 class Surveyed(NamedTuple):
@@ -64,7 +65,12 @@ def methods_in(question: PassQuestion) -> list[Method]:
 
 def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
     """The outcome of a whole pass."""
-    return pass_outcome(_tried(surveyed(snapshot, question).world, question))
+    return pass_outcome(_tried(_world(snapshot, question), question))
+
+
+def _world(snapshot: Snapshot, question: PassQuestion) -> World:
+    """``snapshot``: as it was recorded, without virtual pods."""
+    return surveyed(seated(snapshot, question.settings, now=question.now), question).world
 
 
 def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal]]:
@@ -77,5 +83,5 @@ def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal
 
 def validation_again(snapshot: Snapshot, question: ValidationQuestion) -> ValidationOutcome:
     """The outcome of a validation."""
-    world = surveyed(snapshot, question.world).world
+    world = _world(snapshot, question.world)
     return validation_outcome(validate(world, question.command, question.world.churn))

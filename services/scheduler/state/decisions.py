@@ -195,11 +195,12 @@ def plan_document(
 def _plan_reason(served: Sequence[Pod]) -> str:
     """Why machines are bought; empty when none is."""
     moving = sum(bool(pod.node_name) for pod in served)
+    kept = sum(pod.virtual for pod in served)
+    waiting = len(served) - moving - kept
     parts = [
-        f"no node has room for {_count(len(served) - moving, 'pod')}"
-        if len(served) > moving
-        else "",
+        f"no node has room for {_count(waiting, 'pod')}" if waiting else "",
         f"the nodes of {_count(moving, 'pod')} go away" if moving else "",
+        f"CapacityBuffers keep room for {_count(kept, 'pod')}" if kept else "",
     ]
     return "; ".join(filter(None, parts))
 

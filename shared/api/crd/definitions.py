@@ -30,7 +30,7 @@ def custom_resource_definition(kind: type[Resource]) -> Document:
         "spec": {
             "group": info.group,
             "names": _names(info),
-            "scope": "Cluster",
+            "scope": "Namespaced" if info.namespaced else "Cluster",
             "versions": [_version(kind)],
         },
     }

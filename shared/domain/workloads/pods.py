@@ -101,6 +101,8 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     """spec.terminationGracePeriodSeconds (TRM-11)."""
     claims_devices: bool = False
     """Whether it has ``resourceClaims``, so that dynamic resource allocation selects its node (POD-08)."""
+    virtual: bool = False
+    """It does not exist: room is kept for it (GAT-02). Its owner is the object that keeps it."""
     faults: tuple[str, ...] = ()
     """Faults of the pod's spec, each with its field; a pod with faults is not planned."""
 
