@@ -131,7 +131,7 @@ class Archive:
             if position >= record.input.position:
                 break
             if isinstance(entry, Put):
-                contents.put(entry.kind, entry.key, _body(entry))
+                contents.put(entry.kind, entry.key, entry.record)
                 position += 1
         return await self._restored(record, contents, DecodedRecords(), position)
 
@@ -158,7 +158,7 @@ class Archive:
                 entry = next(changes, None)
                 if entry is None:
                     break
-                contents.put(entry.kind, entry.key, _body(entry))
+                contents.put(entry.kind, entry.key, entry.record)
                 position += 1
             yield await self._restored(record, contents, decoded, position)
 
@@ -169,7 +169,7 @@ class Archive:
                 continue
             for entry in await self._entries(chunk):
                 if isinstance(entry, Put) and begin <= entry.at <= end:
-                    yield Seen(entry.at, entry.kind, entry.key, _body(entry))
+                    yield Seen(entry.at, entry.kind, entry.key, entry.record)
 
     async def _restored(
         self, record: DecisionRecord, contents: Contents, decoded: DecodedRecords, position: int
@@ -232,7 +232,3 @@ def _complete(record: DecisionRecord, outcomes: dict[str, msgspec.Raw]) -> Decis
     if known is None:
         raise NotFound(f"a part of the log is gone: the outcome of {record.id} is not complete")
     return msgspec.structs.replace(record, outcome=known)
-
-
-def _body(entry: Put) -> bytes | None:
-    return bytes(entry.body) or None
