@@ -134,8 +134,10 @@ class Replayed:
     """How many decisions came out the same, and the first that did not."""
 
     same: int = 0
-    lost: int = 0
-    """Decisions whose input is not complete any more, or that ran out of time."""
+    timed_out: int = 0
+    """Decisions that ran out of time, and would not do so again."""
+    lost: list[DecisionRecord] = field(default_factory=list)
+    """Their input is not complete any more."""
     different: list[tuple[DecisionRecord, Difference]] = field(default_factory=list)
 
     @property
@@ -146,9 +148,9 @@ class Replayed:
 async def replay_all(archive: Archive, begin: float, end: float) -> Replayed:
     """Every decision of a period, made again."""
     done = Replayed()
-    async for record, snapshot in archive.walk(begin, end):
+    async for record, snapshot in archive.walk(begin, end, done.lost):
         if record.timed_out:
-            done.lost += 1
+            done.timed_out += 1
             continue
         found = difference(record, decided_again(snapshot, record.question))
         if found is None:
@@ -164,14 +166,19 @@ def _print_all(done: Replayed, output: Output) -> int:
             {
                 "decisions": done.total,
                 "same": done.same,
-                "timedOut": done.lost,
+                "timedOut": done.timed_out,
+                "lost": len(done.lost),
                 "different": [_different(*one) for one in done.different],
             }
         )
         return DIFFERENT if done.different else 0
     typer.echo(f"{done.same:,} of {counted_in_words(done.total)} byte for byte the same")
+    if done.timed_out:
+        typer.echo(
+            f"{counted(done.timed_out, 'decision')} left out: the time for planning was over"
+        )
     if done.lost:
-        typer.echo(f"{counted(done.lost, 'decision')} left out: the time for planning was over")
+        typer.echo(f"{counted(len(done.lost), 'decision')} left out: the input is not complete")
     for record, found in done.different[:MOST_NAMED]:
         typer.echo(f"\n{record.id} of {rfc3339(record.at)}")
         _print_difference(record, found)

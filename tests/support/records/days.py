@@ -130,7 +130,7 @@ class Day:
         question = PlanQuestion(self.clock.now(), self.settings)
         plan = self.planner(snapshot, now=question.now, settings=question.settings)
         names = tuple(machine.name for machine in plan.machines)
-        self._decided(taken, plan.id, question, plan, created=names)
+        self.decided(taken, plan.id, question, plan, created=names)
         for planned in plan.machines:
             self._launch(planned)
         for node, uids in plan.existing.items():
@@ -154,7 +154,7 @@ class Day:
             tried.append((method.name, method.propose(world)))
             if tried[-1][1].commands:
                 break
-        self._decided(taken, "", question, pass_outcome(tried))
+        self.decided(taken, "", question, pass_outcome(tried))
         for command in tried[-1][1].commands[:1]:
             for candidate in command.candidates:
                 self._remove(candidate.machine.key, candidate.node.name)
@@ -178,9 +178,10 @@ class Day:
             bodies[key] = body
         self.recorder.note(kind, key, body, self._generation)
 
-    def _decided(
+    def decided(
         self, taken: Taken, id_: str, question: Any, outcome: Any, created: tuple[str, ...] = ()
     ) -> None:
+        """A decision on what was ``taken``."""
         self.recorder.decided(
             Draft(
                 taken=taken,
