@@ -41,6 +41,8 @@ COMMANDS = {
     "explain": Command(
         "cli.decisions.explain", "Show why a node is still there, or a pod pending."
     ),
+    "decisions": Command("cli.decisions.listing", "List what the scheduler decided."),
+    "replay": Command("cli.decisions.replay", "Make recorded decisions again."),
     "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(

@@ -38,6 +38,7 @@ from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_cost import CostExplainer
 from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
+from services.scheduler.status.explain_record import Place, RecordExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
 from shared.domain.records import MACHINES, NODES
@@ -131,6 +132,7 @@ async def build(env: SchedulerEnvironment) -> Service:
             env.settings.questions,
             Simulator(parts.cluster.catalogues),
             parts.explainer,
+            RecordExplainer(_place(env.settings)),
             TokenAccess(env.kube, env.clock),
         ),
         close=None if recorder is None else recorder.close,
@@ -261,6 +263,15 @@ def _disruption(
         reporter=reporter,
         rate=rate,
         recording=recording,
+    )
+
+
+def _place(settings: SchedulerSettings) -> Place:
+    return Place(
+        settings.record_store,
+        settings.record_endpoint_url,
+        settings.cluster_name,
+        settings.shadow,
     )
 
 

@@ -70,8 +70,8 @@ class DecisionRecorder:
 
     def note(self, kind: str, key: str, body: bytes | None, generation: int) -> None:
         """A change of the mirror, which ``contents`` has already."""
-        self._position += 1
         self._append(Noted(kind, key, body, generation, self.clock.now()))
+        self._position += 1
 
     def taken(self, shown: Snapshot, snapshot: Snapshot, own: tuple[Machine, ...]) -> Taken:
         """A snapshot for a decision, at the moment it was taken. Arguments as of ``Taken``."""
