@@ -28,6 +28,7 @@ from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, Vie
 from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.state.plan_inputs import RecentInputs
 from services.scheduler.static_capacity.controller import StaticCapacity
+from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
@@ -233,6 +234,7 @@ def _disruption(
             cluster.view, machines, env.clock, reporter, provisioning.nominated
         ),
         static_capacity=StaticCapacity(actions, env.clock, decisions),
+        kept_capacity=KeptCapacityFiller(actions, env.clock, decisions, env.recorder, env.metrics),
         reporter=reporter,
         rate=rate,
     )
