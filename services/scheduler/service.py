@@ -32,6 +32,7 @@ from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.plan_inputs import RecentInputs
 from services.scheduler.state.recording import Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
+from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
@@ -260,6 +261,7 @@ def _disruption(
             lambda: provisioning.kept_room.nodes,
         ),
         static_capacity=StaticCapacity(actions, env.clock, decisions),
+        kept_capacity=KeptCapacityFiller(actions, env.clock, decisions, env.recorder, env.metrics),
         reporter=reporter,
         rate=rate,
         recording=recording,

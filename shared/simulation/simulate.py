@@ -1,6 +1,7 @@
 """The entry point: documents in, one answer out (docs/spec/design.md).
 
-Deterministic except for ``stats.seconds``: the same documents and options give the same answer, byte for byte.
+Deterministic except for ``stats.seconds``: the same documents and options give the same answer, byte for byte; with
+schedules on pools, within the same window.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from shared.api.core.nodes import taint_objects
 from shared.api.schema.requirements import requirement_objects
 from shared.concurrency.clock import Clock
 from shared.domain.instance_types.types import Catalogue
+from shared.domain.pools import hours
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot, moving_pods
 from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.simulation.inputs import read_inputs
+from shared.simulation.kept import Kept, kept_after
 from shared.simulation.objects import ObjectFault
 from shared.simulation.regions import region_mismatch
 from shared.simulation.workloads import MOST_PODS
@@ -55,14 +58,26 @@ def simulate(
     """
     given = list(documents)
     inputs = read_inputs(given, catalogue, most_pods)
-    snapshot = with_virtual_pods(inputs.snapshot)
+    now = clock.now()
+    snapshot = with_virtual_pods(hours.at(inputs.snapshot, now=now))
     problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()
     plan = solve(snapshot, now=0.0, settings=settings, reschedule=moving_pods(snapshot))
     seconds = clock.monotonic() - started
     answer = answer_of(plan, snapshot, settings, seconds)
+    if kept := kept_after(plan, snapshot, settings, now):
+        answer["kept"] = [_kept(one) for one in kept]
     return Simulation({**answer, "faults": faults_of(faults)}, inputs.usable > 0, inputs.ignored)
+
+
+def _kept(one: Kept) -> dict[str, Any]:
+    return {
+        "nodePool": one.pool.name,
+        "short": str(one.short),
+        "machines": [_machine(machine, {}) for machine in one.machines],
+        "reason": one.why,
+    }
 
 
 MICRO = 1_000_000

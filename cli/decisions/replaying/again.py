@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.scheduler.disruption.passes import pass_again, validation_again
+from shared.domain.pools import hours
 from shared.domain.snapshot import Snapshot
 from shared.simulation.decisions.records import (
     DecisionRecord,
@@ -37,7 +38,7 @@ ABSENT = "nothing"
 def decided_again(snapshot: Snapshot, question: Question) -> Outcome:
     """The outcome of this question on this snapshot."""
     if isinstance(question, PlanQuestion):
-        return _planned_again(with_virtual_pods(snapshot), question)
+        return _planned_again(with_virtual_pods(hours.at(snapshot, now=question.now)), question)
     if isinstance(question, PassQuestion):
         return pass_again(snapshot, question)
     return validation_again(snapshot, question)

@@ -33,6 +33,7 @@ from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.recording import Found, Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
+from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from shared.concurrency.clock import Clock
 from shared.disruption.budgets import REASONS, by_budget, usage
 from shared.disruption.global_consolidation.churn import Churn
@@ -40,7 +41,9 @@ from shared.disruption.methods import expiration
 from shared.disruption.records import Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import EMPTY, Machine
+from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS, Generation
+from shared.domain.pools.kept_capacity import keeps_capacity
 from shared.domain.snapshot import Snapshot
 from shared.errors import TransientError
 from shared.log import get_logger
@@ -108,6 +111,7 @@ class Disruption:
     commands: Commands
     conditions: ConditionWriter
     static_capacity: StaticCapacity
+    kept_capacity: KeptCapacityFiller
     reporter: DisruptionReporter
     rate: DisruptionRate
     recording: Recording
@@ -150,8 +154,10 @@ class Disruption:
             self._hasten(change)
         if not self._is_off():
             await self._expire()
+            await self._close()
         if self.settings.feature_gates.static_capacity:
             await self._keep_replicas()
+        await self._keep_capacity()
         for generation, schedule in self._schedules.items():
             await self._decide(generation, schedule)
 
@@ -179,6 +185,27 @@ class Disruption:
             if await self.actions.delete(machine):
                 self.reporter.expired(machine)
                 await self.actions.request_termination(machine, "expired", machine.uid)
+
+    async def _close(self) -> None:
+        """Delete the machines of pools that close, as those that expired. A pool's kill switch holds them."""
+        pools = [p for p in self.cluster.view.pools().values() if not p.disruption_off]
+        if not any(pool.drains_when_closed for pool in pools):
+            return
+        busy, machines = self.commands.busy(), self.cluster.view.machines()
+        for machine in hours.outside_hours(machines, pools, now=self.clock.now()):
+            if machine.uid not in busy and await self.actions.delete(machine):
+                self.reporter.closed(machine)
+                await self.actions.request_termination(machine, "closed", machine.uid)
+
+    async def _keep_capacity(self) -> None:
+        """Pools get the machines of their minimum and headroom."""
+        if not any(map(keeps_capacity, self.cluster.view.pools().values())):
+            self.kept_capacity.metrics.kept_missing.replace({})
+            return
+        snapshot = await self.cluster.snapshot()
+        if snapshot is not None:
+            busy, options = self.commands.busy(), self.provisioning.solver_settings()
+            await self.kept_capacity.reconcile(snapshot, busy, options)
 
     async def _keep_replicas(self) -> None:
         """Static pools get their number of machines (GAT-01)."""
@@ -223,9 +250,8 @@ class Disruption:
             return None
         taken = self.recording.taken(snapshot)
         question = await self._question(generation, schedule)
-        seated = await self.provisioning.kept_room.seat(
-            snapshot, question.settings, now=question.now
-        )
+        opened = hours.at(snapshot, now=question.now)
+        seated = await self.provisioning.kept_room.seat(opened, question.settings, now=question.now)
         world, found = surveyed(seated, question)
         self.findings.surveyed, self.findings.candidates = found.rejections, found.candidates
         self.findings.allowed = world.allowed

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from services.scheduler.disruption.methods import CONSOLIDATIONS, Method, methods_of
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import Survey, offering_prices, survey
+from shared.disruption.keeping import keeping
 from shared.disruption.records import Proposal, World
 from shared.disruption.validation import validate
+from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS
 from shared.domain.snapshot import Snapshot
 from shared.simulation.decisions.records import (
@@ -51,6 +53,7 @@ def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
         now=question.now,
         gates=question.gates,
         solver=question.settings,
+        keeping=keeping(snapshot, busy, now=question.now),
     )
     return Surveyed(world, found)
 
@@ -70,7 +73,8 @@ def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
 
 def _world(snapshot: Snapshot, question: PassQuestion) -> World:
     """``snapshot``: as it was recorded, without virtual pods."""
-    return surveyed(seated(snapshot, question.settings, now=question.now), question).world
+    opened = hours.at(snapshot, now=question.now)
+    return surveyed(seated(opened, question.settings, now=question.now), question).world
 
 
 def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal]]:

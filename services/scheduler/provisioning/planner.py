@@ -28,6 +28,7 @@ from services.scheduler.state.plan_inputs import PlanInputs, RecentInputs
 from services.scheduler.state.recording import Recording
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, pause_unless, woken_by
+from shared.domain.pools import hours
 from shared.domain.pools.usage import Counting
 from shared.domain.records import CAPACITY_BUFFERS
 from shared.domain.snapshot import Snapshot
@@ -251,7 +252,8 @@ class Planner:
         snapshot, taken = found
         moving = pods_to_move(snapshot, now=self.clock.now())
         waiting = waiting_pods(snapshot.pods)
-        snapshot = with_virtual_pods(snapshot)
+        question = self.solver.question(moving)
+        snapshot = with_virtual_pods(hours.at(snapshot, now=question.now))
         if not waiting and not moving and not any(pod.virtual for pod in snapshot.pods):
             self.buffers.noted(NOTHING, snapshot)
             return
@@ -259,7 +261,6 @@ class Planner:
         if self.settings.preference_policy != IGNORE:
             self.preferences.note(waiting, now=self.clock.monotonic())
         started = self.clock.now()
-        question = self.solver.question(moving)
         plan, seconds = await self._plan(snapshot, question)
         self._note_room(plan, snapshot)
         plan = without_virtual_pods(plan, snapshot)

@@ -127,6 +127,8 @@ def _unusable(pool: NodePool, node_class: NodeClass | None) -> str:
         return "it is being deleted"
     if pool.fault:
         return f"its condition Ready is False: {pool.fault}"
+    if pool.closed:
+        return pool.closed
     if pool.is_static:
         return "it is static: it keeps its replicas, whatever pods need"
     if node_class is None:
