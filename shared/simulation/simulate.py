@@ -55,7 +55,7 @@ def simulate(
     """
     given = list(documents)
     inputs = read_inputs(given, catalogue, most_pods)
-    snapshot = with_virtual_pods(inputs.snapshot)
+    snapshot = with_virtual_pods(inputs.snapshot, settings, now=0.0)
     problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()

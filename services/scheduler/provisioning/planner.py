@@ -22,12 +22,13 @@ from services.scheduler.provisioning.logs import PreferenceLog
 from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
+from services.scheduler.provisioning.requests import Requests
 from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
 from services.scheduler.state.plan_inputs import PlanInputs, RecentInputs
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, pause_unless, woken_by
 from shared.domain.pools.usage import Counting
-from shared.domain.records import CAPACITY_BUFFERS
+from shared.domain.records import CAPACITY_BUFFERS, PROVISIONING_REQUESTS
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import DovetailError
@@ -41,7 +42,7 @@ from shared.solver.placement.relaxation import IGNORE
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
 from shared.solver.solve import SolverSettings, solve
-from shared.solver.virtual_pods import with_virtual_pods, without_virtual_pods
+from shared.solver.virtual_pods import keeps_room, with_virtual_pods, without_virtual_pods
 
 log = get_logger(__name__)
 
@@ -112,6 +113,7 @@ class Planner:
     decision_latency: DecisionLatency
     trace: PlanTrace
     buffers: Buffers
+    requests: Requests
     window: Window = field(init=False)
     backoff: ProvisioningBackoff = field(default_factory=ProvisioningBackoff)
     preferences: PreferenceLog = field(default_factory=PreferenceLog)
@@ -229,7 +231,8 @@ class Planner:
         have been taken (GAT-02)."""
         self.trigger_waiting()
         view = self.cluster.view
-        if view.records(CAPACITY_BUFFERS) and view.reader.generation != self._room_checked:
+        asked = any(view.records(kind) for kind in (CAPACITY_BUFFERS, PROVISIONING_REQUESTS))
+        if asked and view.reader.generation != self._room_checked:
             self.trigger(CAPACITY_BUFFERS)
         for machine in self.cluster.view.machines():
             if machine.terminating:
@@ -241,8 +244,9 @@ class Planner:
             return
         moving = pods_to_move(snapshot, now=self.clock.now())
         waiting = waiting_pods(snapshot.pods)
-        snapshot = with_virtual_pods(snapshot)
-        if not waiting and not moving and not any(pod.virtual for pod in snapshot.pods):
+        snapshot = await self._with_virtual_pods(snapshot)
+        kept = self.requests.open() or any(pod.virtual for pod in snapshot.pods)
+        if not (waiting or moving or kept):
             self.buffers.noted(NOTHING, snapshot)
             return
         logs.considering(waiting, moving)
@@ -250,7 +254,7 @@ class Planner:
             self.preferences.note(waiting, now=self.clock.monotonic())
         started = self.clock.now()
         plan, seconds = await self._plan(snapshot, moving)
-        self._note_room(plan, snapshot)
+        await self._note_room(plan, snapshot)
         plan = without_virtual_pods(plan, snapshot)
         self.metrics.unschedulable_pods.labels(PROVISIONER).set(len(plan.unschedulable))
         self._measure_latency(plan, waiting)
@@ -314,9 +318,17 @@ class Planner:
         logs.computed(plan, seconds=seconds)
         return plan, seconds
 
-    def _note_room(self, plan: Plan, snapshot: Snapshot) -> None:
+    async def _with_virtual_pods(self, snapshot: Snapshot) -> Snapshot:
+        if not keeps_room(snapshot):
+            return snapshot
+        settings, now = self.solver.options(), self.clock.now()
+        return await asyncio.to_thread(with_virtual_pods, snapshot, settings, now=now)
+
+    async def _note_room(self, plan: Plan, snapshot: Snapshot) -> None:
         self.buffers.noted(plan, snapshot)
-        self._room_checked = snapshot.generation if self.buffers.all_fit else -1
+        await self.requests.noted(plan, snapshot, self.solver.options())
+        settled = self.buffers.all_fit and not self.requests.open()
+        self._room_checked = snapshot.generation if settled else -1
 
     def _measure_latency(self, plan: Plan, waiting: list[Pod]) -> None:
         """POD-11: a pod that the round had no time for is not decided on."""

@@ -39,6 +39,7 @@ from shared.domain.records import (
     PDBS,
     POD_TEMPLATES,
     PODS,
+    PROVISIONING_REQUESTS,
     RECORD_TYPES,
     STORAGE_CLASSES,
     VOLUMES,
@@ -137,6 +138,7 @@ class View:
             namespaces=_sorted(self.records(NAMESPACES).values()),
             buffers=_sorted(self.records(CAPACITY_BUFFERS).values()),
             pod_templates=_sorted(self.records(POD_TEMPLATES).values()),
+            requests=_sorted(self.records(PROVISIONING_REQUESTS).values()),
         )
 
 
