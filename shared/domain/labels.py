@@ -110,9 +110,9 @@ _AWS_INSTANCE_LABELS = (
 )  # fmt: skip
 
 GANG, GANG_SIZE = "dovetail.sh/gang", "dovetail.sh/gang-size"
-"""Annotations of pods that are placed all or none (SCH-120)."""
+"""Annotations of pods that are placed all or none (SCH-114)."""
 CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
-"""Annotation of pods that use the room of a ProvisioningRequest of their namespace (GAT-06)."""
+"""Annotation of pods that use the room of a ProvisioningRequest of their namespace (GAT-04)."""
 
 PLACEMENT_GROUP = AWS_PREFIX + "placement-group-id"
 PARTITION = AWS_PREFIX + "placement-group-partition"

@@ -1,4 +1,4 @@
-"""Gangs: pods that are placed all or none (SCH-120).
+"""Gangs: pods that are placed all or none (SCH-114).
 
 A gang that does not find a place as a whole is planned again without it, so it keeps no room from others and nothing is
 bought for it. Of several that fail the last is left out first: without it the others may fit.

@@ -200,12 +200,12 @@ def contradictory(key: str) -> str:
 
 
 def gang_incomplete(gang: str, missing: int, size: int) -> str:
-    """The reason of a gang whose pods do not all exist (SCH-120)."""
+    """The reason of a gang whose pods do not all exist (SCH-114)."""
     why = "do not exist yet or were not looked at by kube-scheduler"
     why = "do not exist yet or were not looked at by kube-scheduler"
     return f'gang "{gang}": {missing} of its {size} pods {why}, so none is placed'
 
 
 def gang_fits_not(gang: str, count: int, size: int, cause: str) -> str:
-    """The reason of a gang of which some pods find no place (SCH-120)."""
+    """The reason of a gang of which some pods find no place (SCH-114)."""
     return f'gang "{gang}": {count} of its {size} pods find no place, so none is placed: {cause}'

@@ -1,4 +1,4 @@
-"""Where virtual pods are: on nodes that run, on machines that start, or nowhere yet (GAT-02, GAT-06).
+"""Where virtual pods are: on nodes that run, on machines that start, or nowhere yet (GAT-02, GAT-04).
 
 Nobody remembers that: it is computed anew from the snapshot, where every process finds the same places. Pods that wait
 and pods that must leave their nodes get their places first; only room that a check of capacity found for a request is

@@ -1,4 +1,4 @@
-"""What the conditions of a ProvisioningRequest should say: pure (GAT-06). Types and reasons are Cluster Autoscaler's.
+"""What the conditions of a ProvisioningRequest should say: pure (GAT-04). Types and reasons are Cluster Autoscaler's.
 
 A request is answered once: what is Provisioned or Failed stays so. Room is kept for ten minutes, which only the
 condition's time says, so a restart forgets nothing.

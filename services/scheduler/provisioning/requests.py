@@ -1,4 +1,4 @@
-"""Answers ProvisioningRequests in their conditions, from what the last plan found (GAT-06).
+"""Answers ProvisioningRequests in their conditions, from what the last plan found (GAT-04).
 
 As ``buffers``: each turn writes what differs, so a lost write or a restart is mended by the next turn.
 """

@@ -1,4 +1,4 @@
-"""Which gang a pod belongs to, by its labels and annotations (SCH-120).
+"""Which gang a pod belongs to, by its labels and annotations (SCH-114).
 
 Read are ours, Kueue's groups of plain pods, and the label of scheduler-plugins' PodGroups, which says no size.
 """

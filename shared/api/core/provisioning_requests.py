@@ -1,4 +1,4 @@
-"""autoscaling.x-k8s.io/v1 ProvisioningRequest -> domain record (GAT-06)."""
+"""autoscaling.x-k8s.io/v1 ProvisioningRequest -> domain record (GAT-04)."""
 
 from __future__ import annotations
 

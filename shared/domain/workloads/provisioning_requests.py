@@ -1,4 +1,4 @@
-"""Records of ProvisioningRequests, and how far one has come: pure, from its conditions and the time (GAT-06)."""
+"""Records of ProvisioningRequests, and how far one has come: pure, from its conditions and the time (GAT-04)."""
 
 from __future__ import annotations
 

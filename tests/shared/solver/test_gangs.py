@@ -1,4 +1,4 @@
-"""Gangs are placed whole or not at all, and one that is refused keeps no room (SCH-120)."""
+"""Gangs are placed whole or not at all, and one that is refused keeps no room (SCH-114)."""
 
 from __future__ import annotations
 

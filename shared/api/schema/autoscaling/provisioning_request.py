@@ -1,4 +1,4 @@
-"""Schema of autoscaling.x-k8s.io/v1 ProvisioningRequest (GAT-06)."""
+"""Schema of autoscaling.x-k8s.io/v1 ProvisioningRequest (GAT-04)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ProvisioningRequests as Kueue writes them, on real Redis and a real API server (GAT-06)."""
+"""ProvisioningRequests as Kueue writes them, on real Redis and a real API server (GAT-04)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ProvisioningRequests and gangs as they are written, and as they are read (GAT-06, SCH-120)."""
+"""ProvisioningRequests and gangs as they are written, and as they are read (GAT-04, SCH-114)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_request_of_both_versions(version: str) -> None:
         ({"podSets": []}, "spec.podSets: "),
         ({"podSets": [{"podTemplateRef": {"name": "main"}, "count": 0}]}, "spec.podSets[0].count: "),
         ({"podSets": [{"podTemplateRef": {"name": "A B"}, "count": 1}]}, "spec.podSets[0].podTemplateRef.name: "),
-        ({"podSets": [*SETS, {"podTemplateRef": {"name": "b"}, "count": 5000}]}, "spec.podSets: 5003 pods are asked for"),
+        ({"podSets": [*SETS, {"podTemplateRef": {"name": "b"}, "count": 5000}]}, "spec.podSets: 5003 pods"),
         ({"parameters": {"ValidUntilSeconds": "1h"}}, "spec.parameters.ValidUntilSeconds: '1h' is no number"),
         ({"parameters": {"noRetry": "yes"}}, "spec.parameters.noRetry: must be"),
     ],
