@@ -56,7 +56,11 @@ async def test_room_is_there_before_the_pods_and_gangs_come_whole(blueprint: Blu
     await blueprint.scale("deployment/pipeline", 0)
     await blueprint.scale("deployment/whole", 0)
     await blueprint.scale("deployment/part", 0)
-    await blueprint.settled("purpose=apps", lambda nodes: not nodes, "no room is kept any more")
+
+    async def gone() -> bool:
+        return not await blueprint.nodes()
+
+    await until(gone, "no room is kept any more")
 
 
 def cpus(node: dict[str, Any]) -> float:
