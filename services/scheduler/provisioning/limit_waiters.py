@@ -71,7 +71,11 @@ class LimitWaiters:
 
     async def _snapshot(self) -> Snapshot | None:
         snapshot = await self.cluster.snapshot()
-        return snapshot and replace(snapshot, pods=tuple(self.settled(snapshot.pods)))
+        if snapshot is None:
+            return None
+        return await self.solver.with_virtual_pods(
+            replace(snapshot, pods=tuple(self.settled(snapshot.pods)))
+        )
 
     async def _plan(self, snapshot: Snapshot) -> Plan:
         return await self.solver.plan(snapshot, pods_to_move(snapshot, now=self.clock.now()))

@@ -81,6 +81,13 @@ class Solver:
             time_is_up=lambda: self.clock.monotonic() - started >= SOLVE_SECONDS,
         )
 
+    async def with_virtual_pods(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot in which pods wait too for which room is kept (GAT-02)."""
+        if not keeps_room(snapshot):
+            return snapshot
+        settings, now = self.options(), self.clock.now()
+        return await asyncio.to_thread(with_virtual_pods, snapshot, settings, now=now)
+
     def options(self) -> SolverSettings:
         """As the settings are now: they may change while the process runs (OPS-04)."""
         return SolverSettings(
@@ -244,7 +251,7 @@ class Planner:
             return
         moving = pods_to_move(snapshot, now=self.clock.now())
         waiting = waiting_pods(snapshot.pods)
-        snapshot = await self._with_virtual_pods(snapshot)
+        snapshot = await self.solver.with_virtual_pods(snapshot)
         kept = self.requests.open() or any(pod.virtual for pod in snapshot.pods)
         if not (waiting or moving or kept):
             self.buffers.noted(NOTHING, snapshot)
@@ -262,7 +269,8 @@ class Planner:
         with self.trace.plan(plan, desired, waiting, start=started):
             created = await self.creation.create(desired, plan, snapshot)
         self._nominate(plan, created)
-        self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
+        real = [pod for pod in snapshot.pods if not pod.virtual]
+        self.handover.promise(plan, (machine.name for machine in created), real)
         self.rounds += 1
         self.last_plan = plan
         if created:
@@ -317,12 +325,6 @@ class Planner:
         self.metrics.ignored_pods.set(sum(map(self._is_ignored, snapshot.pods)))
         logs.computed(plan, seconds=seconds)
         return plan, seconds
-
-    async def _with_virtual_pods(self, snapshot: Snapshot) -> Snapshot:
-        if not keeps_room(snapshot):
-            return snapshot
-        settings, now = self.solver.options(), self.clock.now()
-        return await asyncio.to_thread(with_virtual_pods, snapshot, settings, now=now)
 
     async def _note_room(self, plan: Plan, snapshot: Snapshot) -> None:
         self.buffers.noted(plan, snapshot)
