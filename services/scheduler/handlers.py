@@ -21,6 +21,7 @@ from shared.domain.records import (
     NODE_OVERLAYS,
     NODE_POOLS,
     POD_TEMPLATES,
+    PROVISIONING_REQUESTS,
     STORAGE_CLASSES,
     VOLUMES,
 )
@@ -37,7 +38,7 @@ from shared.redis.mirror import Change, MirrorReader
 
 RECONSIDERED = (
     NODE_POOLS, NODE_CLASSES, NODE_OVERLAYS, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES,
-    CAPACITY_BUFFERS, POD_TEMPLATES,
+    CAPACITY_BUFFERS, POD_TEMPLATES, PROVISIONING_REQUESTS,
 )  # fmt: skip
 """Kinds whose change may give a place to pods that had none, or ask for room."""
 RETRY_SECONDS = 1.0

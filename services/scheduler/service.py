@@ -26,6 +26,7 @@ from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.planner import Planner, Solver
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
+from services.scheduler.provisioning.requests import Requests
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.state.kept_room import KeptRoom
@@ -167,6 +168,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         decision_latency=DecisionLatency(),
         trace=PlanTrace(env.tracer),
         buffers=Buffers(kube, view, clock, env.metrics),
+        requests=Requests(kube, view, clock),
     )
     provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options, KeptRoom())
     disruption = _disruption(
@@ -338,6 +340,7 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
             progress=lambda: handover.last_progress,
         ),
         timed("buffers", BUFFER_SECONDS, planner.buffers.step),
+        timed("provisioning requests", BUFFER_SECONDS, planner.requests.step),
         timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
         timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
     ]

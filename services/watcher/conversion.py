@@ -17,6 +17,7 @@ from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
 from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_daemon_set, parse_pod
+from shared.api.core.provisioning_requests import parse_provisioning_request
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.faults import Fault, Parsed
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
@@ -41,6 +42,7 @@ from shared.domain.records import (
     PDBS,
     POD_TEMPLATES,
     PODS,
+    PROVISIONING_REQUESTS,
     STORAGE_CLASSES,
     VOLUMES,
 )
@@ -123,6 +125,11 @@ KINDS = (
     Kind(NAMESPACES, resources.NAMESPACES, _lenient(parse_namespace)),
     Kind(NODE_OVERLAYS, resources.NODE_OVERLAYS, _staying(parse_node_overlay)),
     Kind(CAPACITY_BUFFERS, resources.CAPACITY_BUFFERS, _staying(parse_capacity_buffer)),
+    Kind(
+        PROVISIONING_REQUESTS,
+        resources.PROVISIONING_REQUESTS,
+        _staying(parse_provisioning_request),
+    ),
     Kind(POD_TEMPLATES, resources.POD_TEMPLATES, parse_pod_template),
     Kind(POD_TEMPLATES, resources.DEPLOYMENTS, parse_pod_template),
     Kind(POD_TEMPLATES, resources.REPLICA_SETS, parse_pod_template),
@@ -130,9 +137,19 @@ KINDS = (
 )
 
 
+WORKLOADS = (resources.DEPLOYMENTS, resources.REPLICA_SETS, resources.STATEFUL_SETS)
+"""What a CapacityBuffer may name beside PodTemplates."""
+
+
 def kinds(gates: FeatureGates) -> tuple[Kind, ...]:
     """Those that are watched: of kinds behind a gate (OPS-02) a cluster without it need not know."""
-    closed = set() if gates.node_overlay else {NODE_OVERLAYS}
+    closed: set[Resource] = set()
+    if not gates.node_overlay:
+        closed.add(resources.NODE_OVERLAYS)
     if not gates.capacity_buffer:
-        closed |= {CAPACITY_BUFFERS, POD_TEMPLATES}
-    return tuple(kind for kind in KINDS if kind.name not in closed)
+        closed |= {resources.CAPACITY_BUFFERS, *WORKLOADS}
+    if not gates.provisioning_request:
+        closed.add(resources.PROVISIONING_REQUESTS)
+    if not (gates.capacity_buffer or gates.provisioning_request):
+        closed.add(resources.POD_TEMPLATES)
+    return tuple(kind for kind in KINDS if kind.resource not in closed)

@@ -15,11 +15,14 @@ from shared.api import instance_types
 from shared.api.conversion import v1beta1
 from shared.api.core.capacity_buffers import parse_capacity_buffer
 from shared.api.core.capacity_buffers import warnings_of as buffer_warnings
+from shared.api.core.provisioning_requests import parse_provisioning_request
+from shared.api.core.provisioning_requests import warnings_of as request_warnings
 from shared.api.crd.model import UNKNOWN_FIELDS, read
 from shared.api.faults import Fault, Parsed, Path
 from shared.api.instance_types import parse_instance_type
 from shared.api.schema import catalogue
 from shared.api.schema.autoscaling.capacity_buffer import CapacityBuffer
+from shared.api.schema.autoscaling.provisioning_request import ProvisioningRequest
 from shared.api.schema.kinds import Resource
 from shared.api.schema.kubelet import KubeletConfiguration
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass
@@ -227,15 +230,19 @@ _PARSERS: dict[type[Resource], Callable[[Json], Parsed[Any]]] = {
     EC2NodeClass: parse_ec2_node_class,
     NodeOverlay: parse_node_overlay,
     CapacityBuffer: parse_capacity_buffer,
+    ProvisioningRequest: parse_provisioning_request,
 }
 """Parsers of the kinds with checks beyond their schema."""
 _WARNINGS = {
     Provisioner: _provisioner_warnings,
     NodePool: warnings_of,
     CapacityBuffer: buffer_warnings,
+    ProvisioningRequest: request_warnings,
 }
 
 KINDS: dict[tuple[str, str], type[Resource]] = {
-    (model.INFO.api_version, model.INFO.kind): model for model in catalogue.KINDS
+    (f"{model.INFO.group}/{version}", model.INFO.kind): model
+    for model in catalogue.KINDS
+    for version in (model.INFO.version, *model.INFO.also_served)
 }
 """(apiVersion, kind) of everything that can be checked."""

@@ -20,6 +20,7 @@ from shared.domain.records import (
     PDBS,
     POD_TEMPLATES,
     PODS,
+    PROVISIONING_REQUESTS,
     RECORD_TYPES,
     STORAGE_CLASSES,
     VOLUMES,
@@ -80,6 +81,7 @@ def assembled(
         namespaces=by_name(NAMESPACES),
         buffers=by_name(CAPACITY_BUFFERS),
         pod_templates=by_name(POD_TEMPLATES),
+        requests=by_name(PROVISIONING_REQUESTS),
     )
 
 

@@ -23,6 +23,8 @@ class FeatureGates(msgspec.Struct, frozen=True):
     """Keep pools with ``spec.replicas`` at that size (GAT-01)."""
     capacity_buffer: bool = False
     """Keep the room that CapacityBuffers ask for (GAT-02)."""
+    provisioning_request: bool = False
+    """Answer ProvisioningRequests (GAT-04). Karpenter has no such gate."""
     drift: bool = False
     """Replace drifted Machines of Provisioners (DRF-08). NodeClaims of NodePools always may drift (OPS-05)."""
 

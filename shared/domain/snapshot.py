@@ -12,6 +12,7 @@ from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_reschedulable
+from shared.domain.workloads.provisioning_requests import ProvisioningRequest
 from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
 OfferingKey = tuple[str, str, str]
@@ -38,6 +39,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     namespaces: tuple[Namespace, ...] = ()
     buffers: tuple[CapacityBuffer, ...] = ()
     pod_templates: tuple[PodTemplate, ...] = ()
+    requests: tuple[ProvisioningRequest, ...] = ()
 
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:

@@ -87,6 +87,9 @@ POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True)
 CAPACITY_BUFFERS = Resource(
     "autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", True
 )
+PROVISIONING_REQUESTS = Resource(
+    "autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest", True
+)
 
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False

@@ -19,6 +19,7 @@ from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
 from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_daemon_set, parse_pod
+from shared.api.core.provisioning_requests import parse_provisioning_request
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.crd.model import UNKNOWN_FIELD
 from shared.api.faults import Parsed, texts_of
@@ -36,9 +37,10 @@ from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.snapshot import OfferingKey, Snapshot
-from shared.domain.workloads.capacity_buffers import POD_TEMPLATE, SCALABLE_KINDS
+from shared.domain.workloads.capacity_buffers import POD_TEMPLATE, SCALABLE_KINDS, PodTemplate
 from shared.domain.workloads.pods import Pod
-from shared.domain.workloads.virtual_pods import BUFFER, resolved
+from shared.domain.workloads.provisioning_requests import ProvisioningRequest
+from shared.domain.workloads.virtual_pods import BUFFER, REQUEST, request_pods, resolved
 from shared.errors import InvalidObject
 from shared.simulation import completion
 from shared.simulation.objects import KubeObject, ObjectFault, Objects, collect
@@ -237,7 +239,26 @@ class _Inputs:
             found = resolved(buffer, {template.key: template for template in templates})
             if not found.is_ready:
                 self.faults.append(one.fault("spec", found.message))
-        return {"buffers": _sorted(buffers), "pod_templates": _sorted(templates)}
+        return {
+            "buffers": _sorted(buffers),
+            "pod_templates": _sorted(templates),
+            "requests": _sorted(self._requests(templates)),
+        }
+
+    def _requests(self, templates: Iterable[PodTemplate]) -> list[ProvisioningRequest]:
+        """Those that can be judged."""
+        found = []
+        known = {template.key: template for template in templates}
+        for one in self.objects.of(REQUEST):
+            request = self._checked(one, parse_provisioning_request(one.raw))
+            if request is None or request.faults:
+                continue
+            problem = request_pods(request, known)
+            if isinstance(problem, str):
+                self.faults.append(one.fault("spec.podSets", problem))
+            else:
+                found.append(request)
+        return found
 
     def _storage(self) -> dict[str, Any]:
         classes = self._all("StorageClass", parse_storage_class)

@@ -64,7 +64,8 @@ KINDS = {
     "AWSNodeTemplate": Known("karpenter.k8s.aws", False, "v1alpha1"),
     "EC2NodeClass": Known("karpenter.k8s.aws", False, "v1"),
     "NodeOverlay": Known("karpenter.sh", False, "v1alpha1"),
-    "CapacityBuffer": Known("autoscaling.x-k8s.io", True, "v1beta1"),
+    "CapacityBuffer": Known("autoscaling.x-k8s.io", True),
+    "ProvisioningRequest": Known("autoscaling.x-k8s.io", True),
     "PodTemplate": Known("", True),
     "InstanceType": Known("dovetail.sh", False, "v1alpha1"),
 }

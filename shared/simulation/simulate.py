@@ -59,7 +59,8 @@ def simulate(
     given = list(documents)
     inputs = read_inputs(given, catalogue, most_pods)
     now = clock.now()
-    snapshot = with_virtual_pods(hours.at(inputs.snapshot, now=now))
+    opened = hours.at(inputs.snapshot, now=now)
+    snapshot = with_virtual_pods(opened, settings, now=0.0)
     problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()

@@ -69,6 +69,12 @@ BODIES: Mapping[str, Json] = {
     "Deployment": WORKLOAD,
     "ReplicaSet": WORKLOAD,
     "StatefulSet": WORKLOAD,
+    "ProvisioningRequest": {
+        "spec": {
+            "provisioningClassName": "check-capacity.autoscaling.x-k8s.io",
+            "podSets": [{"count": 2, "podTemplateRef": {"name": "web"}}],
+        }
+    },
     "CapacityBuffer": {"spec": {"podTemplateRef": {"name": "web"}, "replicas": 2}},
     **{kind: {"spec": spec} for kind, spec in OURS.items()},
 }
@@ -169,7 +175,7 @@ async def watching(
             config, Timeouts(connect=2, read=5, total=10, watch_silence=watch_silence)
         )
         gates = {
-            "feature_gates": "NodeOverlay=true,CapacityBuffer=true"
+            "feature_gates": "NodeOverlay=true,CapacityBuffer=true,ProvisioningRequest=true"
         }  # with it every kind is watched
         chosen = {"cluster_name": "test", "redis_url": redis_url, **gates, **settings}
         read_settings = read(WatcherSettings, disable_leader_election=True, **chosen)

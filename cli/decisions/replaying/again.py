@@ -38,16 +38,17 @@ ABSENT = "nothing"
 def decided_again(snapshot: Snapshot, question: Question) -> Outcome:
     """The outcome of this question on this snapshot."""
     if isinstance(question, PlanQuestion):
-        return _planned_again(with_virtual_pods(hours.at(snapshot, now=question.now)), question)
+        return _planned_again(snapshot, question)
     if isinstance(question, PassQuestion):
         return pass_again(snapshot, question)
     return validation_again(snapshot, question)
 
 
 def _planned_again(snapshot: Snapshot, question: PlanQuestion) -> Plan:
-    moving = frozenset(question.moving)
-    plan = solve(snapshot, now=question.now, settings=question.settings, reschedule=moving)
-    return without_virtual_pods(plan, snapshot)
+    now, settings = question.now, question.settings
+    whole = with_virtual_pods(hours.at(snapshot, now=now), settings, now=now)
+    plan = solve(whole, now=now, settings=settings, reschedule=frozenset(question.moving))
+    return without_virtual_pods(plan, whole)
 
 
 def difference(record: DecisionRecord, outcome: Outcome) -> Difference | None:

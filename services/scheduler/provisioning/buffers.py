@@ -7,6 +7,7 @@ restart is mended by the next turn. What may go wrong: another autoscaler follow
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from services.scheduler.provisioning.buffer_status import Outcome, desired_status, outcomes_of
@@ -30,6 +31,7 @@ from shared.solver.plan import Plan
 log = get_logger(__name__)
 
 CHECK_SECONDS = 2.0
+STATES = ("ready", "starting", "unplaced")
 MIRROR_LAG_SECONDS = 10.0
 """By then the mirror must show a status; if it does not, it is written again."""
 
@@ -44,6 +46,8 @@ class Buffers:
     metrics: Metrics
     _outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     """By UID of the buffer."""
+    _measured: set[tuple[str, str]] = field(default_factory=set)
+    """Namespace and name of those that have a gauge."""
     _written: PendingWrites[str, tuple[object, ...]] = field(default_factory=PendingWrites)
     """UID -> what was written."""
 
@@ -73,10 +77,15 @@ class Buffers:
 
     def _measure(self, buffers: list[CapacityBuffer]) -> None:
         gauge = self.metrics.capacity_buffer_pods
-        gauge.clear()
+        names = {(buffer.namespace, buffer.name) for buffer in buffers}
+        for gone in self._measured - names:
+            for state in STATES:
+                with suppress(KeyError):  # another scheduler led meanwhile
+                    gauge.remove(*gone, state)
+        self._measured = names
         for buffer in buffers:
             outcome = self._outcomes.get(buffer.uid, Outcome())
-            for state in ("ready", "starting", "unplaced"):
+            for state in STATES:
                 gauge.labels(buffer.namespace, buffer.name, state).set(getattr(outcome, state))
 
     async def _write(self, found: Resolution) -> None:

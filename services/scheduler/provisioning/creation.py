@@ -19,9 +19,10 @@ from shared.concurrency.parallel import in_parallel
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.virtual_pods import BUFFER, REQUEST
 from shared.errors import AlreadyExists, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
-from shared.kube.resources import CAPACITY_BUFFERS, PODS
+from shared.kube.resources import CAPACITY_BUFFERS, PODS, PROVISIONING_REQUESTS
 from shared.log import get_logger
 from shared.runtime.leadership import Leadership
 from shared.solver.plan import Plan, PlannedMachine
@@ -33,6 +34,8 @@ MOST_READ = 5
 """Pods of one machine, spread over all of them; after the first that needs it none is read."""
 MANY_MACHINES = 20
 """From so many on a list is cheaper than a read for each: 500 pods in one answer of metadata."""
+KEEPERS = {BUFFER: CAPACITY_BUFFERS, REQUEST: PROVISIONING_REQUESTS}
+"""What keeps room for virtual pods."""
 WITHOUT_NODE = "spec.nodeName=,status.phase=Pending"
 CREATIONS_AT_ONCE = 16
 """Machines that are checked and written at the same time: the API server is shared with all other clients."""
@@ -74,7 +77,7 @@ class Need:
     async def _is_still_there(self, pod: Pod) -> bool:
         """The pod; of a virtual one the object that keeps room for it."""
         if pod.owner is not None and pod.virtual:
-            raw = await self.kube.get(CAPACITY_BUFFERS, pod.owner.name, pod.namespace)
+            raw = await self.kube.get(KEEPERS[pod.owner.kind], pod.owner.name, pod.namespace)
             meta = raw["metadata"]
             return bool(meta["uid"] == pod.owner.uid and not meta.get("deletionTimestamp"))
         return still_needs(pod, parse_pod(await self.kube.get(PODS, pod.name, pod.namespace)))

@@ -23,6 +23,7 @@ from services.scheduler.provisioning.logs import PreferenceLog
 from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
+from services.scheduler.provisioning.requests import Requests
 from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
 from services.scheduler.state.plan_inputs import PlanInputs, RecentInputs
 from services.scheduler.state.recording import Recording
@@ -30,7 +31,7 @@ from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, pause_unless, woken_by
 from shared.domain.pools import hours
 from shared.domain.pools.usage import Counting
-from shared.domain.records import CAPACITY_BUFFERS
+from shared.domain.records import CAPACITY_BUFFERS, PROVISIONING_REQUESTS
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import DovetailError
@@ -46,7 +47,7 @@ from shared.solver.placement.relaxation import IGNORE
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
 from shared.solver.solve import SolverSettings, solve
-from shared.solver.virtual_pods import with_virtual_pods, without_virtual_pods
+from shared.solver.virtual_pods import keeps_room, with_virtual_pods, without_virtual_pods
 
 log = get_logger(__name__)
 
@@ -89,6 +90,14 @@ class Solver:
         """What a plan is made with now. ``moving``: UIDs of bound pods that need another node."""
         return PlanQuestion(self.clock.now(), self.options(), tuple(sorted(moving)))
 
+    async def asked(self, snapshot: Snapshot, question: PlanQuestion) -> Snapshot:
+        """The snapshot with closed pools, in which pods wait too for which room is kept (GAT-02)."""
+        opened = hours.at(snapshot, now=question.now)
+        if not keeps_room(opened):
+            return opened
+        settings = question.settings
+        return await asyncio.to_thread(with_virtual_pods, opened, settings, now=question.now)
+
     def options(self) -> SolverSettings:
         """As the settings are now: they may change while the process runs (OPS-04)."""
         return SolverSettings(
@@ -122,6 +131,7 @@ class Planner:
     decision_latency: DecisionLatency
     trace: PlanTrace
     buffers: Buffers
+    requests: Requests
     window: Window = field(init=False)
     backoff: ProvisioningBackoff = field(default_factory=ProvisioningBackoff)
     preferences: PreferenceLog = field(default_factory=PreferenceLog)
@@ -239,7 +249,8 @@ class Planner:
         have been taken (GAT-02)."""
         self.trigger_waiting()
         view = self.cluster.view
-        if view.records(CAPACITY_BUFFERS) and view.reader.generation != self._room_checked:
+        asked = any(view.records(kind) for kind in (CAPACITY_BUFFERS, PROVISIONING_REQUESTS))
+        if asked and view.reader.generation != self._room_checked:
             self.trigger(CAPACITY_BUFFERS)
         for machine in self.cluster.view.machines():
             if machine.terminating:
@@ -253,8 +264,9 @@ class Planner:
         moving = pods_to_move(snapshot, now=self.clock.now())
         waiting = waiting_pods(snapshot.pods)
         question = self.solver.question(moving)
-        snapshot = with_virtual_pods(hours.at(snapshot, now=question.now))
-        if not waiting and not moving and not any(pod.virtual for pod in snapshot.pods):
+        snapshot = await self.solver.asked(snapshot, question)
+        kept = self.requests.open() or any(pod.virtual for pod in snapshot.pods)
+        if not (waiting or moving or kept):
             self.buffers.noted(NOTHING, snapshot)
             return
         logs.considering(waiting, moving)
@@ -262,7 +274,7 @@ class Planner:
             self.preferences.note(waiting, now=self.clock.monotonic())
         started = self.clock.now()
         plan, seconds = await self._plan(snapshot, question)
-        self._note_room(plan, snapshot)
+        await self._note_room(plan, snapshot)
         plan = without_virtual_pods(plan, snapshot)
         self.metrics.unschedulable_pods.labels(PROVISIONER).set(len(plan.unschedulable))
         self._measure_latency(plan, waiting)
@@ -270,7 +282,8 @@ class Planner:
         with self.trace.plan(plan, desired, waiting, start=started):
             created = await self.creation.create(desired, plan, snapshot)
         self._nominate(plan, created)
-        self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
+        real = [pod for pod in snapshot.pods if not pod.virtual]
+        self.handover.promise(plan, (machine.name for machine in created), real)
         self.rounds += 1
         self.last_plan = plan
         if created:
@@ -326,9 +339,11 @@ class Planner:
         logs.computed(plan, seconds=seconds)
         return plan, seconds
 
-    def _note_room(self, plan: Plan, snapshot: Snapshot) -> None:
+    async def _note_room(self, plan: Plan, snapshot: Snapshot) -> None:
         self.buffers.noted(plan, snapshot)
-        self._room_checked = snapshot.generation if self.buffers.all_fit else -1
+        await self.requests.noted(plan, snapshot, self.solver.options())
+        settled = self.buffers.all_fit and not self.requests.open()
+        self._room_checked = snapshot.generation if settled else -1
 
     def _measure_latency(self, plan: Plan, waiting: list[Pod]) -> None:
         """POD-11: a pod that the round had no time for is not decided on."""

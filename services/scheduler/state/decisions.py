@@ -216,7 +216,7 @@ def _plan_reason(served: Sequence[Pod]) -> str:
     parts = [
         f"no node has room for {_count(waiting, 'pod')}" if waiting else "",
         f"the nodes of {_count(moving, 'pod')} go away" if moving else "",
-        f"CapacityBuffers keep room for {_count(kept, 'pod')}" if kept else "",
+        f"room is kept for {_count(kept, 'pod')} to come" if kept else "",
     ]
     return "; ".join(filter(None, parts))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shared.domain.snapshot import Snapshot
 from shared.solver.solve import SolverSettings
-from shared.solver.virtual_pods import seated
+from shared.solver.virtual_pods import keeps_room, seated
 
 
 @dataclass
@@ -18,7 +18,7 @@ class KeptRoom:
 
     async def seat(self, snapshot: Snapshot, settings: SolverSettings, *, now: float) -> Snapshot:
         """The snapshot with its virtual pods on the nodes where they fit."""
-        if not snapshot.buffers:
+        if not keeps_room(snapshot):
             self.nodes = frozenset()
             return snapshot
         # In a thread: on a large cluster it takes a while.

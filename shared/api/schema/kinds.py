@@ -36,6 +36,8 @@ class KindInfo:
     scale: tuple[str, str] | None = None
     """(specReplicasPath, statusReplicasPath) of the scale subresource."""
     namespaced: bool = False
+    also_served: tuple[str, ...] = ()
+    """Other versions with the same schema, which clients may use; stored is ``version``."""
 
     @property
     def api_version(self) -> str:

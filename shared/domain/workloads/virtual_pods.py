@@ -6,6 +6,7 @@ UID follows from its object's, so that every process makes the same ones, and no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -18,6 +19,7 @@ from shared.domain.workloads.capacity_buffers import (
     PodTemplate,
 )
 from shared.domain.workloads.pods import Owner, Pod
+from shared.domain.workloads.provisioning_requests import ProvisioningRequest
 
 RESOLVED = "Resolved"
 TEMPLATE_NOT_FOUND, SCALABLE_NOT_FOUND = "PodTemplateNotFound", "ScalableRefNotFound"
@@ -27,7 +29,7 @@ MOST_REPLICAS = 1000
 """Virtual pods of one buffer: each is planned like a pod."""
 MOST_VIRTUAL_PODS = 10_000
 """Of all buffers together, the first by name."""
-BUFFER = "CapacityBuffer"
+BUFFER, REQUEST = "CapacityBuffer", "ProvisioningRequest"
 
 
 class Resolution(msgspec.Struct, frozen=True):
@@ -116,7 +118,42 @@ def _pods_of(resolution: Resolution) -> Iterator[Pod]:
         )
 
 
-def as_virtual(pod: Pod, *, uid: str, name: str, owner: Owner) -> Pod:
+def request_pods(
+    request: ProvisioningRequest, templates: Mapping[str, PodTemplate], taken: Iterable[Pod] = ()
+) -> tuple[Pod, ...] | str:
+    """The pods of a request that do not exist yet, or why it cannot be judged. ``taken``: pods that use its room."""
+    found: list[Pod] = []
+    owner = Owner(REQUEST, request.name, request.uid)
+    shapes = Counter(_shape(pod) for pod in taken)
+    for index, pod_set in enumerate(request.pod_sets):
+        template = templates.get(request.template_key(pod_set))
+        if template is None or template.pod.faults:
+            at = f"spec.podSets[{index}].podTemplateRef: PodTemplate {request.namespace}/{pod_set.template}"
+            why = "; ".join(template.pod.faults) if template else "does not exist yet"
+            return f"{at}: {why}"
+        there = min(pod_set.count, shapes[_shape(template.pod)])
+        shapes[_shape(template.pod)] -= there
+        for number in range(there + 1, pod_set.count + 1):
+            name = f"provisioning-request-{request.name}-{index}-{number}"
+            uid = f"{request.uid}-{index}-{number}"
+            found.append(
+                as_virtual(
+                    template.pod, uid=uid, name=name, owner=owner, gang=name_of_gang(request)
+                )
+            )
+    return tuple(found)
+
+
+def name_of_gang(request: ProvisioningRequest) -> str:
+    """No pod can be in a gang of this name: annotations of gangs cannot hold it by chance."""
+    return f"{REQUEST}/{request.name}"
+
+
+def _shape(pod: Pod) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(pod.requests.items()))
+
+
+def as_virtual(pod: Pod, *, uid: str, name: str, owner: Owner, gang: str = "") -> Pod:
     """A pod like this one that waits. It has no volumes, which its real pods will bring, and blocks nothing."""
     return msgspec.structs.replace(
         pod,
@@ -128,5 +165,8 @@ def as_virtual(pod: Pod, *, uid: str, name: str, owner: Owner) -> Pod:
         node_name="",
         volume_claims=(),
         do_not_disrupt="",
+        gang=gang,
+        gang_size=0,
+        consumes="",
         virtual=True,
     )

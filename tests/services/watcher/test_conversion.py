@@ -105,7 +105,10 @@ def test_buffers_and_workloads_are_watched_only_where_they_count() -> None:
     assert watched[True] - watched[False] == {
         "CapacityBuffer", "PodTemplate", "Deployment", "ReplicaSet", "StatefulSet",
     }  # fmt: skip
-    assert len(kinds(FeatureGates(capacity_buffer=True, node_overlay=True))) == len(KINDS)
+    alone = {kind.resource.kind for kind in kinds(FeatureGates(provisioning_request=True))}
+    assert alone - watched[False] == {"ProvisioningRequest", "PodTemplate"}
+    gates = FeatureGates(capacity_buffer=True, node_overlay=True, provisioning_request=True)
+    assert len(kinds(gates)) == len(KINDS)
 
 
 def test_a_bad_pod_is_a_record_that_says_what_is_wrong() -> None:

@@ -117,7 +117,7 @@ def test_a_buffer_takes_no_place_from_a_real_pod(
     pool = make_pool(limits={} if limit is None else amounts(cpu=str(limit)))
     pods = [make_pod(f"p{i}", cpu=cpu) for i, cpu in enumerate(real)]
     plain = make_cluster([make_running("n1")], *pods, *pods_on("n1", bound), pools=(pool,))
-    beside = with_virtual_pods(replace(plain, **kept(replicas)))
+    beside = with_virtual_pods(replace(plain, **kept(replicas)), SolverSettings(), now=NOW)
     alone, both = (solve(one, now=NOW, settings=SolverSettings()) for one in (plain, beside))
     virtual = {pod.uid for pod in beside.pods if pod.virtual}
     assert set(both.unschedulable) - virtual == set(alone.unschedulable)

@@ -114,6 +114,7 @@ class CapacityBuffer(Resource):
             Column("Age", ".metadata.creationTimestamp", "date"),
         ),
         namespaced=True,
+        also_served=("v1alpha1",),
     )
 
     spec: CapacityBufferSpec
