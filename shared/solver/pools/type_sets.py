@@ -78,7 +78,8 @@ class _Levels:
 
     def __init__(self, amounts: Amounts) -> None:
         self._amounts = amounts
-        self._levels: list[int] = np.unique(amounts).tolist()
+        # Not np.unique, which loads numpy.ma: a command of half a second would wait for it.
+        self._levels: list[int] = sorted(set(amounts.tolist()))
         self._holding: dict[int, int] = {}
 
     def holding(self, amount: int) -> int:
