@@ -7,6 +7,8 @@ other exception is a defect and shows its traceback.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -17,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
+from shared.runtime.ram import COMMANDS_COLLECT_EVERY
 
 
 class Command(NamedTuple):
@@ -90,6 +93,8 @@ class Lazy(TyperCommand):
         command = _imported(self.module, str(self.name))
         try:
             return command.make_context(info_name, args, parent=parent, **extra)
+        except typer.Exit:
+            raise
         except Exception as error:
             if hasattr(error, "exit_code"):  # a UsageError of click, which typer does not export
                 error.exit_code = self.misuse
@@ -156,6 +161,9 @@ def _options(version: VersionOption = False) -> None:
 
 def app() -> None:
     """Entry point of the console script ``dovetail``."""
+    # Pydantic looks through all installed packages for plugins, which takes longer than to read a manifest.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.set_threshold(*COMMANDS_COLLECT_EVERY)
     run(commands)
 
 
