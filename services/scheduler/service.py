@@ -50,7 +50,7 @@ from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.runtime.archive.opening import open_store, versions_now
-from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
+from shared.runtime.archive.recorder import STEP_SECONDS, Counts, DecisionRecorder
 from shared.runtime.archive.writing import LogWriter
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
@@ -286,7 +286,13 @@ def _recorder(env: SchedulerEnvironment, reader: MirrorReader) -> DecisionRecord
         ),
         retention=Retention(settings.record_max_age, most_bytes),
         clock=env.clock,
-        metrics=env.metrics,
+        counts=Counts(
+            records=env.metrics.decision_records.inc,
+            stored_bytes=env.metrics.decision_record_bytes.inc,
+            failures=env.metrics.decision_record_failures.inc,
+            lost=env.metrics.decision_records_lost.inc,
+            size=env.metrics.archive_bytes.set,
+        ),
         contents=lambda: reader.kinds,
     )
 

@@ -103,6 +103,9 @@ MATRIX: dict[str, Values] = {
         "console": {"enabled": False},
         "networkPolicy": {"enabled": False},
     },
+    "records in a bucket": {"records": {"store": "s3://records-of-blue/prod"}},
+    "records on a claim": {"records": {"existingClaim": "records"}},
+    "without records": {"records": {"store": ""}},
     "without console": {"console": {"enabled": False}},
     "beside Karpenter": {"karpenter": {"lease": "kube-system/karpenter-leader-election"}},
     "monitoring": {
