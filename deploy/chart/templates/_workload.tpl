@@ -176,7 +176,7 @@ securityContext:
 
 {{/* Environment of a service beyond the ConfigMap and its Secret. */}}
 {{- define "dovetail.environment" -}}
-{{- if and (eq .name "scheduler") .root.Values.records.store }}
+{{- if and (eq (.module | default .name) "scheduler") .root.Values.records.store }}
 - name: RECORD_STORE
   value: {{ .root.Values.records.store }}
 {{- end }}
@@ -226,7 +226,7 @@ spec:
           image: {{ include "dovetail.image" .root }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           command: [python, -m]
-          args: [services.{{ .name }}]
+          args: [services.{{ .module | default .name }}]
           envFrom:
             - configMapRef:
                 name: dovetail
@@ -282,14 +282,14 @@ spec:
 
 {{/* The directory of decision records, in the scheduler. */}}
 {{- define "dovetail.recordsMount" -}}
-{{- if and (eq .name "scheduler") (hasPrefix "/" .root.Values.records.store) -}}
+{{- if and (eq (.module | default .name) "scheduler") (hasPrefix "/" .root.Values.records.store) -}}
 - name: records
   mountPath: {{ .root.Values.records.store }}
 {{- end }}
 {{- end }}
 
 {{- define "dovetail.recordsVolume" -}}
-{{- if and (eq .name "scheduler") (hasPrefix "/" .root.Values.records.store) -}}
+{{- if and (eq (.module | default .name) "scheduler") (hasPrefix "/" .root.Values.records.store) -}}
 - name: records
   {{- with .root.Values.records.existingClaim }}
   persistentVolumeClaim:

@@ -68,6 +68,8 @@ class Day:
         seed: int,
         settings: SolverSettings | None = None,
         planner: Callable[..., Plan] = solve,
+        *,
+        shadow: bool = False,
     ) -> None:
         self.planner = planner
         self.chance = random.Random(seed)
@@ -75,7 +77,11 @@ class Day:
         self.kinds: dict[str, dict[str, bytes]] = {}
         self.lost = 0
         self.recorder = make_recorder(
-            store, self.clock, lambda: self.kinds, {"lost": self._count_lost}
+            store,
+            self.clock,
+            lambda: self.kinds,
+            {"lost": self._count_lost},
+            shadow=shadow,
         )
         self.settings = settings or SolverSettings()
         self.catalogue = make_catalogue()
