@@ -46,6 +46,7 @@ COMMANDS = {
     ),
     "decisions": Command("cli.decisions.listing", "List what the scheduler decided."),
     "replay": Command("cli.decisions.replay", "Make recorded decisions again."),
+    "shadow": Command("cli.decisions.shadow", "Compare a shadow scheduler with the real one."),
     "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(
