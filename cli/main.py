@@ -19,12 +19,15 @@ from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
 
 
+MISUSE = 2
+
+
 class Command(NamedTuple):
     """Module and summary of a command. The summary is here so that the list of commands imports no module."""
 
     module: str
     summary: str
-    misuse: int = 2
+    misuse: int = MISUSE
     """Exit code of a wrong option."""
 
 
@@ -82,15 +85,16 @@ class Lazy(TyperCommand):
     """
 
     module = ""
-    misuse = 2
+    misuse = MISUSE
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         command = _imported(self.module, str(self.name))
         try:
             return command.make_context(info_name, args, parent=parent, **extra)
         except Exception as error:
-            if hasattr(error, "exit_code"):  # a UsageError of click, which typer does not export
-                error.exit_code = self.misuse
+            # A UsageError of click, which typer does not export.
+            if getattr(error, "exit_code", 0) == MISUSE:
+                error.exit_code = self.misuse  # type: ignore[attr-defined]
             raise
 
 
