@@ -27,6 +27,7 @@ from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.state.plan_inputs import RecentInputs
+from services.scheduler.state.recording import Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
@@ -47,10 +48,14 @@ from shared.redis import streams
 from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
+from shared.runtime.archive.opening import open_store, versions_now
+from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
+from shared.runtime.archive.writing import LogWriter
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import SchedulerSettings
+from shared.simulation.decisions.retention import Retention
 
 log = get_logger(__name__)
 
@@ -75,8 +80,11 @@ class Parts:
     handlers: Handlers
     terminations: TerminationTrigger
     explainer: Explainer
+    recorder: DecisionRecorder | None
 
     def note(self, change: Change) -> None:
+        if self.recorder is not None:
+            self.recorder.note(change.kind, change.key, change.body, change.generation)
         if change.kind in RECONSIDERED:
             self.planner.reconsider()
         self.planner.pod_latency.note(change)
@@ -110,6 +118,9 @@ async def build(env: SchedulerEnvironment) -> Service:
         timed("metrics", CHECK_SECONDS, parts.cluster_metrics.refresh),
         *map(leadership.led, acting),
     ]
+    recorder = parts.recorder
+    if recorder is not None:
+        loops.append(timed("records", STEP_SECONDS, recorder.step))
     return Service(
         "scheduler",
         loops,
@@ -122,6 +133,8 @@ async def build(env: SchedulerEnvironment) -> Service:
             parts.explainer,
             TokenAccess(env.kube, env.clock),
         ),
+        close=None if recorder is None else recorder.close,
+        notes=lambda: [recorder.problem] if recorder is not None and recorder.problem else [],
     )
 
 
@@ -134,6 +147,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
     decisions, inputs = DecisionLog(clock), RecentInputs()
+    recording = Recording(_recorder(env, reader), view, clock, lambda: leadership.epoch)
     planner = Planner(
         settings=settings,
         clock=clock,
@@ -144,15 +158,19 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         handover=handover,
         reporter=PlanReporter(env.recorder, {}, decisions),
         inputs=inputs,
+        recording=recording,
         metrics=env.metrics,
         pod_latency=PodLatency(env.metrics, clock),
         decision_latency=DecisionLatency(),
         trace=PlanTrace(env.tracer),
     )
     provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
-    disruption = _disruption(env, cluster, machines, actions, provisioning, decisions, inputs)
+    disruption = _disruption(
+        env, cluster, machines, actions, provisioning, decisions, inputs, recording
+    )
     commands = disruption.commands
     return Parts(
+        recorder=recording.recorder,
         cluster=cluster,
         machines=machines,
         actions=actions,
@@ -208,6 +226,7 @@ def _disruption(
     provisioning: Provisioning,
     decisions: DecisionLog,
     inputs: RecentInputs,
+    recording: Recording,
 ) -> Disruption:
     reporter = DisruptionReporter(env.recorder, env.metrics, decisions)
     rate = DisruptionRate(env.bus.redis, env.bus.prefix, env.clock)
@@ -235,6 +254,29 @@ def _disruption(
         static_capacity=StaticCapacity(actions, env.clock, decisions),
         reporter=reporter,
         rate=rate,
+        recording=recording,
+    )
+
+
+def _recorder(env: SchedulerEnvironment, reader: MirrorReader) -> DecisionRecorder | None:
+    """None where nothing is recorded."""
+    settings = env.settings
+    if not settings.record_store:
+        return None
+    most_bytes = settings.record_max_megabytes * 1_000_000
+    return DecisionRecorder(
+        store=open_store(settings.record_store, endpoint_url=settings.record_endpoint_url),
+        writer=LogWriter(
+            cluster=settings.cluster_name,
+            shadow=settings.shadow,
+            versions=versions_now(),
+            suffix=f"{env.random.getrandbits(32):08x}",
+            series_bytes=most_bytes // 8,
+        ),
+        retention=Retention(settings.record_max_age, most_bytes),
+        clock=env.clock,
+        metrics=env.metrics,
+        contents=lambda: reader.kinds,
     )
 
 
@@ -252,6 +294,7 @@ def _status(parts: Parts) -> dict[str, object]:
         "handover": parts.handover.status(),
         "disruption": parts.disruption.status(),
         "decisions": planner.reporter.decisions.documents(),
+        "records": parts.recorder.status() if parts.recorder else {"kept": False},
     }
 
 

@@ -118,6 +118,8 @@ class Service:
     """A small JSON document for people and for the console."""
     missing: Callable[[], list[str]] = field(default=lambda: [])
     """What the service waits for, as sentences; empty when it can work."""
+    notes: Callable[[], list[str]] = field(default=lambda: [])
+    """What is wrong beside its work, as sentences: a service with notes is ready."""
     close: Callable[[], Awaitable[None]] | None = None
     questions: Sequence[Question] = ()
     """Additional POST endpoints of the status server."""

@@ -74,7 +74,8 @@ class LimitWaiters:
         return snapshot and replace(snapshot, pods=tuple(self.settled(snapshot.pods)))
 
     async def _plan(self, snapshot: Snapshot) -> Plan:
-        return await self.solver.plan(snapshot, pods_to_move(snapshot, now=self.clock.now()))
+        moving = pods_to_move(snapshot, now=self.clock.now())
+        return await self.solver.plan(snapshot, self.solver.question(moving))
 
     async def _withdraw(self, machine: Machine) -> None:
         try:

@@ -8,6 +8,7 @@ are computed in a thread, as the operator's settings say, within a bound of time
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLate
 from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
 from services.scheduler.state.plan_inputs import PlanInputs, RecentInputs
+from services.scheduler.state.recording import Recording
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, pause_unless, woken_by
 from shared.domain.pools.usage import Counting
@@ -34,7 +36,9 @@ from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.metrics.scheduling import PROVISIONER
 from shared.redis.mirror.pending_writes import PendingWrites
+from shared.runtime.archive.writing import Taken
 from shared.settings import SchedulerSettings
+from shared.simulation.decisions.records import PlanQuestion
 from shared.solver.placement.relaxation import IGNORE
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
@@ -63,18 +67,22 @@ class Solver:
     clock: Clock
     default_spread: tuple[SpreadConstraint, ...] = ()
 
-    async def plan(self, snapshot: Snapshot, moving: frozenset[str]) -> Plan:
-        """Place the pods that wait and those of ``moving`` (UIDs of pods on terminating nodes)."""
+    async def plan(self, snapshot: Snapshot, question: PlanQuestion) -> Plan:
+        """Place the pods that wait and those that the question names."""
         started = self.clock.monotonic()
         # In a thread: a large plan takes seconds, and the loop must answer probes and renew the Lease meanwhile.
         return await asyncio.to_thread(
             solve,
             snapshot,
-            now=self.clock.now(),
-            settings=self.options(),
-            reschedule=moving,
+            now=question.now,
+            settings=question.settings,
+            reschedule=frozenset(question.moving),
             time_is_up=lambda: self.clock.monotonic() - started >= SOLVE_SECONDS,
         )
+
+    def question(self, moving: Collection[str]) -> PlanQuestion:
+        """What a plan is made with now. ``moving``: UIDs of bound pods that need another node."""
+        return PlanQuestion(self.clock.now(), self.options(), tuple(sorted(moving)))
 
     def options(self) -> SolverSettings:
         """As the settings are now: they may change while the process runs (OPS-04)."""
@@ -103,6 +111,7 @@ class Planner:
     handover: Handover
     reporter: PlanReporter
     inputs: RecentInputs
+    recording: Recording
     metrics: Metrics
     pod_latency: PodLatency
     decision_latency: DecisionLatency
@@ -225,9 +234,10 @@ class Planner:
                 self.trigger(machine.key)
 
     async def _round(self, stop: asyncio.Event) -> None:
-        snapshot = await self._snapshot(stop)
-        if snapshot is None:
+        found = await self._snapshot(stop)
+        if found is None:
             return
+        snapshot, taken = found
         moving = pods_to_move(snapshot, now=self.clock.now())
         waiting = waiting_pods(snapshot.pods)
         if not waiting and not moving:
@@ -236,7 +246,8 @@ class Planner:
         if self.settings.preference_policy != IGNORE:
             self.preferences.note(waiting, now=self.clock.monotonic())
         started = self.clock.now()
-        plan, seconds = await self._plan(snapshot, moving)
+        question = self.solver.question(moving)
+        plan, seconds = await self._plan(snapshot, question)
         self._measure_latency(plan, waiting)
         desired = await self._held_back(plan, snapshot, seconds)
         with self.trace.plan(plan, desired, waiting, start=started):
@@ -246,14 +257,13 @@ class Planner:
         self.rounds += 1
         self.last_plan = plan
         if created:
-            self.inputs.keep(
-                plan.id, PlanInputs(snapshot, moving, self.solver.options(), self.clock.now())
-            )
+            self.inputs.keep(plan.id, PlanInputs(snapshot, moving, question.settings, question.now))
+        self.recording.plan(taken, plan, question, created)
         await self.reporter.report(plan, snapshot, created)
 
-    async def _snapshot(self, stop: asyncio.Event) -> Snapshot | None:
-        """What this round plans from, and the window is closed; None, and it stays open, while nothing may be
-        planned."""
+    async def _snapshot(self, stop: asyncio.Event) -> tuple[Snapshot, Taken | None] | None:
+        """What this round plans from and how it is recorded, and the window is closed; None, and it stays open, while
+        nothing may be planned."""
         view = self.cluster.view
         await view.reader.wait_until_verified(VERIFY_SECONDS)
         self.problem = self.cluster.not_synced()
@@ -273,8 +283,9 @@ class Planner:
         self._lacking = bool(catalogue.lacking)
         count, opened = self.window.close()
         log.info("batched pods", triggers=count, seconds=round(opened, 3))
-        snapshot = view.snapshot(catalogue, unavailable)
-        return replace(snapshot, pods=tuple(self.handover.settled(snapshot.pods)))
+        shown = view.snapshot(catalogue, unavailable)
+        snapshot = replace(shown, pods=tuple(self.handover.settled(shown.pods)))
+        return snapshot, self.recording.taken(shown, snapshot)
 
     async def _held_back(
         self, plan: Plan, snapshot: Snapshot, seconds: float
@@ -288,10 +299,10 @@ class Planner:
         await self.reporter.held_back(holds, snapshot)
         return desired
 
-    async def _plan(self, snapshot: Snapshot, moving: frozenset[str]) -> tuple[Plan, float]:
+    async def _plan(self, snapshot: Snapshot, question: PlanQuestion) -> tuple[Plan, float]:
         """The plan, and how long it took in seconds."""
         started = self.clock.monotonic()
-        plan = await self.solver.plan(snapshot, moving)
+        plan = await self.solver.plan(snapshot, question)
         seconds = self.clock.monotonic() - started
         self.metrics.scheduling_seconds.labels(PROVISIONER).observe(seconds)
         self.metrics.unschedulable_pods.labels(PROVISIONER).set(len(plan.unschedulable))

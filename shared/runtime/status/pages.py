@@ -41,7 +41,7 @@ def build_app(
 
     _explain_refusals(app)
 
-    _serve_health(app, lambda: service.unready(clock.monotonic()))
+    _serve_health(app, lambda: service.unready(clock.monotonic()), service.notes)
 
     one_at_a_time = asyncio.Lock()
 
@@ -62,6 +62,7 @@ def build_app(
             "service": service.name,
             "ready": not reasons,
             "reasons": reasons,
+            "notes": service.notes(),
             **service.status(),
         }
 
@@ -74,7 +75,9 @@ def build_app(
     return app
 
 
-def _serve_health(app: FastAPI, unready: Callable[[], list[str]]) -> None:
+def _serve_health(
+    app: FastAPI, unready: Callable[[], list[str]], notes: Callable[[], list[str]]
+) -> None:
     @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", summary="The event loop turns")
     async def healthz() -> dict[str, str]:
@@ -84,9 +87,8 @@ def _serve_health(app: FastAPI, unready: Callable[[], list[str]]) -> None:
     @app.get("/readyz", summary="The service can do its work; 503 says why not")
     async def readyz() -> JSONResponse:
         reasons = unready()
-        return JSONResponse(
-            {"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200
-        )
+        found = {"ready": not reasons, "reasons": reasons, "notes": notes()}
+        return JSONResponse(found, status_code=503 if reasons else 200)
 
 
 def _explain_refusals(app: FastAPI) -> None:
@@ -194,5 +196,9 @@ def probes(services: Sequence[Service], clock: Clock) -> FastAPI:
     """The kubelet's probes, for a separate listener; a process with several services is ready when all are ready."""
     app = FastAPI(title="Dovetail probes", docs_url=None, redoc_url=None, openapi_url=None)
     _explain_refusals(app)
-    _serve_health(app, lambda: [why for one in services for why in one.unready(clock.monotonic())])
+    _serve_health(
+        app,
+        lambda: [why for one in services for why in one.unready(clock.monotonic())],
+        lambda: [note for one in services for note in one.notes()],
+    )
     return app

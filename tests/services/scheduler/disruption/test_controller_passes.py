@@ -130,7 +130,7 @@ async def test_a_pass_that_does_not_reach_every_node_is_counted(
 ) -> None:
     """CON-10: order of single-machine consolidation; MET-06: metrics of disruption."""
     method = Method("single-node", lambda _: Proposal(unseen=("NodeClaim/n1",)))
-    await scheduler.disruption._propose(method, make_world(make_cluster([])), GENERATIONS[V1])
+    await scheduler.disruption._propose(method, make_world(make_cluster([])), V1)
     assert metrics.consolidation_timeouts.labels("single-node")._value.get() == 1
 
 

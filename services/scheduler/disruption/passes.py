@@ -1,0 +1,81 @@
+"""One pass of disruption as a function of its snapshot and its question: pure, so a recorded pass can be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from services.scheduler.disruption.methods import CONSOLIDATIONS, Method, methods_of
+from shared.disruption.budgets import allowed_now
+from shared.disruption.candidates import Survey, offering_prices, survey
+from shared.disruption.records import Proposal, World
+from shared.disruption.validation import validate
+from shared.domain.pools.generations import GENERATIONS
+from shared.domain.snapshot import Snapshot
+from shared.simulation.decisions.records import (
+    PassOutcome,
+    PassQuestion,
+    ValidationOutcome,
+    ValidationQuestion,
+    pass_outcome,
+    validation_outcome,
+)
+
+
+class Surveyed(NamedTuple):
+    """The input of a pass, and what the survey before it found about all machines."""
+
+    world: World
+    found: Survey
+
+
+def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
+    """Candidates and budgets, as of the question."""
+    prices = offering_prices(snapshot.catalogue)
+    busy = frozenset(question.busy)
+    found = survey(snapshot, prices, nominated=set(question.nominated), busy=busy, now=question.now)
+    allowed = allowed_now(
+        snapshot.pools,
+        snapshot.machines,
+        {node.name: node for node in snapshot.nodes},
+        busy,
+        now=question.now,
+        off=question.off,
+        spent=question.spent,
+    )
+    world = World(
+        snapshot=snapshot,
+        candidates=tuple(c for c in found.candidates if c.machine.api.name == question.generation),
+        allowed=allowed,
+        now=question.now,
+        gates=question.gates,
+        solver=question.settings,
+    )
+    return Surveyed(world, found)
+
+
+def methods_in(question: PassQuestion) -> list[Method]:
+    """The methods that are tried, in order, until one has a command."""
+    generation = GENERATIONS[question.generation]
+    unseen = frozenset(question.unseen)
+    found = methods_of(generation, question.consolidation, unseen, question.churn)
+    return [one for one in found if not (question.quiet and one.name in CONSOLIDATIONS)]
+
+
+def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
+    """The outcome of a whole pass."""
+    return pass_outcome(_tried(surveyed(snapshot, question).world, question))
+
+
+def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal]]:
+    for method in methods_in(question):
+        proposal = method.propose(world)
+        yield method.name, proposal
+        if proposal.commands:
+            return
+
+
+def validation_again(snapshot: Snapshot, question: ValidationQuestion) -> ValidationOutcome:
+    """The outcome of a validation."""
+    world = surveyed(snapshot, question.world).world
+    return validation_outcome(validate(world, question.command, question.world.churn))
