@@ -18,7 +18,6 @@ from typer.core import TyperCommand, TyperGroup
 from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
 
-
 MISUSE = 2
 
 
@@ -42,7 +41,7 @@ COMMANDS = {
     "logs": Command("cli.stack.logs", "Print what a part of the local stack has logged."),
     "profile": Command("cli.operations.profile", "Sample where a service spends its time."),
     "explain": Command(
-        "cli.decisions.explain", "Show why a node is still there, or a pod pending."
+        "cli.decisions.explain", "Show why a node is there, a pod pending, or what a pool may buy."
     ),
     "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),

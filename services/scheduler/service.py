@@ -35,6 +35,8 @@ from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_cost import CostExplainer
 from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
+from services.scheduler.status.explain_pool import PoolExplainer
+from services.scheduler.status.explain_purchase import Purchases
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
 from shared.domain.feature_gates import without_effect
@@ -203,9 +205,11 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
             disruption.findings,
             commands,
             disruption.pending,
-            PodExplainer(cluster, solver.options),
+            PodExplainer(cluster, solver.options, Purchases(cluster, decisions)),
             CostExplainer(cluster, solver.options),
             DecisionExplainer(inputs),
+            PoolExplainer(cluster, solver.options),
+            Purchases(cluster, decisions),
             lambda: leadership.held,
         ),
     )

@@ -116,8 +116,15 @@ def _serve_question(app: FastAPI, question: Question) -> None:
     places = asyncio.Semaphore(MOST_AT_ONCE)
 
     described = {"requestBody": {"content": {"application/json": {"schema": dict(question.body)}}}}
+    if question.method == "GET":
+        described = {}
 
-    @app.post(question.path, summary=question.summary, openapi_extra=described)
+    @app.api_route(
+        question.path,
+        methods=[question.method],
+        summary=question.summary,
+        openapi_extra=described,
+    )
     async def ask(request: Request) -> Response:
         if question.admit is not None:
             refusal = await question.admit(credential_of(request.headers))
@@ -137,7 +144,9 @@ async def _answered(request: Request, question: Question) -> Response:
     if body is None:
         text = f"the body is larger than {question.most_bytes} bytes"
         return JSONResponse({"error": text}, status_code=413)
-    answer = await _unless_gone(request, question.answer(body, dict(request.query_params)))
+    answer = await _unless_gone(
+        request, question.answer(body, {**request.query_params, **request.path_params})
+    )
     return Response(status_code=400) if answer is None else _reply(answer)
 
 

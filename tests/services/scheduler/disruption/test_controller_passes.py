@@ -14,7 +14,7 @@ from shared.disruption.pod_blocks import ANNOTATED
 from shared.disruption.records import Proposal
 from shared.disruption.replacement_price import NOT_CHEAPER
 from shared.domain.machines.machine import DRIFTED, Condition, Machine
-from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
