@@ -14,12 +14,14 @@ from shared.api.core.nodes import taint_objects
 from shared.api.schema.requirements import requirement_objects
 from shared.concurrency.clock import Clock
 from shared.domain.instance_types.types import Catalogue
+from shared.domain.pools.nodepools import PackingPolicy
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot, moving_pods
 from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.simulation.inputs import read_inputs
 from shared.simulation.objects import ObjectFault
+from shared.simulation.policies import plan_by
 from shared.simulation.regions import region_mismatch
 from shared.simulation.workloads import MOST_PODS
 from shared.solver.encode import ResourceAxis
@@ -61,10 +63,26 @@ def simulate(
     plan = solve(snapshot, now=0.0, settings=settings, reschedule=moving_pods(snapshot))
     seconds = clock.monotonic() - started
     answer = answer_of(plan, snapshot, settings, seconds)
+    answer["cost"]["otherPolicy"] = other_policy(plan, snapshot, settings)
     return Simulation({**answer, "faults": faults_of(faults)}, inputs.usable > 0, inputs.ignored)
 
 
 MICRO = 1_000_000
+
+
+def other_policy(plan: Plan, snapshot: Snapshot, settings: SolverSettings) -> dict[str, Any]:
+    """What the same pods would cost by the other packing policy in all pools. ``saves``: against ``plan``; null when
+    it leaves other pods without a place."""
+    (name,) = (one for one in PackingPolicy if one != settings.packing_policy)
+    other = plan_by(name, snapshot, settings, moving=moving_pods(snapshot))
+    same = other.unschedulable.keys() == plan.unschedulable.keys()
+    difference = plan.cost_micro_usd_per_hour - other.cost_micro_usd_per_hour
+    return {
+        "policy": name.value,
+        "hourly": _usd(other.cost_micro_usd_per_hour),
+        "machines": len(other.machines),
+        "saves": _usd(difference) if same else None,
+    }
 
 
 def answer_of(
