@@ -13,8 +13,8 @@ import pytest
 
 from shared.domain import labels as keys
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
-from tests.support.stories.playground import Playground, ShellKubectl, until
-from tests.support.stories.scale_down import Json, Pool, family, hourly, is_leaving
+from tests.support.stories.playground import Playground, ShellKubectl, is_leaving, until
+from tests.support.stories.scale_down import Json, Pool, family, hourly
 
 pytestmark = [
     pytest.mark.e2e,
@@ -173,8 +173,7 @@ async def test_a_limit_happens_as_planned(playground: Playground, kubectl: Shell
     assert len(answer["unschedulable"]) == 1
     await kubectl.apply(changed)
     await kubectl("scale", "deployment", "planned", "--replicas=3")
-    (pod,) = [one["pod"] for one in answer["unschedulable"]]
-    assert pod.startswith("default/planned-")
+    assert answer["unschedulable"][0]["pod"].startswith("default/planned-")
 
     async def one_waits() -> bool:
         running = [one for one in await pool.pods() if one["spec"].get("nodeName")]
