@@ -53,6 +53,9 @@ COMMANDS = {
         "Show what changed manifests would do to the machines of a cluster.",
         misuse=1,
     ),
+    "ledger": Command(
+        "cli.decisions.ledger.command", "Show who causes which part of what the machines cost."
+    ),
     "validate": Command("cli.manifests.validate", "Check manifests of both API generations."),
     "convert": Command("cli.manifests.convert", "Convert manifests to the other API generation."),
     "migrate": Command(

@@ -31,6 +31,7 @@ FOR_CLUSTERS = (
         "resume",
         "simulate",
         "plan",
+        "ledger",
         "validate",
         "convert",
         "migrate",
