@@ -41,7 +41,10 @@ from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_cost import CostExplainer
 from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
+from services.scheduler.status.explain_pool import PoolExplainer
+from services.scheduler.status.explain_purchase import Purchases
 from services.scheduler.status.explain_record import Place, RecordExplainer
+from services.scheduler.status.policy_prices import PolicyPrices
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
 from shared.domain.records import MACHINES, NODES
@@ -87,6 +90,7 @@ class Parts:
     handlers: Handlers
     terminations: TerminationTrigger
     explainer: Explainer
+    policy_prices: PolicyPrices
     recorder: DecisionRecorder | None
 
     def note(self, change: Change) -> None:
@@ -221,17 +225,35 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         ),
         handlers=Handlers(planner, reader),
         terminations=TerminationTrigger(planner.trigger),
-        explainer=Explainer(
-            settings,
-            view,
-            disruption.findings,
-            commands,
-            disruption.pending,
-            PodExplainer(cluster, solver.options),
-            CostExplainer(cluster, solver.options),
-            DecisionExplainer(inputs),
-            lambda: leadership.held,
+        policy_prices=PolicyPrices(
+            cluster, solver.options, planner.is_batching, env.metrics, clock
         ),
+        explainer=_explainer(settings, cluster, solver, disruption, decisions, inputs, leadership),
+    )
+
+
+def _explainer(
+    settings: SchedulerSettings,
+    cluster: ClusterState,
+    solver: Solver,
+    disruption: Disruption,
+    decisions: DecisionLog,
+    inputs: RecentInputs,
+    leadership: Leadership,
+) -> Explainer:
+    purchases = Purchases(cluster, decisions)
+    return Explainer(
+        settings,
+        cluster.view,
+        disruption.findings,
+        disruption.commands,
+        disruption.pending,
+        PodExplainer(cluster, solver.options, purchases),
+        CostExplainer(cluster, solver.options),
+        DecisionExplainer(inputs),
+        PoolExplainer(cluster, solver.options),
+        purchases,
+        lambda: leadership.held,
     )
 
 
@@ -340,6 +362,7 @@ def _status(parts: Parts) -> dict[str, object]:
         "handover": parts.handover.status(),
         "disruption": parts.disruption.status(),
         "decisions": planner.reporter.decisions.documents(),
+        "policies": parts.policy_prices.status(),
         "records": parts.recorder.status() if parts.recorder else {"kept": False},
     }
 
@@ -357,7 +380,9 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     """What only the leader does, beside reading its streams."""
     planner, handover, not_synced = parts.planner, parts.handover, parts.cluster.not_synced
     timed = partial(periodic, clock=env.clock, jitter=env.random)
+    seconds, prices = env.settings.policy_price_period, parts.policy_prices
     return [
+        *([timed("policy prices", seconds, prices.step)] if seconds else ()),
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
         Loop(
             "handover",
