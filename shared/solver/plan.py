@@ -62,6 +62,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The price of all new machines, each at its cheapest offering."""
     lower_bound_micro_usd_per_hour: int | None = None
     """No plan that places the same pods on new machines can cost less; None: not computed."""
+    lower_bound_kind: str | msgspec.UnsetType = msgspec.UNSET
+    """``configuration``: the bound counts whole pods in whole machines. Unset: the fluid bound, which divides pods."""
     relaxed: tuple[str, ...] = ()
     """Kinds of constraints that the lower bound ignores; with them no plan may reach it."""
     faults: tuple[str, ...] = ()

@@ -24,6 +24,7 @@ from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import ConfigurationError, InvalidObject
 from shared.solver import reasons
 from shared.solver.encode import ResourceAxis, TypeTable
+from shared.solver.lowest_cost.bound.lower import FLUID
 from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
@@ -137,6 +138,8 @@ def _plan(
 ) -> Plan:
     """The record of the chosen placement, with nodes and pods sorted."""
     placement = choice.placement
+    is_prepaid = any(m.offering.reservation_id for m in machines)
+    bound = None if is_prepaid else choice.bound
     return Plan(
         id=identity,
         generation=snapshot.generation,
@@ -144,9 +147,8 @@ def _plan(
         existing={name: tuple(placement.existing[name]) for name in sorted(placement.existing)},
         unschedulable={uid: verdicts[uid] for uid in sorted(verdicts)},
         cost_micro_usd_per_hour=sum(m.offering.price_micro_usd_per_hour for m in machines),
-        lower_bound_micro_usd_per_hour=None
-        if any(m.offering.reservation_id for m in machines)
-        else choice.lower_bound_micro_usd_per_hour,
+        lower_bound_micro_usd_per_hour=bound.micro_usd_per_hour if bound else None,
+        lower_bound_kind=bound.kind if bound and bound.kind != FLUID else msgspec.UNSET,
         relaxed=choice.relaxed,
         given_up=tuple(placement.given_up),
         policies=choice.policies,
