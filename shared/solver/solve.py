@@ -24,7 +24,6 @@ from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import ConfigurationError, InvalidObject
 from shared.solver import reasons
 from shared.solver.encode import ResourceAxis, TypeTable
-from shared.solver.lowest_cost.bound.lower import FLUID
 from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
@@ -32,7 +31,7 @@ from shared.solver.placement.existing import existing_targets, group_by_node, ho
 from shared.solver.placement.fewest_nodes import Placement, Run, no_deadline
 from shared.solver.placement.planned_machines import MinValuesPolicy
 from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without_preferences
-from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.plan import FLUID, Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.pools.daemons import with_running_daemons
 from shared.solver.pools.templates import PoolTemplate, domain_sources, usable_templates

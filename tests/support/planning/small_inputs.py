@@ -77,13 +77,13 @@ class SmallInput:
                 cheapest[content] = min(price, cheapest.get(content, price))
         listed = sorted(cheapest.items(), key=lambda item: (item[1], item[0]))
         contents = np.array([content for content, _ in listed])
-        price = np.array([price for _, price in listed], dtype=np.float64)
+        prices = np.array([price for _, price in listed], dtype=np.float64)
         kept: list[int] = []
-        for i in np.lexsort((price, -contents.sum(axis=1))):
-            covers = (contents[kept] >= contents[i]).all(axis=1) & (price[kept] <= price[i])
+        for i in np.lexsort((prices, -contents.sum(axis=1))):
+            covers = (contents[kept] >= contents[i]).all(axis=1) & (prices[kept] <= prices[i])
             if not covers.any():
                 kept.append(int(i))
-        return contents[kept], price[kept]
+        return contents[kept], prices[kept]
 
     def _contents(self, kind: int, room: tuple[int, int, int]) -> Iterator[tuple[int, ...]]:
         if kind == len(self.kinds):

@@ -25,11 +25,10 @@ from shared.solver.lowest_cost.rules import Rules, with_relaxations
 from shared.solver.lowest_cost.spread import HostLimit, host_limit
 from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.placement.relaxation import SCHEDULE_ANYWAY
+from shared.solver.plan import CONFIGURATION, FLUID
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 
-FLUID, CONFIGURATION = "fluid", "configuration"
-"""Kinds of bounds: over divisible pods, and over whole pods in machines."""
 _MOST_CLASSES = 1500
 _PAIRS_PER_UNIT = 8
 """With more pairs of a class and an offering that fits it per unit of effort, the search ends before it proves more
