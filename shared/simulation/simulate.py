@@ -122,6 +122,7 @@ def answer_of(
         "cost": {
             "hourly": _usd(plan.cost_micro_usd_per_hour),
             "lowerBound": _usd(plan.lower_bound_micro_usd_per_hour),
+            "bound": plan.bound_kind,
         },
         "policy": settings.packing_policy,
         "stats": {
