@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.settings.scale_down import ScaleDownSettings
 from shared.settings.types import (
     CountTerminating,
     Duration,
@@ -144,7 +145,7 @@ class WatcherSettings(ServiceSettings):
     )
 
 
-class SchedulerSettings(ServiceSettings):
+class SchedulerSettings(ServiceSettings, ScaleDownSettings):
     """Settings of the scheduler: batching, planning, disruption."""
 
     questions: Literal["off", "open", "authenticated"] = Field(

@@ -18,6 +18,7 @@ from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.conditions import ConditionChange
 from services.scheduler.disruption.methods import (
     CONSOLIDATIONS,
+    DELAYED,
     Findings,
     Inputs,
     Method,
@@ -27,6 +28,7 @@ from services.scheduler.disruption.methods import (
     methods_of,
 )
 from services.scheduler.disruption.reporting import DisruptionReporter
+from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
@@ -103,6 +105,7 @@ class Disruption:
     reporter: DisruptionReporter
     rate: DisruptionRate
     findings: Findings = field(default_factory=Findings)
+    last_changes: LastChanges = field(default_factory=LastChanges)
     _schedules: dict[Generation, Schedule] = field(
         default_factory=lambda: {one: Schedule() for one in GENERATIONS.values()}
     )
@@ -115,6 +118,7 @@ class Disruption:
             "off": self._is_off() or (bool(pools) and len(halted) == len(pools)),
             "offBySetting": self._is_off(),
             "poolsOff": halted,
+            "delayed": self.waits(),
             "candidates": len(self.findings.candidates),
             "waitingForASecondLook": [
                 {"method": c.method, "reason": c.reason, "text": c.text} for c in self.pending()
@@ -136,6 +140,7 @@ class Disruption:
             return
         # Running commands first: what they came to decides what budgets have left for new ones.
         await self.commands.step()
+        self.last_changes.note(self.cluster.view.machines())
         await self.commands.clean()
         for change in await self.conditions.step():
             self._hasten(change)
@@ -240,7 +245,9 @@ class Disruption:
         nominated = self.provisioning.nominated() | self.commands.targets()
         now = self.clock.now()
         prices = offering_prices(snapshot.catalogue)
-        found = survey(snapshot, prices, nominated=nominated, busy=busy, now=now)
+        found = survey(
+            snapshot, prices, nominated=nominated, busy=busy, now=now, rules=rules_of(self.settings)
+        )
         self.findings.surveyed, self.findings.candidates = found.rejections, found.candidates
         allowed = allowed_now(
             snapshot.pools,
@@ -288,18 +295,24 @@ class Disruption:
         churn = self._churn()
         inputs = inputs_of(world, churn)
         quiet = self._is_quiet(inputs, schedule)
+        waits = self.waits()
         for method in methods_of(generation, self.settings.consolidation, schedule.unseen, churn):
-            if quiet and method.name in CONSOLIDATIONS:
+            if (quiet and method.name in CONSOLIDATIONS) or (waits and method.name in DELAYED):
                 continue
             proposal = await self._propose(method, world, generation)
             if method.remembers:
                 schedule.unseen = frozenset(proposal.unseen)
             if proposal.commands:
                 return proposal.commands[0]
-        if not quiet and allowed_in(world):
+        if not (quiet or waits) and allowed_in(world):
             schedule.quiet = inputs
             schedule.quiet_since = self.clock.monotonic()
         return None
+
+    def waits(self) -> str:
+        """Why emptiness and consolidation wait; empty: they do not."""
+        self.last_changes.failed = max(self.last_changes.failed, self.commands.failed_at)
+        return self.last_changes.wait(self.settings, now=self.clock.now())
 
     def _churn(self) -> Churn:
         return Churn(

@@ -17,6 +17,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from shared.concurrency.clock import Clock
 from shared.disruption.pod_blocks import holds, pdb_block
 from shared.domain.feature_gates import FeatureGates
@@ -75,6 +77,8 @@ class View:
     _decoded: dict[str, dict[str, tuple[bytes, Any]]] = field(
         default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
     )
+    priority_cutoff: int | None = None
+    """Pods below it are expendable."""
     created: PendingWrites[str, Stored] = field(default_factory=PendingWrites)
     """Machines by key, as the API server answered."""
 
@@ -86,8 +90,14 @@ class View:
         for key, body in bodies.items():
             held = cache.get(key)
             if held is None or held[0] is not body:
-                cache[key] = (body, decode_record(kind, body))
+                cache[key] = (body, self._judged(decode_record(kind, body)))
         return {key: record for key, (_, record) in cache.items()}
+
+    def _judged(self, record: Any) -> Any:
+        cutoff = self.priority_cutoff
+        if cutoff is None or not isinstance(record, Pod) or record.priority >= cutoff:
+            return record
+        return replace(record, expendable=True)
 
     def machines(self) -> list[Machine]:
         """All machines, ours of a moment ago included."""

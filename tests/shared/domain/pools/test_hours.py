@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from shared.domain.pools import hours
@@ -16,7 +18,7 @@ WORK = Window(schedule="0 8 * * mon-fri", duration_seconds=36_000.0)
 EVENING = MONDAY_NINE + 10 * 3600
 
 
-def pool_with(**changes: object) -> NodePool:
+def pool_with(**changes: Any) -> NodePool:
     return make_pool(hours=(WORK,), **changes)
 
 
