@@ -310,6 +310,9 @@ class TerminatorSettings(AwsSettings):
     self_managed_nodes: bool = Field(
         True, description="Drain nodes without a pool when a lifecycle hook waits for it."
     )
+    enable_out_of_service_taint: bool = Field(
+        False, description="Taint such nodes as out of service when they are drained."
+    )
     kube_client_qps: Rate = Field(
         500,
         description="Requests per second to the API server, on average; enough for hundreds of drains at once.",
@@ -325,6 +328,11 @@ class InterruptionSettings(AwsSettings):
     )
     unavailable_seconds: Duration = Field(
         180.0, description="How long an interrupted spot offering is not requested again."
+    )
+    delete_sqs_msg_if_node_not_found: bool = Field(
+        True,
+        description="Delete messages about instances that are no machines here; false: leave them for other readers "
+        "of the queue.",
     )
     receive_wait_seconds: int = Field(20, ge=0, le=20, description="SQS long poll.")
     instance_status_period: Duration = Field(
