@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.settings.observability import ClusterMetricsSettings
 from shared.settings.scale_down import ScaleDownSettings
 from shared.settings.types import (
     CountTerminating,
@@ -135,7 +136,7 @@ class AwsSettings(ServiceSettings):
     )
 
 
-class WatcherSettings(ServiceSettings):
+class WatcherSettings(ServiceSettings, ClusterMetricsSettings):
     """Settings of the watcher."""
 
     watch_check_period: Duration = Field(
@@ -145,7 +146,7 @@ class WatcherSettings(ServiceSettings):
     )
 
 
-class SchedulerSettings(ServiceSettings, ScaleDownSettings):
+class SchedulerSettings(ServiceSettings, ClusterMetricsSettings, ScaleDownSettings):
     """Settings of the scheduler: batching, planning, disruption."""
 
     questions: Literal["off", "open", "authenticated"] = Field(
@@ -331,8 +332,7 @@ class InterruptionSettings(AwsSettings):
     )
     delete_sqs_msg_if_node_not_found: bool = Field(
         True,
-        description="Delete messages about instances that are no machines here; false: leave them for other readers "
-        "of the queue.",
+        description="Delete messages about instances unknown here; false: leave them for other readers.",
     )
     receive_wait_seconds: int = Field(20, ge=0, le=20, description="SQS long poll.")
     instance_status_period: Duration = Field(
