@@ -215,6 +215,7 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     network_interfaces: tuple[dict[str, object], ...] = ()
     connection_tracking: dict[str, object] = {}
     cpu_options: dict[str, object] = {}
+    enclave_options: dict[str, object] = {}
     subnets: tuple[SubnetRef, ...] = ()
     """status.subnets; empty until the launcher resolved the selector."""
     image_ids: tuple[str, ...] = ()
