@@ -258,7 +258,7 @@ def _explainer(
 
 
 def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
-    view = View(reader)
+    view = View(reader, priority_cutoff=env.settings.expendable_pods_priority_cutoff)
     catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
     unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
     return ClusterState(env.settings, env.clock, view, catalogues, unavailable)

@@ -57,6 +57,8 @@ class Candidate(msgspec.Struct, frozen=True):
     """Disruption cost in 1/2^27 (DIS-15)."""
     empty: bool = False
     """No pod needs to move (DIS-16)."""
+    too_used: str = ""
+    """Why its pool's threshold keeps it from consolidation; empty: it does not."""
     blocker: str = ""
     """Why a pod blocks the disruption (DIS-11). Drift and rebalance ignore it for a machine with a
     terminationGracePeriod (DIS-13)."""

@@ -29,6 +29,7 @@ from services.scheduler.disruption.methods import (
 )
 from services.scheduler.disruption.passes import methods_in, surveyed
 from services.scheduler.disruption.reporting import DisruptionReporter
+from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.decisions import Rejected
 from services.scheduler.state.kept_room import KeptRoom
@@ -119,6 +120,7 @@ class Disruption:
     start: Callable[[Command, str, World, Sequence[Rejected]], Awaitable[bool]]
     """Begins a command: ``Commands.start``, or nothing in a shadow."""
     findings: Findings = field(default_factory=Findings)
+    last_changes: LastChanges = field(default_factory=LastChanges)
     _schedules: dict[Generation, Schedule] = field(
         default_factory=lambda: {one: Schedule() for one in GENERATIONS.values()}
     )
@@ -131,6 +133,7 @@ class Disruption:
             "off": self._is_off() or (bool(pools) and len(halted) == len(pools)),
             "offBySetting": self._is_off(),
             "poolsOff": halted,
+            "delayed": self.waits(),
             "candidates": len(self.findings.candidates),
             "waitingForASecondLook": [
                 {"method": c.method, "reason": c.reason, "text": c.text} for c in self.pending()
@@ -152,6 +155,7 @@ class Disruption:
             return
         # Running commands first: what they came to decides what budgets have left for new ones.
         await self.commands.step()
+        self.last_changes.note(self.cluster.view.machines())
         await self.commands.clean()
         for change in await self.conditions.step():
             self._hasten(change)
@@ -284,6 +288,7 @@ class Disruption:
             busy=tuple(sorted(self.commands.busy())),
             spent=await self._spent(),
             unseen=tuple(sorted(schedule.unseen)),
+            rules=rules_of(self.settings),
         )
 
     async def _report(self, snapshot: Snapshot, busy: Set[str], *, now: float) -> None:
@@ -308,7 +313,7 @@ class Disruption:
         taken, question, world = evaluation
         inputs = inputs_of(world, question.churn)
         quiet = self._is_quiet(inputs, schedule)
-        question = replace(question, quiet=quiet)
+        question = replace(question, quiet=quiet, waits=bool(self.waits()))
         tried: list[tuple[str, Proposal]] = []
         found = None
         for method in methods_in(question):
@@ -320,7 +325,7 @@ class Disruption:
                 found = self._found(proposal.commands[0])
                 break
         self.recording.passed(taken, question, tried, found)
-        if found is None and not quiet and allowed_in(world):
+        if found is None and not (quiet or question.waits) and allowed_in(world):
             schedule.quiet = inputs
             schedule.quiet_since = self.clock.monotonic()
         return found
@@ -333,6 +338,11 @@ class Disruption:
         id_ = start_id(command, self.clock.now())
         created = with_names_of_its_own(command, id_).replacements
         return Found(command, id_, tuple(one.name for one in created), rejected)
+
+    def waits(self) -> str:
+        """Why emptiness and consolidation wait; empty: they do not."""
+        self.last_changes.failed = max(self.last_changes.failed, self.commands.failed_at)
+        return self.last_changes.wait(self.settings, now=self.clock.now())
 
     def _churn(self) -> Churn:
         return Churn(

@@ -30,7 +30,7 @@ from shared.domain.pools.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED
 from shared.domain.snapshot import OfferingKey
 
 CONSOLIDATIONS = frozenset({plan.METHOD, multi_node.METHOD, single_node.METHOD})
-_DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
+DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
 MOST_TEXTS = 20
 """Of each method, in ``/status``: the most frequent."""
 SURVEY = "candidates"
@@ -91,7 +91,7 @@ def of_consolidator(world: World, desired: str, default: str) -> World:
 
 def delayed(command: Command) -> bool:
     """Does it wait for a validation? v1alpha5's TTL has waited already (DIS-32)."""
-    if command.method not in _DELAYED:
+    if command.method not in DELAYED:
         return False
     first = command.candidates[0]
     ttl = first.pool.empty_ttl_seconds

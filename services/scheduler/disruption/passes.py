@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from services.scheduler.disruption.methods import CONSOLIDATIONS, Method, methods_of
+from services.scheduler.disruption.methods import CONSOLIDATIONS, DELAYED, Method, methods_of
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import Survey, offering_prices, survey
 from shared.disruption.keeping import keeping
@@ -36,7 +36,14 @@ def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
     """Candidates and budgets, as of the question."""
     prices = offering_prices(snapshot.catalogue)
     busy = frozenset(question.busy)
-    found = survey(snapshot, prices, nominated=set(question.nominated), busy=busy, now=question.now)
+    found = survey(
+        snapshot,
+        prices,
+        nominated=set(question.nominated),
+        busy=busy,
+        now=question.now,
+        rules=question.rules,
+    )
     allowed = allowed_now(
         snapshot.pools,
         snapshot.machines,
@@ -63,7 +70,8 @@ def methods_in(question: PassQuestion) -> list[Method]:
     generation = GENERATIONS[question.generation]
     unseen = frozenset(question.unseen)
     found = methods_of(generation, question.consolidation, unseen, question.churn)
-    return [one for one in found if not (question.quiet and one.name in CONSOLIDATIONS)]
+    left_out = {*(CONSOLIDATIONS if question.quiet else ()), *(DELAYED if question.waits else ())}
+    return [one for one in found if one.name not in left_out]
 
 
 def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:

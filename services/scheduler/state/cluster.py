@@ -64,9 +64,14 @@ class View:
     """Typed records, decoded once per change."""
 
     reader: MirrorReader
-    _decoded: DecodedRecords = field(default_factory=DecodedRecords)
+    priority_cutoff: int | None = None
+    """Pods below it are expendable."""
+    _decoded: DecodedRecords = field(init=False)
     created: PendingWrites[str, Stored] = field(default_factory=PendingWrites)
     """Machines by key, as the API server answered."""
+
+    def __post_init__(self) -> None:
+        self._decoded = DecodedRecords(self.priority_cutoff)
 
     def records(self, kind: str) -> dict[str, Any]:
         """Key -> record of one kind, as the mirror has it now."""

@@ -116,7 +116,7 @@ class ClusterMetrics:
         synced = not self.cluster.not_synced(PATIENCE_SECONDS)
         sync = cluster_gauges.sync_text(synced=synced, seconds=seconds)
         picture = self._picture
-        if picture is None:
+        if picture is None or self.cluster.settings.disable_cluster_state_observability:
             return sync
         return "".join((
             sync,

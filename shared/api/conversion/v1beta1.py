@@ -52,6 +52,7 @@ _LATER: dict[tuple[str, str], tuple[Path, ...]] = {
             for name in (
                 "capacityReservationSelectorTerms", "placementGroupSelector", "kubelet", "ipPrefixCount",
                 "networkInterfaces", "connectionTracking", "cpuOptions",
+                "enclaveOptions",
             )
         ),
         ("spec", "amiSelectorTerms", "*", "alias"),

@@ -81,6 +81,15 @@ def _count(written: str) -> int | None:
     return int(written) if _COUNT.fullmatch(written) else None
 
 
+def _percent(written: str) -> int | None:
+    number = written.removesuffix("%")
+    return (
+        int(number)
+        if number != written and _COUNT.fullmatch(number) and int(number) <= 100
+        else None
+    )
+
+
 def _lead(written: str) -> float | None:
     seconds = go_duration_seconds(written)
     return seconds if seconds is not None and 0 <= seconds <= LONGEST_LEAD_SECONDS else None
@@ -106,6 +115,13 @@ POOL_CHOICES = (
         lambda seconds: f"{seconds:.3f}s",
     ),
     _switch(keys.WEBHOOK_ANNOTATION, "webhook_off"),
+    Choice(
+        keys.UTILIZATION_ANNOTATION,
+        "utilization_threshold",
+        _percent,
+        "a percentage such as 50%",
+        lambda percent: f"{percent}%",
+    ),
     _structured(keys.MINIMUM_ANNOTATION, "minimum", read_minimum, kept_text),
     _structured(keys.HEADROOM_ANNOTATION, "headroom", read_headroom, kept_text),
     _structured(keys.HOURS_ANNOTATION, "hours", read_hours, hours_text),

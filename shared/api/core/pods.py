@@ -23,6 +23,7 @@ from shared.domain import labels as keys
 from shared.domain import resources
 from shared.domain.expressions import Expression, Toleration
 from shared.domain.nodes import DaemonSet
+from shared.domain.scale_down import SAFE_LOCAL_VOLUMES, SAFE_TO_EVICT
 from shared.domain.workloads.namespaces import NamespaceSelector
 from shared.domain.workloads.pods import (
     NOBODY,
@@ -89,6 +90,8 @@ def parse_pod(raw: Json) -> Pod:
             lambda: text(spec.get("priorityClassName"), "spec.priorityClassName"), ""
         ),
         do_not_disrupt=_do_not_disrupt(meta),
+        safe_to_evict=_safe_to_evict(meta),
+        keeps_local_data=attempt(lambda: _keeps_local_data(meta, spec), False),
         deletion_cost=_deletion_cost(meta),
         started_at=attempt(lambda: _time(status.get("startTime"), "status.startTime"), 0.0),
         terminate_at=_time(meta.get("deletionTimestamp"), "metadata.deletionTimestamp"),
@@ -348,6 +351,25 @@ def _do_not_disrupt(meta: Json) -> str:
 
 def _annotation(meta: Json, name: str) -> str:
     return str((meta.get("annotations") or {}).get(name) or "")
+
+
+def _safe_to_evict(meta: Json) -> str:
+    written = str((meta.get("annotations") or {}).get(SAFE_TO_EVICT) or "")
+    return written if written in ("true", "false") else ""
+
+
+def _keeps_local_data(meta: Json, spec: Json) -> bool:
+    """Has it a hostPath, or an emptyDir that is not in memory, beside the volumes that its annotation names?"""
+    named = str((meta.get("annotations") or {}).get(SAFE_LOCAL_VOLUMES) or "").split(",")
+    return any(
+        "hostPath" in volume or ("emptyDir" in volume and _is_on_disk(volume["emptyDir"]))
+        for volume in entries(spec.get("volumes"), "spec.volumes")
+        if volume.get("name") not in named
+    )
+
+
+def _is_on_disk(empty_dir: object) -> bool:
+    return mapping(empty_dir, "spec.volumes.emptyDir").get("medium") != "Memory"
 
 
 def _deletion_cost(meta: Json) -> int:

@@ -102,6 +102,8 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long before its start a scheduled event is handled; None: the interruption service's own setting."""
     webhook_off: bool = False
     """Whether webhook notifications about machines of this pool are disabled."""
+    utilization_threshold: int | None = None
+    """Percent of use from which on a node is not consolidated; None: the scheduler's own setting."""
     minimum: tuple[KeptCapacity, ...] = ()
     """Capacity that the pool has at least, whatever pods need; the counterpart of ``limits``."""
     headroom: tuple[KeptCapacity, ...] = ()
@@ -213,6 +215,7 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     network_interfaces: tuple[dict[str, object], ...] = ()
     connection_tracking: dict[str, object] = {}
     cpu_options: dict[str, object] = {}
+    enclave_options: dict[str, object] = {}
     subnets: tuple[SubnetRef, ...] = ()
     """status.subnets; empty until the launcher resolved the selector."""
     image_ids: tuple[str, ...] = ()
