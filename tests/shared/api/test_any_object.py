@@ -87,7 +87,7 @@ def assert_read_or_refused(kind: str, document: dict[str, Any]) -> None:
 
 def documents(kind: str) -> st.SearchStrategy[dict[str, Any]]:
     """Objects as an API server may return them, with any spec and status."""
-    (model,) = (one for (_, name), one in KINDS.items() if name == kind)
+    model = next(one for (_, name), one in KINDS.items() if name == kind)
     properties = root_schema(model)["properties"]
     return st.fixed_dictionaries(
         {
@@ -100,7 +100,7 @@ def documents(kind: str) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-ALL = sorted(kind for _, kind in KINDS)
+ALL = sorted({kind for _, kind in KINDS})
 FREE: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
@@ -129,7 +129,7 @@ def test_ten_thousand_objects_are_read_or_refused(kind: str) -> None:
 @pytest.mark.parametrize("kind", ALL)
 def test_annotations_of_a_megabyte_and_nulls_everywhere_are_refused_or_read(kind: str) -> None:
     huge = {**META, "annotations": {"a": "x" * 2**20}, "labels": None, "finalizers": None}
-    (version,) = (api for api, name in KINDS if name == kind)
+    version = next(api for api, name in KINDS if name == kind)
     specs: tuple[Any, ...] = (None, {}, [], "x", 1)
     for spec in specs:
         document = {
