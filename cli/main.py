@@ -7,6 +7,8 @@ other exception is a defect and shows its traceback.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -17,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
+from shared.runtime.ram import COMMANDS_COLLECT_EVERY
 
 
 class Command(NamedTuple):
@@ -24,6 +27,8 @@ class Command(NamedTuple):
 
     module: str
     summary: str
+    misuse: int = 2
+    """Exit code of a wrong option."""
 
 
 COMMANDS = {
@@ -39,10 +44,17 @@ COMMANDS = {
     "explain": Command(
         "cli.decisions.explain", "Show why a node is still there, or a pod pending."
     ),
+    "decisions": Command("cli.decisions.listing", "List what the scheduler decided."),
+    "replay": Command("cli.decisions.replay", "Make recorded decisions again."),
     "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(
         "cli.manifests.simulate", "Show which machines would be created for these pods."
+    ),
+    "plan": Command(
+        "cli.decisions.plan.command",
+        "Show what changed manifests would do to the machines of a cluster.",
+        misuse=1,
     ),
     "validate": Command("cli.manifests.validate", "Check manifests of both API generations."),
     "convert": Command("cli.manifests.convert", "Convert manifests to the other API generation."),
@@ -75,16 +87,24 @@ class Lazy(TyperCommand):
     """
 
     module = ""
+    misuse = 2
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         command = _imported(self.module, str(self.name))
-        return command.make_context(info_name, args, parent=parent, **extra)
+        try:
+            return command.make_context(info_name, args, parent=parent, **extra)
+        except typer.Exit:
+            raise
+        except Exception as error:
+            if hasattr(error, "exit_code"):  # a UsageError of click, which typer does not export
+                error.exit_code = self.misuse
+            raise
 
 
 def lazy(name: str, command: Command) -> Lazy:
     """The command ``name``, not imported yet."""
     made = Lazy(name, help=command.summary)
-    made.module = command.module
+    made.module, made.misuse = command.module, command.misuse
     return made
 
 
@@ -141,6 +161,9 @@ def _options(version: VersionOption = False) -> None:
 
 def app() -> None:
     """Entry point of the console script ``dovetail``."""
+    # Pydantic looks through all installed packages for plugins, which takes longer than to read a manifest.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.set_threshold(*COMMANDS_COLLECT_EVERY)
     run(commands)
 
 

@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cli.decisions.explain_decision import decision
 from cli.decisions.explain_pod import pod
 from cli.kubectl import names
 from cli.operations.scheduler_status import ask, scheduler_url
@@ -23,6 +24,7 @@ POD_LIMIT = 15
 
 explain = group("Show why a node is still there or a pod is pending, and which change would help.")
 explain.command()(pod)
+explain.command()(decision)
 
 
 @explain.command()

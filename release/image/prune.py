@@ -21,7 +21,7 @@ from pathlib import Path
 AWS_MODELS = frozenset(
     (
         *("arc-zonal-shift", "autoscaling", "ec2", "eks", "events", "iam", "pricing", "sqs", "ssm"),
-        *("sts", "sso", "sso-oidc"),
+        *("s3", "sts", "sso", "sso-oidc"),
     )
 )
 """The services of botocore whose models stay: those that ``shared.cloud`` calls, and those that give credentials."""

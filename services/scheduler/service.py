@@ -17,6 +17,8 @@ from services.scheduler.disruption.controller import Disruption, Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigger
 from services.scheduler.provisioning import limit_waiters
+from services.scheduler.provisioning.buffers import CHECK_SECONDS as BUFFER_SECONDS
+from services.scheduler.provisioning.buffers import Buffers
 from services.scheduler.provisioning.creation import MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
@@ -24,9 +26,12 @@ from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.planner import Planner, Solver
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
+from services.scheduler.provisioning.requests import Requests
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog
+from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.plan_inputs import RecentInputs
+from services.scheduler.state.recording import Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered
@@ -35,9 +40,9 @@ from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_cost import CostExplainer
 from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
+from services.scheduler.status.explain_record import Place, RecordExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
-from shared.domain.feature_gates import without_effect
 from shared.domain.records import MACHINES, NODES
 from shared.domain.workloads.pods import SpreadConstraint
 from shared.errors import ConfigurationError, InvalidObject
@@ -48,10 +53,14 @@ from shared.redis import streams
 from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
+from shared.runtime.archive.opening import open_store, versions_now
+from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
+from shared.runtime.archive.writing import LogWriter
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import SchedulerSettings
+from shared.simulation.decisions.retention import Retention
 
 log = get_logger(__name__)
 
@@ -76,8 +85,11 @@ class Parts:
     handlers: Handlers
     terminations: TerminationTrigger
     explainer: Explainer
+    recorder: DecisionRecorder | None
 
     def note(self, change: Change) -> None:
+        if self.recorder is not None:
+            self.recorder.note(change.kind, change.key, change.body, change.generation)
         if change.kind in RECONSIDERED:
             self.planner.reconsider()
         self.planner.pod_latency.note(change)
@@ -98,8 +110,6 @@ async def build(env: SchedulerEnvironment) -> Service:
         key=env.settings.mirror_key,
         on_rejected=env.metrics.mirror_rejected.inc,
     )
-    for gate in without_effect(env.settings.feature_gates):
-        log.warning("a feature gate has no effect", gate=gate)
     parts = compose(env, reader, leadership)
     env.metrics.add_page(parts.cluster_metrics.text)
     timed = partial(periodic, clock=env.clock, jitter=env.random)
@@ -111,6 +121,9 @@ async def build(env: SchedulerEnvironment) -> Service:
         timed("metrics", CHECK_SECONDS, parts.cluster_metrics.refresh),
         *map(leadership.led, acting),
     ]
+    recorder = parts.recorder
+    if recorder is not None:
+        loops.append(timed("records", STEP_SECONDS, recorder.step))
     return Service(
         "scheduler",
         loops,
@@ -121,8 +134,11 @@ async def build(env: SchedulerEnvironment) -> Service:
             env.settings.questions,
             Simulator(parts.cluster.catalogues),
             parts.explainer,
+            RecordExplainer(_place(env.settings)),
             TokenAccess(env.kube, env.clock),
         ),
+        close=None if recorder is None else recorder.close,
+        notes=lambda: [recorder.problem] if recorder is not None and recorder.problem else [],
     )
 
 
@@ -135,6 +151,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
     decisions, inputs = DecisionLog(clock), RecentInputs()
+    recording = Recording(_recorder(env, reader), view, clock, lambda: leadership.epoch)
     planner = Planner(
         settings=settings,
         clock=clock,
@@ -145,15 +162,21 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         handover=handover,
         reporter=PlanReporter(env.recorder, {}, decisions),
         inputs=inputs,
+        recording=recording,
         metrics=env.metrics,
         pod_latency=PodLatency(env.metrics, clock),
         decision_latency=DecisionLatency(),
         trace=PlanTrace(env.tracer),
+        buffers=Buffers(kube, view, clock, env.metrics),
+        requests=Requests(kube, view, clock),
     )
-    provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
-    disruption = _disruption(env, cluster, machines, actions, provisioning, decisions, inputs)
+    provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options, KeptRoom())
+    disruption = _disruption(
+        env, cluster, machines, actions, provisioning, decisions, inputs, recording
+    )
     commands = disruption.commands
     return Parts(
+        recorder=recording.recorder,
         cluster=cluster,
         machines=machines,
         actions=actions,
@@ -209,6 +232,7 @@ def _disruption(
     provisioning: Provisioning,
     decisions: DecisionLog,
     inputs: RecentInputs,
+    recording: Recording,
 ) -> Disruption:
     reporter = DisruptionReporter(env.recorder, env.metrics, decisions)
     rate = DisruptionRate(env.bus.redis, env.bus.prefix, env.clock)
@@ -231,12 +255,49 @@ def _disruption(
         actions=actions,
         commands=commands,
         conditions=ConditionWriter(
-            cluster.view, machines, env.clock, reporter, provisioning.nominated
+            cluster.view,
+            machines,
+            env.clock,
+            reporter,
+            provisioning.nominated,
+            lambda: provisioning.kept_room.nodes,
         ),
         static_capacity=StaticCapacity(actions, env.clock, decisions),
         kept_capacity=KeptCapacityFiller(actions, env.clock, decisions, env.recorder, env.metrics),
         reporter=reporter,
         rate=rate,
+        recording=recording,
+    )
+
+
+def _place(settings: SchedulerSettings) -> Place:
+    return Place(
+        settings.record_store,
+        settings.record_endpoint_url,
+        settings.cluster_name,
+        settings.shadow,
+    )
+
+
+def _recorder(env: SchedulerEnvironment, reader: MirrorReader) -> DecisionRecorder | None:
+    """None where nothing is recorded."""
+    settings = env.settings
+    if not settings.record_store:
+        return None
+    most_bytes = settings.record_max_megabytes * 1_000_000
+    return DecisionRecorder(
+        store=open_store(settings.record_store, endpoint_url=settings.record_endpoint_url),
+        writer=LogWriter(
+            cluster=settings.cluster_name,
+            shadow=settings.shadow,
+            versions=versions_now(),
+            suffix=f"{env.random.getrandbits(32):08x}",
+            series_bytes=most_bytes // 8,
+        ),
+        retention=Retention(settings.record_max_age, most_bytes),
+        clock=env.clock,
+        metrics=env.metrics,
+        contents=lambda: reader.kinds,
     )
 
 
@@ -254,6 +315,7 @@ def _status(parts: Parts) -> dict[str, object]:
         "handover": parts.handover.status(),
         "disruption": parts.disruption.status(),
         "decisions": planner.reporter.decisions.documents(),
+        "records": parts.recorder.status() if parts.recorder else {"kept": False},
     }
 
 
@@ -277,6 +339,8 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
             lambda stop: handover.run(stop, not_synced),
             progress=lambda: handover.last_progress,
         ),
+        timed("buffers", BUFFER_SECONDS, planner.buffers.step),
+        timed("provisioning requests", BUFFER_SECONDS, planner.requests.step),
         timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
         timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
     ]

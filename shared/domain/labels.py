@@ -116,6 +116,11 @@ _AWS_INSTANCE_LABELS = (
     "placement-group-id", "placement-group-partition",
 )  # fmt: skip
 
+GANG, GANG_SIZE = "dovetail.sh/gang", "dovetail.sh/gang-size"
+"""Annotations of pods that are placed all or none (SCH-114)."""
+CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
+"""Annotation of pods that use the room of a ProvisioningRequest of their namespace (GAT-04)."""
+
 PLACEMENT_GROUP = AWS_PREFIX + "placement-group-id"
 PARTITION = AWS_PREFIX + "placement-group-partition"
 

@@ -20,7 +20,7 @@ from shared.metrics.machines import MachineMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.pods import OF_PODS, PodMetrics
 from shared.metrics.requests import RequestMetrics
-from shared.metrics.scheduling import SchedulingMetrics
+from shared.metrics.scheduling import RecordMetrics, SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
 
@@ -31,6 +31,7 @@ class Metrics(
     PodMetrics,
     DisruptionMetrics,
     SchedulingMetrics,
+    RecordMetrics,
     CloudMetrics,
     ConditionMetrics,
     WatchMetrics,
@@ -50,6 +51,7 @@ class Metrics(
         PodMetrics.__init__(self, declare)
         DisruptionMetrics.__init__(self, declare.by("scheduler"))
         SchedulingMetrics.__init__(self, declare.by("scheduler"))
+        RecordMetrics.__init__(self, declare.by("scheduler"))
         CloudMetrics.__init__(self, declare, service)
         ConditionMetrics.__init__(self, declare.by("watcher"))
         WatchMetrics.__init__(self, declare.by("watcher"))

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -92,7 +92,7 @@ def json_answer(status: int, document: Mapping[str, object]) -> Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A POST with a body that changes nothing."""
+    """A POST with a body that changes nothing, or a GET."""
 
     path: str
     summary: str
@@ -105,6 +105,8 @@ class Question:
     is open."""
     body: Mapping[str, object] = field(default_factory=lambda: {"type": "object"})
     """The JSON schema of the body, for the OpenAPI document."""
+    method: Literal["POST", "GET"] = "POST"
+    """GET: without a body; parameters of the path come as parameters of the query do."""
 
 
 @dataclass
@@ -118,6 +120,8 @@ class Service:
     """A small JSON document for people and for the console."""
     missing: Callable[[], list[str]] = field(default=lambda: [])
     """What the service waits for, as sentences; empty when it can work."""
+    notes: Callable[[], list[str]] = field(default=lambda: [])
+    """What is wrong beside its work, as sentences: a service with notes is ready."""
     close: Callable[[], Awaitable[None]] | None = None
     questions: Sequence[Question] = ()
     """Additional POST endpoints of the status server."""

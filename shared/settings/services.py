@@ -11,6 +11,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.settings.observability import ClusterMetricsSettings
+from shared.settings.records import RecordSettings
 from shared.settings.scale_down import ScaleDownSettings
 from shared.settings.types import (
     CountTerminating,
@@ -57,7 +58,7 @@ class ServiceSettings(BaseSettings):
     kube_client_burst: int = Field(300, ge=1, description="Burst of requests to the API server.")
     feature_gates: Gates = Field(
         "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,"
-        "StaticCapacity=false,CapacityBuffer=false,Drift=false",
+        "StaticCapacity=false,CapacityBuffer=false,ProvisioningRequest=false,Drift=false",
         validate_default=True,
         description="Gates that are not named keep their defaults.",
     )
@@ -146,7 +147,7 @@ class WatcherSettings(ServiceSettings, ClusterMetricsSettings):
     )
 
 
-class SchedulerSettings(ServiceSettings, ClusterMetricsSettings, ScaleDownSettings):
+class SchedulerSettings(RecordSettings, ServiceSettings, ClusterMetricsSettings, ScaleDownSettings):
     """Settings of the scheduler: batching, planning, disruption."""
 
     questions: Literal["off", "open", "authenticated"] = Field(
@@ -331,8 +332,7 @@ class InterruptionSettings(AwsSettings):
         180.0, description="How long an interrupted spot offering is not requested again."
     )
     delete_sqs_msg_if_node_not_found: bool = Field(
-        True,
-        description="Delete messages about instances unknown here; false: leave them for other readers.",
+        True, description="Delete messages about unknown instances; false: leave them for others."
     )
     receive_wait_seconds: int = Field(20, ge=0, le=20, description="SQS long poll.")
     instance_status_period: Duration = Field(

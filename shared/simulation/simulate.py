@@ -30,6 +30,7 @@ from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry
 from shared.solver.solve import SolverSettings, solve
 from shared.solver.topology.selectors import label_keys
+from shared.solver.virtual_pods import with_virtual_pods
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def simulate(
     given = list(documents)
     inputs = read_inputs(given, catalogue, most_pods)
     now = clock.now()
-    snapshot = hours.at(inputs.snapshot, now=now)
+    opened = hours.at(inputs.snapshot, now=now)
+    snapshot = with_virtual_pods(opened, settings, now=0.0)
     problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()

@@ -10,7 +10,7 @@ to be removed (POD-09).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -24,6 +24,7 @@ from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import ConfigurationError, InvalidObject
 from shared.solver import reasons
 from shared.solver.encode import ResourceAxis, TypeTable
+from shared.solver.gangs import gang_of, with_whole_gangs
 from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
@@ -73,6 +74,8 @@ class SolverSettings(msgspec.Struct, frozen=True):
     fills_reservations: bool = True
     """True: FewestNodes fills places in reservations before it buys. False: a planned machine gets a place only if it
     happens to suit one, since one machine for all pods may be better than two of which one is prepaid."""
+    priority_cutoff: int | None = None
+    """Pods of a lower priority are expendable; None: none is. Whoever assembles a snapshot marks them."""
     counting: Counting = USUAL
     """Which terminating machines count towards their pool's limits."""
 
@@ -99,9 +102,24 @@ def solve(
     another node. ``time_is_up``: once it returns True, the plan contains only the pods placed so far (BAT-07).
     """
     del now
+
+    def without(refused: Mapping[str, str]) -> Plan:
+        return _solve(snapshot, settings, reschedule, time_is_up, refused)
+
+    return with_whole_gangs(without, snapshot.pods)
+
+
+def _solve(
+    snapshot: Snapshot,
+    settings: SolverSettings,
+    reschedule: frozenset[str],
+    time_is_up: Callable[[], bool],
+    refused_gangs: Mapping[str, str],
+) -> Plan:
+    """The plan without the pods of ``refused_gangs``: gang -> verdict."""
     snapshot, sharing = with_shared_claims(with_namespaces(with_running_daemons(snapshot)))
     volumes = Volumes(snapshot)
-    chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings)
+    chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings, refused_gangs)
     free = free_places(snapshot)
     given = (snapshot, chosen, verdicts, settings, reschedule, volumes, free, time_is_up)
     fewest, queue = _prepare(*given)
@@ -155,7 +173,11 @@ def _plan(
 
 
 def _pods_to_place(
-    snapshot: Snapshot, reschedule: frozenset[str], volumes: Volumes, settings: SolverSettings
+    snapshot: Snapshot,
+    reschedule: frozenset[str],
+    volumes: Volumes,
+    settings: SolverSettings,
+    refused_gangs: Mapping[str, str],
 ) -> tuple[list[Pod], dict[str, str]]:
     """Pods in queue order, and the verdicts of pods that are not planned (POD-03, POD-06)."""
     chosen, verdicts = [], {}
@@ -163,8 +185,9 @@ def _pods_to_place(
         moves = pod.uid in reschedule and is_reschedulable(pod)
         if not moves and not is_provisionable(pod):
             continue
-        if pod.faults:
-            verdicts[pod.uid] = "; ".join(pod.faults)
+        gang = gang_of(pod)
+        if pod.faults or gang in refused_gangs:
+            verdicts[pod.uid] = "; ".join(pod.faults) or refused_gangs[gang]
             continue
         if pod.claims_devices and settings.ignore_device_claims:
             verdicts[pod.uid] = reasons.NO_DEVICES
@@ -178,9 +201,11 @@ def _pods_to_place(
     return sorted(chosen, key=_queue_position), verdicts
 
 
-def _queue_position(pod: Pod) -> tuple[int, int, float, str]:
-    """The sort key of the queue: CPU and memory descending, age, UID (SCH-30)."""
-    return (-pod.requests.get(CPU, 0), -pod.requests.get(MEMORY, 0), pod.created_at, pod.uid)
+def _queue_position(pod: Pod) -> tuple[bool, int, int, float, str]:
+    """The sort key of the queue: real pods before virtual ones (GAT-02), CPU and memory descending, age, UID
+    (SCH-30)."""
+    cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
+    return (pod.virtual, -cpu, -memory, pod.created_at, pod.uid)
 
 
 def _prepare(

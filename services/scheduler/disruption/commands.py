@@ -117,12 +117,11 @@ class Commands:
         return {name for names in self._targets.values() for name in names}
 
     async def start(
-        self, command: Command, world: World, rejected: Sequence[Rejected] = ()
+        self, command: Command, id_: str, world: World, rejected: Sequence[Rejected] = ()
     ) -> bool:
-        """Begin a command (EXE-01..03). False when that failed and everything was rolled back. ``rejected``: what its
-        pass decided against."""
-        id_ = _id_of(command, self.clock.now())
-        command = _with_names_of_its_own(command, id_)
+        """Begin a command (EXE-01..03). False when that failed and everything was rolled back. ``id_``: as of
+        ``start_id``; ``rejected``: what its pass decided against."""
+        command = with_names_of_its_own(command, id_)
         record = self._record(command, id_)
         self.reporter.disrupting(command, id_, rejected)
         self._keep_inputs(command, id_, world)
@@ -348,13 +347,13 @@ def _is_held_by(machine: Machine, record: CommandRecord) -> bool:
     return known is None or known.id == record.id
 
 
-def _id_of(command: Command, now: float) -> str:
+def start_id(command: Command, now: float) -> str:
     """Of this start: the same decision taken twice makes two commands, and the outcome of one says nothing of the
     other."""
     return hashlib.sha256(f"{command.id}|{now}".encode()).hexdigest()[:16]
 
 
-def _with_names_of_its_own(command: Command, id_: str) -> Command:
+def with_names_of_its_own(command: Command, id_: str) -> Command:
     """A plan names machines after what it is about, so the simulation's replacement may well be called what the machine
     is called that it replaces: planned for the same pods once. A retried command must not meet its own leftovers."""
     renamed = (

@@ -9,39 +9,39 @@ Nothing is decided on a mirror that is incomplete or old (OPS-13).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from services.scheduler.actions import MachineActions
-from services.scheduler.disruption.commands import Commands
+from services.scheduler.disruption.commands import Commands, start_id, with_names_of_its_own
 from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.conditions import ConditionChange
 from services.scheduler.disruption.methods import (
-    CONSOLIDATIONS,
-    DELAYED,
     Findings,
     Inputs,
     Method,
     allowed_in,
     delayed,
     inputs_of,
-    methods_of,
 )
+from services.scheduler.disruption.passes import methods_in, surveyed
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
 from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.kept_room import KeptRoom
+from services.scheduler.state.recording import Found, Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from shared.concurrency.clock import Clock
-from shared.disruption.budgets import REASONS, allowed_now, by_budget, usage
-from shared.disruption.candidates import offering_prices, survey
+from shared.disruption.budgets import REASONS, by_budget, usage
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.keeping import keeping
 from shared.disruption.methods import expiration
 from shared.disruption.records import Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import EMPTY, Machine
-from shared.domain.nodes import Node
 from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS, Generation
 from shared.domain.pools.kept_capacity import keeps_capacity
@@ -49,7 +49,9 @@ from shared.domain.snapshot import Snapshot
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
+from shared.runtime.archive.writing import Taken
 from shared.settings import SchedulerSettings
+from shared.simulation.decisions.records import PassQuestion, ValidationQuestion
 from shared.solver.solve import SolverSettings
 
 log = get_logger(__name__)
@@ -63,11 +65,12 @@ MOST_POSTPONED_SECONDS = 30.0
 @dataclass(frozen=True)
 class Provisioning:
     """``nominated``: names of nodes and machines that pods are to run on; ``is_batching``: do pods wait for a plan?
-    ``solver_settings``: as the operator chose."""
+    ``solver_settings``: as the operator chose; ``kept_room``: for pods that do not exist yet."""
 
     nominated: Callable[[], set[str]]
     is_batching: Callable[[], bool]
     solver_settings: Callable[[], SolverSettings]
+    kept_room: KeptRoom
 
 
 @dataclass
@@ -76,6 +79,14 @@ class Pending:
 
     command: Command
     due: float
+
+
+class Evaluation(NamedTuple):
+    """What one pass or one validation is computed from. ``taken``: for its record."""
+
+    taken: Taken | None
+    question: PassQuestion
+    world: World
 
 
 @dataclass
@@ -104,6 +115,7 @@ class Disruption:
     kept_capacity: KeptCapacityFiller
     reporter: DisruptionReporter
     rate: DisruptionRate
+    recording: Recording
     findings: Findings = field(default_factory=Findings)
     last_changes: LastChanges = field(default_factory=LastChanges)
     _schedules: dict[Generation, Schedule] = field(
@@ -216,17 +228,17 @@ class Disruption:
             return
         if now < schedule.next_pass or self._must_wait(generation, schedule, now):
             return
-        world = await self._world(generation)
-        if world is None:
+        evaluation = await self._evaluation(generation, schedule)
+        if evaluation is None:
             return
-        found = await self._first_command(world, generation, schedule)
+        found = await self._first_command(evaluation, schedule)
         if found is None:
             schedule.next_pass = now + self.settings.disruption_period
-        elif delayed(found):
-            schedule.pending = Pending(found, now + self.settings.validation_delay)
-            await self.reporter.proposed(found)
+        elif delayed(found.command):
+            schedule.pending = Pending(found.command, now + self.settings.validation_delay)
+            await self.reporter.proposed(found.command)
         else:
-            await self._start(found, world)
+            await self._start(found, evaluation.world)
 
     def _must_wait(self, generation: Generation, schedule: Schedule, now: float) -> bool:
         """v1alpha5: one command at a time (DIS-05). Pods that wait are planned for first, but not without end."""
@@ -236,44 +248,42 @@ class Disruption:
             return True
         return self.provisioning.is_batching() and now - schedule.next_pass < MOST_POSTPONED_SECONDS
 
-    async def _world(self, generation: Generation) -> World | None:
+    async def _evaluation(self, generation: Generation, schedule: Schedule) -> Evaluation | None:
         snapshot = await self.cluster.snapshot()
         if snapshot is None:
             return None
-        nodes = {node.name: node for node in snapshot.nodes}
-        busy = self.commands.busy()
-        nominated = self.provisioning.nominated() | self.commands.targets()
-        now = self.clock.now()
-        prices = offering_prices(snapshot.catalogue)
-        found = survey(
-            snapshot, prices, nominated=nominated, busy=busy, now=now, rules=rules_of(self.settings)
-        )
+        taken = self.recording.taken(snapshot)
+        question = await self._question(generation, schedule)
+        opened = hours.at(snapshot, now=question.now)
+        seated = await self.provisioning.kept_room.seat(opened, question.settings, now=question.now)
+        world, found = surveyed(seated, question)
         self.findings.surveyed, self.findings.candidates = found.rejections, found.candidates
-        allowed = allowed_now(
-            snapshot.pools,
-            snapshot.machines,
-            nodes,
-            busy,
-            now=now,
-            off=self._is_off(),
-            spent=await self._spent(),
-        )
-        self.findings.allowed = allowed
-        await self._report(snapshot, nodes, busy, now=now)
-        return World(
-            snapshot=snapshot,
-            candidates=tuple(c for c in found.candidates if c.machine.api is generation),
-            allowed=allowed,
-            now=now,
+        self.findings.allowed = world.allowed
+        await self._report(snapshot, frozenset(question.busy), now=question.now)
+        return Evaluation(taken, question, world)
+
+    async def _question(self, generation: Generation, schedule: Schedule) -> PassQuestion:
+        """All that a pass depends on beside the snapshot."""
+        nominated = self.provisioning.nominated() | self.commands.targets()
+        return PassQuestion(
+            now=self.clock.now(),
+            generation=generation.name,
+            settings=self.provisioning.solver_settings(),
             gates=self.settings.feature_gates,
-            solver=self.provisioning.solver_settings(),
-            keeping=keeping(snapshot, busy, now=now),
+            consolidation=self.settings.consolidation,
+            churn=self._churn(),
+            off=self._is_off(),
+            nominated=tuple(sorted(nominated)),
+            busy=tuple(sorted(self.commands.busy())),
+            spent=await self._spent(),
+            unseen=tuple(sorted(schedule.unseen)),
+            rules=rules_of(self.settings),
+            waits=self.waits(),
         )
 
-    async def _report(
-        self, snapshot: Snapshot, nodes: Mapping[str, Node], busy: Set[str], *, now: float
-    ) -> None:
+    async def _report(self, snapshot: Snapshot, busy: Set[str], *, now: float) -> None:
         """What the survey found, whatever comes of it."""
+        nodes = {node.name: node for node in snapshot.nodes}
         reporter = self.reporter
         reporter.eligible(self.findings.candidates)
         reporter.consuming(snapshot, usage(snapshot.machines, nodes, busy)[1], REASONS)
@@ -288,26 +298,36 @@ class Disruption:
             log.warning("rate of disruptions not known", error=error.message)
             return {}
 
-    async def _first_command(
-        self, world: World, generation: Generation, schedule: Schedule
-    ) -> Command | None:
+    async def _first_command(self, evaluation: Evaluation, schedule: Schedule) -> Found | None:
         """Of the first method that finds something (DIS-03, DIS-05)."""
-        churn = self._churn()
-        inputs = inputs_of(world, churn)
+        taken, question, world = evaluation
+        inputs = inputs_of(world, question.churn)
         quiet = self._is_quiet(inputs, schedule)
-        waits = self.waits()
-        for method in methods_of(generation, self.settings.consolidation, schedule.unseen, churn):
-            if (quiet and method.name in CONSOLIDATIONS) or (waits and method.name in DELAYED):
-                continue
-            proposal = await self._propose(method, world, generation)
+        question = replace(question, quiet=quiet)
+        tried: list[tuple[str, Proposal]] = []
+        found = None
+        for method in methods_in(question):
+            proposal = await self._propose(method, world, question.generation)
+            tried.append((method.name, proposal))
             if method.remembers:
                 schedule.unseen = frozenset(proposal.unseen)
             if proposal.commands:
-                return proposal.commands[0]
-        if not (quiet or waits) and allowed_in(world):
+                found = self._found(proposal.commands[0])
+                break
+        self.recording.passed(taken, question, tried, found)
+        if found is None and not (quiet or question.waits) and allowed_in(world):
             schedule.quiet = inputs
             schedule.quiet_since = self.clock.monotonic()
-        return None
+        return found
+
+    def _found(self, command: Command, *, validated: bool = False) -> Found:
+        """``validated``: it starts now, as one that needs no validation does."""
+        rejected = tuple(self.findings.rejected(command))
+        if delayed(command) and not validated:
+            return Found(command, command.id, rejected=rejected)
+        id_ = start_id(command, self.clock.now())
+        created = with_names_of_its_own(command, id_).replacements
+        return Found(command, id_, tuple(one.name for one in created), rejected)
 
     def waits(self) -> str:
         """Why emptiness and consolidation wait; empty: they do not."""
@@ -326,15 +346,15 @@ class Disruption:
         same = schedule.quiet == inputs and not schedule.unseen
         return same and self.clock.monotonic() - schedule.quiet_since < UNCHANGED_SECONDS
 
-    async def _propose(self, method: Method, world: World, generation: Generation) -> Proposal:
+    async def _propose(self, method: Method, world: World, generation: str) -> Proposal:
         started = self.clock.monotonic()
         proposal = await asyncio.to_thread(method.propose, world)
         seconds = self.clock.monotonic() - started
         late = bool(proposal.unseen)
-        self.reporter.pass_done(method.name, generation, seconds=seconds, late=late)
+        self.reporter.pass_done(method.name, GENERATIONS[generation], seconds=seconds, late=late)
         self.reporter.balanced_scores(world.balanced_scores)
         world.balanced_scores.clear()
-        self.findings.by_method[method.name, generation.name] = proposal.rejections
+        self.findings.by_method[method.name, generation] = proposal.rejections
         await self._explain(proposal.rejections, world)
         return proposal
 
@@ -346,16 +366,19 @@ class Disruption:
     async def _validate(self, generation: Generation, schedule: Schedule, command: Command) -> None:
         """Start the command if it is still right (CON-11, DIS-31)."""
         schedule.pending = None
-        world = await self._world(generation)
-        if world is None:
+        evaluation = await self._evaluation(generation, schedule)
+        if evaluation is None:
             return
-        verdict = await asyncio.to_thread(validate, world, command, self._churn())
-        if verdict.command is None:
+        taken, question, world = evaluation
+        verdict = await asyncio.to_thread(validate, world, command, question.churn)
+        found = None if verdict.command is None else self._found(verdict.command, validated=True)
+        self.recording.validated(taken, ValidationQuestion(question, command), verdict, found)
+        if found is None:
             await self.reporter.invalid(command, verdict)
             schedule.next_pass = self.clock.monotonic() + self.settings.disruption_period
             return
-        await self.reporter.approved(verdict.command, command)
-        await self._start(verdict.command, world)
+        await self.reporter.approved(found.command, command)
+        await self._start(found, world)
 
-    async def _start(self, command: Command, world: World) -> None:
-        await self.commands.start(command, world, self.findings.rejected(command))
+    async def _start(self, found: Found, world: World) -> None:
+        await self.commands.start(found.command, found.id, world, found.rejected)

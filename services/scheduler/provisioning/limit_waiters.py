@@ -71,10 +71,14 @@ class LimitWaiters:
 
     async def _snapshot(self) -> Snapshot | None:
         snapshot = await self.cluster.snapshot()
-        return snapshot and replace(snapshot, pods=tuple(self.settled(snapshot.pods)))
+        if snapshot is None:
+            return None
+        settled = replace(snapshot, pods=tuple(self.settled(snapshot.pods)))
+        return await self.solver.asked(settled, self.solver.question(()))
 
     async def _plan(self, snapshot: Snapshot) -> Plan:
-        return await self.solver.plan(snapshot, pods_to_move(snapshot, now=self.clock.now()))
+        moving = pods_to_move(snapshot, now=self.clock.now())
+        return await self.solver.plan(snapshot, self.solver.question(moving))
 
     async def _withdraw(self, machine: Machine) -> None:
         try:

@@ -17,10 +17,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec.structs import replace
-
 from shared.concurrency.clock import Clock
 from shared.disruption.pod_blocks import holds, pdb_block
+from shared.domain.assembling import DecodedRecords, assembled
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.overlays import Overlay
 from shared.domain.instance_types.types import Catalogue
@@ -29,22 +28,14 @@ from shared.domain.nodes import Node
 from shared.domain.pools import hours
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.records import (
-    CLAIMS,
-    CSI_NODES,
-    DAEMON_SETS,
     MACHINES,
-    NAMESPACES,
     NODE_CLASSES,
     NODE_OVERLAYS,
     NODE_POOLS,
     NODES,
-    PDBS,
     PODS,
-    RECORD_TYPES,
-    STORAGE_CLASSES,
-    VOLUMES,
-    decode_record,
 )
+from shared.domain.scale_down import judged
 from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_provisionable
@@ -74,9 +65,7 @@ class View:
     """Typed records, decoded once per change."""
 
     reader: MirrorReader
-    _decoded: dict[str, dict[str, tuple[bytes, Any]]] = field(
-        default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
-    )
+    _decoded: DecodedRecords = field(default_factory=DecodedRecords)
     priority_cutoff: int | None = None
     """Pods below it are expendable."""
     created: PendingWrites[str, Stored] = field(default_factory=PendingWrites)
@@ -84,20 +73,11 @@ class View:
 
     def records(self, kind: str) -> dict[str, Any]:
         """Key -> record of one kind, as the mirror has it now."""
-        cache, bodies = self._decoded[kind], self.reader.kinds.get(kind, {})
-        for key in cache.keys() - bodies.keys():
-            del cache[key]
-        for key, body in bodies.items():
-            held = cache.get(key)
-            if held is None or held[0] is not body:
-                cache[key] = (body, self._judged(decode_record(kind, body)))
-        return {key: record for key, (_, record) in cache.items()}
-
-    def _judged(self, record: Any) -> Any:
+        records = self._decoded.of(kind, self.reader.kinds.get(kind, {}))
+        if kind != PODS or self.priority_cutoff is None:
+            return records
         cutoff = self.priority_cutoff
-        if cutoff is None or not isinstance(record, Pod) or record.priority >= cutoff:
-            return record
-        return replace(record, expendable=True)
+        return {key: judged(pod, cutoff) for key, pod in records.items()}
 
     def machines(self) -> list[Machine]:
         """All machines, ours of a moment ago included."""
@@ -128,27 +108,17 @@ class View:
 
     def snapshot(self, catalogue: Catalogue, unavailable: frozenset[OfferingKey]) -> Snapshot:
         """One immutable picture, in a fixed order."""
-        return Snapshot(
+        return assembled(
+            self.records,
             generation=self.reader.generation,
-            pods=tuple(sorted(self.pods(), key=lambda pod: pod.uid)),
-            nodes=_sorted(self.nodes().values()),
-            machines=_sorted(self.machines()),
-            pools=_sorted(self.pools().values()),
-            node_classes=_sorted(self.records(NODE_CLASSES).values()),
-            daemon_sets=tuple(sorted(self.records(DAEMON_SETS).values(), key=lambda d: d.key)),
+            machines=self.machines(),
             catalogue=catalogue,
             unavailable=unavailable,
-            claims=_sorted(self.records(CLAIMS).values()),
-            volumes=_sorted(self.records(VOLUMES).values()),
-            storage_classes=_sorted(self.records(STORAGE_CLASSES).values()),
-            csi_nodes=_sorted(self.records(CSI_NODES).values()),
-            pdbs=tuple(sorted(self.records(PDBS).values(), key=lambda pdb: pdb.key)),
-            namespaces=_sorted(self.records(NAMESPACES).values()),
         )
 
-
-def _sorted(records: Collection[Any]) -> tuple[Any, ...]:
-    return tuple(sorted(records, key=lambda record: (record.name, getattr(record, "key", ""))))
+    def own_machines(self) -> list[Machine]:
+        """Machines that we created and the mirror did not show when ``machines`` was called last."""
+        return [stored.machine for stored in self.created.values()]
 
 
 def waiting_pods(pods: Collection[Pod]) -> list[Pod]:

@@ -61,18 +61,11 @@ class DecisionLog:
 
     def plan(self, plan: Plan, created: Sequence[PlannedMachine], snapshot: Snapshot) -> None:
         """A plan was carried out. ``snapshot``: its input."""
-        pods = {pod.uid: pod for pod in snapshot.pods}
-        pending = {pods[uid].key: why for uid, why in plan.unschedulable.items() if uid in pods}
-        refused = (*starmap(_pod_refused, pending.items()), *_machines_not_created(plan, created))
+        refused = _refused(plan, created, {pod.uid: pod for pod in snapshot.pods})
         if not created and not plan.existing and refused == self._refused:
             return
         self._refused = refused
-        rejected = [
-            *refused[:MOST_NAMED],
-            *(Rejected("input", fault) for fault in plan.faults[:MOST_NAMED]),
-            *(_offerings_left_out(snapshot.unavailable) if created else ()),
-        ]
-        document = plan_document(plan, created, pods, len(pending))
+        document, rejected = plan_decision(plan, created, snapshot)
         document["rejected"] = [one.document() for one in rejected]
         self._add(plan.id, "plan", document)
 
@@ -122,12 +115,8 @@ class DecisionLog:
 
     def dropped(self, command: Command, verdict: Verdict) -> None:
         """A command was right when it was proposed and is not any more."""
-        document = command_document(command) | {"text": f"not carried out: {command.text}"}
-        why = f"{verdict.cause}: {verdict.text}"
-        document["rejected"] = [Rejected(command.text, why).document()]
-        self._add(
-            f"{command.id}-dropped", command.method, document | {"cost": None, "comparable": False}
-        )
+        id_, document = dropped_document(command, verdict)
+        self._add(id_, command.method, document)
 
     def rolled_back(self, record: CommandRecord, why: str) -> None:
         """A command that had begun was taken back: nothing was saved."""
@@ -180,6 +169,28 @@ def _offerings_left_out(unavailable: Iterable[OfferingKey]) -> Iterable[Rejected
         yield Rejected(f"{instance_type} {zone} {capacity_type}", NO_CAPACITY)
 
 
+def plan_decision(
+    plan: Plan, created: Sequence[PlannedMachine], snapshot: Snapshot
+) -> tuple[dict[str, Any], list[Rejected]]:
+    """The document of a plan, and what it did not do."""
+    pods = {pod.uid: pod for pod in snapshot.pods}
+    rejected = [
+        *_refused(plan, created, pods)[:MOST_NAMED],
+        *(Rejected("input", fault) for fault in plan.faults[:MOST_NAMED]),
+        *(_offerings_left_out(snapshot.unavailable) if created else ()),
+    ]
+    pending = sum(uid in pods for uid in plan.unschedulable)
+    return plan_document(plan, created, pods, pending), rejected
+
+
+def _refused(
+    plan: Plan, created: Sequence[PlannedMachine], pods: Mapping[str, Pod]
+) -> tuple[Rejected, ...]:
+    """Pods and machines that the plan left without a place or an instance."""
+    pending = {pods[uid].key: why for uid, why in plan.unschedulable.items() if uid in pods}
+    return (*starmap(_pod_refused, pending.items()), *_machines_not_created(plan, created))
+
+
 def plan_document(
     plan: Plan, created: Sequence[PlannedMachine], pods: Mapping[str, Pod], pending: int
 ) -> dict[str, Any]:
@@ -200,11 +211,12 @@ def plan_document(
 def _plan_reason(served: Sequence[Pod]) -> str:
     """Why machines are bought; empty when none is."""
     moving = sum(bool(pod.node_name) for pod in served)
+    kept = sum(pod.virtual for pod in served)
+    waiting = len(served) - moving - kept
     parts = [
-        f"no node has room for {_count(len(served) - moving, 'pod')}"
-        if len(served) > moving
-        else "",
+        f"no node has room for {_count(waiting, 'pod')}" if waiting else "",
         f"the nodes of {_count(moving, 'pod')} go away" if moving else "",
+        f"room is kept for {_count(kept, 'pod')} to come" if kept else "",
     ]
     return "; ".join(filter(None, parts))
 
@@ -258,3 +270,11 @@ def command_document(command: Command) -> dict[str, Any]:
         "moves": {},
         "comparable": bool(command.replacements),
     }
+
+
+def dropped_document(command: Command, verdict: Verdict) -> tuple[str, dict[str, Any]]:
+    """(id, document) of a command that was right when it was proposed and is not any more."""
+    document = command_document(command) | {"text": f"not carried out: {command.text}"}
+    why = f"{verdict.cause}: {verdict.text}"
+    document["rejected"] = [Rejected(command.text, why).document()]
+    return f"{command.id}-dropped", document | {"cost": None, "comparable": False}

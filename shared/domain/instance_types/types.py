@@ -99,6 +99,7 @@ class _Document(msgspec.Struct):
     region: str
     generation: str
     types: list[msgspec.Raw]
+    lacking: dict[str, str] = {}
 
 
 _DOCUMENT_DECODER = msgspec.json.Decoder(_Document)
@@ -118,7 +119,7 @@ def decode_catalogue(document: bytes) -> Catalogue:
     parts = _DOCUMENT_DECODER.decode(document)
     texts: dict[object, Any] = {}
     types = tuple(_sharing(_TYPE_DECODER.decode(raw), texts) for raw in parts.types)
-    return Catalogue(parts.region, parts.generation, types)
+    return Catalogue(parts.region, parts.generation, types, parts.lacking)
 
 
 def _sharing(one: InstanceType, texts: dict[object, Any]) -> InstanceType:

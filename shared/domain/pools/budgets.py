@@ -89,6 +89,19 @@ def is_active(budget: Scheduled, now: float) -> bool:
     return next(_occurrences(budget.schedule, since)) <= _EPOCH + timedelta(seconds=now)
 
 
+def boundaries(budget: Budget, now: float) -> tuple[float, ...]:
+    """When the budget begins and ends next, in seconds since the epoch; empty for one that always or never applies."""
+    try:
+        if budget.duration_seconds is None or not budget.schedule:
+            return ()
+        since = _EPOCH + timedelta(seconds=max(0.0, now - budget.duration_seconds))
+        ends = next(_occurrences(budget.schedule, since)).timestamp() + budget.duration_seconds
+        begins = next(_occurrences(budget.schedule, _EPOCH + timedelta(seconds=now))).timestamp()
+    except (InvalidObject, StopIteration):
+        return ()
+    return tuple(at for at in (begins, ends) if at > now)
+
+
 def schedule_fault(schedule: str) -> str:
     """The fault of a schedule, for messages; "" for a valid one."""
     try:

@@ -28,10 +28,11 @@ def is_open(pool: NodePool, *, now: float) -> bool:
 
 
 def at(snapshot: Snapshot, *, now: float) -> Snapshot:
-    """The snapshot with ``closed`` set in the pools that are closed at ``now``."""
-    if all(is_open(pool, now=now) for pool in snapshot.pools):
+    """The snapshot with ``closed`` set in those pools that are closed at ``now``, whatever it was before."""
+    texts = {pool.key: _closed(pool, now) for pool in snapshot.pools}
+    if all(pool.closed == texts[pool.key] for pool in snapshot.pools):
         return snapshot
-    pools = (_closed(pool, now) for pool in snapshot.pools)
+    pools = (replace(pool, closed=texts[pool.key]) for pool in snapshot.pools)
     return replace(snapshot, pools=tuple(pools))
 
 
@@ -44,8 +45,8 @@ def outside_hours(
     return sorted(due, key=lambda machine: machine.key)
 
 
-def _closed(pool: NodePool, now: float) -> NodePool:
+def _closed(pool: NodePool, now: float) -> str:
     if is_open(pool, now=now):
-        return pool
+        return ""
     windows = ", ".join(window.schedule for window in pool.hours)
-    return replace(pool, closed=f"it is outside its hours, which begin at {windows} (UTC)")
+    return f"it is outside its hours, which begin at {windows} (UTC)"

@@ -41,7 +41,7 @@ def build_app(
 
     _explain_refusals(app)
 
-    _serve_health(app, lambda: service.unready(clock.monotonic()))
+    _serve_health(app, lambda: service.unready(clock.monotonic()), service.notes)
 
     one_at_a_time = asyncio.Lock()
 
@@ -62,6 +62,7 @@ def build_app(
             "service": service.name,
             "ready": not reasons,
             "reasons": reasons,
+            "notes": service.notes(),
             **service.status(),
         }
 
@@ -74,7 +75,9 @@ def build_app(
     return app
 
 
-def _serve_health(app: FastAPI, unready: Callable[[], list[str]]) -> None:
+def _serve_health(
+    app: FastAPI, unready: Callable[[], list[str]], notes: Callable[[], list[str]]
+) -> None:
     @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", summary="The event loop turns")
     async def healthz() -> dict[str, str]:
@@ -84,9 +87,8 @@ def _serve_health(app: FastAPI, unready: Callable[[], list[str]]) -> None:
     @app.get("/readyz", summary="The service can do its work; 503 says why not")
     async def readyz() -> JSONResponse:
         reasons = unready()
-        return JSONResponse(
-            {"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200
-        )
+        found = {"ready": not reasons, "reasons": reasons, "notes": notes()}
+        return JSONResponse(found, status_code=503 if reasons else 200)
 
 
 def _explain_refusals(app: FastAPI) -> None:
@@ -114,8 +116,15 @@ def _serve_question(app: FastAPI, question: Question) -> None:
     places = asyncio.Semaphore(MOST_AT_ONCE)
 
     described = {"requestBody": {"content": {"application/json": {"schema": dict(question.body)}}}}
+    if question.method == "GET":
+        described = {}
 
-    @app.post(question.path, summary=question.summary, openapi_extra=described)
+    @app.api_route(
+        question.path,
+        methods=[question.method],
+        summary=question.summary,
+        openapi_extra=described,
+    )
     async def ask(request: Request) -> Response:
         if question.admit is not None:
             refusal = await question.admit(credential_of(request.headers))
@@ -135,7 +144,9 @@ async def _answered(request: Request, question: Question) -> Response:
     if body is None:
         text = f"the body is larger than {question.most_bytes} bytes"
         return JSONResponse({"error": text}, status_code=413)
-    answer = await _unless_gone(request, question.answer(body, dict(request.query_params)))
+    answer = await _unless_gone(
+        request, question.answer(body, {**request.query_params, **request.path_params})
+    )
     return Response(status_code=400) if answer is None else _reply(answer)
 
 
@@ -194,5 +205,9 @@ def probes(services: Sequence[Service], clock: Clock) -> FastAPI:
     """The kubelet's probes, for a separate listener; a process with several services is ready when all are ready."""
     app = FastAPI(title="Dovetail probes", docs_url=None, redoc_url=None, openapi_url=None)
     _explain_refusals(app)
-    _serve_health(app, lambda: [why for one in services for why in one.unready(clock.monotonic())])
+    _serve_health(
+        app,
+        lambda: [why for one in services for why in one.unready(clock.monotonic())],
+        lambda: [note for one in services for note in one.notes()],
+    )
     return app

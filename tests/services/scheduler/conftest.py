@@ -126,11 +126,16 @@ SETTINGS: dict[str, Any] = {
 
 
 def incarnation(
-    kube: Kube, bus: Bus, reader: MirrorReader, metrics: Metrics, recorder: Recorder
+    kube: Kube,
+    bus: Bus,
+    reader: MirrorReader,
+    metrics: Metrics,
+    recorder: Recorder,
+    **more: Any,
 ) -> Parts:
-    """A scheduler that remembers nothing, as the service wires it. Its loops do not run."""
+    """A scheduler that remembers nothing, as the service wires it. Its loops do not run. ``more``: settings."""
     clock, chance = SystemClock(), random.Random(1)
-    settings = read(SchedulerSettings, **SETTINGS)
+    settings = read(SchedulerSettings, **{**SETTINGS, **more})
     live = LiveSettings(SchedulerSettings, kube, recorder, namespace="karpenter")
     env = Environment(
         settings, live, clock, chance, metrics, kube, bus, recorder, "test", AsyncExitStack()
@@ -139,15 +144,32 @@ def incarnation(
 
 
 @pytest.fixture
+def more_settings() -> dict[str, Any]:
+    """Settings of ``scheduler`` that a file of tests may choose."""
+    return {}
+
+
+@pytest.fixture
 async def scheduler(
-    kube: Kube, bus: Bus, redis_url: str, metrics: Metrics, recorder: Recorder
+    kube: Kube,
+    bus: Bus,
+    redis_url: str,
+    metrics: Metrics,
+    recorder: Recorder,
+    more_settings: dict[str, Any],
 ) -> AsyncIterator[Scheduler]:
     """Running on a mirror that holds one ready node class, with a small catalogue."""
-    reader = MirrorReader(redis_url, bus.prefix, clock=SystemClock(), block_milliseconds=20)
+    reader = MirrorReader(
+        redis_url,
+        bus.prefix,
+        clock=SystemClock(),
+        on_change=lambda change: parts.note(change),
+        block_milliseconds=20,
+    )
     catalogue = make_catalogue()
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
-    parts = incarnation(kube, bus, reader, metrics, recorder)
+    parts = incarnation(kube, bus, reader, metrics, recorder, **more_settings)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="epoch-a")
     await writer.begin(
         {"nodeclasses": {"AWSNodeTemplate/default": msgspec.json.encode(make_node_class())}}

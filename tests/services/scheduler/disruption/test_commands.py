@@ -8,8 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.disruption.commands import Commands
+from services.scheduler.disruption.controller import Disruption
 from shared.api.core.nodes import parse_node, taint_objects
 from shared.api.v1.node_claims import parse_node_claim
+from shared.disruption.records import Command, World
 from shared.domain import labels as keys
 from shared.domain.machines.commands import CommandRecord, holder, written
 from shared.domain.machines.machine import CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, Machine
@@ -67,6 +69,16 @@ def status_of(running: Running) -> dict[str, Any]:
             for n in names
         ],
     }
+
+
+async def first_command(disruption: Disruption) -> tuple[Command, World]:
+    """What a pass finds, and what it was found in."""
+    schedule = disruption._schedules[GENERATIONS[V1]]
+    evaluation = await disruption._evaluation(GENERATIONS[V1], schedule)
+    assert evaluation is not None
+    found = await disruption._first_command(evaluation, schedule)
+    assert found is not None
+    return found.command, evaluation.world
 
 
 async def store(kube: Kube, running: Running) -> None:
@@ -244,13 +256,8 @@ async def test_a_machine_that_another_command_holds_is_left_to_it(
     await kube.patch(NODE_CLAIMS, LARGE.machine.name, note)
     await kube.patch(NODES, "large", {"spec": {"taints": taint_objects((DISRUPTED,))}})
     disruption = oversized.disruption
-    world = await disruption._world(GENERATIONS[V1])
-    assert world is not None
-    found = await disruption._first_command(
-        world, GENERATIONS[V1], disruption._schedules[GENERATIONS[V1]]
-    )
-    assert found is not None
-    assert not await disruption.commands.start(found, world)
+    found, world = await first_command(disruption)
+    assert not await disruption.commands.start(found, "1", world)
     assert await tainted(kube)
     stored = parse_node_claim(await kube.get(NODE_CLAIMS, LARGE.machine.name))
     assert holder(stored) == other
@@ -361,15 +368,10 @@ async def test_a_replacement_never_bears_the_name_of_what_it_replaces(
     """A plan for the same pods names its machine as the first plan did: the old one must not pass for its own
     replacement, ready at once."""
     disruption = oversized.disruption
-    world = await disruption._world(GENERATIONS[V1])
-    assert world is not None
-    found = await disruption._first_command(
-        world, GENERATIONS[V1], disruption._schedules[GENERATIONS[V1]]
-    )
-    assert found is not None
+    found, world = await first_command(disruption)
     (planned,) = found.replacements
     same_name = replace(found, replacements=(replace(planned, name=LARGE.machine.name),))
-    assert await disruption.commands.start(same_name, world)
+    assert await disruption.commands.start(same_name, "2", world)
     await shown(oversized, kube)
     await disruption.commands.step()
     assert not await is_deleted(kube)

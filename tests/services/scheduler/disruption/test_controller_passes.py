@@ -14,7 +14,7 @@ from shared.disruption.pod_blocks import ANNOTATED
 from shared.disruption.records import Proposal
 from shared.disruption.replacement_price import NOT_CHEAPER
 from shared.domain.machines.machine import DRIFTED, Condition, Machine
-from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
@@ -130,7 +130,7 @@ async def test_a_pass_that_does_not_reach_every_node_is_counted(
 ) -> None:
     """CON-10: order of single-machine consolidation; MET-06: metrics of disruption."""
     method = Method("single-node", lambda _: Proposal(unseen=("NodeClaim/n1",)))
-    await scheduler.disruption._propose(method, make_world(make_cluster([])), GENERATIONS[V1])
+    await scheduler.disruption._propose(method, make_world(make_cluster([])), V1)
     assert metrics.consolidation_timeouts.labels("single-node")._value.get() == 1
 
 

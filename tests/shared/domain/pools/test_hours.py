@@ -35,6 +35,8 @@ def test_a_closed_pool_buys_nothing_and_its_pods_hear_why() -> None:
     assert not closed.machines
     (reason,) = closed.unschedulable.values()
     assert "outside its hours, which begin at 0 8 * * mon-fri (UTC)" in reason
+    reopened = hours.at(hours.at(snapshot, now=EVENING), now=MONDAY_NINE)
+    assert reopened == snapshot
     assert solve(hours.at(snapshot, now=MONDAY_NINE), now=0, settings=SolverSettings()).machines
 
 

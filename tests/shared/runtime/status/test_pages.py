@@ -47,8 +47,8 @@ async def answer(client: aiohttp.ClientSession, path: str) -> tuple[int, object]
 async def test_a_ready_service_says_so() -> None:
     async with serving(service()) as client:
         assert await answer(client, "/healthz") == (200, {"status": "ok"})
-        assert await answer(client, "/readyz") == (200, {"ready": True, "reasons": []})
-        expected = {"service": "one", "ready": True, "reasons": [], "open": 3}
+        assert await answer(client, "/readyz") == (200, {"ready": True, "reasons": [], "notes": []})
+        expected = {"service": "one", "ready": True, "reasons": [], "notes": [], "open": 3}
         assert await answer(client, "/status") == (200, expected)
 
 
@@ -56,7 +56,7 @@ async def test_an_unready_service_is_alive_and_says_why_it_is_not_ready() -> Non
     """R8: a blip of Redis makes it unready; it must not be restarted for that."""
     async with serving(service(missing=("the mirror is not written yet",))) as client:
         assert (await answer(client, "/healthz"))[0] == 200
-        reasons = {"ready": False, "reasons": ["the mirror is not written yet"]}
+        reasons = {"ready": False, "reasons": ["the mirror is not written yet"], "notes": []}
         assert await answer(client, "/readyz") == (503, reasons)
         assert (await answer(client, "/status"))[0] == 200
 

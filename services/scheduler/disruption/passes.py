@@ -1,0 +1,103 @@
+"""One pass of disruption as a function of its snapshot and its question: pure, so a recorded pass can be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from services.scheduler.disruption.methods import CONSOLIDATIONS, DELAYED, Method, methods_of
+from shared.disruption.budgets import allowed_now
+from shared.disruption.candidates import Survey, offering_prices, survey
+from shared.disruption.keeping import keeping
+from shared.disruption.records import Proposal, World
+from shared.disruption.validation import validate
+from shared.domain.pools import hours
+from shared.domain.pools.generations import GENERATIONS
+from shared.domain.scale_down import with_expendable
+from shared.domain.snapshot import Snapshot
+from shared.simulation.decisions.records import (
+    PassOutcome,
+    PassQuestion,
+    ValidationOutcome,
+    ValidationQuestion,
+    pass_outcome,
+    validation_outcome,
+)
+from shared.solver.virtual_pods import seated
+
+NO_METHODS: frozenset[str] = frozenset()
+
+
+class Surveyed(NamedTuple):
+    """The input of a pass, and what the survey before it found about all machines."""
+
+    world: World
+    found: Survey
+
+
+def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
+    """Candidates and budgets, as of the question."""
+    prices = offering_prices(snapshot.catalogue)
+    busy = frozenset(question.busy)
+    found = survey(
+        snapshot,
+        prices,
+        nominated=set(question.nominated),
+        busy=busy,
+        now=question.now,
+        rules=question.rules,
+    )
+    allowed = allowed_now(
+        snapshot.pools,
+        snapshot.machines,
+        {node.name: node for node in snapshot.nodes},
+        busy,
+        now=question.now,
+        off=question.off,
+        spent=question.spent,
+    )
+    world = World(
+        snapshot=snapshot,
+        candidates=tuple(c for c in found.candidates if c.machine.api.name == question.generation),
+        allowed=allowed,
+        now=question.now,
+        gates=question.gates,
+        solver=question.settings,
+        keeping=keeping(snapshot, busy, now=question.now),
+    )
+    return Surveyed(world, found)
+
+
+def methods_in(question: PassQuestion) -> list[Method]:
+    """The methods that are tried, in order, until one has a command."""
+    generation = GENERATIONS[question.generation]
+    unseen = frozenset(question.unseen)
+    found = methods_of(generation, question.consolidation, unseen, question.churn)
+    left_out = DELAYED if question.waits else CONSOLIDATIONS if question.quiet else NO_METHODS
+    return [one for one in found if one.name not in left_out]
+
+
+def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
+    """The outcome of a whole pass."""
+    return pass_outcome(_tried(_world(snapshot, question), question))
+
+
+def _world(snapshot: Snapshot, question: PassQuestion) -> World:
+    """``snapshot``: as it was recorded, without virtual pods."""
+    marked = with_expendable(snapshot, question.settings.priority_cutoff)
+    opened = hours.at(marked, now=question.now)
+    return surveyed(seated(opened, question.settings, now=question.now), question).world
+
+
+def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal]]:
+    for method in methods_in(question):
+        proposal = method.propose(world)
+        yield method.name, proposal
+        if proposal.commands:
+            return
+
+
+def validation_again(snapshot: Snapshot, question: ValidationQuestion) -> ValidationOutcome:
+    """The outcome of a validation."""
+    world = _world(snapshot, question.world)
+    return validation_outcome(validate(world, question.command, question.world.churn))

@@ -1,0 +1,89 @@
+"""Makes a snapshot from the mirror's records. Each record is decoded once, however often snapshots are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import Machine
+from shared.domain.records import (
+    CAPACITY_BUFFERS,
+    CLAIMS,
+    CSI_NODES,
+    DAEMON_SETS,
+    NAMESPACES,
+    NODE_CLASSES,
+    NODE_POOLS,
+    NODES,
+    PDBS,
+    POD_TEMPLATES,
+    PODS,
+    PROVISIONING_REQUESTS,
+    RECORD_TYPES,
+    STORAGE_CLASSES,
+    VOLUMES,
+    decode_record,
+)
+from shared.domain.snapshot import OfferingKey, Snapshot
+
+
+@dataclass
+class DecodedRecords:
+    """Typed records of all kinds, decoded once per change."""
+
+    _decoded: dict[str, dict[str, tuple[bytes, Any]]] = field(
+        default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
+    )
+
+    def of(self, kind: str, bodies: Mapping[str, bytes]) -> dict[str, Any]:
+        """Key -> record. A body that is the same object as before is not decoded again."""
+        cache = self._decoded[kind]
+        for key in cache.keys() - bodies.keys():
+            del cache[key]
+        for key, body in bodies.items():
+            held = cache.get(key)
+            if held is None or held[0] is not body:
+                cache[key] = (body, decode_record(kind, body))
+        return {key: record for key, (_, record) in cache.items()}
+
+
+def assembled(
+    records: Callable[[str], Mapping[str, Any]],
+    *,
+    generation: int,
+    machines: Iterable[Machine],
+    catalogue: Catalogue,
+    unavailable: frozenset[OfferingKey],
+) -> Snapshot:
+    """One snapshot, in a fixed order. ``records``: of one kind by key; ``machines``: of the mirror, and ours."""
+
+    def by_name(kind: str) -> tuple[Any, ...]:
+        return _sorted(records(kind).values())
+
+    pods = (pod for pod in records(PODS).values() if not pod.is_terminal)
+    return Snapshot(
+        generation=generation,
+        pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
+        nodes=by_name(NODES),
+        machines=_sorted(machines),
+        pools=by_name(NODE_POOLS),
+        node_classes=by_name(NODE_CLASSES),
+        daemon_sets=tuple(sorted(records(DAEMON_SETS).values(), key=lambda one: one.key)),
+        catalogue=catalogue,
+        unavailable=unavailable,
+        claims=by_name(CLAIMS),
+        volumes=by_name(VOLUMES),
+        storage_classes=by_name(STORAGE_CLASSES),
+        csi_nodes=by_name(CSI_NODES),
+        pdbs=tuple(sorted(records(PDBS).values(), key=lambda pdb: pdb.key)),
+        namespaces=by_name(NAMESPACES),
+        buffers=by_name(CAPACITY_BUFFERS),
+        pod_templates=by_name(POD_TEMPLATES),
+        requests=by_name(PROVISIONING_REQUESTS),
+    )
+
+
+def _sorted(records: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(records, key=lambda record: (record.name, getattr(record, "key", ""))))

@@ -1,0 +1,33 @@
+"""Settings of decision records."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from shared.settings.types import Duration
+
+
+class RecordSettings(BaseSettings):
+    """Where the scheduler's decisions are recorded, and for how long."""
+
+    record_store: str = Field(
+        "",
+        pattern="^(|/.*|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^ ]*)?)$",
+        description="Where decisions are recorded: a directory, or s3://BUCKET/PREFIX; empty: they are not.",
+    )
+    record_endpoint_url: str = Field(
+        "",
+        pattern="^(https?://[^ ]+)?$",
+        description="URL of another S3-compatible storage; empty: that of AWS.",
+    )
+    record_max_age: Duration = Field(
+        7 * 24 * 3600.0, ge=3600, description="How long records are kept."
+    )
+    record_max_megabytes: int = Field(
+        1024, ge=16, description="How much all records may have; the oldest are deleted first."
+    )
+    shadow: bool = Field(
+        False,
+        description="Decide and record, but act on nothing: for a second scheduler beside the one that acts.",
+    )

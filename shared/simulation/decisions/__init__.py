@@ -1,0 +1,1 @@
+"""Decision records and the log beside them: their types, and how a snapshot is restored from it. Pure."""

@@ -1,0 +1,73 @@
+"""The mirror's contents as the log has them, with a digest that follows each change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+_MODULO = 1 << 128
+Objects = Mapping[str, Mapping[str, bytes]]
+"""kind -> object key -> record."""
+
+
+@dataclass
+class Contents:
+    """Objects by kind and key. The digest is a sum over all objects, so a change costs one digest of its object."""
+
+    kinds: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    _sum: int = 0
+
+    @classmethod
+    def of(cls, objects: Objects) -> Contents:
+        """Contents with these objects."""
+        made = cls()
+        for kind, bodies in objects.items():
+            made.kinds[kind] = {}
+            for key, body in bodies.items():
+                made.put(kind, key, body)
+        return made
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for equal contents; 16 bytes."""
+        return self._sum.to_bytes(16)
+
+    def put(self, kind: str, key: str, body: bytes | None) -> None:
+        """Apply one change; ``body`` None: the object is gone."""
+        bodies = self.kinds.setdefault(kind, {})
+        before = bodies.pop(key, None) if body is None else bodies.get(key)
+        if body is not None:
+            bodies[key] = body
+            self._sum = (self._sum + _summand(kind, key, body)) % _MODULO
+        if before is not None:
+            self._sum = (self._sum - _summand(kind, key, before)) % _MODULO
+
+
+def _summand(kind: str, key: str, body: bytes) -> int:
+    hashed = blake2b(f"{len(kind)}:{kind}{len(key)}:{key}".encode(), digest_size=16)
+    hashed.update(body)
+    return int.from_bytes(hashed.digest())
+
+
+def encode_kind(bodies: Mapping[str, bytes]) -> bytes:
+    """All objects of one kind as JSON lines: key, then record. Equal objects have equal bytes."""
+    return b"".join(_lines(sorted(bodies.items())))
+
+
+def _lines(items: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+    for key, body in items:
+        yield key.encode()
+        yield b"\t"
+        yield body
+        yield b"\n"
+
+
+def decode_kind(document: bytes) -> dict[str, bytes]:
+    """Inverse of ``encode_kind``."""
+    found = {}
+    for line in document.split(b"\n"):
+        key, tab, body = line.partition(b"\t")
+        if tab:
+            found[key.decode()] = body
+    return found

@@ -1,0 +1,86 @@
+"""From a snapshot to what a record keeps of it, and back.
+
+The log has the mirror. A record keeps what its snapshot had beside it: the overlay, the catalogue's digest, and the
+offerings that EC2 had refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from shared.domain.assembling import DecodedRecords, assembled
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import Machine
+from shared.domain.records import MACHINES
+from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
+from shared.simulation.decisions.contents import Contents
+from shared.simulation.decisions.records import Input, Overlay
+
+_ENCODER = msgspec.json.Encoder()
+_MACHINE = msgspec.json.Decoder(Machine)
+
+
+def overlay_of(shown: Snapshot, snapshot: Snapshot, own: Iterable[Machine]) -> Overlay:
+    """What ``snapshot`` has beyond the mirror. ``shown``: the snapshot as the mirror had it; a pod that is the same is
+    the same object in both. ``own``: machines that the scheduler created; those that the snapshot has are kept."""
+    before = {pod.uid: pod for pod in shown.pods}
+    pods = {
+        pod.uid: _changed(before[pod.uid], pod)
+        for pod in snapshot.pods
+        if pod is not before[pod.uid]
+    }
+    held = {id(machine) for machine in snapshot.machines}
+    machines = (msgspec.Raw(_ENCODER.encode(one)) for one in own if id(one) in held)
+    return Overlay(pods, tuple(machines))
+
+
+def _changed(before: Pod, after: Pod) -> dict[str, Any]:
+    fields = Pod.__struct_fields__
+    pairs = ((name, getattr(before, name), getattr(after, name)) for name in fields)
+    return {name: msgspec.to_builtins(new) for name, old, new in pairs if old != new}
+
+
+def input_digest(contents: bytes, found: Input) -> str:
+    """Digest of a whole snapshot. ``contents``: that of the mirror's objects."""
+    parts = (found.generation, found.catalogue, found.unavailable, found.overlay)
+    return sha256(contents + _ENCODER.encode(parts)).hexdigest()[:32]
+
+
+def restored(
+    contents: Contents, decoded: DecodedRecords, catalogue: Catalogue, found: Input
+) -> Snapshot:
+    """The snapshot of a record. ``contents``: the mirror at its position; ``decoded``: kept between two calls, for
+    speed. Raises msgspec.ValidationError for records of another version."""
+
+    def records(kind: str) -> dict[str, Any]:
+        return decoded.of(kind, contents.kinds.get(kind, {}))
+
+    own = [_MACHINE.decode(one) for one in found.overlay.machines]
+    machines = {**records(MACHINES), **{one.key: one for one in own}}
+    snapshot = assembled(
+        records,
+        generation=found.generation,
+        machines=machines.values(),
+        catalogue=catalogue,
+        unavailable=frozenset(found.unavailable),
+    )
+    if not found.overlay.pods:
+        return snapshot
+    return replace(snapshot, pods=tuple(_laid_over(snapshot.pods, found.overlay.pods)))
+
+
+def _laid_over(pods: Iterable[Pod], changes: Mapping[str, dict[str, Any]]) -> Iterable[Pod]:
+    types = {field.name: field.type for field in msgspec.structs.fields(Pod)}
+    for pod in pods:
+        fields = changes.get(pod.uid)
+        if fields is None:
+            yield pod
+            continue
+        typed = {name: msgspec.convert(value, types[name]) for name, value in fields.items()}
+        yield replace(pod, **typed)
