@@ -32,8 +32,7 @@ from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, PODS
 from shared.domain.snapshot import Snapshot
-from shared.metrics import Metrics
-from shared.runtime.archive.recorder import DecisionRecorder
+from shared.runtime.archive.recorder import Counts, DecisionRecorder
 from shared.runtime.archive.store import DirectoryStore
 from shared.runtime.archive.writing import Draft, LogWriter
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion, Versions
@@ -166,6 +165,10 @@ class Recorded:
         return self.decoded.of(kind, self.kinds.get(kind, {}))
 
 
+def _ignored(_number: int) -> None:
+    """No metrics here."""
+
+
 def recorded(snapshot: Snapshot, folder: Path) -> Recorded:
     """A cluster whose rounds are recorded in ``folder``."""
     clock: Clock = (time_ := Time(1_800_000_000.0))
@@ -175,7 +178,7 @@ def recorded(snapshot: Snapshot, folder: Path) -> Recorded:
         writer=LogWriter("bench", False, Versions("bench", "", ""), "bench", 1 << 40),
         retention=Retention(1e9, 1 << 40),
         clock=clock,
-        metrics=Metrics("scheduler"),
+        counts=Counts(_ignored, _ignored, _ignored, _ignored, _ignored),
         contents=lambda: kinds,
     )
     made = Recorded(snapshot, time_, recorder, kinds)

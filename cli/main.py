@@ -21,13 +21,15 @@ from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
 from shared.runtime.ram import COMMANDS_COLLECT_EVERY
 
+MISUSE = 2
+
 
 class Command(NamedTuple):
     """Module and summary of a command. The summary is here so that the list of commands imports no module."""
 
     module: str
     summary: str
-    misuse: int = 2
+    misuse: int = MISUSE
     """Exit code of a wrong option."""
 
 
@@ -42,10 +44,11 @@ COMMANDS = {
     "logs": Command("cli.stack.logs", "Print what a part of the local stack has logged."),
     "profile": Command("cli.operations.profile", "Sample where a service spends its time."),
     "explain": Command(
-        "cli.decisions.explain", "Show why a node is still there, or a pod pending."
+        "cli.decisions.explain", "Show why a node is there, a pod pending, or what a pool may buy."
     ),
     "decisions": Command("cli.decisions.listing", "List what the scheduler decided."),
     "replay": Command("cli.decisions.replay", "Make recorded decisions again."),
+    "shadow": Command("cli.decisions.shadow", "Compare a shadow scheduler with the real one."),
     "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(
@@ -55,6 +58,9 @@ COMMANDS = {
         "cli.decisions.plan.command",
         "Show what changed manifests would do to the machines of a cluster.",
         misuse=1,
+    ),
+    "ledger": Command(
+        "cli.decisions.ledger.command", "Show who causes which part of what the machines cost."
     ),
     "validate": Command("cli.manifests.validate", "Check manifests of both API generations."),
     "convert": Command("cli.manifests.convert", "Convert manifests to the other API generation."),
@@ -87,7 +93,7 @@ class Lazy(TyperCommand):
     """
 
     module = ""
-    misuse = 2
+    misuse = MISUSE
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         command = _imported(self.module, str(self.name))
@@ -96,8 +102,9 @@ class Lazy(TyperCommand):
         except typer.Exit:
             raise
         except Exception as error:
-            if hasattr(error, "exit_code"):  # a UsageError of click, which typer does not export
-                error.exit_code = self.misuse
+            # A UsageError of click, which typer does not export.
+            if getattr(error, "exit_code", 0) == MISUSE:
+                error.exit_code = self.misuse  # type: ignore[attr-defined]
             raise
 
 

@@ -18,6 +18,7 @@ from cli.decisions.replaying.changes import (
     read_changes,
 )
 from cli.decisions.replaying.facts import outcome_facts
+from cli.decisions.replaying.period import Compared, compare_period, facts
 from cli.manifests.simulate import documents_of
 from cli.options import Output, OutputOption
 from cli.stack.environment import StackOption
@@ -104,6 +105,8 @@ def replay(
     last = moment(end, clock, "--to") if end else clock.now()
 
     async def read(archive: Archive) -> int:
+        if begin and changes:
+            return _print_period(await compare_period(archive, first, last, changes), output)
         if begin:
             return _print_all(await replay_all(archive, first, last), output)
         if decision:
@@ -229,6 +232,35 @@ def _print_difference(record: DecisionRecord, found: Difference) -> None:
     typer.echo(f"  {versions_now().text()}: {escaped(found.now)}")
 
 
+def _print_period(compared: Compared, output: Output) -> int:
+    before, after = facts(compared.recorded), facts(compared.changed)
+    if output == "json":
+        print_json(
+            {
+                "from": rfc3339(compared.begin),
+                "to": rfc3339(compared.end),
+                "pods": compared.pods,
+                "bootSeconds": compared.boot_seconds,
+                "recorded": before,
+                "changed": after,
+            }
+        )
+        return 0
+    typer.echo(
+        f"{rfc3339(compared.begin)} to {rfc3339(compared.end)}, {counted(compared.pods, 'pod')} came; "
+        f"a node is ready after {compared.boot_seconds:.0f} s. Both columns are simulated."
+    )
+    _print_columns(before, after)
+    return 0
+
+
+def _print_columns(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    widest = max(map(len, (*before, *after)))
+    typer.echo(f"{'':{widest}}  {'RECORDED':>16}  {'CHANGED':>16}")
+    for name in dict.fromkeys((*before, *after)):
+        typer.echo(f"{name:{widest}}  {_cell(before, name)}  {_cell(after, name)}")
+
+
 def _print_changed(record: DecisionRecord, outcome: Outcome, output: Output) -> int:
     before = outcome_facts(decode_outcome(record.kind, record.outcome))
     after = outcome_facts(outcome)
@@ -236,10 +268,7 @@ def _print_changed(record: DecisionRecord, outcome: Outcome, output: Output) -> 
         print_json({"id": record.id, "recorded": before, "changed": after})
         return 0
     typer.echo(f"{record.id} of {rfc3339(record.at)}: {escaped(record.text)}")
-    widest = max(map(len, before | after))
-    typer.echo(f"{'':{widest}}  {'RECORDED':>16}  {'CHANGED':>16}")
-    for name in dict.fromkeys((*before, *after)):
-        typer.echo(f"{name:{widest}}  {_cell(before, name)}  {_cell(after, name)}")
+    _print_columns(before, after)
     return 0
 
 

@@ -5,7 +5,7 @@ Decisions are made from the mirror only, and none while the mirror is incomplete
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,7 @@ from services.scheduler.provisioning.planner import Planner, Solver
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.provisioning.requests import Requests
+from services.scheduler.shadow import NoCreation, NoEvents, followed, start_nothing
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.state.kept_room import KeptRoom
@@ -40,7 +41,10 @@ from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_cost import CostExplainer
 from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
+from services.scheduler.status.explain_pool import PoolExplainer
+from services.scheduler.status.explain_purchase import Purchases
 from services.scheduler.status.explain_record import Place, RecordExplainer
+from services.scheduler.status.policy_prices import PolicyPrices
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
 from shared.domain.records import MACHINES, NODES
@@ -50,11 +54,12 @@ from shared.kube.machines import Machines
 from shared.kube.token_access import TokenAccess
 from shared.log import get_logger
 from shared.redis import streams
+from shared.redis.bus.follower import Follower
 from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.runtime.archive.opening import open_store, versions_now
-from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
+from shared.runtime.archive.recorder import STEP_SECONDS, Counts, DecisionRecorder
 from shared.runtime.archive.writing import LogWriter
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
@@ -85,6 +90,7 @@ class Parts:
     handlers: Handlers
     terminations: TerminationTrigger
     explainer: Explainer
+    policy_prices: PolicyPrices
     recorder: DecisionRecorder | None
 
     def note(self, change: Change) -> None:
@@ -100,7 +106,9 @@ class Parts:
 
 async def build(env: SchedulerEnvironment) -> Service:
     """Wire the scheduler. Raises ConfigurationError."""
-    leadership = env.leadership("scheduler")
+    if env.settings.shadow:
+        env = replace(env, recorder=NoEvents(env.kube, env.clock, env.random))
+    leadership = _leadership(env)
     reader = MirrorReader(
         env.settings.redis_url,
         env.bus.prefix,
@@ -111,16 +119,19 @@ async def build(env: SchedulerEnvironment) -> Service:
         on_rejected=env.metrics.mirror_rejected.inc,
     )
     parts = compose(env, reader, leadership)
-    env.metrics.add_page(parts.cluster_metrics.text)
     timed = partial(periodic, clock=env.clock, jitter=env.random)
-    acting = [*_consumers(env, parts.handlers), *_loops(env, parts)]
-    loops = [
-        Loop("mirror", reader.run, progress=lambda: reader.last_progress),
-        *leadership.loops(),
-        # Also in a standby, which says whether it could lead.
-        timed("metrics", CHECK_SECONDS, parts.cluster_metrics.refresh),
-        *map(leadership.led, acting),
-    ]
+    loops = [Loop("mirror", reader.run, progress=lambda: reader.last_progress)]
+    if env.settings.shadow:
+        loops += _shadow_loops(env, parts)
+    else:
+        env.metrics.add_page(parts.cluster_metrics.text)
+        acting = [*_consumers(env, parts.handlers), *_loops(env, parts)]
+        loops += [
+            *leadership.loops(),
+            # Also in a standby, which says whether it could lead.
+            timed("metrics", CHECK_SECONDS, parts.cluster_metrics.refresh),
+            *map(leadership.led, acting),
+        ]
     recorder = parts.recorder
     if recorder is not None:
         loops.append(timed("records", STEP_SECONDS, recorder.step))
@@ -142,6 +153,15 @@ async def build(env: SchedulerEnvironment) -> Service:
     )
 
 
+def _leadership(env: SchedulerEnvironment) -> Leadership:
+    """A shadow takes part in no election. Raises ConfigurationError for one that records nothing."""
+    if not env.settings.shadow:
+        return env.leadership("scheduler")
+    if not env.settings.record_store:
+        raise ConfigurationError("SHADOW needs RECORD_STORE: a shadow does nothing but record")
+    return Leadership(None, env.clock)
+
+
 def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leadership) -> Parts:
     """The parts of one scheduler, which remember nothing. Tests use them without the loops."""
     settings, clock, kube = env.settings, env.clock, env.kube
@@ -158,7 +178,9 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         cluster=cluster,
         machines=machines,
         solver=solver,
-        creation=MachineCreation(actions, Need(kube), leadership),
+        creation=NoCreation()
+        if settings.shadow
+        else MachineCreation(actions, Need(kube), leadership),
         handover=handover,
         reporter=PlanReporter(env.recorder, {}, decisions),
         inputs=inputs,
@@ -203,17 +225,35 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         ),
         handlers=Handlers(planner, reader),
         terminations=TerminationTrigger(planner.trigger),
-        explainer=Explainer(
-            settings,
-            view,
-            disruption.findings,
-            commands,
-            disruption.pending,
-            PodExplainer(cluster, solver.options),
-            CostExplainer(cluster, solver.options),
-            DecisionExplainer(inputs),
-            lambda: leadership.held,
+        policy_prices=PolicyPrices(
+            cluster, solver.options, planner.is_batching, env.metrics, clock
         ),
+        explainer=_explainer(settings, cluster, solver, disruption, decisions, inputs, leadership),
+    )
+
+
+def _explainer(
+    settings: SchedulerSettings,
+    cluster: ClusterState,
+    solver: Solver,
+    disruption: Disruption,
+    decisions: DecisionLog,
+    inputs: RecentInputs,
+    leadership: Leadership,
+) -> Explainer:
+    purchases = Purchases(cluster, decisions)
+    return Explainer(
+        settings,
+        cluster.view,
+        disruption.findings,
+        disruption.commands,
+        disruption.pending,
+        PodExplainer(cluster, solver.options, purchases),
+        CostExplainer(cluster, solver.options),
+        DecisionExplainer(inputs),
+        PoolExplainer(cluster, solver.options),
+        purchases,
+        lambda: leadership.held,
     )
 
 
@@ -267,6 +307,7 @@ def _disruption(
         reporter=reporter,
         rate=rate,
         recording=recording,
+        start=start_nothing if env.settings.shadow else commands.start,
     )
 
 
@@ -296,7 +337,13 @@ def _recorder(env: SchedulerEnvironment, reader: MirrorReader) -> DecisionRecord
         ),
         retention=Retention(settings.record_max_age, most_bytes),
         clock=env.clock,
-        metrics=env.metrics,
+        counts=Counts(
+            records=env.metrics.decision_records.inc,
+            stored_bytes=env.metrics.decision_record_bytes.inc,
+            failures=env.metrics.decision_record_failures.inc,
+            lost=env.metrics.decision_records_lost.inc,
+            size=env.metrics.archive_bytes.set,
+        ),
         contents=lambda: reader.kinds,
     )
 
@@ -315,6 +362,7 @@ def _status(parts: Parts) -> dict[str, object]:
         "handover": parts.handover.status(),
         "disruption": parts.disruption.status(),
         "decisions": planner.reporter.decisions.documents(),
+        "policies": parts.policy_prices.status(),
         "records": parts.recorder.status() if parts.recorder else {"kept": False},
     }
 
@@ -332,7 +380,9 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     """What only the leader does, beside reading its streams."""
     planner, handover, not_synced = parts.planner, parts.handover, parts.cluster.not_synced
     timed = partial(periodic, clock=env.clock, jitter=env.random)
+    seconds, prices = env.settings.policy_price_period, parts.policy_prices
     return [
+        *([timed("policy prices", seconds, prices.step)] if seconds else ()),
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
         Loop(
             "handover",
@@ -343,6 +393,20 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
         timed("provisioning requests", BUFFER_SECONDS, planner.requests.step),
         timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
         timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
+    ]
+
+
+def _shadow_loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
+    """What a shadow does: look on, and decide."""
+    planner = parts.planner
+    follower = Follower(env.settings.redis_url, env.bus.prefix, followed(parts.handlers), env.clock)
+    seconds = max(DISRUPTION_SECONDS, env.settings.disruption_period)
+    return [
+        Loop("streams", follower.run, progress=lambda: follower.last_progress),
+        Loop("planning", planner.run, progress=lambda: planner.last_progress),
+        periodic(
+            "disruption", seconds, parts.disruption.decide, clock=env.clock, jitter=env.random
+        ),
     ]
 
 

@@ -203,6 +203,10 @@ class SchedulerSettings(RecordSettings, ServiceSettings, ClusterMetricsSettings,
     packing_most_cpu: int = Field(
         0, ge=0, description="Largest node that LowestCost plans, in vCPU; 0: any size."
     )
+    policy_price_period: Duration = Field(
+        0.0,
+        description="How often the price of all pods by each packing policy is computed, beside the work; 0: never.",
+    )
     disruption: str = Field(
         "on",
         pattern="^(on|off)$",

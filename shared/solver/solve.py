@@ -32,7 +32,7 @@ from shared.solver.placement.existing import existing_targets, group_by_node, ho
 from shared.solver.placement.fewest_nodes import Placement, Run, no_deadline
 from shared.solver.placement.planned_machines import MinValuesPolicy
 from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without_preferences
-from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.plan import FLUID, Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.pools.daemons import with_running_daemons
 from shared.solver.pools.templates import PoolTemplate, domain_sources, usable_templates
@@ -155,6 +155,8 @@ def _plan(
 ) -> Plan:
     """The record of the chosen placement, with nodes and pods sorted."""
     placement = choice.placement
+    is_prepaid = any(m.offering.reservation_id for m in machines)
+    bound = None if is_prepaid else choice.bound
     return Plan(
         id=identity,
         generation=snapshot.generation,
@@ -162,9 +164,8 @@ def _plan(
         existing={name: tuple(placement.existing[name]) for name in sorted(placement.existing)},
         unschedulable={uid: verdicts[uid] for uid in sorted(verdicts)},
         cost_micro_usd_per_hour=sum(m.offering.price_micro_usd_per_hour for m in machines),
-        lower_bound_micro_usd_per_hour=None
-        if any(m.offering.reservation_id for m in machines)
-        else choice.lower_bound_micro_usd_per_hour,
+        lower_bound_micro_usd_per_hour=bound.micro_usd_per_hour if bound else None,
+        lower_bound_kind=bound.kind if bound and bound.kind != FLUID else msgspec.UNSET,
         relaxed=choice.relaxed,
         given_up=tuple(placement.given_up),
         policies=choice.policies,

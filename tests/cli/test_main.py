@@ -129,7 +129,7 @@ def test_completion_offers_commands() -> None:
         timeout=60,
         check=False,
     )
-    assert done.stdout.split() == ["demo", "down", "doctor", "dead-letters", "drill"]
+    assert done.stdout.split() == ["demo", "down", "decisions", "doctor", "dead-letters", "drill"]
 
 
 def test_the_version_is_that_of_the_package() -> None:

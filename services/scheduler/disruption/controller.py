@@ -9,7 +9,7 @@ Nothing is decided on a mirror that is incomplete or old (OPS-13).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from services.scheduler.disruption.passes import methods_in, surveyed
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
 from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.decisions import Rejected
 from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.recording import Found, Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
@@ -116,6 +117,8 @@ class Disruption:
     reporter: DisruptionReporter
     rate: DisruptionRate
     recording: Recording
+    start: Callable[[Command, str, World, Sequence[Rejected]], Awaitable[bool]]
+    """Begins a command: ``Commands.start``, or nothing in a shadow."""
     findings: Findings = field(default_factory=Findings)
     last_changes: LastChanges = field(default_factory=LastChanges)
     _schedules: dict[Generation, Schedule] = field(
@@ -162,6 +165,14 @@ class Disruption:
         if self.settings.feature_gates.static_capacity:
             await self._keep_replicas()
         await self._keep_capacity()
+        await self._decide_all()
+
+    async def decide(self) -> None:
+        """Only look for commands, as a shadow does: those that run are the real scheduler's."""
+        if not self.cluster.not_synced():
+            await self._decide_all()
+
+    async def _decide_all(self) -> None:
         for generation, schedule in self._schedules.items():
             await self._decide(generation, schedule)
 
@@ -381,4 +392,4 @@ class Disruption:
         await self._start(found, world)
 
     async def _start(self, found: Found, world: World) -> None:
-        await self.commands.start(found.command, found.id, world, found.rejected)
+        await self.start(found.command, found.id, world, found.rejected)

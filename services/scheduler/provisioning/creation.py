@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from services.scheduler.actions import MachineActions, key_of
 from shared.api.core.pods import parse_pod
@@ -94,6 +94,16 @@ def spread(items: Sequence[Item], most: int) -> list[Item]:
     if len(items) <= most:
         return list(items)
     return [items[index * len(items) // most] for index in range(most)]
+
+
+class Creation(Protocol):
+    """Creates planned machines."""
+
+    async def create(
+        self, desired: list[PlannedMachine], plan: Plan, snapshot: Snapshot
+    ) -> list[PlannedMachine]:
+        """Those of ``desired``, which belong to ``plan``, that exist now."""
+        ...
 
 
 @dataclass

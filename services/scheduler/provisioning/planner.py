@@ -17,7 +17,7 @@ from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import CHECK_SECONDS, ProvisioningBackoff
 from services.scheduler.provisioning.batching import Window
 from services.scheduler.provisioning.buffers import Buffers
-from services.scheduler.provisioning.creation import MachineCreation
+from services.scheduler.provisioning.creation import Creation
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.logs import PreferenceLog
 from services.scheduler.provisioning.plan_trace import PlanTrace
@@ -122,7 +122,7 @@ class Planner:
     cluster: ClusterState
     machines: Machines
     solver: Solver
-    creation: MachineCreation
+    creation: Creation
     handover: Handover
     reporter: PlanReporter
     inputs: RecentInputs

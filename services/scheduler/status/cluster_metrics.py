@@ -28,6 +28,7 @@ from shared.errors import TransientError
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.runtime.leadership import Leadership
+from shared.simulation.ledgers.allocation import charges_of, summed
 
 log = get_logger(__name__)
 
@@ -146,10 +147,12 @@ def _drawn(picture: Picture, *, now: float) -> str:
     """Nodes and pools; ``now`` in seconds since the epoch."""
     everything, daemons = cluster_gauges.requests_of(picture.pods)
     prices = offering_prices(picture.catalogue) if picture.catalogue else {}
+    found = charges_of(picture.machines, picture.nodes, picture.pods, prices)
     nodes = cluster_gauges.labelled_nodes(picture.nodes)
     return (
         cluster_gauges.cluster_text(picture.nodes, everything)
         + cluster_gauges.pool_text(picture.pools, picture.machines, prices)
+        + cluster_gauges.namespace_text(summed(found, "namespace"))
         + cluster_gauges.node_text(nodes, everything, daemons)
         + cluster_gauges.lifetime_text(nodes, now=now)
     )

@@ -17,8 +17,7 @@ from shared.domain.feature_gates import FeatureGates
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, PODS
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import is_provisionable
-from shared.metrics import Metrics
-from shared.runtime.archive.recorder import DecisionRecorder
+from shared.runtime.archive.recorder import Counts, DecisionRecorder
 from shared.runtime.archive.store import Store
 from shared.runtime.archive.writing import Draft, LogWriter, Taken
 from shared.simulation.decisions.records import (
@@ -44,16 +43,18 @@ def make_recorder(
     store: Store,
     clock: FakeClock,
     contents: Callable[[], Mapping[str, Mapping[str, bytes]]] = dict,
+    counts: dict[str, Any] | None = None,
     **changes: Any,
 ) -> DecisionRecorder:
     """A recorder as the scheduler has it."""
+    counted: dict[str, Any] = {name: lambda _: None for name in Counts.__dataclass_fields__}
     fields: dict[str, Any] = {"shadow": False, "series_bytes": 1 << 30, "suffix": "test"}
     return DecisionRecorder(
         store=store,
         writer=LogWriter(cluster=CLUSTER, versions=VERSIONS, **{**fields, **changes}),
         retention=Retention(7 * 86_400, 1 << 30),
         clock=clock,
-        metrics=Metrics("scheduler"),
+        counts=Counts(**{**counted, **(counts or {})}),
         contents=contents,
     )
 
@@ -67,12 +68,21 @@ class Day:
         seed: int,
         settings: SolverSettings | None = None,
         planner: Callable[..., Plan] = solve,
+        *,
+        shadow: bool = False,
     ) -> None:
         self.planner = planner
         self.chance = random.Random(seed)
         self.clock = FakeClock(wall=NOW)
         self.kinds: dict[str, dict[str, bytes]] = {}
-        self.recorder = make_recorder(store, self.clock, lambda: self.kinds)
+        self.lost = 0
+        self.recorder = make_recorder(
+            store,
+            self.clock,
+            lambda: self.kinds,
+            {"lost": self._count_lost},
+            shadow=shadow,
+        )
         self.settings = settings or SolverSettings()
         self.catalogue = make_catalogue()
         self.pool = make_pool(consolidation_policy="WhenUnderutilized")
@@ -168,6 +178,9 @@ class Day:
             catalogue=self.catalogue,
             unavailable=frozenset(),
         )
+
+    def _count_lost(self, number: int) -> None:
+        self.lost += number
 
     def _note(self, kind: str, key: str, body: bytes | None) -> None:
         self._generation += 1
