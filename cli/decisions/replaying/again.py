@@ -9,8 +9,8 @@ import msgspec
 
 from services.scheduler.disruption.passes import pass_again, validation_again
 from shared.domain.pools import hours
-from shared.domain.scale_down import with_expendable
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.scale_down import with_expendable
 from shared.simulation.decisions.records import (
     DecisionRecord,
     Outcome,

@@ -13,8 +13,8 @@ from shared.disruption.records import Proposal, World
 from shared.disruption.validation import validate
 from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS
-from shared.domain.scale_down import with_expendable
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.scale_down import with_expendable
 from shared.simulation.decisions.records import (
     PassOutcome,
     PassQuestion,

@@ -35,10 +35,10 @@ from shared.domain.records import (
     NODES,
     PODS,
 )
-from shared.domain.scale_down import judged
 from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_provisionable
+from shared.domain.workloads.scale_down import judged
 from shared.kube import resources
 from shared.kube.machines import Stored
 from shared.redis.bus import Bus

@@ -6,7 +6,7 @@ import pytest
 
 from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
 from services.scheduler.state.cluster import View
-from shared.domain.scale_down import KARPENTERS
+from shared.domain.workloads.scale_down import KARPENTERS
 from shared.settings import SchedulerSettings, read
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.planning.builders import make_machine, make_pod
@@ -24,9 +24,8 @@ def test_nothing_waits_and_no_rule_holds_unless_the_operator_asks() -> None:
 
 @pytest.mark.parametrize("what", ["add", "delete", "failure"])
 def test_each_delay_counts_from_its_own_last_change(what: str) -> None:
-    settings = read(
-        SchedulerSettings, cluster_name="demo", **{f"scale_down_delay_after_{what}": 60.0}
-    )
+    delay: dict[str, Any] = {f"scale_down_delay_after_{what}": 60.0}
+    settings = read(SchedulerSettings, cluster_name="demo", **delay)
     field = {"add": "added", "delete": "deleted", "failure": "failed"}[what]
     changes = LastChanges(**{field: NOW})
     assert "30 s ago; the next node goes after 60 s" in changes.wait(settings, now=NOW + 30)
