@@ -108,6 +108,7 @@ class Solver:
             most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
             ignore_device_claims=self.settings.ignore_dra_requests,
             default_spread=self.default_spread,
+            priority_cutoff=self.settings.expendable_pods_priority_cutoff,
             counting=Counting(self.settings.limits_count_terminating),
         )
 
