@@ -119,7 +119,7 @@ def _cheapest(
 def _efforts(most: int) -> list[int]:
     """The efforts that are tried in turn: the same ones for every setting, so far as it reaches."""
     found = [effort for effort in _EFFORTS if effort <= most]
-    return found or [most]
+    return found or [_EFFORTS[0]]
 
 
 def _may_gain(price: Price, bound: LowerBound | None) -> bool:

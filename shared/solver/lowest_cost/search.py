@@ -11,6 +11,7 @@ import numpy as np
 from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.contents.columns import better_prices
+from shared.solver.lowest_cost.contents.dive import Dive
 from shared.solver.lowest_cost.contents.whole import whole_machines
 from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, cost_of, rank
@@ -25,6 +26,8 @@ STYLES = (
 GOOD_ENOUGH = 1.01
 """A packing that costs at most this multiple of the bound is not improved any more."""
 _SMALL = Style(share=np.inf, size=np.inf, bulk=0.0, tolerance=0.0)
+_DIVING_EFFORT = 1000
+"""Less effort does not give a mix that is worth rounding."""
 _FIRST, _HALF, _ALL = 0.25, 0.5, 1.0
 """Shares of the remaining effort."""
 
@@ -44,14 +47,29 @@ def _worth_trying(problem: Problem) -> Indices:
     All of them where limits per host force more machines than there are classes: many of these machines are changed
     when they are built, and one without a fixed zone then takes more pods. Elsewhere duplicates are left out.
     """
+    return np.arange(len(problem.price)) if _many_hosts(problem) else _without_duplicates(problem)
+
+
+def _many_hosts(problem: Problem) -> bool:
+    """Do limits per host force more machines than there are classes?"""
+    grouped = problem.groups >= 0
     sizes = np.bincount(
-        problem.groups[problem.groups >= 0],
-        problem.counts[problem.groups >= 0],
-        minlength=len(problem.slots),
+        problem.groups[grouped], problem.counts[grouped], minlength=len(problem.slots)
     )
-    if (sizes > len(problem.counts) * problem.slots).any():
-        return np.arange(len(problem.price))
-    return _without_duplicates(problem)
+    return bool((sizes > len(problem.counts) * problem.slots).any())
+
+
+def _dived(
+    problem: Problem, market: Worth, packings: list[list[Pattern]], effort: Effort
+) -> list[list[Pattern]]:
+    """The packing of the rounded mix; none when the solver fails."""
+    found = Dive(problem, market, packings).run(effort)
+    if found is None:
+        return []
+    machines, left, prices = found
+    unlimited = np.full(len(problem.price), np.inf)
+    rest = pack(problem, prices, unlimited, _SMALL, effort, left) if left.any() else []
+    return [right_sized(problem, [*machines, *rest])]
 
 
 def _without_duplicates(problem: Problem) -> Indices:
@@ -78,6 +96,8 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
     exact = whole_machines(problem, market, best, Effort(effort.most))
     if exact is not None:
         best = _cheapest(problem, [best, right_sized(problem, exact)])
+    if _many_hosts(problem) and effort.most >= _DIVING_EFFORT:
+        best = _cheapest(problem, [best, *_dived(problem, market, packings, Effort(effort.most))])
     enough = market.bound * GOOD_ENOUGH
     tail = Tail(problem, market, extended)
     for by_mix, share in _stages(problem, best):

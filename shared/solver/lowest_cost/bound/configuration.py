@@ -31,7 +31,7 @@ _ENOUGH, _TOLERANCE = 1.0002, 1e-6
 _FIRST_WEIGHT, _LEAST_WEIGHT = 0.7, 0.05
 """Weight of the best prices so far beside those of the linear program, which jump: at first, and until it is 0."""
 _MARGIN = 1.0002
-"""How far above the price of their machine contents need not be told apart."""
+"""Contents that are worth at most this multiple of the price of their machine are not searched for."""
 _EASY = 4000
 """Pairs of classes and offerings up to which every round searches; others search once rounding finds nothing."""
 _WIDTHS = (300, 3000)

@@ -56,6 +56,11 @@ class Master:
         self.patterns.append(Pattern(offer, rows, counts[rows], 1))
         return True
 
+    def demand(self, counts: Counts) -> None:
+        """From now on the program covers these pods. ``counts``: [classes]."""
+        for row, count in enumerate(counts):
+            self._solver.changeRowBounds(row, float(count), highspy.kHighsInf)
+
     def solve(self, effort: Effort) -> tuple[Floats, Floats] | None:
         """(price of each class in micro-USD, number of each machine); None when the solver fails."""
         self._solver.run()
