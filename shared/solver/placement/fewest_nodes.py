@@ -18,11 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.expressions import Toleration
-from shared.domain.requirements import Requirements
 from shared.errors import InvalidObject
 from shared.solver import reasons
-from shared.solver.encode import Amounts, Indices, Mask, TypeTable, times
+from shared.solver.encode import Mask, TypeTable, times
 from shared.solver.output import PricedTypes
 from shared.solver.placement.existing import ExistingTarget
 from shared.solver.placement.machine_columns import MachineColumns
@@ -36,6 +34,7 @@ from shared.solver.placement.planned_machines import (
     unmet_min_values,
 )
 from shared.solver.placement.relaxation import dropped, relax
+from shared.solver.placement.target_columns import TargetColumns
 from shared.solver.plan import GivenUp
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.pools.templates import PoolTemplate
@@ -45,8 +44,6 @@ from shared.solver.reservations.held import LOSES_RESERVATION, HeldPlaces
 from shared.solver.topology.counting import Refusal, Topology
 
 _MAX_DROPPED_PREFERENCES = 100
-_TAINTS = "/taints"
-"""A key of ``_codes`` beside label keys; no label key begins with a slash."""
 
 Run = tuple[PodClass, list[str]]
 """A class and the UIDs of some of its pods, in queue order."""
@@ -83,19 +80,15 @@ class Placement:
     """Called before each run; once it is True, the remaining pods wait for the next plan (BAT-07)."""
     _admitter: Admitter = field(init=False)
     _columns: MachineColumns = field(init=False)
-    _room: Amounts = field(init=False)
-    """[resources, targets]."""
+    _existing: TargetColumns = field(init=False)
     _open_to: dict[PodClass, Mask] = field(default_factory=dict)
-    _suited: dict[tuple[Requirements, tuple[Toleration, ...]], Mask] = field(default_factory=dict)
     _refused: dict[tuple[PoolTemplate, str], str] = field(default_factory=dict)
-    _target_codes: dict[str, Indices] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         width, best_effort = len(self.table.axis.names), self.min_values_policy == BEST_EFFORT
         self._admitter = Admitter(self.topology, best_effort=best_effort)
         self._columns = MachineColumns.empty(width)
-        by_target = np.array([target.room for target in self.targets], dtype=np.int64)
-        self._room = np.ascontiguousarray(by_target.reshape(len(self.targets), width).T)
+        self._existing = TargetColumns(self.targets, width)
 
     def run(self, queue: list[Run]) -> None:
         """Places all pods that fit. Every cycle but the last places a pod or drops one of finitely many preferences."""
@@ -163,6 +156,8 @@ class Placement:
 
     def _place(self, pods: PodClass, uids: list[str]) -> list[str]:
         """Places pods of one class and returns the UIDs that do not fit: when one does not, neither do the rest."""
+        if len(uids) > 1 and self._takes_hosts_in_turn(pods):
+            return self._place_apart(pods, uids)
         single, at = self.is_single(pods), 0
         while at < len(uids):
             batch = uids[at : at + 1] if single else uids[at:]
@@ -177,6 +172,42 @@ class Placement:
             at += placed
         return uids[at:]
 
+    def _takes_hosts_in_turn(self, pods: PodClass) -> bool:
+        plain = not pods.pod.host_ports and not pods.attaches
+        return plain and self.topology.closes_hosts(pods)
+
+    def _place_apart(self, pods: PodClass, uids: list[str]) -> list[str]:
+        """As ``_place``, for pods that close each host to one another: each host is looked at once for all of them."""
+        at, end = 0, len(uids)
+        while at < end and self._on_existing(pods, uids[at : at + 1]):
+            at += 1
+        allowed = self._columns.allowed(pods, self.topology.limits(pods), self.machines)
+        for index in self._columns.candidates(pods.amounts, allowed)[1] if at < end else ():
+            at += self._on_open_machine(index, pods, uids[at : at + 1], 1)
+            if at == end:
+                break
+        while at < end and self._on_new_machine(pods, uids[at : at + 1]):
+            at += 1
+            at += self._open_alike(pods, uids[at:])
+        for uid in uids[:at]:
+            self.verdicts.pop(uid, None)
+        if at < end:
+            self.verdicts.update(dict.fromkeys(uids[at:], self.verdicts[uids[at]]))
+        return uids[at:]
+
+    def _open_alike(self, pods: PodClass, uids: list[str]) -> int:
+        """Opens a machine like the last one, which has one pod of the class, for each of these. Returns how many: none
+        where one more machine changes what the next may be."""
+        last = self.machines[-1]
+        if last.template.remaining is not None or self.held.free:
+            return 0
+        admission = Admission(1, last.requirements, last.types, last.used)
+        for uid in uids:
+            self.machines.append(last.alike(len(self.machines) + 1))
+            self._columns.append()
+            self._commit(len(self.machines) - 1, admission, pods, [uid])
+        return len(uids)
+
     def is_single(self, pods: PodClass) -> bool:
         """True when pods of the class must be placed one by one."""
         return self.topology.concerns(pods) or bool(pods.pod.host_ports) or pods.attaches
@@ -187,22 +218,24 @@ class Placement:
             return 0
         allowed = self._open_to.get(pods)
         if allowed is None:
-            allowed = self._open_to[pods] = self._suited_targets(pods).copy()
+            allowed = self._open_to[pods] = self._existing.suited(pods).copy()
         fitting = allowed
         for column, amount in enumerate(pods.amounts):
             if amount > 0:
-                fitting = fitting & (self._room[column] >= amount)
+                fitting = fitting & (self._existing.room[column] >= amount)
         left = fitting.nonzero()[0]
         while left.size:
             index = int(left[0])
             refusal = self._refusal(index, pods, uids[0])
             if refusal is None:
-                count = min(len(uids), times(self._room[:, index], pods.requests))
+                count = min(len(uids), times(self._existing.room[:, index], pods.requests))
                 self._commit_existing(index, pods, uids[:count])
                 return count
             allowed[index] = not refusal.is_final
             # A topology refusal rules out all targets of the same domain, for example a whole zone.
-            domains = None if refusal.key in ("", keys.HOSTNAME) else self._codes(refusal.key)
+            domains = (
+                None if refusal.key in ("", keys.HOSTNAME) else self._existing.codes(refusal.key)
+            )
             same = left[:1] if domains is None else left[domains[left] == domains[index]]
             left = left[1:] if same.size == 1 else left[~np.isin(left, same)]
         return 0
@@ -219,39 +252,9 @@ class Placement:
         narrowed = self.topology.narrow(pods, target.host, target.labels)
         return narrowed if isinstance(narrowed, Refusal) else None
 
-    def _codes(self, key: str) -> Indices:
-        """[targets]: numbers that are equal for equal values of a label, or for equal taints with ``_TAINTS``."""
-        if key not in self._target_codes:
-            codes: dict[object, int] = {}
-            values = (t.taints if key == _TAINTS else t.possible(key) for t in self.targets)
-            numbers = [codes.setdefault(value, len(codes)) for value in values]
-            self._target_codes[key] = np.array(numbers, dtype=np.intp)
-        return self._target_codes[key]
-
-    def _suited_targets(self, pods: PodClass) -> Mask:
-        """``_allowed_targets``, cached for classes with equal requirements and tolerations."""
-        at = (pods.requirements, pods.pod.tolerations)
-        found = self._suited.get(at)
-        if found is None:
-            found = self._suited[at] = self._allowed_targets(pods)
-        return found
-
-    def _allowed_targets(self, pods: PodClass) -> Mask:
-        """[targets]: taints and labels allow the class. Computed once per distinct combination of them."""
-        combined = self._codes(_TAINTS)
-        for wanted in pods.requirements:
-            codes = self._codes(wanted.key)
-            both = combined * (int(codes.max()) + 1) + codes
-            combined = np.unique(both, return_inverse=True)[1]
-        _, firsts, kinds = np.unique(combined, return_index=True, return_inverse=True)
-        asked = (pods.requirements, pods.pod.tolerations)
-        verdicts = [self.targets[int(first)].allows(*asked) for first in firsts]
-        allowed: Mask = np.array(verdicts, dtype=np.bool_)[kinds]
-        return allowed & (self._room >= 0).all(axis=0)
-
     def _commit_existing(self, index: int, pods: PodClass, uids: list[str]) -> None:
         target = self.targets[index]
-        self._room[:, index] -= len(uids) * pods.requests
+        self._existing.room[:, index] -= len(uids) * pods.requests
         target.ports += pods.pod.host_ports
         for uid in uids if pods.attaches else ():
             target.attachments.add(self.registry.volumes[uid].attached)

@@ -62,6 +62,10 @@ class OpenMachine:
         used = np.zeros(template.available.shape[1], dtype=np.int64)
         return cls(template, f"hostname-placeholder-{number:04d}", requirements, types, used)
 
+    def alike(self, number: int) -> OpenMachine:
+        """An empty machine of the same pool. ``number``: as for ``empty``."""
+        return self.empty(self.template, number, self.template.requirements, self.types)
+
     def host(self, requirements: Requirements) -> Host:
         """The machine for topology rules, with these requirements."""
         if self._host is None or self._host.requirements is not requirements:

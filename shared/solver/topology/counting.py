@@ -140,6 +140,15 @@ class Topology:
         """True when the class must be placed one by one, because rules apply to it."""
         return bool(self._groups) and bool(self._of(pods).checks)
 
+    def closes_hosts(self, pods: PodClass) -> bool:
+        """True when the class's only rules allow hosts without such a pod, so that each host takes one pod of it."""
+        if not self._groups:
+            return False
+        rules = self._of(pods)
+        if not rules.checks or any(c.per_host is None or c.per_host.most for c in rules.checks):
+            return False
+        return any(c.group.counts_everywhere and c.group in rules.by_host for c in rules.checks)
+
     def narrow(
         self, pods: PodClass, host: Host, requirements: Requirements
     ) -> Requirements | Refusal:

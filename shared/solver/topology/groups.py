@@ -35,6 +35,11 @@ class Group:
         asked = {wanted.key for filtered in self.rule.node_filter for wanted in filtered}
         self.filtered_keys = tuple(sorted(asked))
 
+    @property
+    def counts_everywhere(self) -> bool:
+        """Do pods on every host count?"""
+        return not self.rule.node_filter and self.rule.tolerations is None
+
     def counts_on(self, host: Host) -> bool:
         """Do pods on this host count? Depends on nodeAffinityPolicy and nodeTaintsPolicy (SCH-76)."""
         if self.rule.tolerations is not None and not host.is_tolerated(self.rule.tolerations):

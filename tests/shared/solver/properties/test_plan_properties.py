@@ -76,6 +76,21 @@ RULES: tuple[dict[str, Any], ...] = (
 )
 
 
+RULES_OF_RUNS: tuple[dict[str, Any], ...] = (
+    {},
+    {"anti_affinity": (make_term(keys.HOSTNAME, "a1"),)},
+    {"anti_affinity": (make_term(keys.HOSTNAME, "a0"),)},
+    {"anti_affinity": (make_term(keys.HOSTNAME, "a1", weight=3),)},
+    {"spread": (make_spread(keys.HOSTNAME, match_labels={"app": "a1"}),)},
+    {"spread": (make_spread(keys.HOSTNAME, 2, match_labels={"app": "a1"}),)},
+    {
+        "spread": (
+            make_spread(keys.HOSTNAME, match_labels={"app": "a1"}, node_taints_policy="Honor"),
+        )
+    },
+)
+
+
 @st.composite
 def workloads(draw: st.DrawFn) -> list[Pod]:
     """Up to six deployments of up to eight pods."""
@@ -225,12 +240,15 @@ def test_pods_that_move_are_planned_as_if_they_waited(snapshot: Snapshot) -> Non
     st.lists(
         st.tuples(st.integers(1, 40), st.sampled_from([100, 350, 900, 1700, 2600, 7000])),
         max_size=6,
-    )
+    ),
+    st.sampled_from(RULES_OF_RUNS),
 )
-def test_a_batch_gives_the_same_machines_as_pod_by_pod(runs: list[tuple[int, int]]) -> None:
+def test_a_batch_gives_the_same_machines_as_pod_by_pod(
+    runs: list[tuple[int, int]], rules: dict[str, Any]
+) -> None:
     """Runs of equal pods only save time: the plan is the same with one class per pod (SCH-32)."""
     found = [
-        make_pod(f"{i}-{j:02d}", cpu=f"{cpu}m")
+        make_pod(f"{i}-{j:02d}", cpu=f"{cpu}m", labels={"app": f"a{i % 2}"}, **(rules if i else {}))
         for i, (count, cpu) in enumerate(runs)
         for j in range(count)
     ]
