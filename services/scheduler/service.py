@@ -17,7 +17,7 @@ from services.scheduler.disruption.controller import Disruption, Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigger
 from services.scheduler.provisioning import limit_waiters
-from services.scheduler.provisioning.creation import MachineCreation, Need
+from services.scheduler.provisioning.creation import Creation, MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
 from services.scheduler.provisioning.plan_trace import PlanTrace
@@ -172,9 +172,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         cluster=cluster,
         machines=machines,
         solver=solver,
-        creation=NoCreation()
-        if settings.shadow
-        else MachineCreation(actions, Need(kube), leadership),
+        creation=_creation(env, actions, leadership),
         handover=handover,
         reporter=PlanReporter(env.recorder, {}, decisions),
         inputs=inputs,
@@ -198,22 +196,12 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         disruption=disruption,
         handover=handover,
         limit_waiters=LimitWaiters(
-            clock,
-            cluster,
-            solver,
-            machines,
-            kube,
-            leadership,
-            handover.settled,
+            clock, cluster, solver, machines, kube, leadership, handover.settled,
             commands.replacements,
         ),
         cluster_metrics=ClusterMetrics(
-            cluster,
-            leadership,
-            env.metrics,
-            planner.pod_latency,
-            planner.decision_latency.undecided,
-            clock,
+            cluster, leadership, env.metrics, planner.pod_latency,
+            planner.decision_latency.undecided, clock,
         ),
         handlers=Handlers(planner, reader),
         terminations=TerminationTrigger(planner.trigger),
@@ -228,6 +216,16 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
             DecisionExplainer(inputs),
             lambda: leadership.held,
         ),
+    )  # fmt: skip
+
+
+def _creation(
+    env: SchedulerEnvironment, actions: MachineActions, leadership: Leadership
+) -> Creation:
+    return (
+        NoCreation()
+        if env.settings.shadow
+        else MachineCreation(actions, Need(env.kube), leadership)
     )
 
 
