@@ -26,11 +26,11 @@ from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.runtime.services import Service
 from shared.runtime.status import Listener, mount, server_loop
 from tests.services.console.conftest import NOBODY, Start, start_console
-from tests.services.scheduler.conftest import Scheduler, scheduler
+from tests.services.scheduler.conftest import Scheduler, more_settings, scheduler
 from tests.support.network.made_requests import try_all
 from tests.support.network.status_server import free_port, running
 
-__all__ = ["scheduler", "start_console"]
+__all__ = ["more_settings", "scheduler", "start_console"]
 
 NIGHT = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EXAMPLES = 200 if NIGHT else 4
@@ -77,7 +77,7 @@ async def test_the_scheduler(
     async with served_scheduler(mode, scheduler, bus, kube) as url:
         slow = SLOW if mode == "open" else set()
         tried = await asyncio.to_thread(try_all, url, judge, examples=EXAMPLES, leave_out=slow)
-    assert tried == {*OPEN_PATHS, "/simulate", "/explain"} - slow
+    assert tried == {*OPEN_PATHS, "/simulate", "/explain", "/explain/decisions/{id}"} - slow
 
 
 @pytest.mark.parametrize(("mode", "judge"), [("open", no_defect), ("authenticated", no_answer)])
