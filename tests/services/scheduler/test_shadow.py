@@ -138,11 +138,12 @@ async def test_a_message_is_seen_and_taken_from_nobody(
     service = await shadow_of(account, bus, redis_url, record_store=str(tmp_path / "records"))
     (follow,) = (loop for loop in service.loops if loop.name == "streams")
     stop = asyncio.Event()
-    assert follow.progress is not None
-    started = follow.progress()
+    progress = follow.progress
+    assert progress is not None
+    started = progress()
     async with asyncio.TaskGroup() as group:
         group.create_task(follow.run(stop))
-        await wait_until(lambda: follow.progress and follow.progress() > started, "the first read")
+        await wait_until(lambda: progress() > started, "the first read")
         message = PodUnschedulable(uid="uid-pod-00000", pod="default/pod-00000", generation=1)
         await send(bus, streams.PODS, message, cause="test", clock=SystemClock())
         stop.set()
