@@ -231,7 +231,7 @@ def measure(nodes: int, rounds: int, catalogue: Catalogue) -> Row:
 def main() -> None:
     """Measures and prints one table."""
     chosen = options(__doc__)
-    sizes = ((100, 20),) if chosen.quick else ((100, ROUNDS), (1000, ROUNDS))
+    sizes = ((100, 20),) if chosen.quick else ((100, ROUNDS), (1225, ROUNDS))
     catalogue = bundled_catalogue()
     rows = [measure(nodes, rounds, catalogue) for nodes, rounds in sizes]
     show("Decision records: bytes and CPU of one round", rows)
