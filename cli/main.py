@@ -7,6 +7,8 @@ other exception is a defect and shows its traceback.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -17,6 +19,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
+from shared.runtime.ram import COMMANDS_COLLECT_EVERY
+
+MISUSE = 2
 
 
 class Command(NamedTuple):
@@ -24,6 +29,8 @@ class Command(NamedTuple):
 
     module: str
     summary: str
+    misuse: int = MISUSE
+    """Exit code of a wrong option."""
 
 
 COMMANDS = {
@@ -37,7 +44,7 @@ COMMANDS = {
     "logs": Command("cli.stack.logs", "Print what a part of the local stack has logged."),
     "profile": Command("cli.operations.profile", "Sample where a service spends its time."),
     "explain": Command(
-        "cli.decisions.explain", "Show why a node is still there, or a pod pending."
+        "cli.decisions.explain", "Show why a node is there, a pod pending, or what a pool may buy."
     ),
     "decisions": Command("cli.decisions.listing", "List what the scheduler decided."),
     "replay": Command("cli.decisions.replay", "Make recorded decisions again."),
@@ -46,6 +53,14 @@ COMMANDS = {
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(
         "cli.manifests.simulate", "Show which machines would be created for these pods."
+    ),
+    "plan": Command(
+        "cli.decisions.plan.command",
+        "Show what changed manifests would do to the machines of a cluster.",
+        misuse=1,
+    ),
+    "ledger": Command(
+        "cli.decisions.ledger.command", "Show who causes which part of what the machines cost."
     ),
     "validate": Command("cli.manifests.validate", "Check manifests of both API generations."),
     "convert": Command("cli.manifests.convert", "Convert manifests to the other API generation."),
@@ -78,16 +93,25 @@ class Lazy(TyperCommand):
     """
 
     module = ""
+    misuse = MISUSE
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         command = _imported(self.module, str(self.name))
-        return command.make_context(info_name, args, parent=parent, **extra)
+        try:
+            return command.make_context(info_name, args, parent=parent, **extra)
+        except typer.Exit:
+            raise
+        except Exception as error:
+            # A UsageError of click, which typer does not export.
+            if getattr(error, "exit_code", 0) == MISUSE:
+                error.exit_code = self.misuse  # type: ignore[attr-defined]
+            raise
 
 
 def lazy(name: str, command: Command) -> Lazy:
     """The command ``name``, not imported yet."""
     made = Lazy(name, help=command.summary)
-    made.module = command.module
+    made.module, made.misuse = command.module, command.misuse
     return made
 
 
@@ -144,6 +168,9 @@ def _options(version: VersionOption = False) -> None:
 
 def app() -> None:
     """Entry point of the console script ``dovetail``."""
+    # Pydantic looks through all installed packages for plugins, which takes longer than to read a manifest.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.set_threshold(*COMMANDS_COLLECT_EVERY)
     run(commands)
 
 

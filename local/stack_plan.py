@@ -322,6 +322,7 @@ def _services(
         # One malloc arena: with several, a freed catalogue fragments the memory of other threads.
         "MALLOC_ARENA_MAX": "1",
         "QUESTIONS": "open",
+        "POLICY_PRICE_PERIOD": "1m",
         "LOG_LEVEL": settings.log_level,
         "BATCH_IDLE_DURATION": settings.batch_idle_duration,
         "BATCH_MAX_DURATION": settings.batch_max_duration,

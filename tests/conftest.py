@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 import shared.log  # noqa: F401  first: where rich is imported before it, each logged exception takes seconds
 from tests.support.aws.emulator import aws_emulator_url
+from tests.support.redis.fixture import BINARIES
 
 __all__ = ["aws_emulator_url"]
 
@@ -33,6 +34,9 @@ os.environ |= {
     "AWS_CA_BUNDLE": str(AUTHORITY),
 }
 
+ABOUT_REDIS = Path(__file__).parent / "shared" / "redis"
+OLDEST = min(BINARIES, default=None)
+
 # Thousands of test items and modules live to the end: to visit them again and again took a fifth of the run.
 gc.disable()
 
@@ -43,3 +47,13 @@ def pytest_runtestloop() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 10, 10)
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is not about Redis itself needs one version of it for a change, the oldest; the others follow at night."""
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        version = parameters.get("redis_server", OLDEST)
+        if version != OLDEST and not item.path.is_relative_to(ABOUT_REDIS):
+            item.add_marker("nightly")

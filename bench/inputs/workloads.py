@@ -20,7 +20,7 @@ from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import NodeClass, NodePool, SubnetRef
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.pods import AffinityTerm, Pod, PreferredTerm, SpreadConstraint
+from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
 
 MIB, GIB = 1024**2, 1024**3
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
@@ -127,25 +127,6 @@ def _mixed(draw: random.Random, kind: str, i: int) -> Pod:
             labels = {"app": "nginx"}
             rules = {"anti_affinity": (AffinityTerm(keys.HOSTNAME, match_labels=labels),)}
     return pod(f"{kind}-{i:06d}", *size, created_at=float(i), labels=labels, **rules)
-
-
-def karpenter_preferences(count: int = 4000, seed: int = 42) -> list[Pod]:
-    """Pods with four preferred node-affinity terms of which only the last can be met: each is relaxed three times."""
-    draw = random.Random(seed)
-    zones = ("nowhere-1", "nowhere-2", "nowhere-3", ZONES[0])
-    terms = tuple(
-        PreferredTerm(100 - i, (Expression(keys.ZONE, "In", (zone,)),))
-        for i, zone in enumerate(zones)
-    )
-    return [
-        pod(
-            f"rather-{i:06d}",
-            draw.choice(CPU_MILLI),
-            draw.choice(MEMORY_MIB),
-            preferred_terms=terms,
-        )
-        for i in range(count)
-    ]
 
 
 def equal_deployments(count: int = 100_000, deployments: int = 200, seed: int = 7) -> list[Pod]:
@@ -293,12 +274,16 @@ def _deployment_rules(draw: random.Random, i: int, count: int) -> dict[str, Any]
 
 
 def backlog(
-    types: tuple[InstanceType, ...], pending: int = 2170, nodes: int = 1060, pools: int = 20
+    types: tuple[InstanceType, ...],
+    pending: int = 2170,
+    nodes: int = 1060,
+    pools: int = 20,
+    hopeless_tenths: int = 3,
 ) -> Snapshot:
-    """A cluster with many pools and only full nodes, in which 30 % of the pending pods cannot be placed."""
+    """A cluster with many pools and only full nodes, in which so many tenths of the pending pods cannot be placed."""
     draw = random.Random(3)
     found = [
-        _stuck(draw, i, pools) if i % 10 < 3 else _waiting(draw, i, pools) for i in range(pending)
+        (_stuck if i % 10 < hopeless_tenths else _waiting)(draw, i, pools) for i in range(pending)
     ]
     full = [_full_node(i, pools) for i in range(nodes)]
     running = [

@@ -1,4 +1,4 @@
-"""``dovetail explain node``: the cost of a node, its pods, and the reasons why it is still there."""
+"""``dovetail explain node``: the cost of a node, its pods, why it is of its type, and why it is still there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rich.text import Text
 
 from cli.decisions.explain_decision import decision
 from cli.decisions.explain_pod import pod
+from cli.decisions.explain_pool import pool
+from cli.decisions.purchase_text import alternative_lines, bought_text
 from cli.kubectl import names
 from cli.operations.scheduler_status import ask, scheduler_url
 from cli.options import group
@@ -22,9 +24,12 @@ from local.stack import DEFAULT_DIRECTORY
 
 POD_LIMIT = 15
 
-explain = group("Show why a node is still there or a pod is pending, and which change would help.")
+explain = group(
+    "Show why a node is there, a pod is pending or a pool buys nothing, and what would help."
+)
 explain.command()(pod)
 explain.command()(decision)
+explain.command()(pool)
 
 
 @explain.command()
@@ -39,11 +44,12 @@ def node(
     ] = "panel",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Show what a node costs, which pods run on it, what is being done to it, and why it stays.
+    """Show what a node costs, which pods run on it, why it is of its type, what is being done to it, and why it stays.
 
     The scheduler answers from its last disruption pass, which is some seconds old. Nothing is changed. A node may stay
     for several reasons; where one is known, each reason is printed with the smallest change that would remove it. The
-    scheduler is that of the stack in --directory, or the one that DOVETAIL_SCHEDULER_URL names.
+    other types are judged by the prices and the pool of now. The scheduler is that of the stack in --directory, or the
+    one that DOVETAIL_SCHEDULER_URL names.
 
     Exit code 1: Dovetail manages no such node, or the scheduler does not answer.
 
@@ -72,7 +78,7 @@ def show(answer: Mapping[str, Any], console: Console) -> None:
     """Print the answer as a panel. Reasons follow below the panel as unwrapped lines, so that they can be copied."""
     title = Text(str(answer["node"] or answer["machine"]), style="bold")
     console.print(Panel(_facts(answer), title=title, title_align="left", expand=False))
-    for text in _verdict(answer):
+    for text in (*_verdict(answer), *alternative_lines(answer.get("alternatives"))):
         console.print(text, soft_wrap=True)
 
 
@@ -101,6 +107,7 @@ def _facts(answer: Mapping[str, Any]) -> Table:
             filter(None, (answer["instanceType"], answer["zone"], answer["capacityType"]))
         ),
         "machine": f"{answer['machine']} of {answer['nodePool'] or 'no pool'}",
+        "bought": bought_text(answer.get("bought")),
         "pods": _pods(pods),
         "under way": answer["command"] or "nothing",
         "proposed": answer["proposal"] or "nothing",

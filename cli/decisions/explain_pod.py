@@ -1,4 +1,4 @@
-"""``dovetail explain pod``: why a pod is pending, and the smallest change that would place it."""
+"""``dovetail explain pod``: why a pod is pending and the smallest change for it, or what bought its node."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from cli.decisions.purchase_text import bought_text
 from cli.kubectl import names
 from cli.manifests.simulate import catalogue_of, documents_of
 from cli.operations.scheduler_status import ask, scheduler_url
@@ -51,7 +52,7 @@ def pod(
     output: OutputOption = "table",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Show why a pod is pending, and the smallest change of the pod or of a pool that would place it.
+    """Show why a pod is pending and the smallest change that would place it, or which decision bought its node.
 
     Each proposed change was tried: the planner places the pod with it, and not with a part of it. The pool that lacks
     least comes first. Nothing is changed. The scheduler is that of the stack in --directory, or the one that
@@ -115,6 +116,8 @@ def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
     yield Text(str(answer["pod"]), style="bold")
     if answer["state"] == "bound":
         yield Text(_bound(answer))
+        if answer.get("bought"):
+            yield Text(f"The node was bought: {bought_text(answer['bought'])}")
         return
     if answer["state"] == "placeable":
         yield Text("The next round of the scheduler places it: nothing has to change.")

@@ -23,7 +23,19 @@ from cli.main import COMMANDS, Command, Commands, VersionOption, run
 
 PROGRAM = "kubectl dovetail"
 FOR_CLUSTERS = (
-    *("status", "top", "explain", "halt", "resume", "simulate", "validate", "convert", "migrate"),
+    *(
+        "status",
+        "top",
+        "explain",
+        "halt",
+        "resume",
+        "simulate",
+        "plan",
+        "ledger",
+        "validate",
+        "convert",
+        "migrate",
+    ),
     *("doctor", "dead-letters", "drill", "interruption", "secrets"),
 )
 LOGS = Command("cli.kubectl.logs", "Print what the pods of a service have logged.")

@@ -20,7 +20,6 @@ NOT_NEEDED = {
     "cloud-provider": "Dovetail is for AWS",
     "node-group-auto-discovery": "NodePools take the place of groups",
     "nodes": "NodePools take the place of groups",
-    "scale-down-utilization-threshold": "a node goes when its pods fit elsewhere for less money",
     "scale-down-gpu-utilization-threshold": "a node goes when its pods fit elsewhere for less money",
     "ignore-daemonsets-utilization": "pods of DaemonSets never keep a node",
     "scan-interval": "changes are watched",
@@ -35,6 +34,10 @@ SKIPPED = {
     "skip-nodes-with-system-pods": "pods of kube-system",
     "skip-nodes-with-local-storage": "pods with emptyDir or hostPath",
     "skip-nodes-with-custom-controller-pods": "pods of other controllers",
+}
+SETTINGS_OF_SKIPPED = {
+    "skip-nodes-with-system-pods": "SKIP_NODES_WITH_SYSTEM_PODS",
+    "skip-nodes-with-local-storage": "SKIP_NODES_WITH_LOCAL_STORAGE",
 }
 
 
@@ -96,7 +99,7 @@ def translated(flags: Mapping[str, str]) -> Translation:
         if name in _RULES:
             verdict, text = _RULES[name](value, found)
         elif name in SKIPPED:
-            verdict, text = _skipping(name, value)
+            verdict, text = _skipping(name, value, found)
         elif name in NOT_NEEDED:
             verdict, text = "not needed", NOT_NEEDED[name]
         else:
@@ -139,12 +142,15 @@ def _provision(value: str, found: Translation) -> tuple[str, str]:
     return "kept", f"REGISTRATION_TIMEOUT={after} of the launcher"
 
 
-def _delay(value: str, found: Translation) -> tuple[str, str]:
-    after = _duration(value)
-    if not after:
-        return "by hand", f"{value!r} is not a duration such as 10m"
-    found.settings["CONSOLIDATION_REST"] = after
-    return "kept", f"CONSOLIDATION_REST={after} of the scheduler, for the method Global"
+def _delay(after_what: str) -> _Rule:
+    def rule(value: str, found: Translation) -> tuple[str, str]:
+        after, variable = _duration(value), f"SCALE_DOWN_DELAY_AFTER_{after_what}"
+        if not after:
+            return "by hand", f"{value!r} is not a duration such as 10m"
+        found.settings[variable] = after
+        return "kept", f"{variable}={after} of the scheduler"
+
+    return rule
 
 
 def _expander(value: str, found: Translation) -> tuple[str, str]:
@@ -163,9 +169,13 @@ def _balance(value: str, _: Translation) -> tuple[str, str]:
     return "by hand", "zones are balanced for pods that ask for it: topologySpreadConstraints"
 
 
-def _skipping(name: str, value: str) -> tuple[str, str]:
+def _skipping(name: str, value: str, found: Translation) -> tuple[str, str]:
     if value.lower() not in TRUE:
         return "kept", f"{SKIPPED[name]} do not keep a node"
+    if name in SETTINGS_OF_SKIPPED:
+        variable = SETTINGS_OF_SKIPPED[name]
+        found.settings[variable] = "true"
+        return "kept", f"{variable}=true of the scheduler: {SKIPPED[name]} keep their node"
     return (
         "by hand",
         f"annotate {SKIPPED[name]} that must keep their node with {keys.DO_NOT_DISRUPT}",
@@ -219,7 +229,11 @@ def _repair(value: str, found: Translation) -> tuple[str, str]:
 _RULES: dict[str, _Rule] = {
     "scale-down-enabled": _enabled,
     "scale-down-unneeded-time": _unneeded,
-    "scale-down-delay-after-add": _delay,
+    "scale-down-delay-after-add": _delay("ADD"),
+    "scale-down-delay-after-delete": _delay("DELETE"),
+    "scale-down-delay-after-failure": _delay("FAILURE"),
+    "scale-down-utilization-threshold": _setting("SCALE_DOWN_UTILIZATION_THRESHOLD", "scheduler"),
+    "expendable-pods-priority-cutoff": _setting("EXPENDABLE_PODS_PRIORITY_CUTOFF", "scheduler"),
     "scale-down-unready-time": _repair,
     "max-node-provision-time": _provision,
     "expander": _expander,

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -22,6 +22,7 @@ from cli.demo.display import short_name
 from cli.demo.snapshot import price_of, true_conditions
 from cli.operations.console_queues import depths_of, queues_of
 from cli.operations.queues import QueueDepth, queue_depths
+from cli.operations.scheduler_status import ask
 from cli.printing import print_part, titled_table
 from cli.stack.cluster import connected
 from cli.stack.environment import Environment, StackOption, from_variables, variables_of
@@ -107,7 +108,7 @@ async def _picture(environment: Environment) -> Picture:
     ]
     parts: list[RenderableType] = titled_table("Services", ("service", "ready", "url"), rows)
     problems = []
-    for read in (_queues, _cluster):
+    for read in (_queues, _cluster, _policies):
         try:
             parts += await read(environment)
         except DovetailError as error:
@@ -188,6 +189,26 @@ async def _cluster(environment: Environment) -> list[RenderableType]:
             for pod in pending[:10]
         ),
     ]
+
+
+async def _policies(environment: Environment) -> list[RenderableType]:
+    """What the pods would cost by each packing policy, where the scheduler has computed that."""
+    url = environment.services.get("scheduler", "")
+    try:
+        answer = await asyncio.to_thread(ask, f"{url}/status") if url else {}
+    except DovetailError:
+        return []  # the table of services says that it does not answer
+    return [Text(line) for line in policy_lines(answer.get("policies") or {})]
+
+
+def policy_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each policy that is not in force; none before the first answer."""
+    for name, saves in (found.get("saves") or {}).items():
+        cost, word = found["costs"][name], "less" if saves >= 0 else "more"
+        yield (
+            f"new machines by {name} would cost ${cost:.4f} an hour, ${abs(saves):.4f} {word} than "
+            f"by {found['inForce']}, which is in force"
+        )
 
 
 def _node_rows(

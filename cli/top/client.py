@@ -1,4 +1,4 @@
-"""Requests to the console: one snapshot, or the stream of changes.
+"""Requests to the console: one snapshot, one report, or the stream of changes.
 
 Errors: no variable names a console; nothing answers; the console refuses the token; what answers is no console. Each
 message names the next step.
@@ -85,9 +85,14 @@ def _is_http(url: str) -> bool:
 
 
 async def snapshot(address: Address) -> bytes:
-    """The JSON of the whole cluster. Raises Unauthorized, ConfigurationError, Unavailable, Unreachable."""
+    """The JSON of the whole cluster. Raises as ``report``."""
+    return await report(address, "cluster")
+
+
+async def report(address: Address, name: str) -> bytes:
+    """The JSON of one view. Raises Unauthorized, ConfigurationError, Unavailable, Unreachable."""
     limits = aiohttp.ClientTimeout(total=SNAPSHOT_SECONDS, sock_connect=CONNECT_SECONDS)
-    async with _answer(address, "/api/cluster", {}, limits) as answer:
+    async with _answer(address, f"/api/{name}", {}, limits) as answer:
         if answer.content_type != "application/json":
             raise _no_console(address, f"sends {answer.content_type}")
         return await _read(answer, ANSWER_LIMIT_BYTES)

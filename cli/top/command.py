@@ -1,4 +1,4 @@
-"""``dovetail top``: the nodes and pods of the cluster, live in a terminal, as the console sees them."""
+"""``dovetail top``: the views of the console, live in a terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from random import Random
 from typing import Annotated, Any
 
@@ -21,12 +24,14 @@ from cli.top.client import (
     LONGEST_RETRY_SECONDS,
     Address,
     address_of,
+    report,
     snapshot,
     updates,
 )
+from cli.top.cluster.rows import By
 from cli.top.events import snapshot_of
 from cli.top.live import Drawing, Latest, watch
-from cli.top.rows import By
+from cli.top.reports.views import Shown, View, report_of
 from cli.top.state import Received, received
 from cli.top.terminal import ended_by_user, resized
 from cli.top.view import Screen, lines_of
@@ -38,6 +43,7 @@ from shared.errors import Unavailable
 
 def top(
     by: Annotated[By, typer.Option(help="Property by which the nodes are grouped.")] = "pool",
+    view: Annotated[View, typer.Option(help="What is shown first.")] = "cluster",
     once: Annotated[
         bool,
         typer.Option(
@@ -52,6 +58,9 @@ def top(
     Nodes that come, go or have a mark are on top of their group. Shares of CPU and memory are requests of allocatable.
     What the terminal has no room for is counted. q or Ctrl-C ends it. Nothing is changed.
 
+    The keys 1 to 6, or Tab, lead to the other views of the console: decisions with reasons and prices, cost beside the
+    proven lower bound, interruptions with deadlines, queues with dead letters, and the health of the services.
+
     The console is that of the stack in --directory, or the one that DOVETAIL_CONSOLE_URL names. Where it asks for a
     token, DOVETAIL_CONSOLE_TOKEN has it.
 
@@ -65,15 +74,17 @@ def top(
 
       dovetail top --once | grep draining
 
+      dovetail top --view decisions
+
       dovetail top -o json
     """
     address = address_of(variables_of(directory), os.environ)
     if output == "json":
-        print_json(_parsed(asyncio.run(snapshot(address))))
+        print_json(_parsed(view, asyncio.run(report(address, view))))
     elif once or not _can_be_drawn():
-        _print_once(asyncio.run(snapshot(address)), by)
+        _print_once(*asyncio.run(_read_once(address, view)), by)
     else:
-        asyncio.run(_watch(address, by))
+        asyncio.run(_watch(address, view, by))
 
 
 def _can_be_drawn() -> bool:
@@ -81,29 +92,47 @@ def _can_be_drawn() -> bool:
     return sys.stdout.isatty() and not Console().is_dumb_terminal
 
 
-def _parsed(data: bytes) -> Any:
-    try:
-        snapshot_of(data)  # what programs get is a snapshot
+def _parsed(view: View, data: bytes) -> Any:
+    """What programs get can be shown, too."""
+    with _understood():
+        if view == "cluster":
+            snapshot_of(data)
+        else:
+            report_of(view, data)
         return json.loads(data)
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
         raise Unavailable(
             f"the console's answer is not understood ({error}); use the same version of both"
         ) from error
 
 
-def _print_once(data: bytes, by: By) -> None:
-    _parsed(data)
+async def _read_once(address: Address, view: View) -> tuple[Received, Shown]:
+    whole = await snapshot(address)
+    with _understood():
+        known = received(Received(), snapshot_of(whole), now=0.0)
+        if view == "cluster":
+            return known, Shown()
+        return known, Shown(view, report_of(view, await report(address, view)))
+
+
+def _print_once(known: Received, shown: Shown, by: By) -> None:
     console = Console()
     width = console.width if sys.stdout.isatty() else PIPE_COLUMNS
-    known = received(Received(), snapshot_of(data), now=0.0)
-    for line in lines_of(known, Screen(width), by, now=0.0):
+    for line in lines_of(known, Screen(width), by, now=0.0, shown=shown):
         console.print(line, soft_wrap=True)
 
 
-async def _watch(address: Address, by: By) -> None:
+async def _watch(address: Address, view: View, by: By) -> None:
     """Draw until the user ends it, on the terminal's second screen: the first one is restored afterwards."""
-    stop, latest = asyncio.Event(), Latest(SystemClock())
+    stop, latest = asyncio.Event(), Latest(SystemClock(), shown=Shown(view))
     drawing = Drawing(Console(), latest, by)
     backoff = Backoff(Random(), first=FIRST_RETRY_SECONDS, cap=LONGEST_RETRY_SECONDS)
-    with ended_by_user(stop), resized(latest.changed.set), drawing.live:
-        await watch(latest, updates(address, backoff), stop, drawing.draw)
+    fetch = partial(report, address)
+    with ended_by_user(stop, latest.press), resized(latest.changed.set), drawing.live:
+        await watch(latest, updates(address, backoff), fetch, stop, drawing.draw)

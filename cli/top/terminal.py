@@ -16,13 +16,18 @@ ENDING_KEYS = frozenset(b"qQ\x03\x04")
 
 
 @contextmanager
-def ended_by_user(stop: asyncio.Event) -> Iterator[None]:
-    """Sets ``stop`` at q, Ctrl-C or SIGTERM, within the block. Needs the running loop of the main thread."""
+def ended_by_user(
+    stop: asyncio.Event, press: Callable[[bytes], None] = lambda keys: None
+) -> Iterator[None]:
+    """Sets ``stop`` at q, Ctrl-C or SIGTERM within the block, and passes other keys to ``press``.
+
+    Needs the running loop of the main thread.
+    """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     try:
-        with _keys(loop, stop):
+        with _keys(loop, stop, press):
             yield
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -41,14 +46,16 @@ def resized(redraw: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _keys(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Iterator[None]:
+def _keys(
+    loop: asyncio.AbstractEventLoop, stop: asyncio.Event, press: Callable[[bytes], None]
+) -> Iterator[None]:
     """Without a keyboard (input from a pipe) only signals end the picture."""
     if not sys.stdin.isatty():
         yield
         return
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    loop.add_reader(descriptor, _read_key, loop, descriptor, stop)
+    loop.add_reader(descriptor, _read_key, loop, descriptor, stop, press)
     try:
         _without_lines(descriptor)
         yield
@@ -65,7 +72,12 @@ def _without_lines(descriptor: int) -> None:
     termios.tcsetattr(descriptor, termios.TCSANOW, attributes)
 
 
-def _read_key(loop: asyncio.AbstractEventLoop, descriptor: int, stop: asyncio.Event) -> None:
+def _read_key(
+    loop: asyncio.AbstractEventLoop,
+    descriptor: int,
+    stop: asyncio.Event,
+    press: Callable[[bytes], None],
+) -> None:
     try:
         keys = os.read(descriptor, 1_024)
     except OSError:  # the terminal is closed
@@ -73,3 +85,5 @@ def _read_key(loop: asyncio.AbstractEventLoop, descriptor: int, stop: asyncio.Ev
     if not keys or ENDING_KEYS & set(keys):
         loop.remove_reader(descriptor)
         stop.set()
+    else:
+        press(keys)

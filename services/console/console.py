@@ -182,7 +182,7 @@ class Console:
             "now": now.document(),
             "bound": known.bound,
             "boundText": known.text(),
-            "policies": known.answer.get("costs") or {},
+            "policies": known.policies,
             "series": self.costs.series(),
             "problem": known.problem,
         }

@@ -16,6 +16,9 @@ from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.controller import Disruption, Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigger
+from services.scheduler.kept_room.buffers import CHECK_SECONDS as BUFFER_SECONDS
+from services.scheduler.kept_room.buffers import Buffers
+from services.scheduler.kept_room.requests import Requests
 from services.scheduler.provisioning import limit_waiters
 from services.scheduler.provisioning.creation import Creation, MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
@@ -27,19 +30,23 @@ from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.shadow import NoCreation, NoEvents, followed, start_nothing
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog
+from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.plan_inputs import RecentInputs
-from services.scheduler.state.recording import Recording
+from services.scheduler.state.recording import Recording, recorder_of
 from services.scheduler.static_capacity.controller import StaticCapacity
+from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_cost import CostExplainer
 from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
+from services.scheduler.status.explain_pool import PoolExplainer
+from services.scheduler.status.explain_purchase import Purchases
 from services.scheduler.status.explain_record import Place, RecordExplainer
+from services.scheduler.status.policy_prices import PolicyPrices
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
-from shared.domain.feature_gates import without_effect
 from shared.domain.records import MACHINES, NODES
 from shared.domain.workloads.pods import SpreadConstraint
 from shared.errors import ConfigurationError, InvalidObject
@@ -51,14 +58,11 @@ from shared.redis.bus.follower import Follower
 from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
-from shared.runtime.archive.opening import open_store, versions_now
-from shared.runtime.archive.recorder import STEP_SECONDS, Counts, DecisionRecorder
-from shared.runtime.archive.writing import LogWriter
+from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import SchedulerSettings
-from shared.simulation.decisions.retention import Retention
 
 log = get_logger(__name__)
 
@@ -83,6 +87,7 @@ class Parts:
     handlers: Handlers
     terminations: TerminationTrigger
     explainer: Explainer
+    policy_prices: PolicyPrices
     recorder: DecisionRecorder | None
 
     def note(self, change: Change) -> None:
@@ -110,8 +115,6 @@ async def build(env: SchedulerEnvironment) -> Service:
         key=env.settings.mirror_key,
         on_rejected=env.metrics.mirror_rejected.inc,
     )
-    for gate in without_effect(env.settings.feature_gates):
-        log.warning("a feature gate has no effect", gate=gate)
     parts = compose(env, reader, leadership)
     timed = partial(periodic, clock=env.clock, jitter=env.random)
     loops = [Loop("mirror", reader.run, progress=lambda: reader.last_progress)]
@@ -165,7 +168,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
     decisions, inputs = DecisionLog(clock), RecentInputs()
-    recording = Recording(_recorder(env, reader), view, clock, lambda: leadership.epoch)
+    recording = Recording(recorder_of(env, reader), view, clock, lambda: leadership.epoch)
     planner = Planner(
         settings=settings,
         clock=clock,
@@ -181,8 +184,10 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         pod_latency=PodLatency(env.metrics, clock),
         decision_latency=DecisionLatency(),
         trace=PlanTrace(env.tracer),
+        buffers=Buffers(kube, view, clock, env.metrics),
+        requests=Requests(kube, view, clock),
     )
-    provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
+    provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options, KeptRoom())
     disruption = _disruption(
         env, cluster, machines, actions, provisioning, decisions, inputs, recording
     )
@@ -205,17 +210,10 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         ),
         handlers=Handlers(planner, reader),
         terminations=TerminationTrigger(planner.trigger),
-        explainer=Explainer(
-            settings,
-            view,
-            disruption.findings,
-            commands,
-            disruption.pending,
-            PodExplainer(cluster, solver.options),
-            CostExplainer(cluster, solver.options),
-            DecisionExplainer(inputs),
-            lambda: leadership.held,
+        policy_prices=PolicyPrices(
+            cluster, solver.options, planner.is_batching, env.metrics, clock
         ),
+        explainer=_explainer(settings, cluster, solver, disruption, decisions, inputs, leadership),
     )  # fmt: skip
 
 
@@ -229,8 +227,33 @@ def _creation(
     )
 
 
+def _explainer(
+    settings: SchedulerSettings,
+    cluster: ClusterState,
+    solver: Solver,
+    disruption: Disruption,
+    decisions: DecisionLog,
+    inputs: RecentInputs,
+    leadership: Leadership,
+) -> Explainer:
+    purchases = Purchases(cluster, decisions)
+    return Explainer(
+        settings,
+        cluster.view,
+        disruption.findings,
+        disruption.commands,
+        disruption.pending,
+        PodExplainer(cluster, solver.options, purchases),
+        CostExplainer(cluster, solver.options),
+        DecisionExplainer(inputs),
+        PoolExplainer(cluster, solver.options),
+        purchases,
+        lambda: leadership.held,
+    )
+
+
 def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
-    view = View(reader)
+    view = View(reader, priority_cutoff=env.settings.expendable_pods_priority_cutoff)
     catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
     unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
     return ClusterState(env.settings, env.clock, view, catalogues, unavailable)
@@ -267,9 +290,15 @@ def _disruption(
         actions=actions,
         commands=commands,
         conditions=ConditionWriter(
-            cluster.view, machines, env.clock, reporter, provisioning.nominated
+            cluster.view,
+            machines,
+            env.clock,
+            reporter,
+            provisioning.nominated,
+            lambda: provisioning.kept_room.nodes,
         ),
         static_capacity=StaticCapacity(actions, env.clock, decisions),
+        kept_capacity=KeptCapacityFiller(actions, env.clock, decisions, env.recorder, env.metrics),
         reporter=reporter,
         rate=rate,
         recording=recording,
@@ -283,34 +312,6 @@ def _place(settings: SchedulerSettings) -> Place:
         settings.record_endpoint_url,
         settings.cluster_name,
         settings.shadow,
-    )
-
-
-def _recorder(env: SchedulerEnvironment, reader: MirrorReader) -> DecisionRecorder | None:
-    """None where nothing is recorded."""
-    settings = env.settings
-    if not settings.record_store:
-        return None
-    most_bytes = settings.record_max_megabytes * 1_000_000
-    return DecisionRecorder(
-        store=open_store(settings.record_store, endpoint_url=settings.record_endpoint_url),
-        writer=LogWriter(
-            cluster=settings.cluster_name,
-            shadow=settings.shadow,
-            versions=versions_now(),
-            suffix=f"{env.random.getrandbits(32):08x}",
-            series_bytes=most_bytes // 8,
-        ),
-        retention=Retention(settings.record_max_age, most_bytes),
-        clock=env.clock,
-        counts=Counts(
-            records=env.metrics.decision_records.inc,
-            stored_bytes=env.metrics.decision_record_bytes.inc,
-            failures=env.metrics.decision_record_failures.inc,
-            lost=env.metrics.decision_records_lost.inc,
-            size=env.metrics.archive_bytes.set,
-        ),
-        contents=lambda: reader.kinds,
     )
 
 
@@ -328,6 +329,7 @@ def _status(parts: Parts) -> dict[str, object]:
         "handover": parts.handover.status(),
         "disruption": parts.disruption.status(),
         "decisions": planner.reporter.decisions.documents(),
+        "policies": parts.policy_prices.status(),
         "records": parts.recorder.status() if parts.recorder else {"kept": False},
     }
 
@@ -345,13 +347,17 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     """What only the leader does, beside reading its streams."""
     planner, handover, not_synced = parts.planner, parts.handover, parts.cluster.not_synced
     timed = partial(periodic, clock=env.clock, jitter=env.random)
+    seconds, prices = env.settings.policy_price_period, parts.policy_prices
     return [
+        *([timed("policy prices", seconds, prices.step)] if seconds else ()),
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
         Loop(
             "handover",
             lambda stop: handover.run(stop, not_synced),
             progress=lambda: handover.last_progress,
         ),
+        timed("buffers", BUFFER_SECONDS, planner.buffers.step),
+        timed("provisioning requests", BUFFER_SECONDS, planner.requests.step),
         timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
         timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
     ]

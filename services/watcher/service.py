@@ -135,8 +135,9 @@ def _intake(
     """All parts that follow objects, behind one ``take``."""
     conditions = Conditions(env.metrics, env.clock, lambda: leadership.held)
     pods = PodGauges(env.metrics, env.clock, lambda: leadership.held)
-    for page in (conditions.text, pods.text):
-        env.metrics.add_page(page)
+    env.metrics.add_page(conditions.text)
+    if not env.settings.disable_cluster_state_observability:
+        env.metrics.add_page(pods.text)
     return Intake(journal, statuses, conditions, pod_events, joined_nodes, statuses.faults, pods)
 
 

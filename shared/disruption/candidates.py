@@ -13,6 +13,12 @@ from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import NodePool
+from shared.domain.scale_down import (
+    KARPENTERS,
+    SCALE_DOWN_DISABLED,
+    ScaleDownRules,
+    utilization_percent,
+)
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_reschedulable
 
@@ -28,13 +34,17 @@ def eviction_cost(pod: Pod) -> int:
 
 
 def disruption_cost(pods: Iterable[Pod]) -> int:
-    """A node's cost: 1 + the eviction costs of its reschedulable pods; negative ones count as zero."""
-    return COST_UNIT + sum(max(0, eviction_cost(pod)) for pod in pods if is_reschedulable(pod))
+    """A node's cost: 1 + the eviction costs of its reschedulable pods; negative ones and virtual pods count as zero."""
+    moving = (pod for pod in pods if is_reschedulable(pod) and not pod.virtual)
+    return COST_UNIT + sum(max(0, eviction_cost(pod)) for pod in moving)
 
 
 def is_empty(pods: Iterable[Pod]) -> bool:
-    """True without reschedulable pods of positive eviction cost (DIS-16): daemon, mirror and finished pods are none."""
-    return not any(is_reschedulable(pod) and eviction_cost(pod) > 0 for pod in pods)
+    """True without reschedulable pods of positive eviction cost (DIS-16): daemon, mirror and finished pods are none,
+    virtual pods always are."""
+    return not any(
+        is_reschedulable(pod) and (pod.virtual or eviction_cost(pod) > 0) for pod in pods
+    )
 
 
 NO_NODE = "nodeclaim does not have an associated node"
@@ -57,12 +67,18 @@ class Survey(NamedTuple):
 
 
 def survey(
-    snapshot: Snapshot, prices: Prices, *, nominated: Set[str], busy: Set[str], now: float
+    snapshot: Snapshot,
+    prices: Prices,
+    *,
+    nominated: Set[str],
+    busy: Set[str],
+    now: float,
+    rules: ScaleDownRules = KARPENTERS,
 ) -> Survey:
     """Sorts all machines into candidates and rejections, in the snapshot's order.
 
     ``nominated``: names of nodes and machines nominated for pods. ``busy``: UIDs of machines in running commands.
-    ``now``: seconds since the epoch.
+    ``now``: seconds since the epoch. ``rules``: of Cluster Autoscaler.
     """
     nodes = {node.name: node for node in snapshot.nodes}
     pools = {pool.key: pool for pool in snapshot.pools}
@@ -70,12 +86,14 @@ def survey(
     candidates, rejections = [], []
     for machine in snapshot.machines:
         node, pool = nodes.get(machine.node_name), pools.get(machine.pool_key)
-        text = BUSY if machine.uid in busy else _why_not(machine, node, pool, nominated)
+        text = BUSY if machine.uid in busy else _why_not(machine, node, pool, nominated, rules)
         if text or node is None or pool is None:
             name = node.name if node else ""
             rejections.append(Rejection(machine.key, name, BLOCKED, text))
             continue
-        candidates.append(_candidate(machine, node, pool, pods[node.name], snapshot, prices, now))
+        candidates.append(
+            _candidate(machine, node, pool, pods[node.name], snapshot, prices, now, rules)
+        )
     return Survey(tuple(candidates), tuple(rejections))
 
 
@@ -98,7 +116,11 @@ def offering_prices(catalogue: Catalogue) -> Prices:
 
 
 def _why_not(
-    machine: Machine, node: Node | None, pool: NodePool | None, nominated: Set[str]
+    machine: Machine,
+    node: Node | None,
+    pool: NodePool | None,
+    nominated: Set[str],
+    rules: ScaleDownRules,
 ) -> str:
     """The reason why a machine may not be disrupted (DIS-10); empty for a candidate."""
     if node is None:
@@ -111,6 +133,8 @@ def _why_not(
         return NOMINATED
     if node.annotations.get(keys.DO_NOT_DISRUPT) == "true":
         return ANNOTATED
+    if rules.honors_annotations and node.annotations.get(SCALE_DOWN_DISABLED) == "true":
+        return f'disruption is blocked through the "{SCALE_DOWN_DISABLED}" annotation'
     return "" if pool is not None else NO_POOL
 
 
@@ -121,6 +145,16 @@ def _price(machine: Machine, prices: Prices) -> int | None:
     return prices.get((machine.instance_type, machine.zone, machine.capacity_type))
 
 
+def _too_used(node: Node, pool: NodePool, pods: list[Pod], rules: ScaleDownRules) -> str:
+    """Why the node is used too much to be consolidated; empty: it is not."""
+    threshold = pool.utilization_threshold
+    threshold = rules.threshold_percent if threshold is None else threshold
+    if threshold is None:
+        return ""
+    used = utilization_percent(pods, node.allocatable)
+    return f"utilization is {used}%, not below {threshold}%" if used >= threshold else ""
+
+
 def _candidate(
     machine: Machine,
     node: Node,
@@ -129,8 +163,9 @@ def _candidate(
     snapshot: Snapshot,
     prices: Prices,
     now: float,
+    rules: ScaleDownRules,
 ) -> Candidate:
-    block = first_block(pods, snapshot.pdbs, now=now)
+    block = first_block(pods, snapshot.pdbs, now=now, rules=rules)
     moving = sorted((pod for pod in pods if is_reschedulable(pod)), key=lambda pod: pod.uid)
     return Candidate(
         machine=machine,
@@ -140,6 +175,7 @@ def _candidate(
         price_micro_usd_per_hour=_price(machine, prices),
         cost=disruption_cost(moving),
         empty=is_empty(pods),
+        too_used=_too_used(node, pool, pods, rules),
         blocker=block.text if block else "",
         blocking_pod=block.pod.key if block else "",
     )

@@ -13,6 +13,7 @@ from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
 from shared.domain.nodes import DISRUPTED
+from shared.domain.scale_down import KARPENTERS, ScaleDownRules, pod_refusal
 from shared.domain.workloads.pdbs import ALWAYS_ALLOW, PodDisruptionBudget, budgets_of
 from shared.domain.workloads.pods import Pod
 
@@ -29,12 +30,18 @@ class Block(NamedTuple):
 
 
 def first_block(
-    pods: Iterable[Pod], pdbs: Iterable[PodDisruptionBudget], *, now: float
+    pods: Iterable[Pod],
+    pdbs: Iterable[PodDisruptionBudget],
+    *,
+    now: float,
+    rules: ScaleDownRules = KARPENTERS,
 ) -> Block | None:
     """The first of a node's pods that blocks its disruption; None when no pod does."""
     budgets = list(pdbs)
     for pod in pods:
         text = (ANNOTATED if holds(pod, now=now) else "") or pdb_block(pod, budgets)
+        if not text and rules != KARPENTERS:
+            text = pod_refusal(pod, rules, has_budget=bool(budgets_of(pod, budgets)))
         if text:
             return Block(pod, text)
     return None
@@ -94,9 +101,10 @@ def pdb_block(pod: Pod, pdbs: Iterable[PodDisruptionBudget]) -> str:
 
 
 def is_evictable(pod: Pod) -> bool:
-    """Active, not a mirror pod, and without a toleration for the disrupted taint."""
+    """Active, neither a mirror pod nor a virtual one, and without a toleration for the disrupted taint."""
     return (
         is_active(pod)
         and not pod.is_mirror
+        and not pod.virtual
         and not any(toleration.tolerates(DISRUPTED) for toleration in pod.tolerations)
     )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.disruption.folding import Folding
+from shared.disruption.keeping import Keeping
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
@@ -56,6 +57,8 @@ class Candidate(msgspec.Struct, frozen=True):
     """Disruption cost in 1/2^27 (DIS-15)."""
     empty: bool = False
     """No pod needs to move (DIS-16)."""
+    too_used: str = ""
+    """Why its pool's threshold keeps it from consolidation; empty: it does not."""
     blocker: str = ""
     """Why a pod blocks the disruption (DIS-11). Drift and rebalance ignore it for a machine with a
     terminationGracePeriod (DIS-13)."""
@@ -148,6 +151,8 @@ class World(msgspec.Struct, frozen=True):
     """Seconds since the epoch."""
     gates: FeatureGates = FeatureGates()
     solver: SolverSettings = SolverSettings()
+    keeping: Keeping = Keeping()
+    """What pools have that keep a minimum or headroom."""
     folding: Folding = msgspec.field(default_factory=Folding)
     """Folded pods, shared by all simulations of this snapshot."""
     balanced_scores: list[BalancedScore] = msgspec.field(default_factory=list)

@@ -80,6 +80,8 @@ DISRUPTED = Taint(keys.DISRUPTED_TAINT_KEY, NO_SCHEDULE)
 """On v1 nodes that are being terminated or disrupted (KEY-04)."""
 CORDONED = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
 """The taint for ``spec.unschedulable``, which v1alpha5 sets on disrupted nodes."""
+OUT_OF_SERVICE = Taint("node.kubernetes.io/out-of-service", NO_EXECUTE, "nodeshutdown")
+"""Has Kubernetes delete the pods of a node and detach its volumes at once, as if the node were known to be off."""
 EPHEMERAL_TAINT_PREFIX = "readiness.k8s.io/"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT, GTE, LTE)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII)
 _SHOWN_VALUES = 5
+_CACHED_HINTS = 4096
 _NO_VALUES: frozenset[str] = frozenset()
 
 
@@ -290,7 +291,7 @@ class Requirements:
             existing = self._by_key.get(wanted.key)
             if existing is None:
                 if wanted.key not in allow_undefined and not wanted.accepts_absence:
-                    hint = self._hint(wanted.key, allow_undefined)
+                    hint = _hint(wanted.key, allow_undefined, tuple(self._by_key))
                     causes.append(f'label "{wanted.key}" does not have known values{hint}')
             elif not _meet(existing, wanted):
                 causes.append(f"key {wanted.key}, {wanted} not in {existing}")
@@ -308,12 +309,6 @@ class Requirements:
             elif not _meet(existing, wanted):
                 return False
         return True
-
-    def _hint(self, key: str, allow_undefined: frozenset[str]) -> str:
-        for known in (*sorted(allow_undefined), *self._by_key):
-            if _is_similar(key, known):
-                return f' (typo of "{known}"?)'
-        return ""
 
     def labels(self) -> dict[str, str]:
         """The labels of keys with exactly one allowed value."""
@@ -337,11 +332,22 @@ def _meet(existing: Requirement, wanted: Requirement) -> bool:
     return existing.intersects(wanted)
 
 
+@lru_cache(_CACHED_HINTS)
+def _hint(key: str, allow_undefined: frozenset[str], own: tuple[str, ...]) -> str:
+    """Cached: many pods ask for the same unknown label."""
+    for known in (*sorted(allow_undefined), *own):
+        if _is_similar(key, known):
+            return f' (typo of "{known}"?)'
+    return ""
+
+
 def _is_similar(key: str, known: str) -> bool:
     """Karpenter's hint rule: part of a known key, its last segment, or a small edit distance."""
     if key in known or known.endswith(key.rsplit("/", 1)[-1]):
         return True
-    return _edit_distance(key, known) < len(known) // 5
+    # The distance is at least the difference of the lengths, which costs nothing to know.
+    largest = len(known) // 5
+    return abs(len(key) - len(known)) < largest and _edit_distance(key, known) < largest
 
 
 def _edit_distance(left: str, right: str) -> int:

@@ -47,6 +47,13 @@ COST = _scheduler(
     "Price of a pool's machines in US dollars per hour; machines of unknown price are left out.",
     "nodepool",
 )
+NAMESPACE_COST = Declared(
+    "dovetail_namespace_cost_dollars_per_hour",
+    GAUGE,
+    "Parts of the machines' price that pods of a namespace cause by their dominant share; (idle): of no pod.",
+    ("namespace",),
+    ("scheduler",),
+)
 OLD_USAGE = _scheduler(
     "provisioner_usage",
     "Capacity of a Provisioner's machines.", "provisioner", "resource_type",
@@ -94,6 +101,6 @@ OLD_PRICE = _scheduler(
 )  # fmt: skip
 
 OF_NODES = (ALLOCATABLE, POD_REQUESTS, DAEMON_REQUESTS, OVERHEAD, LIFETIME)
-OF_POOLS = (USAGE, LIMIT, COST, OLD_USAGE, OLD_LIMIT, OLD_USAGE_PERCENT)
+OF_POOLS = (USAGE, LIMIT, COST, NAMESPACE_COST, OLD_USAGE, OLD_LIMIT, OLD_USAGE_PERCENT)
 OF_TYPES = (CPU_CORES, MEMORY_BYTES, AVAILABLE, PRICE, OLD_PRICE)
 CLUSTER = (*OF_NODES, *OF_POOLS, NODE_COUNT, UTILIZATION, SYNCED, UNSYNCED_SECONDS, *OF_TYPES)

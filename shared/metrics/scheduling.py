@@ -35,11 +35,27 @@ class SchedulingMetrics:
             "karpenter_scheduler_ignored_pods_count",
             "Pods with invalid fields.",
         )
+        self.policy_cost = declare.gauge(
+            "dovetail_policy_cost_dollars_per_hour",
+            "What new machines for all pods of managed nodes would cost by each packing policy.",
+            "policy",
+        )
+
+        self.capacity_buffer_pods = declare.gauge(
+            "dovetail_capacity_buffer_pods",
+            "Pods of a CapacityBuffer by what the last plan found: ready (a running node has room), starting (their "
+            "machine starts), unplaced.",
+            "namespace",
+            "name",
+            "state",
+        )
 
     def forget_plans(self) -> None:
         """Removes the values of the last plan, because another scheduler leads now."""
         self.unschedulable_pods.clear()
+        self.policy_cost.clear()
         self.ignored_pods.set(0)
+        self.capacity_buffer_pods.clear()
 
 
 class RecordMetrics:

@@ -100,7 +100,6 @@ INSTEAD: Mapping[str, str] = {
     "AMI_REFRESH_INTERVAL": _EVERY_MINUTE,
     "AWS_FEATURE_GATES": "expressions in kubelet settings are not evaluated",
     "CPU_REQUESTS": "worker pools have fixed bounds",
-    "DISABLE_CLUSTER_STATE_OBSERVABILITY": "the metrics of the cluster's state are always there",
     "DISABLE_CONTROLLER_WARMUP": "there is nothing to warm up",
     "DISABLE_WEBHOOK": _NO_WEBHOOK,
     "EKS_CONTROL_PLANE": "the cluster is asked for unless CLUSTER_ENDPOINT is set",

@@ -10,7 +10,9 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.settings.observability import ClusterMetricsSettings
 from shared.settings.records import RecordSettings
+from shared.settings.scale_down import ScaleDownSettings
 from shared.settings.types import (
     CountTerminating,
     Duration,
@@ -56,7 +58,7 @@ class ServiceSettings(BaseSettings):
     kube_client_burst: int = Field(300, ge=1, description="Burst of requests to the API server.")
     feature_gates: Gates = Field(
         "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,"
-        "StaticCapacity=false,CapacityBuffer=false,Drift=false",
+        "StaticCapacity=false,CapacityBuffer=false,ProvisioningRequest=false,Drift=false",
         validate_default=True,
         description="Gates that are not named keep their defaults.",
     )
@@ -135,7 +137,7 @@ class AwsSettings(ServiceSettings):
     )
 
 
-class WatcherSettings(ServiceSettings):
+class WatcherSettings(ServiceSettings, ClusterMetricsSettings):
     """Settings of the watcher."""
 
     watch_check_period: Duration = Field(
@@ -145,7 +147,7 @@ class WatcherSettings(ServiceSettings):
     )
 
 
-class SchedulerSettings(RecordSettings, ServiceSettings):
+class SchedulerSettings(RecordSettings, ServiceSettings, ClusterMetricsSettings, ScaleDownSettings):
     """Settings of the scheduler: batching, planning, disruption."""
 
     questions: Literal["off", "open", "authenticated"] = Field(
@@ -200,6 +202,10 @@ class SchedulerSettings(RecordSettings, ServiceSettings):
     )
     packing_most_cpu: int = Field(
         0, ge=0, description="Largest node that LowestCost plans, in vCPU; 0: any size."
+    )
+    policy_price_period: Duration = Field(
+        0.0,
+        description="How often the price of all pods by each packing policy is computed, beside the work; 0: never.",
     )
     disruption: str = Field(
         "on",
@@ -310,6 +316,9 @@ class TerminatorSettings(AwsSettings):
     self_managed_nodes: bool = Field(
         True, description="Drain nodes without a pool when a lifecycle hook waits for it."
     )
+    enable_out_of_service_taint: bool = Field(
+        False, description="Taint such nodes as out of service when they are drained."
+    )
     kube_client_qps: Rate = Field(
         500,
         description="Requests per second to the API server, on average; enough for hundreds of drains at once.",
@@ -325,6 +334,10 @@ class InterruptionSettings(AwsSettings):
     )
     unavailable_seconds: Duration = Field(
         180.0, description="How long an interrupted spot offering is not requested again."
+    )
+    delete_sqs_msg_if_node_not_found: bool = Field(
+        True,
+        description="Delete messages about instances unknown here; false: leave them for other readers.",
     )
     receive_wait_seconds: int = Field(20, ge=0, le=20, description="SQS long poll.")
     instance_status_period: Duration = Field(

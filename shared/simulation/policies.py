@@ -20,10 +20,21 @@ def plans_by_policy(
     moving: frozenset[str] = NOBODY,
 ) -> dict[str, Plan]:
     """Name of the policy -> its plan, as if no pool had a policy of its own."""
-    snapshot = replace(snapshot, pools=tuple(replace(pool, packing="") for pool in snapshot.pools))
     return {
-        policy.value: solve(
-            snapshot, now=now, settings=replace(settings, packing_policy=policy), reschedule=moving
-        )
+        policy.value: plan_by(policy, snapshot, settings, now=now, moving=moving)
         for policy in PackingPolicy
     }
+
+
+def plan_by(
+    policy: PackingPolicy,
+    snapshot: Snapshot,
+    settings: SolverSettings,
+    *,
+    now: float = 0.0,
+    moving: frozenset[str] = NOBODY,
+) -> Plan:
+    """The plan by one policy, as if no pool had a policy of its own."""
+    snapshot = replace(snapshot, pools=tuple(replace(pool, packing="") for pool in snapshot.pools))
+    settings = replace(settings, packing_policy=policy)
+    return solve(snapshot, now=now, settings=settings, reschedule=moving)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from cProfile import Profile
 from pathlib import Path
 
 import pytest
 
 from bench import backlog, cost, report, scheduling
-from bench.inputs import workloads
+from bench.inputs import shapes, workloads
 from shared.cloud.catalogue.bundled import bundled_catalogue
 from shared.domain import labels as keys
+from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
 from tests.support.planning.plan_checker import check_plan
 from tests.support.planning.snapshots import plan_for
@@ -61,7 +63,9 @@ def test_generated_types_grow_in_a_line() -> None:
 @pytest.mark.parametrize(
     ("found", "count"),
     [
-        (workloads.karpenter_preferences(7), 7),
+        (shapes.preferences_in_turn(7), 7),
+        (shapes.karpenter_preferences(7), 7),
+        (shapes.deployments_with_rules(7), 35),
         (workloads.equal_deployments(103, 10), 103),
         (workloads.heterogeneous(), 2394),
         (workloads.zipf(500), 500),
@@ -74,7 +78,7 @@ def test_workloads_have_the_pods_they_promise(found: list[Pod], count: int) -> N
 
 
 def test_each_pod_with_preferences_gives_up_what_cannot_be_had() -> None:
-    pods = workloads.karpenter_preferences(5)
+    pods = shapes.preferences_in_turn(5)
     plan = plan_for(workloads.snapshot(pods, workloads.karpenter_types(20)))
     assert not plan.unschedulable
     assert {m.offering.zone for m in plan.machines} == {workloads.ZONES[0]}
@@ -102,6 +106,26 @@ def test_tables_have_a_row_per_case() -> None:
     assert isinstance(rows[1]["growth"], float)
     (row,) = backlog.measure(((20, 3, 2),), types=4, runs=1)
     assert (row["with a reason"], row["without a verdict"]) == (6, 0)
+
+
+def test_growth_has_a_row_per_shape() -> None:
+    rows = scheduling.measure_growth((20, 40), types=4)
+    assert [row["shape"] for row in rows] == list(shapes.SHAPES)
+    assert all(isinstance(row["exponent"], float) for row in rows)
+
+
+@pytest.mark.parametrize("name", shapes.SHAPES)
+def test_a_shape_is_planned_in_proportion_to_its_pods(name: str) -> None:
+    """Counted in calls, which are the same on every machine and every time. Four times the pods, 4**1.1 the calls."""
+    shape, types = shapes.SHAPES[name], workloads.karpenter_types(40)
+    few, many = (calls_of_a_plan(shape(count, types)) for count in (400, 1600))
+    assert many <= few * 4**scheduling.MOST_GROWTH
+
+
+def calls_of_a_plan(snapshot: Snapshot) -> int:
+    profile = Profile(builtins=False)
+    profile.runcall(plan_for, snapshot)
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 def test_costs_are_told_beside_the_bound_and_the_reference() -> None:

@@ -44,7 +44,10 @@ def first_cells(*names: str) -> set[str]:
 def test_every_setting_has_a_row(kind: type[settings.ServiceSettings]) -> None:
     """In a table of docs/operating/settings.md or of the page of its subject."""
     rows = first_cells(
-        "operating/settings.md", "behaviour/interruption.md", "behaviour/consolidation.md"
+        "operating/settings.md",
+        "behaviour/interruption.md",
+        "behaviour/consolidation.md",
+        "behaviour/scale-down.md",
     )
     assert {name.upper() for name in kind.model_fields} - rows == set()
 

@@ -275,3 +275,23 @@ async def test_72_73_a_replacement_of_on_demand_is_spot_and_spot_is_not_replaced
     text = await pool.told("Unconsolidatable", name_of(spot))
     assert text == "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
     assert list(map(name_of, await pool.serving(1))) == [name_of(spot)]
+
+
+async def test_a_minimum_stays_without_pods_until_the_pool_closes(
+    kubectl: ShellKubectl, node_pool: NewPool
+) -> None:
+    """A machine that somebody deletes is bought again, and nothing that is kept counts as empty."""
+    pool = node_pool("kept")
+    await pool.apply_class()
+    await pool.apply(family("m6a"), disruption=CONSOLIDATE)
+    annotate = ("annotate", "nodepool", pool.name, "--overwrite")
+    await kubectl(*annotate, "dovetail.sh/minimum=nodes: 2")
+    first, second = await pool.serving(0, nodes=2)
+    await passes(pool.ground, 3)
+    await kubectl("delete", "nodeclaim", owner(first), "--wait=true", "--timeout=120s")
+    left = set(map(name_of, await pool.serving(0, nodes=2)))
+    assert name_of(second) in left
+    assert name_of(first) not in left
+    leap_day = "{schedule: 0 0 29 2 *, duration: 1m}"
+    await kubectl(*annotate, f"dovetail.sh/hours={leap_day}", "dovetail.sh/outside-hours=drain")
+    await pool.gone()

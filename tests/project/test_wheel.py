@@ -67,6 +67,7 @@ def test_it_holds_every_file_of_the_packages(wheel: Path) -> None:
         assert sorted(tracked - set(archive.namelist())) == []
 
 
+@pytest.mark.nightly
 def test_it_holds_nothing_else_of_the_checkout(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
@@ -113,6 +114,7 @@ def test_simulate_finds_its_catalogue_in_the_package(whole: Installation) -> Non
     assert json.loads(done.stdout)
 
 
+@pytest.mark.nightly
 def test_the_local_stack_finds_its_files_in_the_package(whole: Installation) -> None:
     """Definitions, accounts and rights, none of them in the checkout."""
     script = (

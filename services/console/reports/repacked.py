@@ -44,6 +44,11 @@ class Repacked:
         """US dollars an hour; None when it is not known."""
         return self.answer.get("bound")
 
+    @property
+    def policies(self) -> Mapping[str, float]:
+        """Packing policy -> what new machines for the pods cost; empty when there were no pods."""
+        return (self.answer.get("costs") or {}) if self.answer.get("pods") else {}
+
     def text(self) -> str:
         """What the bound means, in one sentence; empty without one."""
         if self.bound is None:

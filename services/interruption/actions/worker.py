@@ -50,6 +50,8 @@ class Worker:
     metrics: Metrics
     take_lifecycle: Callable[[Notice], Awaitable[None]] | None = None
     """Handles lifecycle hooks; they are about nodes that no pool owns."""
+    deletes_unknown: bool = True
+    """Whether the message about instances that nobody here knows is deleted; False: another reader may want it."""
     handled: Counter[NoticeKind] = field(default_factory=Counter)
     """Notices by kind."""
     failed: int = 0
@@ -83,7 +85,7 @@ class Worker:
         """Handle one entry and call its ``done``; after a failure, which is logged, its source puts it again."""
         notice = entry.notice
         try:
-            await self.handle(notice)
+            known = await self.handle(notice)
         except DovetailError as error:
             self.failed += 1
             log.warning(
@@ -97,27 +99,38 @@ class Worker:
             log.exception("notice not handled", kind=notice.kind, id=notice.id)
         else:
             # Only now may the source delete its message: until here a kill makes it come again.
-            entry.done()
+            if known or self.deletes_unknown:
+                entry.done()
         self._moved = self.clock.monotonic()
 
-    async def handle(self, notice: Notice) -> None:
-        """Act on one notice. Raises the first failure, after all its instances were handled."""
+    async def handle(self, notice: Notice) -> bool:
+        """Act on one notice, and say whether one of its instances is known here; True for one that names none. Raises
+        the first failure, after all its instances were handled."""
+        ours: set[str] = set()
         if notice.kind == NoticeKind.LIFECYCLE and self.take_lifecycle is not None:
             await self.take_lifecycle(notice)
         action = action_for(notice.kind)
         if action is not None:
-            each = (self._instance(name, action, notice) for name in notice.instances)
+            each = (self._instance(name, action, notice, ours) for name in notice.instances)
             await in_parallel(each, most=AT_ONCE)
         self.handled[notice.kind] += 1
         if notice.at is not None:
             late = max(0.0, self.clock.now() - notice.at)
             self.metrics.interruption_seconds.observe(late)  # INT-24
+        return action is None or not notice.instances or bool(ours)
 
-    async def _instance(self, instance: str, action: Action, notice: Notice) -> None:
-        """One notice at a time about one instance: "the event is over" must find what the event's own notice wrote."""
+    async def _instance(
+        self, instance: str, action: Action, notice: Notice, ours: set[str]
+    ) -> None:
+        """One notice at a time about one instance: "the event is over" must find what the event's own notice wrote.
+
+        An instance that a machine or a node of the cluster has is added to ``ours``.
+        """
         turn = self._turns.setdefault(instance, asyncio.Lock())
         async with turn, self._calls:
             machine = await self.directory.machine(instance)
+            if machine is not None or self.directory.node(instance) is not None:
+                ours.add(instance)
             if machine is not None:
                 await self.actions.act(machine, instance, action, notice)
 
@@ -145,7 +158,15 @@ class NoticeHandling:
         machines, nodes = Machines(env.kube), NodeTaints(env.kube)
         actions = MachineActions(env, machines, nodes, directory, notifier, webhook)
         backlog = Backlog()
-        worker = Worker(backlog, directory, actions, env.clock, env.metrics, take_lifecycle)
+        worker = Worker(
+            backlog,
+            directory,
+            actions,
+            env.clock,
+            env.metrics,
+            take_lifecycle,
+            deletes_unknown=env.settings.delete_sqs_msg_if_node_not_found,
+        )
         return cls(backlog, worker, notifier, webhook)
 
     def loops(self) -> list[Loop]:

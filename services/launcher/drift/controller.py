@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from services.launcher.drift.reasons import Facts, drift_of
+from services.launcher.drift.reasons import Facts, drift_of, is_judged
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.ports import Ports
 from services.launcher.resolved_class import Resolved
 from shared.cloud.ec2.records import Instance
 from shared.domain.instance_types.types import InstanceType
-from shared.domain.machines.machine import DRIFTED, LAUNCHED, Condition, Machine
+from shared.domain.machines.machine import DRIFTED, Condition, Machine
 from shared.domain.nodes import provider_instance_id
 from shared.domain.pools.nodepools import NodePool
 from shared.errors import DovetailError
@@ -192,11 +192,6 @@ class DriftController:
             return
         self.ports.metrics.count_drifted(machine, reason)
         log.debug("marking drifted", machine=machine.name, reason=reason)
-
-
-def is_judged(machine: Machine) -> bool:
-    """Pure: has it an instance, and a pool to be compared with?"""
-    return machine.has(LAUNCHED) and bool(machine.pool_key) and not machine.terminating
 
 
 def _class_key(machine: Machine, pools: Mapping[str, NodePool]) -> str:

@@ -18,7 +18,7 @@ from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.cloud.ec2.records import Instance
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import InstanceType
-from shared.domain.machines.machine import Machine
+from shared.domain.machines.machine import LAUNCHED, Machine
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.requirements import Requirement, Requirements
@@ -46,6 +46,11 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 _Check = Callable[[Machine, Facts, float], bool | None]
+
+
+def is_judged(machine: Machine) -> bool:
+    """Has it an instance, and a pool to be compared with?"""
+    return machine.has(LAUNCHED) and bool(machine.pool_key) and not machine.terminating
 
 
 def drift_of(machine: Machine, facts: Facts, *, now: float) -> str | None:

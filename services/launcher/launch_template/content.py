@@ -99,6 +99,7 @@ def template_data(
         "IamInstanceProfile": {"Name": resolved.profile} if resolved.profile else {},
         "Placement": _placement(machine, node_class),
         "CpuOptions": _capitalized(node_class.cpu_options),
+        "EnclaveOptions": _capitalized(node_class.enclave_options),
         **(
             _reservation(variant)
             if node_class.api.class_reserves_capacity and reserved_capacity

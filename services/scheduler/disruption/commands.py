@@ -67,6 +67,8 @@ class Commands:
     reporter: DisruptionReporter
     rate: DisruptionRate
     inputs: RecentInputs
+    failed_at: float = 0.0
+    """When a command was rolled back last, in seconds since the epoch; 0: not since this scheduler began."""
     _written: PendingWrites[str, Written] = field(default_factory=PendingWrites)
     """By command id."""
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -293,6 +295,7 @@ class Commands:
         for machine in held:
             await self._take_off_record(machine)
         self._note(record, over=True)
+        self.failed_at = self.clock.now()
         self.reporter.failed(record, why, len(unready))
 
     async def _stored(self, key: str) -> Machine | None:

@@ -29,10 +29,13 @@ from services.scheduler.disruption.methods import (
 )
 from services.scheduler.disruption.passes import methods_in, surveyed
 from services.scheduler.disruption.reporting import DisruptionReporter
+from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.decisions import Rejected
+from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.recording import Found, Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
+from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from shared.concurrency.clock import Clock
 from shared.disruption.budgets import REASONS, by_budget, usage
 from shared.disruption.global_consolidation.churn import Churn
@@ -40,7 +43,9 @@ from shared.disruption.methods import expiration
 from shared.disruption.records import Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import EMPTY, Machine
+from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS, Generation
+from shared.domain.pools.kept_capacity import keeps_capacity
 from shared.domain.snapshot import Snapshot
 from shared.errors import TransientError
 from shared.log import get_logger
@@ -61,11 +66,12 @@ MOST_POSTPONED_SECONDS = 30.0
 @dataclass(frozen=True)
 class Provisioning:
     """``nominated``: names of nodes and machines that pods are to run on; ``is_batching``: do pods wait for a plan?
-    ``solver_settings``: as the operator chose."""
+    ``solver_settings``: as the operator chose; ``kept_room``: for pods that do not exist yet."""
 
     nominated: Callable[[], set[str]]
     is_batching: Callable[[], bool]
     solver_settings: Callable[[], SolverSettings]
+    kept_room: KeptRoom
 
 
 @dataclass
@@ -107,12 +113,14 @@ class Disruption:
     commands: Commands
     conditions: ConditionWriter
     static_capacity: StaticCapacity
+    kept_capacity: KeptCapacityFiller
     reporter: DisruptionReporter
     rate: DisruptionRate
     recording: Recording
     start: Callable[[Command, str, World, Sequence[Rejected]], Awaitable[bool]]
     """Begins a command: ``Commands.start``, or nothing in a shadow."""
     findings: Findings = field(default_factory=Findings)
+    last_changes: LastChanges = field(default_factory=LastChanges)
     _schedules: dict[Generation, Schedule] = field(
         default_factory=lambda: {one: Schedule() for one in GENERATIONS.values()}
     )
@@ -125,6 +133,7 @@ class Disruption:
             "off": self._is_off() or (bool(pools) and len(halted) == len(pools)),
             "offBySetting": self._is_off(),
             "poolsOff": halted,
+            "delayed": self.waits(),
             "candidates": len(self.findings.candidates),
             "waitingForASecondLook": [
                 {"method": c.method, "reason": c.reason, "text": c.text} for c in self.pending()
@@ -146,13 +155,16 @@ class Disruption:
             return
         # Running commands first: what they came to decides what budgets have left for new ones.
         await self.commands.step()
+        self.last_changes.note(self.cluster.view.machines())
         await self.commands.clean()
         for change in await self.conditions.step():
             self._hasten(change)
         if not self._is_off():
             await self._expire()
+            await self._close()
         if self.settings.feature_gates.static_capacity:
             await self._keep_replicas()
+        await self._keep_capacity()
         await self._decide_all()
 
     async def decide(self) -> None:
@@ -188,6 +200,27 @@ class Disruption:
             if await self.actions.delete(machine):
                 self.reporter.expired(machine)
                 await self.actions.request_termination(machine, "expired", machine.uid)
+
+    async def _close(self) -> None:
+        """Delete the machines of pools that close, as those that expired. A pool's kill switch holds them."""
+        pools = [p for p in self.cluster.view.pools().values() if not p.disruption_off]
+        if not any(pool.drains_when_closed for pool in pools):
+            return
+        busy, machines = self.commands.busy(), self.cluster.view.machines()
+        for machine in hours.outside_hours(machines, pools, now=self.clock.now()):
+            if machine.uid not in busy and await self.actions.delete(machine):
+                self.reporter.closed(machine)
+                await self.actions.request_termination(machine, "closed", machine.uid)
+
+    async def _keep_capacity(self) -> None:
+        """Pools get the machines of their minimum and headroom."""
+        if not any(map(keeps_capacity, self.cluster.view.pools().values())):
+            self.kept_capacity.metrics.kept_missing.replace({})
+            return
+        snapshot = await self.cluster.snapshot()
+        if snapshot is not None:
+            busy, options = self.commands.busy(), self.provisioning.solver_settings()
+            await self.kept_capacity.reconcile(snapshot, busy, options)
 
     async def _keep_replicas(self) -> None:
         """Static pools get their number of machines (GAT-01)."""
@@ -232,7 +265,9 @@ class Disruption:
             return None
         taken = self.recording.taken(snapshot)
         question = await self._question(generation, schedule)
-        world, found = surveyed(snapshot, question)
+        opened = hours.at(snapshot, now=question.now)
+        seated = await self.provisioning.kept_room.seat(opened, question.settings, now=question.now)
+        world, found = surveyed(seated, question)
         self.findings.surveyed, self.findings.candidates = found.rejections, found.candidates
         self.findings.allowed = world.allowed
         await self._report(snapshot, frozenset(question.busy), now=question.now)
@@ -253,6 +288,7 @@ class Disruption:
             busy=tuple(sorted(self.commands.busy())),
             spent=await self._spent(),
             unseen=tuple(sorted(schedule.unseen)),
+            rules=rules_of(self.settings),
         )
 
     async def _report(self, snapshot: Snapshot, busy: Set[str], *, now: float) -> None:
@@ -277,7 +313,7 @@ class Disruption:
         taken, question, world = evaluation
         inputs = inputs_of(world, question.churn)
         quiet = self._is_quiet(inputs, schedule)
-        question = replace(question, quiet=quiet)
+        question = replace(question, quiet=quiet, waits=bool(self.waits()))
         tried: list[tuple[str, Proposal]] = []
         found = None
         for method in methods_in(question):
@@ -289,7 +325,7 @@ class Disruption:
                 found = self._found(proposal.commands[0])
                 break
         self.recording.passed(taken, question, tried, found)
-        if found is None and not quiet and allowed_in(world):
+        if found is None and not (quiet or question.waits) and allowed_in(world):
             schedule.quiet = inputs
             schedule.quiet_since = self.clock.monotonic()
         return found
@@ -302,6 +338,11 @@ class Disruption:
         id_ = start_id(command, self.clock.now())
         created = with_names_of_its_own(command, id_).replacements
         return Found(command, id_, tuple(one.name for one in created), rejected)
+
+    def waits(self) -> str:
+        """Why emptiness and consolidation wait; empty: they do not."""
+        self.last_changes.failed = max(self.last_changes.failed, self.commands.failed_at)
+        return self.last_changes.wait(self.settings, now=self.clock.now())
 
     def _churn(self) -> Churn:
         return Churn(

@@ -30,7 +30,7 @@ from shared.domain.pools.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED
 from shared.domain.snapshot import OfferingKey
 
 CONSOLIDATIONS = frozenset({plan.METHOD, multi_node.METHOD, single_node.METHOD})
-_DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
+DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
 MOST_TEXTS = 20
 """Of each method, in ``/status``: the most frequent."""
 SURVEY = "candidates"
@@ -91,7 +91,7 @@ def of_consolidator(world: World, desired: str, default: str) -> World:
 
 def delayed(command: Command) -> bool:
     """Does it wait for a validation? v1alpha5's TTL has waited already (DIS-32)."""
-    if command.method not in _DELAYED:
+    if command.method not in DELAYED:
         return False
     first = command.candidates[0]
     ttl = first.pool.empty_ttl_seconds
@@ -107,6 +107,8 @@ class Inputs(NamedTuple):
     catalogue: str
     unavailable: frozenset[OfferingKey]
     allowed: tuple[tuple[tuple[str, str], int], ...]
+    kept: tuple[tuple[str, str], ...]
+    """(pool key, what it lacks or keeps now), which changes with time."""
     candidates: frozenset[tuple[str, str, bool]]
     """(machine UID, what blocks it, whether it rests): without those that are nominated or in a command."""
 
@@ -117,6 +119,7 @@ def inputs_of(world: World, churn: Churn) -> Inputs:
         world.snapshot.catalogue.generation,
         world.snapshot.unavailable,
         tuple(sorted(world.allowed.items())),
+        world.keeping.required(),
         frozenset(
             (c.machine.uid, c.blocker, churn.is_too_new(c, now=world.now)) for c in world.candidates
         ),

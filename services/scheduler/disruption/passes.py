@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from services.scheduler.disruption.methods import CONSOLIDATIONS, Method, methods_of
+from services.scheduler.disruption.methods import CONSOLIDATIONS, DELAYED, Method, methods_of
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import Survey, offering_prices, survey
+from shared.disruption.keeping import keeping
 from shared.disruption.records import Proposal, World
 from shared.disruption.validation import validate
+from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS
 from shared.domain.snapshot import Snapshot
 from shared.simulation.decisions.records import (
@@ -20,6 +22,7 @@ from shared.simulation.decisions.records import (
     pass_outcome,
     validation_outcome,
 )
+from shared.solver.virtual_pods import seated
 
 
 class Surveyed(NamedTuple):
@@ -33,7 +36,14 @@ def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
     """Candidates and budgets, as of the question."""
     prices = offering_prices(snapshot.catalogue)
     busy = frozenset(question.busy)
-    found = survey(snapshot, prices, nominated=set(question.nominated), busy=busy, now=question.now)
+    found = survey(
+        snapshot,
+        prices,
+        nominated=set(question.nominated),
+        busy=busy,
+        now=question.now,
+        rules=question.rules,
+    )
     allowed = allowed_now(
         snapshot.pools,
         snapshot.machines,
@@ -50,6 +60,7 @@ def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
         now=question.now,
         gates=question.gates,
         solver=question.settings,
+        keeping=keeping(snapshot, busy, now=question.now),
     )
     return Surveyed(world, found)
 
@@ -59,12 +70,19 @@ def methods_in(question: PassQuestion) -> list[Method]:
     generation = GENERATIONS[question.generation]
     unseen = frozenset(question.unseen)
     found = methods_of(generation, question.consolidation, unseen, question.churn)
-    return [one for one in found if not (question.quiet and one.name in CONSOLIDATIONS)]
+    left_out = {*(CONSOLIDATIONS if question.quiet else ()), *(DELAYED if question.waits else ())}
+    return [one for one in found if one.name not in left_out]
 
 
 def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
     """The outcome of a whole pass."""
-    return pass_outcome(_tried(surveyed(snapshot, question).world, question))
+    return pass_outcome(_tried(_world(snapshot, question), question))
+
+
+def _world(snapshot: Snapshot, question: PassQuestion) -> World:
+    """``snapshot``: as it was recorded, without virtual pods."""
+    opened = hours.at(snapshot, now=question.now)
+    return surveyed(seated(opened, question.settings, now=question.now), question).world
 
 
 def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal]]:
@@ -77,5 +95,5 @@ def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal
 
 def validation_again(snapshot: Snapshot, question: ValidationQuestion) -> ValidationOutcome:
     """The outcome of a validation."""
-    world = surveyed(snapshot, question.world).world
+    world = _world(snapshot, question.world)
     return validation_outcome(validate(world, question.command, question.world.churn))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from services.scheduler.state.cluster import View
 from services.scheduler.state.decisions import (
     Rejected,
@@ -16,8 +18,12 @@ from services.scheduler.state.decisions import (
 from shared.concurrency.clock import Clock
 from shared.disruption.records import Command, Proposal, Verdict
 from shared.domain.snapshot import Snapshot
-from shared.runtime.archive.recorder import DecisionRecorder
-from shared.runtime.archive.writing import Draft, Taken
+from shared.redis.mirror import MirrorReader
+from shared.runtime.archive.opening import open_store, versions_now
+from shared.runtime.archive.recorder import Counts, DecisionRecorder
+from shared.runtime.archive.writing import Draft, LogWriter, Taken
+from shared.runtime.environment import Environment
+from shared.settings import SchedulerSettings
 from shared.simulation.decisions.records import (
     PassQuestion,
     PlanQuestion,
@@ -25,6 +31,7 @@ from shared.simulation.decisions.records import (
     pass_outcome,
     validation_outcome,
 )
+from shared.simulation.decisions.retention import Retention
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
 
@@ -56,7 +63,7 @@ class Recording:
         if self.recorder is None:
             return None
         own = tuple(self.view.own_machines())
-        return self.recorder.taken(shown, snapshot or shown, own)
+        return self.recorder.taken(_as_mirrored(shown), snapshot or shown, own)
 
     def plan(
         self,
@@ -141,3 +148,41 @@ class Recording:
                 **more,
             )
         )
+
+
+def _as_mirrored(shown: Snapshot) -> Snapshot:
+    """Without what the settings made of its pods: the log has them as the watcher wrote them."""
+    if not any(pod.expendable for pod in shown.pods):
+        return shown
+    pods = (replace(pod, expendable=False) if pod.expendable else pod for pod in shown.pods)
+    return replace(shown, pods=tuple(pods))
+
+
+def recorder_of(
+    env: Environment[SchedulerSettings], reader: MirrorReader
+) -> DecisionRecorder | None:
+    """None where nothing is recorded."""
+    settings = env.settings
+    if not settings.record_store:
+        return None
+    most_bytes = settings.record_max_megabytes * 1_000_000
+    return DecisionRecorder(
+        store=open_store(settings.record_store, endpoint_url=settings.record_endpoint_url),
+        writer=LogWriter(
+            cluster=settings.cluster_name,
+            shadow=settings.shadow,
+            versions=versions_now(),
+            suffix=f"{env.random.getrandbits(32):08x}",
+            series_bytes=most_bytes // 8,
+        ),
+        retention=Retention(settings.record_max_age, most_bytes),
+        clock=env.clock,
+        counts=Counts(
+            records=env.metrics.decision_records.inc,
+            stored_bytes=env.metrics.decision_record_bytes.inc,
+            failures=env.metrics.decision_record_failures.inc,
+            lost=env.metrics.decision_records_lost.inc,
+            size=env.metrics.archive_bytes.set,
+        ),
+        contents=lambda: reader.kinds,
+    )

@@ -40,6 +40,20 @@ def offered(
             _admit(mode, explain.PATH, access),
             method="GET",
         ),
+        *_by_get(explainer, _admit(mode, explain.PATH, access)),
+    ]
+
+
+def _by_get(explainer: Explainer, admit: Admit | None) -> list[Question]:
+    """The questions about one object, which browsers and ``curl`` ask."""
+    texts = {
+        explain.PODS: "Why this pod is pending, or which decision bought its node",
+        explain.NODES: "Why this node is still there, and why it is of its type",
+        explain.POOLS: "What this pool has, may buy and may disrupt",
+    }
+    return [
+        Question(path, text, explainer.answer, 0, admit, method="GET")
+        for path, text in texts.items()
     ]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from shared.disruption.candidates import Prices
@@ -28,6 +29,8 @@ Amounts = dict[str, int]
 Totals = Mapping[str, Mapping[str, int]]
 """Node name -> resource -> amount."""
 NOTHING: dict[str, int] = {}
+MOST_NAMESPACES = 200
+OTHERS = "(others)"
 _POOL, _OLD_POOL = names.USAGE.labels, names.OLD_USAGE.labels
 
 
@@ -115,6 +118,16 @@ def pool_text(pools: Iterable[NodePool], machines: Iterable[Machine], prices: Pr
             ),
         ),
     ))  # fmt: skip
+
+
+def namespace_text(costs: Mapping[str, int]) -> str:
+    """``costs``: namespace -> micro-USD an hour, dearest first; of many the dearest, and the others together."""
+    named = dict(islice(costs.items(), MOST_NAMESPACES))
+    others = sum(costs.values()) - sum(named.values())
+    if others:
+        named[OTHERS] = others
+    rows = ((labelled(("namespace",), (name,)), micro / 1e6) for name, micro in named.items())
+    return block(names.NAMESPACE_COST, rows)
 
 
 def cluster_text(nodes: tuple[Node, ...], everything: Totals) -> str:

@@ -28,6 +28,7 @@ from shared.errors import TransientError
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.runtime.leadership import Leadership
+from shared.simulation.ledgers.allocation import charges_of, summed
 
 log = get_logger(__name__)
 
@@ -115,7 +116,7 @@ class ClusterMetrics:
         synced = not self.cluster.not_synced(PATIENCE_SECONDS)
         sync = cluster_gauges.sync_text(synced=synced, seconds=seconds)
         picture = self._picture
-        if picture is None:
+        if picture is None or self.cluster.settings.disable_cluster_state_observability:
             return sync
         return "".join((
             sync,
@@ -146,10 +147,12 @@ def _drawn(picture: Picture, *, now: float) -> str:
     """Nodes and pools; ``now`` in seconds since the epoch."""
     everything, daemons = cluster_gauges.requests_of(picture.pods)
     prices = offering_prices(picture.catalogue) if picture.catalogue else {}
+    found = charges_of(picture.machines, picture.nodes, picture.pods, prices)
     nodes = cluster_gauges.labelled_nodes(picture.nodes)
     return (
         cluster_gauges.cluster_text(picture.nodes, everything)
         + cluster_gauges.pool_text(picture.pools, picture.machines, prices)
+        + cluster_gauges.namespace_text(summed(found, "namespace"))
         + cluster_gauges.node_text(nodes, everything, daemons)
         + cluster_gauges.lifetime_text(nodes, now=now)
     )

@@ -1,4 +1,4 @@
-"""``POST /explain``: why a node is still there or a pod pending, and what would have to change.
+"""``POST /explain`` and ``GET /explain/…``: why a node is still there or a pod pending, and what would have to change.
 
 About a node it answers from what the last passes of disruption found, and evaluates nothing anew. Changes nothing.
 """
@@ -17,7 +17,15 @@ from services.scheduler.state.cluster import View
 from services.scheduler.status.explain_cost import CostExplainer
 from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
-from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
+from services.scheduler.status.explain_pool import PoolExplainer
+from services.scheduler.status.explain_purchase import Purchases
+from shared.disruption.advice import (
+    KEEPS_ROOM,
+    NO_BUDGET,
+    POOL_SWITCHED_OFF,
+    SWITCHED_OFF,
+    change_for,
+)
 from shared.disruption.budgets import reported_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain.machines.machine import Machine
@@ -26,10 +34,17 @@ from shared.runtime.services import Answer, json_answer
 from shared.settings import SchedulerSettings
 
 PATH = "/explain"
+PODS, NODES, POOLS = (
+    "/explain/pods/{pod:path}",
+    "/explain/nodes/{node}",
+    "/explain/pools/{pool:path}",
+)
+"""The same by GET. A pod is NAMESPACE/NAME or a name, a pool NAME or KIND/NAME."""
+KINDS = ("node", "pod", "pool", "cost", "decision")
 MOST_BYTES = 4096
 BODY = {
     "type": "object",
-    "properties": {name: {"type": "string"} for name in ("node", "pod", "cost", "decision")},
+    "properties": {name: {"type": "string"} for name in KINDS},
 }
 STANDBY = "this replica is a standby and decides nothing; ask again: another one leads"
 NOT_EVALUATED = "no pass has looked at this node yet; ask again in some seconds"
@@ -48,13 +63,18 @@ class Explainer:
     pods: PodExplainer
     cost: CostExplainer
     decisions: DecisionExplainer
+    pools: PoolExplainer
+    purchases: Purchases
     leading: Callable[[], bool]
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
-        """Body or query: ``node`` names a node or a machine, ``pod`` a pod as namespace/name, ``cost`` is ``all``,
-        ``decision`` is the id of a plan."""
+        """Body or query: ``node`` names a node or a machine, ``pod`` a pod as namespace/name, ``pool`` a pool,
+        ``cost`` is ``all``, ``decision`` is the id of a plan."""
         if query.get("cost") or _named(body, "cost"):
             return await self.cost.answer()
+        pool = query.get("pool") or _named(body, "pool")
+        if pool:
+            return await self.pools.answer(pool)
         decision = query.get("decision") or _named(body, "decision")
         pod = query.get("pod") or _named(body, "pod")
         if not self.leading() and (decision or not pod):
@@ -66,14 +86,17 @@ class Explainer:
             return await self.pods.answer(pod)
         name = query.get("node") or _named(body, "node")
         if not name:
-            text = 'name a node: {"node": "ip-10-0-0-1"}, or a pod: {"pod": "default/web"}'
+            text = 'name a node: {"node": "ip-10-0-0-1"}, a pod: {"pod": "default/web"}, or a pool: {"pool": "default"}'
             return json_answer(400, {"error": text})
         machine = self._machine(name)
         if machine is None:
             return json_answer(
                 404, {"error": f"no machine of ours is or has the node {name[:253]!r}"}
             )
-        return json_answer(200, self._explain(machine))
+        document = self._explain(machine)
+        document["bought"] = self.purchases.of_machine(machine)
+        document["alternatives"] = await self.purchases.alternatives(machine)
+        return json_answer(200, document)
 
     def _machine(self, name: str) -> Machine | None:
         machines = self.view.machines()
@@ -93,6 +116,11 @@ class Explainer:
             # The last pass ended before a method that reports it.
             text, pod = candidate.blocker, candidate.blocking_pod
             rejections = [("candidates", candidate.refused(text, event=BLOCKED, pod=pod))]
+        virtual = [pod.key for pod in candidate.pods if pod.virtual] if candidate else []
+        if virtual:
+            rejections.insert(
+                0, ("", _rejection(machine, f"{KEEPS_ROOM} {len(virtual)} pod(s) to come"))
+            )
         rejections = [*(("", hold) for hold in self._holds(machine)), *rejections]
         return {
             "node": machine.node_name,
@@ -102,7 +130,7 @@ class Explainer:
             "zone": machine.zone,
             "capacityType": machine.capacity_type,
             "pricePerHour": _price(machine, candidate),
-            "pods": self._pods(machine),
+            "pods": [*self._pods(machine), *virtual],
             "terminating": machine.terminating,
             "conditions": {
                 name: c.status + (f" ({c.reason})" if c.reason != name else "")

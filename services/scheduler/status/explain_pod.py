@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from services.scheduler.state.cluster import ClusterState
+from services.scheduler.status.explain_purchase import Purchases
 from services.scheduler.status.one_at_a_time import OneAtATime, cannot_judge
 from shared.domain.snapshot import Snapshot
 from shared.runtime.child import Bounds, in_child
 from shared.runtime.services import Answer, json_answer
 from shared.simulation.changes.answer import document_of
-from shared.simulation.changes.search import explain_pod
+from shared.simulation.changes.search import PodExplanation, explain_pod
 from shared.solver.solve import SolverSettings
 
 BOUNDS = Bounds("the explanation", seconds=60.0, memory_bytes=1024 << 20, niceness=10)
@@ -37,6 +38,7 @@ class PodExplainer:
 
     cluster: ClusterState
     options: Callable[[], SolverSettings]
+    purchases: Purchases
     bounds: Bounds = BOUNDS
     _turn: OneAtATime = field(
         default_factory=lambda: OneAtATime(
@@ -60,7 +62,11 @@ class PodExplainer:
         if len(found) > 1:
             names = ", ".join(pod.key for pod in found[:5])
             return json_answer(400, {"error": f"several pods have this name, name one: {names}"})
-        request = PodRequest(snapshot, found[0].uid, self.options())
+        pod = found[0]
+        if pod.node_name:
+            document = document_of(PodExplanation(pod, "bound"))
+            return json_answer(200, document | {"bought": self.purchases.of_node(pod.node_name)})
+        request = PodRequest(snapshot, pod.uid, self.options())
         return await in_child(answer_request, request, self.bounds)
 
 

@@ -11,6 +11,7 @@ Machine with a termination grace period (TRM-11).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,9 +25,10 @@ from shared.api.core.references import to_node
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import LifecycleAction, parse_lifecycle_action
-from shared.domain.nodes import Node
+from shared.domain.nodes import OUT_OF_SERVICE, Node
 from shared.domain.pools.generations import GENERATIONS, V1ALPHA5
 from shared.errors import Conflict, NotFound
+from shared.kube.node_taints import NodeTaints
 from shared.kube.reading import or_none
 from shared.kube.resources import NODES, PODS
 from shared.log import get_logger
@@ -79,6 +81,10 @@ class LifecycleDrains:
 
     async def _drained(self, node: Node, left: int) -> None:
         now = rfc3339(self.ports.clock.now())
+        if not left and self.ports.settings.enable_out_of_service_taint:
+            # Before the annotation, which says that nothing is left to be done.
+            with suppress(NotFound):
+                await NodeTaints(self.ports.kube).taint(node.name, OUT_OF_SERVICE, node.uid)
         metadata = {"uid": node.uid, "annotations": {keys.DRAINED_ANNOTATION: now}}
         try:
             await self.ports.kube.patch(NODES, node.name, {"metadata": metadata})

@@ -12,10 +12,11 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.nodes import Node
 from shared.domain.resources import parse_resources
+from shared.domain.scale_down import SCALE_DOWN_DISABLED
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
-_ANNOTATIONS = ("karpenter", "dovetail.sh/")
+_ANNOTATIONS = ("karpenter", "dovetail.sh/", SCALE_DOWN_DISABLED)
 
 
 def parse_node(raw: Json) -> Node:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.api.core.expressions import parse_expressions, read_selector
+from shared.api.core.gangs import read_gang
 from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.core.pod_requests import pod_requests
 from shared.api.faults import Faults
@@ -22,6 +23,7 @@ from shared.domain import labels as keys
 from shared.domain import resources
 from shared.domain.expressions import Expression, Toleration
 from shared.domain.nodes import DaemonSet
+from shared.domain.scale_down import SAFE_LOCAL_VOLUMES, SAFE_TO_EVICT
 from shared.domain.workloads.namespaces import NamespaceSelector
 from shared.domain.workloads.pods import (
     NOBODY,
@@ -88,12 +90,18 @@ def parse_pod(raw: Json) -> Pod:
             lambda: text(spec.get("priorityClassName"), "spec.priorityClassName"), ""
         ),
         do_not_disrupt=_do_not_disrupt(meta),
+        safe_to_evict=_safe_to_evict(meta),
+        keeps_local_data=attempt(lambda: _keeps_local_data(meta, spec), False),
         deletion_cost=_deletion_cost(meta),
         started_at=attempt(lambda: _time(status.get("startTime"), "status.startTime"), 0.0),
         terminate_at=_time(meta.get("deletionTimestamp"), "metadata.deletionTimestamp"),
         grace_seconds=attempt(lambda: _grace(spec), DEFAULT_GRACE_SECONDS),
         claims_devices=bool(spec.get("resourceClaims")),
+        consumes=_annotation(meta, keys.CONSUMES_REQUEST),
     )
+    gang, size = attempt(lambda: read_gang(meta), ("", 0))
+    if gang:
+        record = replace(record, gang=gang, gang_size=size)
     return record if not faults.found else replace(record, faults=tuple(faults.found))
 
 
@@ -339,6 +347,29 @@ def _do_not_disrupt(meta: Json) -> str:
     if annotations.get(keys.DO_NOT_EVICT) == "true":
         return "true"
     return str(annotations.get(keys.DO_NOT_DISRUPT) or "")
+
+
+def _annotation(meta: Json, name: str) -> str:
+    return str((meta.get("annotations") or {}).get(name) or "")
+
+
+def _safe_to_evict(meta: Json) -> str:
+    written = str((meta.get("annotations") or {}).get(SAFE_TO_EVICT) or "")
+    return written if written in ("true", "false") else ""
+
+
+def _keeps_local_data(meta: Json, spec: Json) -> bool:
+    """Has it a hostPath, or an emptyDir that is not in memory, beside the volumes that its annotation names?"""
+    named = str((meta.get("annotations") or {}).get(SAFE_LOCAL_VOLUMES) or "").split(",")
+    return any(
+        "hostPath" in volume or ("emptyDir" in volume and _is_on_disk(volume["emptyDir"]))
+        for volume in entries(spec.get("volumes"), "spec.volumes")
+        if volume.get("name") not in named
+    )
+
+
+def _is_on_disk(empty_dir: object) -> bool:
+    return mapping(empty_dir, "spec.volumes.emptyDir").get("medium") != "Memory"
 
 
 def _deletion_cost(meta: Json) -> int:

@@ -58,6 +58,13 @@ class ConnectionTracking(ApiModel):
     """For UDP flows with traffic in one direction, or one request and response: 30s to 60s."""
 
 
+class EnclaveOptions(ApiModel):
+    """AWS Nitro Enclaves: isolated virtual machines inside the instances."""
+
+    enabled: bool | None = None
+    """Whether enclaves can be started on the instance. Only some instance types can; require those in the pool."""
+
+
 class CpuOptions(ApiModel):
     """CPU options of the instances."""
 

@@ -109,6 +109,7 @@ def _record(meta: Metadata, spec: EC2NodeClassSpec) -> NodeClass:
         network_interfaces=tuple(_written(one) for one in spec.network_interfaces or ()),
         connection_tracking=_written(spec.connection_tracking),
         cpu_options=_written(spec.cpu_options),
+        enclave_options=_written(spec.enclave_options),
     )
     # The hash is of the spec as we write it, so that an equivalent notation is not drift.
     digest = class_hash(_spec(node_class), excluded=UNHASHED_FIELDS)
@@ -153,6 +154,7 @@ def _spec(node_class: NodeClass) -> Document:
         "networkInterfaces": [dict(one) for one in node_class.network_interfaces],
         "connectionTracking": {k: f"{v}s" for k, v in node_class.connection_tracking.items()},
         "cpuOptions": dict(node_class.cpu_options),
+        "enclaveOptions": dict(node_class.enclave_options),
     }
     spec: Document = {name: value for name, value in optional.items() if value}
     if node_class.detailed_monitoring:

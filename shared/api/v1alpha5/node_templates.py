@@ -158,6 +158,7 @@ def _v1_notes(node_class: NodeClass) -> Iterator[Fault]:
         "networkInterfaces": node_class.network_interfaces,
         "connectionTracking": node_class.connection_tracking,
         "cpuOptions": node_class.cpu_options,
+        "enclaveOptions": node_class.enclave_options,
     }
     fixes = {
         "role": "name an instanceProfile of this role instead",

@@ -103,6 +103,8 @@ def _command(
     targets: tuple[str, ...],
     saving: int,
 ) -> records.Command | str:
+    if refusal := world.keeping.refusal(candidates, replacements):
+        return refusal
     moved = sum(len(candidate.pods) for candidate in candidates)
     verb = "replace" if replacements else "delete"
     text = f"{verb} {len(candidates)} node(s), {records.effect(moved, saving)}"
@@ -139,6 +141,8 @@ def _why_not(candidate: records.Candidate, types: set[str]) -> tuple[records.Eve
             f'{pool.kind} "{pool.name}" has consolidation policy WhenEmpty, but node is not empty'
         )
         return records.UNCONSOLIDATABLE, "" if candidate.empty else text
+    if candidate.too_used and not candidate.empty:
+        return records.UNCONSOLIDATABLE, candidate.too_used
     if candidate.node.annotations.get(keys.DO_NOT_CONSOLIDATE) == "true":
         return records.BLOCKED, DO_NOT_CONSOLIDATE
     for key in NEEDED_LABELS:

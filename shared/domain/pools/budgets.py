@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from cronsim import CronSim, CronSimError
 
 from shared.domain.pools.nodepools import Budget
+from shared.domain.pools.windows import Scheduled
 from shared.errors import InvalidObject
 
 UNLIMITED = 2**31 - 1
@@ -74,7 +75,7 @@ def budget_size(nodes: str, total: int) -> int:
     return -(-total * number // 100) if nodes.endswith("%") else min(number, UNLIMITED)
 
 
-def is_active(budget: Budget, now: float) -> bool:
+def is_active(budget: Scheduled, now: float) -> bool:
     """DIS-23: always without a schedule; else if the schedule occurred in (now - duration, now], UTC.
 
     Raises InvalidObject for an invalid schedule, and for a schedule without a duration or the reverse (NP-11).
@@ -86,6 +87,19 @@ def is_active(budget: Budget, now: float) -> bool:
     # A window that began before the epoch starts at the epoch, where datetime arithmetic is still valid.
     since = _EPOCH + timedelta(seconds=max(0.0, now - budget.duration_seconds))
     return next(_occurrences(budget.schedule, since)) <= _EPOCH + timedelta(seconds=now)
+
+
+def boundaries(budget: Budget, now: float) -> tuple[float, ...]:
+    """When the budget begins and ends next, in seconds since the epoch; empty for one that always or never applies."""
+    try:
+        if budget.duration_seconds is None or not budget.schedule:
+            return ()
+        since = _EPOCH + timedelta(seconds=max(0.0, now - budget.duration_seconds))
+        ends = next(_occurrences(budget.schedule, since)).timestamp() + budget.duration_seconds
+        begins = next(_occurrences(budget.schedule, _EPOCH + timedelta(seconds=now))).timestamp()
+    except (InvalidObject, StopIteration):
+        return ()
+    return tuple(at for at in (begins, ends) if at > now)
 
 
 def schedule_fault(schedule: str) -> str:

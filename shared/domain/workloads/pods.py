@@ -91,6 +91,12 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     priority_class: str = ""
     do_not_disrupt: str = ""
     """The value of the do-not-disrupt annotation, or ``true`` for do-not-evict."""
+    safe_to_evict: str = ""
+    """The value of Cluster Autoscaler's annotation: true, false, or empty."""
+    keeps_local_data: bool = False
+    """Whether it has an emptyDir on disk or a hostPath that no annotation calls safe to lose."""
+    expendable: bool = False
+    """Whether its priority is below the cut-off. Set in the scheduler's view only."""
     deletion_cost: int = 0
     """Annotation ``controller.kubernetes.io/pod-deletion-cost``: pods with a higher cost are moved later (DIS-15)."""
     started_at: float = 0.0
@@ -101,6 +107,14 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     """spec.terminationGracePeriodSeconds (TRM-11)."""
     claims_devices: bool = False
     """Whether it has ``resourceClaims``, so that dynamic resource allocation selects its node (POD-08)."""
+    gang: str = ""
+    """Pods of one gang in a namespace are placed all or none (SCH-114); empty: of none."""
+    gang_size: int = 0
+    """How many pods the gang has at least; 0: as many as there are."""
+    consumes: str = ""
+    """Name of the ProvisioningRequest whose room it uses (GAT-04); empty: of none."""
+    virtual: bool = False
+    """It does not exist: room is kept for it (GAT-02). Its owner is the object that keeps it."""
     faults: tuple[str, ...] = ()
     """Faults of the pod's spec, each with its field; a pod with faults is not planned."""
 
@@ -132,6 +146,7 @@ def is_provisionable(pod: Pod) -> bool:
         and not pod.is_terminal
         and not pod.is_daemon
         and not pod.is_mirror
+        and not pod.expendable
         and not opts_out(pod)
     )
 
@@ -145,6 +160,6 @@ def opts_out(pod: Pod) -> bool:
 
 def is_reschedulable(pod: Pod) -> bool:
     """POD-09: whether the pod needs another node when its node terminates (active, no daemon pod, no mirror pod)."""
-    if pod.is_daemon or pod.is_mirror or pod.is_terminal:
+    if pod.is_daemon or pod.is_mirror or pod.is_terminal or pod.expendable:
         return False
     return not pod.terminating or (pod.owner is not None and pod.owner.kind == "StatefulSet")

@@ -205,14 +205,17 @@ class Consumer:
         self._slots.acknowledged(ids)
 
     async def _move_due_forever(self) -> None:
+        backoff = reconnect_pauses(self.random)
         while True:
             self.delays.added.clear()
-            seconds = self.settings.move_seconds
             try:
-                seconds = min(seconds, await self.delays.move_due())
+                seconds = min(self.settings.move_seconds, await self.delays.move_due())
             except (*REDIS_FAILURES, GroupMissing) as error:
                 self._log.debug("due retries are not moved", error=str(error))
-            await pause(self.delays.added, seconds)
+                await asyncio.sleep(backoff.next())
+            else:
+                backoff.reset()
+                await pause(self.delays.added, seconds)
 
     async def _run_periodic_tasks(self) -> None:
         periodic = self._periodic_tasks()

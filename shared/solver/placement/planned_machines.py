@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from shared.domain.expressions import Toleration, first_untolerated
 from shared.domain.requirements import Requirement, Requirements
 from shared.solver import reasons
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
+from shared.solver.placement.relaxation import NO_REQUIREMENTS
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 from shared.solver.pools.type_sets import TypeSet
@@ -126,6 +128,8 @@ class Admitter:
         self, template: PoolTemplate, there: Requirements, pods: PodClass
     ) -> Requirements | Refusal:
         """``_merged_requirements``, cached."""
+        if pods.requirements is NO_REQUIREMENTS and template.is_open and keys.ZONE_ID not in there:
+            return there
         asked = (there, template, pods.requirements, pods.pod.tolerations)
         found = self._merged_cache.get(asked)
         if found is None:
@@ -273,9 +277,8 @@ def _merged_requirements(
         return Refusal(reasons.untolerated(taint.text()), is_final=True)
     incoming = pods.requirements.without(keys.HOSTNAME)
     for known in (there, template.requirements):
-        cause = known.incompatibility(incoming, allow_undefined=keys.WELL_KNOWN)
-        if cause is not None:
-            return Refusal(reasons.incompatible_requirements(cause), is_final=True)
+        if not known.compatible(incoming, allow_undefined=keys.WELL_KNOWN):
+            return Refusal(partial(_incompatible, known, incoming), is_final=True)
     merged = there.intersect(incoming)
     if keys.ZONE_ID not in merged:
         return merged
@@ -283,6 +286,12 @@ def _merged_requirements(
         unknown = reasons.zone_ids_unknown(template.pool.node_class)
         return Refusal(unknown, is_final=True)
     return template.host("", merged).pinned(merged)
+
+
+def _incompatible(known: Requirements, incoming: Requirements) -> str:
+    """Why they do not go together; most refusals are never shown, so this text is built when it is asked for."""
+    cause = known.incompatibility(incoming, allow_undefined=keys.WELL_KNOWN) or ""
+    return reasons.incompatible_requirements(cause)
 
 
 def _pods_per_type(free: Amounts, request: Amounts) -> Amounts:

@@ -20,6 +20,7 @@ from shared.solver import reasons
 from shared.solver.pod_classes import PodClass
 from shared.solver.topology.groups import DomainLimit, Group
 from shared.solver.topology.hosts import Host
+from shared.solver.topology.index import PodIndex, SelectorIndex
 from shared.solver.topology.rules import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -94,14 +95,17 @@ class Topology:
     ) -> None:
         self._sources_of_key = sources_of_key
         self.hosts = hosts
-        self._bound = bound
+        self._bound: PodIndex[dict[str, int]] = PodIndex()
+        for (namespace, labels), by_host in bound.items():
+            self._bound.add(namespace, dict(labels), by_host)
         self._sources_cache: dict[tuple[str, tuple[str, ...], bool], DomainSources] = {}
         self._groups: dict[Rule, Group] = {}
         self._rules: dict[Hashable, _Rules] = {}
         self._own: dict[Hashable, tuple[list[Group], list[Group]]] = {}
-        self._selecting: dict[tuple[object, ...], tuple[list[Group], list[Group]]] = {}
+        self._selectors: SelectorIndex[Group] = SelectorIndex()
         self._pinned: dict[tuple[Requirements, str, tuple[str, ...]], Requirements] = {}
-        self._placed: list[tuple[PodClass, Host, int]] = []
+        self._placed: dict[Hashable, list[tuple[Host, int]]] = {}
+        self._placed_kinds: PodIndex[list[tuple[Host, int]]] = PodIndex()
 
     def add_bound_owner(self, pod: Pod, host_name: str) -> None:
         """Adds a running pod's required anti-affinity, which excludes the pods that it selects (SCH-82)."""
@@ -173,13 +177,21 @@ class Topology:
         """Counts ``count`` pods of a class that were placed on a host."""
         if not self._groups:
             return
-        self._placed.append((pods, host, count))
+        self._note(pods, host, count)
         rules = self._of(pods)
         for group in rules.counted:
             self._count(group, host, count)
         for group in rules.inverse_owned:
             for domain in self._possible(group, host):
                 group.counts[domain] = group.counts.get(domain, 0) + count
+
+    def _note(self, pods: PodClass, host: Host, count: int) -> None:
+        """Remembers where pods were placed, for groups that a relaxation creates later."""
+        placed = self._placed.get(pods.kind)
+        if placed is None:
+            placed = self._placed[pods.kind] = []
+            self._placed_kinds.add(pods.pod.namespace, pods.pod.labels, placed)
+        placed.append((host, count))
 
     def _count(self, group: Group, host: Host, count: int) -> None:
         if not group.counts_on(host):
@@ -205,6 +217,8 @@ class Topology:
         reachable = host.reaches(key)
         if allowed is not None and not allowed.complement:
             values = allowed.values
+            if len(values) == 1:  # the usual case: the place of a machine is decided early
+                return list(values if reachable is None else values & reachable)
             return sorted(values if reachable is None else values & reachable)
         known = set(group.counts) if reachable is None else reachable & group.counts.keys()
         return sorted(d for d in known if allowed is None or allowed.has(d))
@@ -256,23 +270,16 @@ class Topology:
 
     def _selecting_groups(self, pod: Pod) -> tuple[list[Group], list[Group]]:
         """The groups that select this pod: inverse ones, which may exclude it, and those that count it."""
-        at = (len(self._groups), pod.namespace, *sorted(pod.labels.items()))
-        found = self._selecting.get(at)
-        if found is None:
-            selecting = [
-                group
-                for group in self._groups.values()
-                if group.rule.selector.selects(pod.namespace, pod.labels)
-            ]
-            blocking = [group for group in selecting if group.rule.inverse]
-            counted = [group for group in selecting if not group.rule.inverse]
-            found = self._selecting[at] = blocking, counted
-        return found
+        selecting = self._selectors.selecting(pod.namespace, pod.labels)
+        blocking = [group for group in selecting if group.rule.inverse]
+        counted = [group for group in selecting if not group.rule.inverse]
+        return blocking, counted
 
     def _group(self, rule: Rule) -> Group:
         group = self._groups.get(rule)
         if group is None:
             group = self._groups[rule] = Group(rule, {})
+            self._selectors.add(rule.selector, group)
             if rule.key != keys.HOSTNAME:
                 self._find_domains(group)
             if not rule.inverse:
@@ -302,12 +309,11 @@ class Topology:
 
     def _count_placed_pods(self, group: Group) -> None:
         """Counts running pods (SCH-72), and pods that this plan placed before a relaxation created the group."""
-        for (namespace, labels), by_host in self._bound.items():
-            if group.rule.selector.selects(namespace, dict(labels)):
-                for host_name, count in by_host.items():
-                    self._count(group, self.hosts[host_name], count)
-        for pods, host, count in self._placed:
-            if group.rule.selector.selects(pods.pod.namespace, pods.pod.labels):
+        for by_host in self._bound.selected(group.rule.selector):
+            for host_name, count in by_host.items():
+                self._count(group, self.hosts[host_name], count)
+        for placed in self._placed_kinds.selected(group.rule.selector):
+            for host, count in placed:
                 self._count(group, host, count)
 
 

@@ -58,7 +58,7 @@ def test_the_table_shows_machines_nodes_reasons_and_cost() -> None:
     )
     done = simulate("-f", "-", stdin=text(*objects, {"kind": "Service", "metadata": {"name": "a"}}))
     assert done.exit_code == 0
-    heading, machine, existing, pending, summary = done.stdout.splitlines()
+    heading, machine, existing, pending, other, summary = done.stdout.splitlines()
     assert heading.split() == [
         "MACHINE",
         "POOL",
@@ -83,6 +83,7 @@ def test_the_table_shows_machines_nodes_reasons_and_cost() -> None:
     assert existing == "existing node-1: 1 pod"
     assert pending.startswith("pending default/huge: ")
     assert "no instance type has enough resources" in pending
+    assert other == "LowestCost instead: 1 machine, $0.1000 per hour (+0.0 %)"
     assert summary.startswith("1 machine, $0.1000 per hour")
     assert "not part of planning: Service 1" in done.stderr
 

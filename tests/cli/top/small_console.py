@@ -54,6 +54,21 @@ def event(name: str, document: Document) -> bytes:
     return f"{named}event: {name}\ndata: {json.dumps(document)}\n\n".encode()
 
 
+DECISIONS: Document = {
+    "problem": "",
+    "decisions": [
+        {
+            "id": "d@1", "at": AT - 5, "kind": "provision", "text": "bought for 3 pods",
+            "reason": "3 pods have no place",
+            "pods": 3, "machines": ["default-a", "default-b"], "cost": 0.2, "bound": 0.16,
+            "policies": {"LowestCost": {"cost": 0.18, "machines": 2}},
+            "rejected": [{"what": f"shop/big-{n}", "why": "no pool (too large)"} for n in range(5)],
+        },
+        {"id": "e@2", "at": AT - 60, "kind": "consolidate", "text": "one node is empty", "cost": -0.1, "bound": None},
+    ],
+}  # fmt: skip
+
+
 CLUSTER = snapshot([node(), node("b", zone="us-west-2b")], [pod()])
 WHOLE = event("snapshot", CLUSTER)
 
@@ -89,6 +104,8 @@ class SmallConsole:
     cluster: Answer
     streams: list[Answer]
     url: str = ""
+    reports: dict[str, Answer] = field(default_factory=dict)
+    """Name of a view -> the answer of /api/NAME."""
     seen: list[tuple[str, str, str]] = field(default_factory=list)
     """Path, Last-Event-ID and Authorization of each request."""
 
@@ -97,8 +114,9 @@ class SmallConsole:
         self.seen.append(
             (request.path, asked.get("Last-Event-ID", ""), asked.get("Authorization", ""))
         )
-        if request.path == "/api/cluster":
-            return self._whole(self.cluster)
+        name = request.path.removeprefix("/api/")
+        if name != "stream":
+            return self._whole(self.cluster if name == "cluster" else self.reports[name])
         one = self.streams.pop(0) if len(self.streams) > 1 else self.streams[0]
         return await self._stream(request, one) if one.open else self._whole(one)
 

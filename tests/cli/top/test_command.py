@@ -13,6 +13,7 @@ from cli.top.client import TOKEN, VARIABLE
 from shared.errors import DovetailError
 from tests.cli.top.small_console import (
     CLUSTER,
+    DECISIONS,
     Answer,
     document,
     refused,
@@ -51,6 +52,19 @@ def test_nodes_are_grouped_by_what_is_asked_for() -> None:
         printed = top(console.url, "--by", "zone").stdout
     assert "us-west-2a  1 node" in printed
     assert "us-west-2b  1 node" in printed
+
+
+def test_another_view_is_printed_below_the_totals() -> None:
+    with serving(document(CLUSTER)) as console:
+        console.reports = {"decisions": document(DECISIONS)}
+        lines = top(console.url, "--view", "decisions").stdout.splitlines()
+        body = top(console.url, "--view", "decisions", "-o", "json").stdout
+        console.reports = {"decisions": document({"decisions": 3})}
+        wrong = top(console.url, "--view", "decisions")
+    assert lines[0].startswith("local  2 nodes")
+    assert "bought for 3 pods" in lines[1]
+    assert json.loads(body) == DECISIONS
+    assert isinstance(wrong.exception, DovetailError)
 
 
 def test_programs_get_the_snapshot_as_it_is() -> None:

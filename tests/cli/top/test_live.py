@@ -7,11 +7,12 @@ import io
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from rich.console import Console
 
-from cli.top.client import Address, updates
+from cli.top.client import Address, report, updates
 from cli.top.live import Drawing, Latest, watch
 from cli.top.state import Lost
 from shared.concurrency.backoff import Backoff
@@ -19,6 +20,7 @@ from shared.concurrency.clock import SystemClock
 from shared.errors import DovetailError, Unauthorized
 from tests.cli.top.small_console import (
     AT,
+    DECISIONS,
     WHOLE,
     Answer,
     SmallConsole,
@@ -57,10 +59,11 @@ class Watched:
 async def watching(console: SmallConsole) -> AsyncIterator[Watched]:
     """``dovetail top`` without its process: only the pauses before another attempt are shorter."""
     watched = Watched(Latest(SystemClock()), asyncio.Event())
-    stream = updates(Address(console.url, "secret"), Backoff(None, first=0.01, cap=0.02))
+    address = Address(console.url, "secret")
+    stream, fetch = updates(address, Backoff(None, first=0.01, cap=0.02)), partial(report, address)
     async with asyncio.TaskGroup() as tasks:
         with watched.drawing.live:
-            tasks.create_task(watch(watched.latest, stream, watched.stop, watched.draw))
+            tasks.create_task(watch(watched.latest, stream, fetch, watched.stop, watched.draw))
             yield watched
             watched.stop.set()
 
@@ -114,12 +117,42 @@ async def test_a_lost_console_keeps_the_picture_and_says_so() -> None:
             assert watched.shows("ip-a")()
 
 
+async def test_a_key_leads_to_a_report_which_is_read_while_it_is_shown() -> None:
+    with serving(refused(404), opened(WHOLE)) as console:
+        console.reports = {
+            "decisions": document(DECISIONS),
+            "health": refused(503, "nothing is known yet"),
+        }
+        async with watching(console) as watched:
+            await wait_until(watched.shows("ip-a"), "the nodes are shown")
+            watched.latest.press(b"2")
+            await wait_until(watched.shows("bought for 3 pods"), "the decisions are shown")
+            assert not watched.shows("ip-a")()
+            watched.latest.press(b"6")
+            await wait_until(watched.shows("nothing is known yet"), "the reason is shown")
+            watched.latest.press(b"\t")
+            await wait_until(watched.shows("ip-a"), "the first view follows the last")
+    assert {seen[0] for seen in console.seen[1:]} == {"/api/decisions", "/api/health"}
+    assert {seen[2] for seen in console.seen} == {"Bearer secret"}
+
+
+async def test_a_report_that_cannot_be_read_again_stays_with_the_reason() -> None:
+    with serving(refused(404), opened(WHOLE)) as console:
+        console.reports = {"decisions": document(DECISIONS)}
+        async with watching(console) as watched:
+            watched.latest.press(b"2")
+            await wait_until(watched.shows("bought for 3 pods"), "the decisions are shown")
+            console.reports = {"decisions": document([])}
+            await wait_until(watched.shows("is not understood"), "the reason is shown")
+            assert watched.shows("bought for 3 pods")()
+
+
 async def test_a_token_that_is_refused_later_ends_it() -> None:
     with serving(refused(404), Answer(WHOLE), refused(401, "expired")) as console:
         latest, stop = Latest(SystemClock()), asyncio.Event()
         stream = updates(Address(console.url), Backoff(None, first=0.01))
         with pytest.raises(Unauthorized, match="expired"):
-            await watch(latest, stream, stop, lambda: None)
+            await watch(latest, stream, partial(report, Address(console.url)), stop, lambda: None)
     assert latest.known.picture is not None
 
 

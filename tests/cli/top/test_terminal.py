@@ -11,7 +11,9 @@ import pytest
 from cli.top.client import VARIABLE
 from tests.cli.on_terminal import LEAVES_SECOND_SCREEN, SHOWS_CURSOR, Terminal
 from tests.cli.top.small_console import (
+    DECISIONS,
     WHOLE,
+    document,
     opened,
     refused,
     serving,
@@ -41,7 +43,11 @@ def test_it_ends_cleanly_on_a_terminal(end: str, on_terminal: Callable[..., Term
     """Ctrl-C as the signal that the terminal makes of it. The keyboard is afterwards as it was."""
     with serving(refused(404), opened(WHOLE)) as console:
         terminal = on_terminal(url=console.url)
+        console.reports = {"decisions": document(DECISIONS)}
         terminal.read_until("ip-a")
+        terminal.key(b"2")
+        terminal.read_until("bought for 3 pods")
+        terminal.key(b"1")
         terminal.resize(30, 40)
         terminal.read_until("NAME  AGE")  # no type: it has no room any more
         if end == "q":

@@ -15,9 +15,9 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from cli.top.cells import age, bar, cores, dollars, mebibytes, percent, safe
+from cli.top.cluster.rows import By
+from cli.top.cluster.shares import cut, shares, shares_in_turn
 from cli.top.events import snapshot_of
-from cli.top.rows import By
-from cli.top.shares import cut, shares, shares_in_turn
 from cli.top.state import Lost, Received, received
 from cli.top.view import Screen, lines_of
 from tests.cli.top.small_console import AT, Document, node, pod, snapshot
@@ -96,8 +96,8 @@ def test_what_has_no_room_is_counted() -> None:
 def test_more_groups_than_lines_are_counted() -> None:
     many = known([node(str(number), pool=f"pool-{number:02}") for number in range(30)])
     lines = shown(many, height=12)
-    assert lines[-1] == "  and 21 more pools"
-    assert sum("1 node  $" in line for line in lines) == 9
+    assert lines[-1] == "  and 22 more pools"
+    assert sum("1 node  $" in line for line in lines) == 8
 
 
 def test_pending_pods_come_first_and_the_nodes_keep_their_lines() -> None:
@@ -161,12 +161,12 @@ def test_changing_nodes_of_all_groups_are_shown_before_quiet_ones() -> None:
 def test_nodes_are_grouped_and_the_pool_stays_visible(by: By, heading: str, column: str) -> None:
     lines = shown(known([node()]), by=by)
     assert any(line.startswith(heading) for line in lines)
-    assert column in lines[1]
+    assert column in lines[2]
 
 
 def test_a_row_has_what_its_pods_request() -> None:
     running = [pod(str(number), node=node()["id"], state="running", cpu=400) for number in range(3)]
-    row = shown(known([node(why="it is empty", marks=["empty"])], running))[3]
+    row = shown(known([node(why="it is empty", marks=["empty"])], running))[4]
     assert " ".join(row.split()) == (
         "ip-a m5.large us-west-2a spot 0.1000 5m ready empty ██████░░░░ 60% ████░░░░░░ 37% "
         "█░░░░░░░░░ 3/29 it is empty"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from cProfile import Profile
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,6 +167,21 @@ def test_sch_08_a_typing_error_gets_a_hint() -> None:
     text = Requirements().incompatibility(wanted, allow_undefined=frozenset({keys.ARCH}))
     assert text is not None
     assert text.endswith(f'(typo of "{keys.ARCH}"?)')
+
+
+def test_the_hint_of_a_label_is_looked_for_once() -> None:
+    """Thousands of pods may ask for the same wrong label, and comparing texts letter by letter is slow."""
+    wanted = Requirements.of(labels={"kubernetes.io/arhc": "amd64"})
+    first, again = (_calls(Requirements().incompatibility, wanted) for _ in range(2))
+    assert first["_edit_distance"] > again["_edit_distance"] == 0
+
+
+def _calls(work: Callable[..., object], wanted: Requirements) -> Counter[str]:
+    profile = Profile(builtins=False)
+    profile.runcall(work, wanted, allow_undefined=keys.WELL_KNOWN)
+    return Counter(
+        {getattr(entry.code, "co_name", ""): entry.callcount for entry in profile.getstats()}
+    )
 
 
 def test_sch_09_well_known_labels_may_be_undefined_on_new_nodes_only() -> None:

@@ -19,7 +19,13 @@ from shared.api.schema.block_devices import (
 )
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import NodeClassKubelet, extra_fields
-from shared.api.schema.network import ConnectionTracking, CpuOptions, Index, NetworkInterface
+from shared.api.schema.network import (
+    ConnectionTracking,
+    CpuOptions,
+    EnclaveOptions,
+    Index,
+    NetworkInterface,
+)
 from shared.api.schema.scalars import Text, worded
 from shared.api.schema.v1alpha5.aws_node_template import MOST_TAGS
 
@@ -284,6 +290,8 @@ class EC2NodeClassSpec(ApiModel):
     """Idle timeouts of the connection tracking of security groups."""
     cpu_options: CpuOptions | None = None
     """CPU options of the instances."""
+    enclave_options: EnclaveOptions | None = None
+    """AWS Nitro Enclaves."""
 
 
 class FoundSubnet(ApiModel):

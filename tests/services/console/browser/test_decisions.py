@@ -52,6 +52,7 @@ async def test_an_opened_plan_has_its_price_by_each_policy(stage: Stage, visitor
     await expect(page).to_have_url(re.compile(rf"\?at={REMOVED_AT - 1:.1f}$"))
 
 
+@pytest.mark.nightly
 async def test_a_plan_that_is_not_kept_any_more_says_so(stage: Stage, visitor: Visitor) -> None:
     page = await open_decision(stage, visitor)
     await expect(page.locator("#view-decisions")).to_contain_text("p1 is not known")

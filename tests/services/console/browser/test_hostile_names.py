@@ -51,6 +51,7 @@ async def test_hostile_names_stay_text(stage: Stage, visitor: Visitor) -> None:
     await unharmed(page)
 
 
+@pytest.mark.nightly
 async def test_nor_do_texts_of_the_services_become_markup(stage: Stage, visitor: Visitor) -> None:
     stage.peer.status = {
         "ready": False,
@@ -83,6 +84,7 @@ async def test_an_address_is_text_too(stage: Stage, visitor: Visitor) -> None:
     await unharmed(page)
 
 
+@pytest.mark.nightly
 async def test_the_policy_keeps_a_script_from_running(stage: Stage, visitor: Visitor) -> None:
     """Were a text ever to become markup, and the story would notice it."""
     page = await visitor.open()

@@ -80,6 +80,7 @@ async def test_a_pending_pod_and_back(stage: Stage, visitor: Visitor) -> None:
     await expect(entry).to_be_focused()
 
 
+@pytest.mark.nightly
 async def test_tabs_are_changed_with_arrows(stage: Stage, visitor: Visitor) -> None:
     page = await visitor.open()
     await tab_to(page, "tab-cluster")

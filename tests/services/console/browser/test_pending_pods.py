@@ -57,6 +57,7 @@ async def test_the_reason_and_the_change_stand_in_front(stage: Stage, visitor: V
     await expect(entry.locator(".change")).to_contain_text("lower the request of cpu to 127")
 
 
+@pytest.mark.nightly
 async def test_a_link_to_a_pod_opens_its_details(stage: Stage, visitor: Visitor) -> None:
     stage.peer.explanations["default/big-1"] = EXPLAINED
     await stage.show(pods=[pending("big-1")])
@@ -64,12 +65,14 @@ async def test_a_link_to_a_pod_opens_its_details(stage: Stage, visitor: Visitor)
     await expect(page.get_by_test_id("details")).to_contain_text("No pool can create a node")
 
 
+@pytest.mark.nightly
 async def test_a_scheduler_that_refuses_is_told(stage: Stage, visitor: Visitor) -> None:
     await stage.show(pods=[pending("big-1")])
     page = await visitor.open("?pod=default%2Fbig-1")
     await expect(page.get_by_test_id("details")).to_contain_text("default/big-1 is not known")
 
 
+@pytest.mark.nightly
 async def test_a_scheduler_that_is_away_is_named_beside_the_pods(
     stage: Stage, visitor: Visitor
 ) -> None:

@@ -70,6 +70,7 @@ async def test_pages_opened_late_show_the_same(stage: Stage, visitor: Visitor) -
         await expect(page.get_by_test_id("pending-count")).to_have_text("1")
 
 
+@pytest.mark.nightly
 async def test_search_and_filters_are_kept_in_the_address(stage: Stage, visitor: Visitor) -> None:
     """A link shows the same to somebody else."""
     pairs = [pair("default-a"), pair("batch-b", "batch", capacity="on-demand")]

@@ -32,6 +32,7 @@ async def recorded(stage: Stage, name: str) -> float:
     return moment
 
 
+@pytest.mark.nightly
 async def test_a_moment_is_shown_played_paused_and_shared(stage: Stage, visitor: Visitor) -> None:
     (first, its_node), (second, other) = pair("default-a"), pair("default-b")
     await stage.show(machines=[first], nodes=[its_node])

@@ -51,6 +51,7 @@ async def test_a_deadline_counts_down_and_the_pods_go_somewhere(
     await expect(page.get_by_test_id("details")).to_contain_text(place.name)
 
 
+@pytest.mark.nightly
 async def test_a_dead_letter_has_its_body_and_the_command_that_replays_it(
     stage: Stage, visitor: Visitor
 ) -> None:

@@ -36,3 +36,12 @@ def test_a_failure_keeps_the_last_answer_and_is_repeated_ever_later() -> None:
     assert repacked.is_due(2, 100.0 + REPACK_SECONDS)
     repacked.take(ANSWER, 2, 200.0)
     assert repacked.problem == ""
+
+
+def test_prices_of_an_empty_cluster_are_no_prices() -> None:
+    """At the start there are no pods yet, and the next answer is a minute away."""
+    repacked = Repacked()
+    repacked.take({"bound": None, "pods": 0, "costs": {"LowestCost": 0.0}}, 1, 0.0)
+    assert repacked.policies == {}
+    repacked.take({**ANSWER, "costs": {"LowestCost": 2.0}}, 2, 60.0)
+    assert repacked.policies == {"LowestCost": 2.0}

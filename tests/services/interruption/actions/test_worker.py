@@ -143,6 +143,25 @@ async def test_foreign_instances_are_nobodys_business_and_cost_no_listing(
     assert world.worker.handled == {NoticeKind.SCHEDULED: 1, NoticeKind.SPOT: 1}
 
 
+async def test_a_message_of_an_unknown_instance_is_left_for_others_if_asked_for(
+    world: World,
+) -> None:
+    """One of two instances that is known here is enough: then nobody else handles the message."""
+    await world.writer.heartbeat()
+    done: list[str] = []
+
+    async def work(*instances: str) -> None:
+        spot = notice(NoticeKind.SPOT, *instances)
+        await world.worker.work(Entry(spot, lambda: done.append(" ".join(instances))))
+
+    await work("i-foreign")
+    world.worker.deletes_unknown = False
+    ours = INSTANCES["Machine"]
+    for instances in (("i-foreign",), ("i-foreign", ours), ()):
+        await work(*instances)
+    assert done == ["i-foreign", f"i-foreign {ours}", ""]
+
+
 async def test_without_a_mirror_the_machines_are_listed_once_for_many_notices(
     world: World,
 ) -> None:

@@ -1,4 +1,4 @@
-"""SELF_MANAGED_NODES=false: nothing is done for nodes that no pool owns."""
+"""Switches of the handling of nodes that no pool owns: SELF_MANAGED_NODES=false, and ENABLE_OUT_OF_SERVICE_TAINT."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from services.interruption.self_managed_nodes import agent
 from shared.domain import labels as keys
+from shared.domain.nodes import OUT_OF_SERVICE
 from shared.errors import ConfigurationError
 from shared.settings import InterruptionSettings, TerminatorSettings, read
 from tests.services.conftest import CLUSTER
@@ -70,3 +71,21 @@ async def test_the_terminator_leaves_the_node_alone(hooked: HookWorld) -> None:
         await hooked.turn()
     assert hooked.action is not None
     assert keys.DRAINED_ANNOTATION not in hooked.node.annotations
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_a_drained_node_is_out_of_service_if_asked_for(
+    hooked: HookWorld, asked: bool
+) -> None:
+    """Its volumes are detached then, without waiting for a kubelet that the group is about to end."""
+    hooked.end_by_group()
+    await hooked.hooks.take(await hooked.notice())
+    hooked.world.settings = read(
+        TerminatorSettings,
+        cluster_name=CLUSTER,
+        aws_region="us-west-2",
+        enable_out_of_service_taint=asked,
+    )
+    hooked.world.restart()
+    await hooked.turns(30, lambda: keys.DRAINED_ANNOTATION in hooked.node.annotations)
+    assert (OUT_OF_SERVICE in hooked.node.taints) is asked

@@ -260,6 +260,8 @@ def test_the_processor_is_set_as_the_class_says() -> None:
     """EC-14: network interfaces and CPU options."""
     made = v1_data(cpu_options={"nestedVirtualization": "enabled"})
     assert made["CpuOptions"] == {"NestedVirtualization": "enabled"}
+    assert "EnclaveOptions" not in made
+    assert v1_data(enclave_options={"enabled": True})["EnclaveOptions"] == {"Enabled": True}
 
 
 @pytest.mark.parametrize(

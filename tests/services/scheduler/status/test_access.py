@@ -79,6 +79,24 @@ async def test_where_they_are_open_nobody_is_asked_for_a_token(
         assert api.requests == []
 
 
+@pytest.mark.parametrize("path", ["pods/default/web", "pods/web", "nodes/n1", "pools/NodePool/a"])
+async def test_one_object_is_asked_about_by_get(
+    path: str, scheduler: Scheduler, bus: Bus, tmp_path: Path
+) -> None:
+    """The name is the rest of the path, with its namespace or kind; none of these exists."""
+    async with (
+        asked("open", scheduler, bus, tmp_path) as (client, _),
+        client.get(f"/explain/{path}") as response,
+    ):
+        assert response.status == 404
+        assert path.partition("/")[2] in (await response.json())["error"]
+    async with (
+        asked("authenticated", scheduler, bus, tmp_path) as (client, _),
+        client.get(f"/explain/{path}") as response,
+    ):
+        assert response.status == 401
+
+
 async def test_a_token_opens_what_its_user_may_post(
     scheduler: Scheduler, bus: Bus, tmp_path: Path
 ) -> None:

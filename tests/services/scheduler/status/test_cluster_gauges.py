@@ -10,6 +10,7 @@ from services.scheduler.status.cluster_gauges import (
     cluster_text,
     labelled_nodes,
     lifetime_text,
+    namespace_text,
     node_text,
     pool_text,
     requests_of,
@@ -231,3 +232,11 @@ def test_a_picture_that_may_not_be_acted_on_says_for_how_long() -> None:
         scraped = Scraped(sync_text(synced=synced, seconds=12.5))
         assert scraped.value("karpenter_cluster_state_synced") == synced
         assert scraped.value("karpenter_cluster_state_unsynced_time_seconds") == seconds
+
+
+def test_of_many_namespaces_the_dearest_are_named_and_the_others_summed_up() -> None:
+    costs = {f"n{number:03d}": 1000 - number for number in range(202)}
+    page = Scraped(namespace_text(costs))
+    name = "dovetail_namespace_cost_dollars_per_hour"
+    assert page.value(name, namespace="n000") == 0.001
+    assert page.value(name, namespace="(others)") == (800 + 799) / 1e6

@@ -80,6 +80,20 @@ async def test_a_scrape_tells_the_cluster_as_it_is(
     assert scraped.of(OLD_PRICE, "instance_type") == {}
 
 
+async def test_the_cluster_is_not_told_where_that_is_switched_off(
+    scheduler: Scheduler, served: ClusterMetrics
+) -> None:
+    """DISABLE_CLUSTER_STATE_OBSERVABILITY: whether the picture may be relied on is said all the same."""
+    changed = {"disable_cluster_state_observability": True}
+    served.cluster.settings = served.cluster.settings.model_copy(update=changed)
+    await scheduler.show(nodes=[make_node("a", labels=OURS)], nodepools=[make_pool()])
+    await served.refresh()
+    scraped = await scrape(served)
+    assert scraped.of(ALLOCATABLE, "node_name") == {}
+    assert scraped.of("karpenter_nodepools_usage", "nodepool") == {}
+    assert scraped.value("karpenter_cluster_state_synced") == 1
+
+
 async def test_a_standby_says_only_whether_it_could_lead(
     scheduler: Scheduler, served: ClusterMetrics
 ) -> None:

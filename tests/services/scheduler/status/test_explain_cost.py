@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import orjson
+import pytest
 
 from services.scheduler.state.decisions import MOST_DECISIONS, DecisionLog
 from shared.kube.client import Kube
@@ -29,6 +30,7 @@ async def test_the_bound_and_both_policies_are_told(scheduler: Scheduler, kube: 
     assert set(found["costs"]) == {"FewestNodes", "LowestCost"}
 
 
+@pytest.mark.nightly
 async def test_one_question_at_a_time(scheduler: Scheduler, kube: Kube) -> None:
     await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod(unschedulable=True)])
     statuses = [status for status, _ in await asyncio.gather(ask(scheduler), ask(scheduler))]

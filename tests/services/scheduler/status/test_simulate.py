@@ -141,6 +141,7 @@ def test_options_may_stand_beside_the_objects() -> None:
     assert answer_here(body)[1]["policy"] == "LowestCost"
 
 
+@pytest.mark.nightly
 async def test_without_a_catalogue_that_of_the_cluster_is_used_or_the_bundled_one(
     simulator: Simulator, catalogues: CatalogueStore
 ) -> None:
@@ -190,6 +191,7 @@ def test_replicas_are_bounded() -> None:
     assert [one["field"] for one in found["faults"]] == ["spec.replicas"]
 
 
+@pytest.mark.nightly
 async def test_a_second_request_at_the_same_time_is_told_to_come_back(
     simulator: Simulator,
 ) -> None:
@@ -211,6 +213,7 @@ def crowd(replicas: int) -> Any:
     return found
 
 
+@pytest.mark.nightly
 async def test_the_scheduler_goes_on_while_a_large_simulation_runs(
     client: aiohttp.ClientSession,
 ) -> None:

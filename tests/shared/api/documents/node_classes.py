@@ -67,6 +67,7 @@ EVERYTHING: dict[str, Any] = {
         "udpTimeout": "30s",
     },
     "cpuOptions": {"nestedVirtualization": "enabled"},
+    "enclaveOptions": {"enabled": True},
 }
 
 

@@ -275,6 +275,7 @@ def v1_class(**change: Any) -> NodeClass:
         ({"network_interfaces": ({"deviceIndex": 0},)}, "spec.networkInterfaces"),
         ({"connection_tracking": {"udpTimeout": 30}}, "spec.connectionTracking"),
         ({"cpu_options": {"nestedVirtualization": "enabled"}}, "spec.cpuOptions"),
+        ({"enclave_options": {"enabled": True}}, "spec.enclaveOptions"),
         (
             {"reservation_terms": (SelectorTerm(id="cr-1"),)},
             "spec.capacityReservationSelectorTerms",

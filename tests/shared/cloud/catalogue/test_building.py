@@ -179,6 +179,7 @@ async def test_the_region_loads_complete(cloud: Cloud) -> None:
     assert capacity_types == {"on-demand", "spot"}
 
 
+@pytest.mark.nightly
 async def test_without_the_price_api_the_bundled_book_is_used(cloud: Cloud, control: Any) -> None:
     """IT-05: on-demand prices."""
     await control.fault("GetProducts", "AccessDeniedException", status=400)

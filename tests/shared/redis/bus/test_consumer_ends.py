@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 
 from shared.concurrency.clock import SystemClock
 from shared.redis.bus import Bus, Consumer, ConsumerSettings, Envelope, connect
+from shared.redis.bus.connection import call
 from tests.shared.redis.bus.conftest import Until
 from tests.support.redis.work import settled
 
@@ -248,3 +250,36 @@ async def test_a_consumer_started_without_redis_connects_when_it_can(
     await bus.close()
     nobody.close()
     await nobody.wait_closed()
+
+
+async def test_due_retries_are_moved_as_soon_as_redis_takes_them_again(
+    bus: Bus,
+    message: Callable[..., Envelope],
+    running: Callable[[Consumer], Any],
+    until: Until,
+    quick: ConsumerSettings,
+) -> None:
+    """A refusal is answered by another attempt, not by the usual pause, which is far longer than this test."""
+    seen: list[str] = []
+
+    async def handle(envelope: Envelope) -> None:
+        seen.append(envelope.key)
+
+    async def refused() -> bool:
+        stats = bytes(await call(bus.redis, "look", "INFO", "commandstats"))
+        return re.search(rb"cmdstat_evalsha:.*failed_calls=[1-9]", stats) is not None
+
+    patient = replace(quick, move_seconds=600.0, trim_seconds=600.0)
+    consumer = bus.consumer(
+        stream="launches", group="g", name="a", handler=handle, settings=patient
+    )
+    await consumer.delays.put(message("n1"), 0.0)
+    await bus.redis.config_resetstat()
+    await bus.redis.config_set("maxmemory", "1")
+    try:
+        async with running(consumer):
+            await until(refused)
+            await bus.redis.config_set("maxmemory", "0")
+            await until(lambda: seen == ["n1"])
+    finally:
+        await bus.redis.config_set("maxmemory", "0")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from rich.text import Text
 
 from cli.top.cells import fitted
-from cli.top.columns import COLUMNS, LAYOUTS, Column, Moment, columns_by
-from cli.top.rows import By, Row
+from cli.top.cluster.columns import COLUMNS, LAYOUTS, Column, Moment, columns_by
+from cli.top.cluster.rows import By, Row
 
 GAP = 2
 """Cells between two columns."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from cli.top.cells import age, bar, dollars, percent, safe
-from cli.top.rows import FAULTS, By, Row
+from cli.top.cluster.rows import FAULTS, By, Row
 
 _STATE_STYLES = {
     "ready": "green",

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from rich.text import Text
 
 from cli.text import counted
 from cli.top.cells import age, cores, fitted, mebibytes, percent, safe
+from cli.top.cluster.rows import By, Group, Row
+from cli.top.cluster.shares import cut, shares_in_turn
+from cli.top.cluster.table import Table, node_table
 from cli.top.header import cost
 from cli.top.records import Pod
-from cli.top.rows import By, Group, Row
-from cli.top.shares import cut, shares_in_turn
-from cli.top.table import Table, node_table
+from cli.top.words import cause_of
 
 SHORTEST_NAME = 20
-_CAUSE = re.compile(r"\(([^()]+)\)(?=$|[;,] incompatible)")
 _WAITS = {
     "capacity": "no node has room",
     "scheduling": "not scheduled yet",
@@ -56,12 +55,6 @@ def _pending_line(name: Text, pod: Pod, wide: int, now: float) -> Text:
     line.append(f"  {cores(pod.cpu):>6} {mebibytes(pod.memory):>7}")
     words = [cause_of(pod.verdict), f"→ {pod.change}" if pod.change else "", pod.owner]
     return line.append("  " + "  ".join(safe(word) for word in words if word), style="dim")
-
-
-def cause_of(verdict: str) -> str:
-    """What is wrong, without what was looked for: a reason of one pool ends in its cause, in brackets."""
-    causes = dict.fromkeys(_CAUSE.findall(verdict))
-    return "; ".join(causes) or verdict
 
 
 def node_lines(groups: Sequence[Group], by: By, now: float, width: int, room: int) -> list[Text]:

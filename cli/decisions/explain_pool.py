@@ -1,0 +1,69 @@
+"""``dovetail explain pool``: what a pool has and costs, what it may buy, and what keeps it from its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cli.kubectl import names
+from cli.operations.scheduler_status import ask, scheduler_url
+from cli.options import OutputOption
+from cli.stack.environment import StackOption, variables_of
+from cli.text import counted, print_json
+from local.stack import DEFAULT_DIRECTORY
+
+
+def pool(
+    name: Annotated[
+        str, typer.Argument(help="A pool: NAME or KIND/NAME.", autocompletion=names.pools)
+    ],
+    output: OutputOption = "table",
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Show what a pool has and costs, what it may buy, and what keeps it from buying or disrupting.
+
+    Nothing is changed. The scheduler is that of the stack in --directory, or the one that DOVETAIL_SCHEDULER_URL names.
+
+    Exit code 1: no such pool, or the scheduler does not answer.
+
+    Examples:
+
+      dovetail explain pool default
+
+      dovetail explain pool NodePool/default -o json
+    """
+    answer = ask(f"{scheduler_url(variables_of(directory))}/explain", {"pool": name})
+    if output == "json":
+        print_json(answer)
+        return
+    console = Console()
+    for text in lines(answer):
+        console.print(text, soft_wrap=True)
+
+
+def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
+    """What people read, unwrapped so that it can be copied."""
+    yield Text(str(answer["pool"]), style="bold")
+    for problem in answer["problems"]:
+        yield Text(f"  ! {problem}", style="yellow")
+    machines = answer["machines"]
+    parts = [f"{machines['ready']} ready", f"{machines['drifted']} drifted"]
+    parts.append(f"{machines['terminating']} terminating")
+    yield Text(f"machines   {machines['all']}: {', '.join(parts)}")
+    types = ", ".join(f"{kind} {count}" for kind, count in answer["instanceTypes"].items())
+    yield Text(f"types      {types or 'none'}")
+    yield Text(f"pods       {answer['pods']}")
+    yield Text(f"costs      ${answer['costPerHour']:.4f} an hour, packed by {answer['packing']}")
+    for name, one in answer["limits"].items():
+        yield Text(f"limit      {name}: {one['used']} of {one['limit']}")
+    for reason, one in answer["budgets"].items():
+        yield Text(f"budget     {reason}: at most {one['most']} of {one['of']} at once")
+    offerings = answer["offerings"]
+    yield Text(f"may buy    {counted(offerings['allowed'], 'offering')}, the cheapest:")
+    for one in offerings["cheapest"]:
+        place = f"{one['instanceType']} {one['zone']} {one['capacityType']}"
+        yield Text(f"           ${one['pricePerHour']:.4f}  {place}")

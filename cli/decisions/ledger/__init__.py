@@ -1,0 +1,1 @@
+"""``dovetail ledger``: who causes which part of what the machines cost."""

@@ -1,0 +1,184 @@
+"""``dovetail plan``: what changed manifests would do to a cluster. Reads, and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import typer
+
+from cli.decisions.plan.cluster import Catalogues, Held, read_cluster
+from cli.decisions.plan.comparison import Effect, effect_of
+from cli.decisions.plan.document import document_of
+from cli.decisions.plan.rendering import markdown_lines, table_lines
+from cli.decisions.plan.rules import Rules, Timing
+from cli.decisions.plan.thresholds import exceeded, read_thresholds
+from cli.decisions.plan.workloads import WORKLOADS
+from cli.manifests.reading import ManifestFile, read_manifests
+from cli.manifests.simulate import (
+    EffortOption,
+    NodeCpuOption,
+    PolicyOption,
+    RegionOption,
+    planner_options,
+)
+from cli.manifests.validate import FilesOption
+from cli.stack.environment import StackOption, variables_of
+from cli.text import escaped, print_json
+from local.stack import DEFAULT_DIRECTORY
+from shared.concurrency.clock import SystemClock
+from shared.domain.feature_gates import parse_feature_gates
+from shared.errors import ConfigurationError
+
+NOTHING, FAULT, CHANGES = 0, 1, 2
+LIVE = "live"
+MOST_ASSUMED_SECONDS = 24 * 3600.0
+
+AgainstOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Files or directories with the objects of the cluster, or - for standard input; live (default): the "
+        "cluster of the stack in --directory, or of KUBECONFIG.",
+        show_default=False,
+    ),
+]
+ReportOption = Annotated[
+    Literal["table", "json", "markdown"],
+    typer.Option("--output", "-o", help="markdown: for a review comment."),
+]
+FailOption = Annotated[
+    str,
+    typer.Option(
+        help="Exit with 1 if any of these is exceeded: cost>+5%, cost>0.50, unschedulable>0, disrupted>20%, "
+        "disrupted>3, staying>0; separated by commas."
+    ),
+]
+ConsolidationOption = Annotated[
+    Literal["Karpenter", "Global"],
+    typer.Option(help="As the scheduler's CONSOLIDATION."),
+]
+GatesOption = Annotated[str, typer.Option(help="As the scheduler's FEATURE_GATES.")]
+JoinOption = Annotated[
+    float,
+    typer.Option(
+        min=0, max=MOST_ASSUMED_SECONDS, help="Assumed seconds from launch to ready node."
+    ),
+]
+DrainOption = Annotated[
+    float,
+    typer.Option(min=0, max=MOST_ASSUMED_SECONDS, help="Assumed seconds that a drain takes."),
+]
+
+
+def plan(
+    filename: FilesOption,
+    against: AgainstOption = None,
+    output: ReportOption = "table",
+    fail_on: FailOption = "",
+    region: RegionOption = None,
+    policy: PolicyOption = "FewestNodes",
+    consolidation: ConsolidationOption = "Karpenter",
+    feature_gates: GatesOption = "",
+    effort: EffortOption = None,
+    max_node_cpu: NodeCpuOption = None,
+    join_seconds: JoinOption = 60.0,
+    drain_seconds: DrainOption = 30.0,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Show what these manifests would do to the cluster, before they are applied.
+
+    Which machines would drift or be consolidated and why, what replaces them, how long the disruption budgets make it
+    take, the cost before and after, and pods that would have no place any more. Nothing is changed. The cluster is
+    planned twice, with the manifests and without, by the scheduler's own rules in simulated time: what happens anyway
+    is marked. Manifests are NodePools, node classes and their older kinds, and workloads; kinds that planning does not
+    use have no effect.
+
+    Exit code 0: nothing would happen; 2: something would; 1: a fault, a wrong option, or --fail-on is exceeded.
+
+    Examples:
+
+      dovetail plan -f changes/
+
+      dovetail plan -f pool.yaml --against cluster.yaml -o markdown --fail-on 'cost>+5%,unschedulable>0'
+
+      kubectl get pods,nodes,nodepools,nodeclaims,ec2nodeclasses,pdb -A -o yaml | dovetail plan -f pool.yaml --against -
+    """
+    thresholds = read_thresholds(fail_on)
+    options = planner_options(
+        region=region, policy=policy, effort=effort, max_node_cpu=max_node_cpu
+    )
+    manifests = _documents(filename)
+    held = _held(against or [LIVE], manifests, lambda: variables_of(directory))
+    effect = effect_of(
+        held.documents,
+        manifests,
+        catalogue=Catalogues(held, options.region),
+        rules=Rules(options.settings, consolidation, _gates(feature_gates)),
+        timing=Timing(join_seconds, drain_seconds),
+        now=SystemClock().now(),
+        unavailable=held.unavailable,
+    )
+    _require_no_faults(effect)
+    _print(effect, output)
+    over = exceeded(thresholds, effect)
+    for line in over:
+        typer.echo(f"dovetail: exceeded: {line}", err=True)
+    raise typer.Exit(FAULT if over else NOTHING if effect.is_empty else CHANGES)
+
+
+def _held(against: list[str], manifests: list[Any], variables: Any) -> Held:
+    if against != [LIVE]:
+        return Held(_documents(against))
+    kinds = {str(one.get("kind")) for one in manifests if isinstance(one, Mapping)}
+    return asyncio.run(read_cluster(variables(), frozenset(kinds & set(WORKLOADS))))
+
+
+def _gates(text: str) -> Any:
+    try:
+        return parse_feature_gates(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--feature-gates: {error}") from error
+
+
+def _documents(names: list[str]) -> list[Any]:
+    """The objects in the files. Exits with 1 for a file that cannot be read and for faults of YAML."""
+    files = list(read_manifests(names))
+    problems = [line for file in files for line in _problems(file)]
+    for line in problems:
+        typer.echo(escaped(f"dovetail: {line}"), err=True)
+    if problems:
+        raise typer.Exit(FAULT)
+    return [one.document for file in files for one in file.manifests]
+
+
+def _problems(file: ManifestFile) -> list[str]:
+    if file.unreadable:
+        return [f"{file.source}: {file.unreadable}"]
+    found = [(fault.place, fault.message) for fault in file.faults]
+    found += [
+        (manifest.place_of(fault.path), fault.message)
+        for manifest in file.manifests
+        for fault in manifest.faults
+    ]
+    return [f"{file.source}:{place.line}: {message}" for place, message in found]
+
+
+def _require_no_faults(effect: Effect) -> None:
+    for one in effect.cluster_faults:
+        place = ": ".join(part for part in (f"{one.kind}/{one.name}", one.field) if part)
+        typer.echo(escaped(f"left out of the cluster: {place}: {one.message}"), err=True)
+    for one in effect.faults:
+        place = ": ".join(part for part in (f"{one.kind}/{one.name}", one.field) if part)
+        typer.echo(escaped(f"dovetail: {place}: {one.message}"), err=True)
+    if effect.faults:
+        raise typer.Exit(FAULT)
+
+
+def _print(effect: Effect, output: str) -> None:
+    answer = document_of(effect)
+    if output == "json":
+        print_json(answer)
+        return
+    for line in (markdown_lines if output == "markdown" else table_lines)(answer):
+        typer.echo(escaped(line))

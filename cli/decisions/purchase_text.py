@@ -1,0 +1,42 @@
+"""Which decision bought a machine, and what else could have been bought, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.text import Text
+
+Json = Mapping[str, Any]
+
+
+def bought_text(bought: Json | None) -> str:
+    """When, by which decision and for how much; what is not known is left out."""
+    if not bought:
+        return "not by Dovetail"
+    at = datetime.fromtimestamp(bought["at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    price = bought["pricePerHour"]
+    parts = [
+        at,
+        f"{bought['instanceType']} of {bought['nodePool'] or 'no pool'}",
+        "" if price is None else f"for ${price:.4f} an hour",
+        f"decision {bought['decision'][:16]}" if bought["decision"] else "no decision is noted",
+        bought["text"],
+        bought["reason"],
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def alternative_lines(found: Json | None) -> Iterator[Text]:
+    """The offerings beside the node's own."""
+    if not found or not found["taken"]:
+        return
+    taken = found["taken"]
+    yield Text(f"Why {taken['instanceType']}", style="bold")
+    yield Text(f"  {found['suiting']} offerings suit, {found['cheaper']} of them cheaper now")
+    shown = sorted([*found["others"], taken], key=lambda one: one["pricePerHour"])
+    for one in shown:
+        place = f"{one['instanceType']} {one['zone']} {one['capacityType']}"
+        text = f"  ${one['pricePerHour']:.4f}  {place}: {one['why']}"
+        yield Text(text, style="bold" if one is taken else "")

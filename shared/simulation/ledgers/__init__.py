@@ -1,0 +1,1 @@
+"""Ledgers: who causes which part of what the machines cost."""
