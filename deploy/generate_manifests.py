@@ -29,7 +29,7 @@ MARK = "by make manifests: do not edit."
 HEADER = f"# Generated from deploy/chart {MARK}\n"
 SUMS = "deploy/manifests.sha256"
 PAGE = "docs/operating/helm.md"
-VALUES = "deploy/manifests.values.yaml"
+VALUES = "deploy/rendering/values.yaml"
 CHARTS = ("deploy/chart", "deploy/chart-crds")
 OBSERVABILITY = {"dashboards": "*.json", "rules": "*.yaml"}
 """Folders of deploy/observability that the chart includes."""

@@ -20,7 +20,7 @@ from services.scheduler.kept_room.buffers import CHECK_SECONDS as BUFFER_SECONDS
 from services.scheduler.kept_room.buffers import Buffers
 from services.scheduler.kept_room.requests import Requests
 from services.scheduler.provisioning import limit_waiters
-from services.scheduler.provisioning.creation import MachineCreation, Need
+from services.scheduler.provisioning.creation import Creation, MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
 from services.scheduler.provisioning.plan_trace import PlanTrace
@@ -32,7 +32,7 @@ from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, Vie
 from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.plan_inputs import RecentInputs
-from services.scheduler.state.recording import Recording
+from services.scheduler.state.recording import Recording, recorder_of
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered
@@ -58,14 +58,11 @@ from shared.redis.bus.follower import Follower
 from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
-from shared.runtime.archive.opening import open_store, versions_now
-from shared.runtime.archive.recorder import STEP_SECONDS, Counts, DecisionRecorder
-from shared.runtime.archive.writing import LogWriter
+from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import SchedulerSettings
-from shared.simulation.decisions.retention import Retention
 
 log = get_logger(__name__)
 
@@ -171,16 +168,14 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
     decisions, inputs = DecisionLog(clock), RecentInputs()
-    recording = Recording(_recorder(env, reader), view, clock, lambda: leadership.epoch)
+    recording = Recording(recorder_of(env, reader), view, clock, lambda: leadership.epoch)
     planner = Planner(
         settings=settings,
         clock=clock,
         cluster=cluster,
         machines=machines,
         solver=solver,
-        creation=NoCreation()
-        if settings.shadow
-        else MachineCreation(actions, Need(kube), leadership),
+        creation=_creation(env, actions, leadership),
         handover=handover,
         reporter=PlanReporter(env.recorder, {}, decisions),
         inputs=inputs,
@@ -206,22 +201,12 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         disruption=disruption,
         handover=handover,
         limit_waiters=LimitWaiters(
-            clock,
-            cluster,
-            solver,
-            machines,
-            kube,
-            leadership,
-            handover.settled,
+            clock, cluster, solver, machines, kube, leadership, handover.settled,
             commands.replacements,
         ),
         cluster_metrics=ClusterMetrics(
-            cluster,
-            leadership,
-            env.metrics,
-            planner.pod_latency,
-            planner.decision_latency.undecided,
-            clock,
+            cluster, leadership, env.metrics, planner.pod_latency,
+            planner.decision_latency.undecided, clock,
         ),
         handlers=Handlers(planner, reader),
         terminations=TerminationTrigger(planner.trigger),
@@ -229,6 +214,16 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
             cluster, solver.options, planner.is_batching, env.metrics, clock
         ),
         explainer=_explainer(settings, cluster, solver, disruption, decisions, inputs, leadership),
+    )  # fmt: skip
+
+
+def _creation(
+    env: SchedulerEnvironment, actions: MachineActions, leadership: Leadership
+) -> Creation:
+    return (
+        NoCreation()
+        if env.settings.shadow
+        else MachineCreation(actions, Need(env.kube), leadership)
     )
 
 
@@ -317,34 +312,6 @@ def _place(settings: SchedulerSettings) -> Place:
         settings.record_endpoint_url,
         settings.cluster_name,
         settings.shadow,
-    )
-
-
-def _recorder(env: SchedulerEnvironment, reader: MirrorReader) -> DecisionRecorder | None:
-    """None where nothing is recorded."""
-    settings = env.settings
-    if not settings.record_store:
-        return None
-    most_bytes = settings.record_max_megabytes * 1_000_000
-    return DecisionRecorder(
-        store=open_store(settings.record_store, endpoint_url=settings.record_endpoint_url),
-        writer=LogWriter(
-            cluster=settings.cluster_name,
-            shadow=settings.shadow,
-            versions=versions_now(),
-            suffix=f"{env.random.getrandbits(32):08x}",
-            series_bytes=most_bytes // 8,
-        ),
-        retention=Retention(settings.record_max_age, most_bytes),
-        clock=env.clock,
-        counts=Counts(
-            records=env.metrics.decision_records.inc,
-            stored_bytes=env.metrics.decision_record_bytes.inc,
-            failures=env.metrics.decision_record_failures.inc,
-            lost=env.metrics.decision_records_lost.inc,
-            size=env.metrics.archive_bytes.set,
-        ),
-        contents=lambda: reader.kinds,
     )
 
 

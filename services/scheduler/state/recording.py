@@ -16,8 +16,12 @@ from services.scheduler.state.decisions import (
 from shared.concurrency.clock import Clock
 from shared.disruption.records import Command, Proposal, Verdict
 from shared.domain.snapshot import Snapshot
-from shared.runtime.archive.recorder import DecisionRecorder
-from shared.runtime.archive.writing import Draft, Taken
+from shared.redis.mirror import MirrorReader
+from shared.runtime.archive.opening import open_store, versions_now
+from shared.runtime.archive.recorder import Counts, DecisionRecorder
+from shared.runtime.archive.writing import Draft, LogWriter, Taken
+from shared.runtime.environment import Environment
+from shared.settings import SchedulerSettings
 from shared.simulation.decisions.records import (
     PassQuestion,
     PlanQuestion,
@@ -25,6 +29,7 @@ from shared.simulation.decisions.records import (
     pass_outcome,
     validation_outcome,
 )
+from shared.simulation.decisions.retention import Retention
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
 
@@ -141,3 +146,33 @@ class Recording:
                 **more,
             )
         )
+
+
+def recorder_of(
+    env: Environment[SchedulerSettings], reader: MirrorReader
+) -> DecisionRecorder | None:
+    """None where nothing is recorded."""
+    settings = env.settings
+    if not settings.record_store:
+        return None
+    most_bytes = settings.record_max_megabytes * 1_000_000
+    return DecisionRecorder(
+        store=open_store(settings.record_store, endpoint_url=settings.record_endpoint_url),
+        writer=LogWriter(
+            cluster=settings.cluster_name,
+            shadow=settings.shadow,
+            versions=versions_now(),
+            suffix=f"{env.random.getrandbits(32):08x}",
+            series_bytes=most_bytes // 8,
+        ),
+        retention=Retention(settings.record_max_age, most_bytes),
+        clock=env.clock,
+        counts=Counts(
+            records=env.metrics.decision_records.inc,
+            stored_bytes=env.metrics.decision_record_bytes.inc,
+            failures=env.metrics.decision_record_failures.inc,
+            lost=env.metrics.decision_records_lost.inc,
+            size=env.metrics.archive_bytes.set,
+        ),
+        contents=lambda: reader.kinds,
+    )

@@ -23,7 +23,6 @@ log = get_logger(__name__)
 
 BLOCK_MILLISECONDS = 1000
 READ_BATCH = 500
-NEWEST = b"$"
 
 
 @dataclass
@@ -38,10 +37,8 @@ class Follower:
     last_progress: float = 0.0
     """Monotonic time of the last read."""
     seen: int = 0
-    _positions: dict[str, bytes] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._positions = dict.fromkeys(self.handlers, NEWEST)
+    positions: dict[str, bytes] = field(default_factory=dict)
+    """Id of the last entry of each stream; empty before the first read."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow until ``stop``. Failures of Redis are retried for ever."""
@@ -61,14 +58,19 @@ class Follower:
             await redis.aclose()
 
     async def _read(self, redis: Any) -> None:
+        if not self.positions:
+            # Not "$": that would be another entry at each read, and what came between two reads would be missed.
+            seconds, micro = await call(redis, "read the time", "TIME")
+            now = f"{int(seconds) * 1000 + int(micro) // 1000}-0".encode()
+            self.positions = dict.fromkeys(self.handlers, now)
         keys = {f"{self.prefix}{stream}": stream for stream in self.handlers}
         options = ("COUNT", READ_BATCH, "BLOCK", self.block_milliseconds, "STREAMS")
-        positions = [self._positions[stream] for stream in keys.values()]
+        positions = [self.positions[stream] for stream in keys.values()]
         reply = await call(redis, "follow the streams", "XREAD", *options, *keys, *positions)
         for key, entries in reply or ():
             stream = keys[key.decode()]
             for entry_id, fields in entries:
-                self._positions[stream] = entry_id
+                self.positions[stream] = entry_id
                 await self._show(stream, pairs(fields))
 
     async def _show(self, stream: str, fields: dict[bytes, Any]) -> None:

@@ -7,6 +7,7 @@ services. ``/readyz`` is 200, or 503 with the reasons.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI, Request, Response
@@ -115,9 +116,7 @@ def _explain_refusals(app: FastAPI) -> None:
 def _serve_question(app: FastAPI, question: Question) -> None:
     places = asyncio.Semaphore(MOST_AT_ONCE)
 
-    described = {"requestBody": {"content": {"application/json": {"schema": dict(question.body)}}}}
-    if question.method == "GET":
-        described = {}
+    described = _described(question)
 
     @app.api_route(
         question.path,
@@ -134,6 +133,20 @@ def _serve_question(app: FastAPI, question: Question) -> None:
             return JSONResponse({"error": "too many ask this at once; try again"}, 429)
         async with places:
             return await _answered(request, question)
+
+
+def _described(question: Question) -> dict[str, object]:
+    """The body of a POST, or the parameters in the path of a GET, for the OpenAPI document."""
+    if question.method == "POST":
+        body = {"application/json": {"schema": dict(question.body)}}
+        return {"requestBody": {"content": body}}
+    names = re.findall(r"{(\w+)}", question.path)
+    text = {"type": "string"}
+    return {
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": text} for name in names
+        ]
+    }
 
 
 async def _answered(request: Request, question: Question) -> Response:

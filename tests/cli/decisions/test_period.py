@@ -34,7 +34,7 @@ from tests.support.planning.builders import (
     make_snapshot,
 )
 from tests.support.planning.disruption import NOW
-from tests.support.records.days import Day
+from tests.support.planning.recorded_days import Day
 
 WEB = Owner("ReplicaSet", "web", "uid-web")
 BOOT = 60.0

@@ -22,7 +22,7 @@ from shared.simulation.decisions.records import DecisionRecord
 from shared.solver.plan import Plan
 from shared.solver.solve import SolverSettings, solve
 from tests.support.planning.disruption import NOW
-from tests.support.records.days import CLUSTER, Day
+from tests.support.planning.recorded_days import CLUSTER, Day
 
 POOL = """
 apiVersion: karpenter.sh/v1alpha5

@@ -18,7 +18,7 @@ from shared.runtime.archive.store import DirectoryStore
 from shared.simulation.decisions.records import DecisionRecord
 from shared.solver.solve import SolverSettings
 from tests.support.planning.disruption import NOW
-from tests.support.records.days import CLUSTER, Day
+from tests.support.planning.recorded_days import CLUSTER, Day
 
 
 def recorded(folder: Path, *, shadow: bool, seed: int = 7, policy: str = "FewestNodes") -> None:

@@ -11,7 +11,7 @@ from shared.errors import DovetailError, NotFound, Unreachable
 from shared.runtime.archive.opening import open_store
 from shared.runtime.archive.reading import Archive
 from tests.support.network.status_server import free_port
-from tests.support.records.days import CLUSTER, Day
+from tests.support.planning.recorded_days import CLUSTER, Day
 
 
 @pytest.fixture

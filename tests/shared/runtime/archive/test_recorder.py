@@ -18,7 +18,7 @@ from shared.simulation.decisions.records import DecisionRecord, PlanQuestion
 from shared.solver.solve import SolverSettings, solve
 from tests.support.planning.builders import make_pod
 from tests.support.planning.disruption import NOW
-from tests.support.records.days import CLUSTER, Day
+from tests.support.planning.recorded_days import CLUSTER, Day
 
 
 @dataclass(frozen=True)

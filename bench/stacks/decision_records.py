@@ -1,8 +1,8 @@
 """What decision records cost: bytes and CPU of one round, in a cluster of 1,000 nodes and 10,000 pods.
 
-Run ``python -m bench.records``. Every ten seconds of simulated time 1 % of the pods are replaced, a batch of them is
-planned, and one pass of disruption looks at all machines. The CPU of recording is compared with that of the decisions
-in the same process, and with the ten seconds.
+Run ``python -m bench.stacks.decision_records``. Every ten seconds of simulated time 1 % of the pods are replaced, a
+batch of them is planned, and one pass of disruption looks at all machines. The CPU of recording is compared with that
+of the decisions in the same process, and with the ten seconds.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def measure(nodes: int, rounds: int, catalogue: Catalogue) -> Row:
 def main() -> None:
     """Measures and prints one table."""
     chosen = options(__doc__)
-    sizes = ((100, 20),) if chosen.quick else ((100, ROUNDS), (1000, ROUNDS))
+    sizes = ((100, 20),) if chosen.quick else ((100, ROUNDS), (1225, ROUNDS))
     catalogue = bundled_catalogue()
     rows = [measure(nodes, rounds, catalogue) for nodes, rounds in sizes]
     show("Decision records: bytes and CPU of one round", rows)
