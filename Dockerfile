@@ -88,6 +88,8 @@ COPY --from=local-venv /root-of-image /
 COPY --from=local-venv /opt/venv /opt/venv
 # A named volume that is mounted at /var/run/dovetail takes over this owner: the cluster writes its kubeconfig there.
 COPY --from=local-venv --chown=65532:65532 /empty /var/run/dovetail
+# The same for the scheduler's decision records.
+COPY --from=local-venv --chown=65532:65532 /empty /var/lib/dovetail/records
 ARG COMMIT=
 ENV DOVETAIL_COMMIT=${COMMIT}
 USER 65532:65532

@@ -7,6 +7,8 @@ other exception is a defect and shows its traceback.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -17,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
+from shared.runtime.ram import COMMANDS_COLLECT_EVERY
 
 MISUSE = 2
 
@@ -43,6 +46,9 @@ COMMANDS = {
     "explain": Command(
         "cli.decisions.explain", "Show why a node is there, a pod pending, or what a pool may buy."
     ),
+    "decisions": Command("cli.decisions.listing", "List what the scheduler decided."),
+    "replay": Command("cli.decisions.replay", "Make recorded decisions again."),
+    "shadow": Command("cli.decisions.shadow", "Compare a shadow scheduler with the real one."),
     "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(
@@ -93,6 +99,8 @@ class Lazy(TyperCommand):
         command = _imported(self.module, str(self.name))
         try:
             return command.make_context(info_name, args, parent=parent, **extra)
+        except typer.Exit:
+            raise
         except Exception as error:
             # A UsageError of click, which typer does not export.
             if getattr(error, "exit_code", 0) == MISUSE:
@@ -160,6 +168,9 @@ def _options(version: VersionOption = False) -> None:
 
 def app() -> None:
     """Entry point of the console script ``dovetail``."""
+    # Pydantic looks through all installed packages for plugins, which takes longer than to read a manifest.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.set_threshold(*COMMANDS_COLLECT_EVERY)
     run(commands)
 
 

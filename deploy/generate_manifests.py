@@ -50,6 +50,9 @@ KARPENTER = """# Dovetail in a cluster with Karpenter: only the one that holds K
 # Add this folder under `components:` beside `resources: [dovetail/deploy]`. If Karpenter is in another namespace than
 # kube-system, change it here and in rights.yaml.
 """
+SHADOW = """# A second scheduler that decides and records, and acts on nothing (docs/operating/shadow.md).
+# Add this folder under `components:` beside `resources: [dovetail/deploy]`, and set what it is to try.
+"""
 VARIANTS = {"redis-tls": (REDIS_TLS, "redis.tls.enabled=true")}
 LEASE = "karpenter.lease=kube-system/karpenter-leader-election"
 
@@ -114,6 +117,15 @@ def manifests(chart: Path) -> Iterator[tuple[str, str]]:
             components.component(HEADER + head, [], changes),
         )
     yield from _beside_karpenter(base, _render(chart, LEASE))
+    yield from _shadow(base, _render(chart, "shadow.enabled=true"))
+
+
+def _shadow(base: str, variant: str) -> Iterator[tuple[str, str]]:
+    folder, own = "deploy/shadow", helm.files_of(variant)["shadow.yaml"]
+    changes = components.patches(_objects(base), _objects(variant))
+    yield f"{folder}/shadow.yaml", HEADER + own
+    text = components.component(HEADER + SHADOW, ["shadow.yaml"], changes)
+    yield f"{folder}/kustomization.yaml", text
 
 
 def _beside_karpenter(base: str, variant: str) -> Iterator[tuple[str, str]]:

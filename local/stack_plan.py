@@ -39,6 +39,8 @@ EXISTING_CLUSTER_FILE = "joined.kubeconfig"
 """A file in the stack's directory: the existing cluster on which the stack created objects."""
 KUBELETS = "dovetail-local-kubelets"
 """The ServiceAccount of the local kubelets on an existing cluster."""
+RECORDS = "records"
+"""Folder of the scheduler's decision records."""
 ACCOUNTS = "accounts"
 """The folder of the services' kubeconfigs in a stack's directory."""
 _PORTS = range(20_000, 32_000)
@@ -218,6 +220,7 @@ def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str
         "AWS_SECRET_ACCESS_KEY": "local",
         "REDIS_URL": f"redis://{HOST}:{redis}/0",
         "CLUSTER_NAME": settings.cluster_name,
+        "RECORD_STORE": str(settings.directory / RECORDS),
         **keyed,
         **{f"DOVETAIL_{name.upper()}_URL": url for name, url in urls},
         **({_CONSOLE_URL: f"http://{HOST}:{ports[-1]}"} if settings.console else {}),

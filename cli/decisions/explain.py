@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cli.decisions.explain_decision import decision
 from cli.decisions.explain_pod import pod
 from cli.decisions.explain_pool import pool
 from cli.decisions.purchase_text import alternative_lines, bought_text
@@ -27,6 +28,7 @@ explain = group(
     "Show why a node is there, a pod is pending or a pool buys nothing, and what would help."
 )
 explain.command()(pod)
+explain.command()(decision)
 explain.command()(pool)
 
 

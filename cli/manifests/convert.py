@@ -20,7 +20,8 @@ from shared.api.conversion import convert as generations
 from shared.api.conversion.written import Written
 from shared.api.crd.definitions import custom_resource_definition
 from shared.api.faults import Fault, field_text
-from shared.api.registry import KINDS, check, identity, is_ours, title_of
+from shared.api.parsers import schema_of
+from shared.api.registry import check, identity, is_ours, title_of
 
 GenerationOption = Annotated[
     Literal["v1", "v1alpha5"], typer.Option("--to", help="The API generation to convert to.")
@@ -116,7 +117,7 @@ def _faults(written: Written) -> Iterator[tuple[str, str]]:
     if faults:
         yield from (_with_note(fault, notes) for fault in faults)
         return
-    model = KINDS.get(identity(written.document))
+    model = schema_of(identity(written.document))
     if model is None:  # the ConfigMap of settings: the API server has no schema of ours for it
         return
     version = CustomKind(custom_resource_definition(model)).version_of(written.document)

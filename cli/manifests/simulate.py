@@ -207,9 +207,21 @@ def table_lines(answer: dict[str, Any]) -> Iterator[str]:
         yield from _aligned([HEADINGS, *rows])
     for one in answer["existing"]:
         yield f"existing {one['node']}: {counted(len(one['pods']), 'pod')}"
+    for one in answer.get("kept", ()):
+        yield from _kept_lines(one)
     yield from _reasons(answer["unschedulable"])
     yield from _other_policy(answer["cost"])
     yield _summary(answer)
+
+
+def _kept_lines(kept: dict[str, Any]) -> Iterator[str]:
+    """What a pool buys for its minimum and headroom."""
+    types = ", ".join(one["offering"]["instanceType"] for one in kept["machines"])
+    bought = (
+        f"buys {counted(len(kept['machines']), 'machine')} ({types})" if types else "buys nothing"
+    )
+    short = f"short of {kept['short']}, {bought}" if kept["short"] else "has what it keeps"
+    yield f"kept by {kept['nodePool']}: {short}" + (f"; {kept['reason']}" if kept["reason"] else "")
 
 
 def _machine_row(machine: dict[str, Any]) -> tuple[str, ...]:

@@ -7,12 +7,14 @@ the same as in kubectl: keys are strings, dates stay strings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import yaml
 
+from cli.manifests.yaml_quick import quick_values
 from cli.manifests.yaml_scalars import scalar_value
 from shared.api.faults import Path
 
@@ -57,9 +59,13 @@ class YamlDocument:
     value: Any = None
     places: dict[Path, Place] = field(default_factory=dict)
     faults: list[FormFault] = field(default_factory=list)
+    read_places: Callable[[], dict[Path, Place]] | None = None
+    """Reads the places, which a document that was read quickly does not have."""
 
     def place_of(self, path: Path) -> Place:
         """The position of the field, or of its nearest existing parent."""
+        if self.read_places is not None:
+            self.places, self.read_places = self.read_places(), None
         for length in range(len(path), -1, -1):
             found = self.places.get(path[:length])
             if found is not None:
@@ -69,6 +75,18 @@ class YamlDocument:
 
 def read_yaml(text: str) -> tuple[list[YamlDocument], FormFault | None]:
     """The documents of ``text``, and the fault at which parsing stopped, if any. Never raises."""
+    values = quick_values(text, _LOADER, VALUE_LIMIT, DEPTH_LIMIT)
+    if values is None:
+        return read_carefully(text)
+    again = cache(partial(read_carefully, text))
+    return [
+        YamlDocument(value, read_places=lambda at=at: again()[0][at].places)  # type: ignore[misc]
+        for at, value in enumerate(values)
+    ], None
+
+
+def read_carefully(text: str) -> tuple[list[YamlDocument], FormFault | None]:
+    """As ``read_yaml``, with the position of every field from the beginning."""
     documents: list[YamlDocument] = []
     try:
         events = iter(yaml.parse(text, Loader=_LOADER))

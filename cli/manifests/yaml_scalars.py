@@ -15,6 +15,7 @@ _BASED = re.compile(r"([-+]?)0([xob]?)([0-9a-fA-F_]+)")
 _BASES = {"x": 16, "o": 8, "b": 2, "": 8}
 _FRACTION = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_NUMBER_STARTS = frozenset("+-.0123456789")
 NUMBER_LENGTH_LIMIT = 100
 """In characters. A longer scalar is text, so that no huge integer is computed."""
 
@@ -26,7 +27,7 @@ def scalar_value(text: str, tag: str | None, *, plain: bool) -> str | int | floa
         return text
     if text in _WORDS:
         return _WORDS[text]
-    if len(text) > NUMBER_LENGTH_LIMIT:
+    if text[0] not in _NUMBER_STARTS or len(text) > NUMBER_LENGTH_LIMIT:
         return text
     return _number(text)
 

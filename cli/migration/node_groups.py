@@ -204,10 +204,12 @@ def node_pool(group: NodeGroup, flags: Translation, *, any_type: bool) -> dict[s
     usual = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
     disruption = {**usual, **flags.disruption}
     labels = {key: value for key, value in group.labels.items() if not reserved_v1(key)}
+    least = {keys.MINIMUM_ANNOTATION: f"nodes: {group.least}"} if group.least else {}
+    annotations = {**flags.annotations, **least}
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
-        "metadata": {"name": name, **({"annotations": flags.annotations} if flags.annotations else {})},
+        "metadata": {"name": name, **({"annotations": annotations} if annotations else {})},
         "spec": {
             "template": {
                 **({"metadata": {"labels": labels}} if labels else {}),
@@ -251,10 +253,6 @@ def node_class(group: NodeGroup, cluster: str, role: str) -> dict[str, Any]:
 def notes_of(group: NodeGroup) -> list[str]:
     """What the pool of a group does not say, as sentences."""
     found = list(group.notes)
-    if group.least:
-        found.append(
-            f"minimum {group.least}: a pool has none; pods decide, or set spec.replicas for a fixed number"
-        )
     reserved = sorted(key for key in group.labels if reserved_v1(key))
     if reserved:
         found.append(f"labels that nodes get anyway, or that are reserved: {', '.join(reserved)}")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from cli.migration.inventory import Inventory
 from shared.api.conversion.relations import without_v1beta1
-from shared.api.conversion.v1beta1 import is_v1beta1
+from shared.api.conversion.v1beta1_kinds import is_v1beta1
 from shared.api.faults import field_text
 from shared.api.registry import check, title_of
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, GONE_STATES, cluster_tag

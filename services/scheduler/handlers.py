@@ -14,11 +14,14 @@ import msgspec
 
 from services.scheduler.provisioning.planner import Planner
 from shared.domain.records import (
+    CAPACITY_BUFFERS,
     CLAIMS,
     NAMESPACES,
     NODE_CLASSES,
     NODE_OVERLAYS,
     NODE_POOLS,
+    POD_TEMPLATES,
+    PROVISIONING_REQUESTS,
     STORAGE_CLASSES,
     VOLUMES,
 )
@@ -35,8 +38,9 @@ from shared.redis.mirror import Change, MirrorReader
 
 RECONSIDERED = (
     NODE_POOLS, NODE_CLASSES, NODE_OVERLAYS, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES,
+    CAPACITY_BUFFERS, POD_TEMPLATES, PROVISIONING_REQUESTS,
 )  # fmt: skip
-"""Kinds whose change may give a place to pods that had none."""
+"""Kinds whose change may give a place to pods that had none, or ask for room."""
 RETRY_SECONDS = 1.0
 
 

@@ -5,7 +5,7 @@ Decisions are made from the mirror only, and none while the mirror is incomplete
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,8 @@ from services.scheduler.disruption.controller import Disruption, Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigger
 from services.scheduler.provisioning import limit_waiters
+from services.scheduler.provisioning.buffers import CHECK_SECONDS as BUFFER_SECONDS
+from services.scheduler.provisioning.buffers import Buffers
 from services.scheduler.provisioning.creation import MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
@@ -24,11 +26,15 @@ from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.planner import Planner, Solver
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
+from services.scheduler.provisioning.requests import Requests
+from services.scheduler.shadow import NoCreation, NoEvents, followed, start_nothing
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog
+from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.plan_inputs import RecentInputs
 from services.scheduler.state.recording import Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
+from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
@@ -37,10 +43,10 @@ from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
 from services.scheduler.status.explain_pool import PoolExplainer
 from services.scheduler.status.explain_purchase import Purchases
+from services.scheduler.status.explain_record import Place, RecordExplainer
 from services.scheduler.status.policy_prices import PolicyPrices
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
-from shared.domain.feature_gates import without_effect
 from shared.domain.records import MACHINES, NODES
 from shared.domain.workloads.pods import SpreadConstraint
 from shared.errors import ConfigurationError, InvalidObject
@@ -48,11 +54,12 @@ from shared.kube.machines import Machines
 from shared.kube.token_access import TokenAccess
 from shared.log import get_logger
 from shared.redis import streams
+from shared.redis.bus.follower import Follower
 from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.runtime.archive.opening import open_store, versions_now
-from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
+from shared.runtime.archive.recorder import STEP_SECONDS, Counts, DecisionRecorder
 from shared.runtime.archive.writing import LogWriter
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
@@ -99,7 +106,9 @@ class Parts:
 
 async def build(env: SchedulerEnvironment) -> Service:
     """Wire the scheduler. Raises ConfigurationError."""
-    leadership = env.leadership("scheduler")
+    if env.settings.shadow:
+        env = replace(env, recorder=NoEvents(env.kube, env.clock, env.random))
+    leadership = _leadership(env)
     reader = MirrorReader(
         env.settings.redis_url,
         env.bus.prefix,
@@ -109,19 +118,20 @@ async def build(env: SchedulerEnvironment) -> Service:
         key=env.settings.mirror_key,
         on_rejected=env.metrics.mirror_rejected.inc,
     )
-    for gate in without_effect(env.settings.feature_gates):
-        log.warning("a feature gate has no effect", gate=gate)
     parts = compose(env, reader, leadership)
-    env.metrics.add_page(parts.cluster_metrics.text)
     timed = partial(periodic, clock=env.clock, jitter=env.random)
-    acting = [*_consumers(env, parts.handlers), *_loops(env, parts)]
-    loops = [
-        Loop("mirror", reader.run, progress=lambda: reader.last_progress),
-        *leadership.loops(),
-        # Also in a standby, which says whether it could lead.
-        timed("metrics", CHECK_SECONDS, parts.cluster_metrics.refresh),
-        *map(leadership.led, acting),
-    ]
+    loops = [Loop("mirror", reader.run, progress=lambda: reader.last_progress)]
+    if env.settings.shadow:
+        loops += _shadow_loops(env, parts)
+    else:
+        env.metrics.add_page(parts.cluster_metrics.text)
+        acting = [*_consumers(env, parts.handlers), *_loops(env, parts)]
+        loops += [
+            *leadership.loops(),
+            # Also in a standby, which says whether it could lead.
+            timed("metrics", CHECK_SECONDS, parts.cluster_metrics.refresh),
+            *map(leadership.led, acting),
+        ]
     recorder = parts.recorder
     if recorder is not None:
         loops.append(timed("records", STEP_SECONDS, recorder.step))
@@ -135,11 +145,21 @@ async def build(env: SchedulerEnvironment) -> Service:
             env.settings.questions,
             Simulator(parts.cluster.catalogues),
             parts.explainer,
+            RecordExplainer(_place(env.settings)),
             TokenAccess(env.kube, env.clock),
         ),
         close=None if recorder is None else recorder.close,
         notes=lambda: [recorder.problem] if recorder is not None and recorder.problem else [],
     )
+
+
+def _leadership(env: SchedulerEnvironment) -> Leadership:
+    """A shadow takes part in no election. Raises ConfigurationError for one that records nothing."""
+    if not env.settings.shadow:
+        return env.leadership("scheduler")
+    if not env.settings.record_store:
+        raise ConfigurationError("SHADOW needs RECORD_STORE: a shadow does nothing but record")
+    return Leadership(None, env.clock)
 
 
 def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leadership) -> Parts:
@@ -158,7 +178,9 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         cluster=cluster,
         machines=machines,
         solver=solver,
-        creation=MachineCreation(actions, Need(kube), leadership),
+        creation=NoCreation()
+        if settings.shadow
+        else MachineCreation(actions, Need(kube), leadership),
         handover=handover,
         reporter=PlanReporter(env.recorder, {}, decisions),
         inputs=inputs,
@@ -167,8 +189,10 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         pod_latency=PodLatency(env.metrics, clock),
         decision_latency=DecisionLatency(),
         trace=PlanTrace(env.tracer),
+        buffers=Buffers(kube, view, clock, env.metrics),
+        requests=Requests(kube, view, clock),
     )
-    provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
+    provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options, KeptRoom())
     disruption = _disruption(
         env, cluster, machines, actions, provisioning, decisions, inputs, recording
     )
@@ -271,12 +295,28 @@ def _disruption(
         actions=actions,
         commands=commands,
         conditions=ConditionWriter(
-            cluster.view, machines, env.clock, reporter, provisioning.nominated
+            cluster.view,
+            machines,
+            env.clock,
+            reporter,
+            provisioning.nominated,
+            lambda: provisioning.kept_room.nodes,
         ),
         static_capacity=StaticCapacity(actions, env.clock, decisions),
+        kept_capacity=KeptCapacityFiller(actions, env.clock, decisions, env.recorder, env.metrics),
         reporter=reporter,
         rate=rate,
         recording=recording,
+        start=start_nothing if env.settings.shadow else commands.start,
+    )
+
+
+def _place(settings: SchedulerSettings) -> Place:
+    return Place(
+        settings.record_store,
+        settings.record_endpoint_url,
+        settings.cluster_name,
+        settings.shadow,
     )
 
 
@@ -297,7 +337,13 @@ def _recorder(env: SchedulerEnvironment, reader: MirrorReader) -> DecisionRecord
         ),
         retention=Retention(settings.record_max_age, most_bytes),
         clock=env.clock,
-        metrics=env.metrics,
+        counts=Counts(
+            records=env.metrics.decision_records.inc,
+            stored_bytes=env.metrics.decision_record_bytes.inc,
+            failures=env.metrics.decision_record_failures.inc,
+            lost=env.metrics.decision_records_lost.inc,
+            size=env.metrics.archive_bytes.set,
+        ),
         contents=lambda: reader.kinds,
     )
 
@@ -343,8 +389,24 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
             lambda stop: handover.run(stop, not_synced),
             progress=lambda: handover.last_progress,
         ),
+        timed("buffers", BUFFER_SECONDS, planner.buffers.step),
+        timed("provisioning requests", BUFFER_SECONDS, planner.requests.step),
         timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
         timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
+    ]
+
+
+def _shadow_loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
+    """What a shadow does: look on, and decide."""
+    planner = parts.planner
+    follower = Follower(env.settings.redis_url, env.bus.prefix, followed(parts.handlers), env.clock)
+    seconds = max(DISRUPTION_SECONDS, env.settings.disruption_period)
+    return [
+        Loop("streams", follower.run, progress=lambda: follower.last_progress),
+        Loop("planning", planner.run, progress=lambda: planner.last_progress),
+        periodic(
+            "disruption", seconds, parts.disruption.decide, clock=env.clock, jitter=env.random
+        ),
     ]
 
 

@@ -11,10 +11,13 @@ from typing import Any
 
 import msgspec
 
+from shared.api.core.capacity_buffers import parse_capacity_buffer
 from shared.api.core.namespaces import parse_namespace
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
+from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_daemon_set, parse_pod
+from shared.api.core.provisioning_requests import parse_provisioning_request
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.faults import Fault, Parsed
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
@@ -26,6 +29,7 @@ from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.records import (
+    CAPACITY_BUFFERS,
     CLAIMS,
     CSI_NODES,
     DAEMON_SETS,
@@ -36,7 +40,9 @@ from shared.domain.records import (
     NODE_POOLS,
     NODES,
     PDBS,
+    POD_TEMPLATES,
     PODS,
+    PROVISIONING_REQUESTS,
     STORAGE_CLASSES,
     VOLUMES,
 )
@@ -96,9 +102,9 @@ class Kind:
         return self.key_of(Key(str(meta.get("namespace") or ""), str(meta["name"])))
 
     def key_of(self, key: Key) -> str:
-        """``namespace/name``, ``name``, or ``Kind/name`` where two generations share a name in the mirror."""
-        shared = self.name in (NODE_POOLS, NODE_CLASSES, MACHINES)
-        return f"{self.resource.kind}/{key.name}" if shared else str(key)
+        """``namespace/name`` or ``name``, after the kind where several kinds share a name in the mirror."""
+        shared = self.name in (NODE_POOLS, NODE_CLASSES, MACHINES, POD_TEMPLATES)
+        return f"{self.resource.kind}/{key}" if shared else str(key)
 
 
 KINDS = (
@@ -118,9 +124,32 @@ KINDS = (
     Kind(PDBS, resources.PDBS, _lenient(parse_pdb)),
     Kind(NAMESPACES, resources.NAMESPACES, _lenient(parse_namespace)),
     Kind(NODE_OVERLAYS, resources.NODE_OVERLAYS, _staying(parse_node_overlay)),
+    Kind(CAPACITY_BUFFERS, resources.CAPACITY_BUFFERS, _staying(parse_capacity_buffer)),
+    Kind(
+        PROVISIONING_REQUESTS,
+        resources.PROVISIONING_REQUESTS,
+        _staying(parse_provisioning_request),
+    ),
+    Kind(POD_TEMPLATES, resources.POD_TEMPLATES, parse_pod_template),
+    Kind(POD_TEMPLATES, resources.DEPLOYMENTS, parse_pod_template),
+    Kind(POD_TEMPLATES, resources.REPLICA_SETS, parse_pod_template),
+    Kind(POD_TEMPLATES, resources.STATEFUL_SETS, parse_pod_template),
 )
 
 
+WORKLOADS = (resources.DEPLOYMENTS, resources.REPLICA_SETS, resources.STATEFUL_SETS)
+"""What a CapacityBuffer may name beside PodTemplates."""
+
+
 def kinds(gates: FeatureGates) -> tuple[Kind, ...]:
-    """Those that are watched. A cluster without the gate NodeOverlay need not know that kind (OPS-02)."""
-    return tuple(kind for kind in KINDS if gates.node_overlay or kind.name != NODE_OVERLAYS)
+    """Those that are watched: of kinds behind a gate (OPS-02) a cluster without it need not know."""
+    closed: set[Resource] = set()
+    if not gates.node_overlay:
+        closed.add(resources.NODE_OVERLAYS)
+    if not gates.capacity_buffer:
+        closed |= {resources.CAPACITY_BUFFERS, *WORKLOADS}
+    if not gates.provisioning_request:
+        closed.add(resources.PROVISIONING_REQUESTS)
+    if not (gates.capacity_buffer or gates.provisioning_request):
+        closed.add(resources.POD_TEMPLATES)
+    return tuple(kind for kind in KINDS if kind.resource not in closed)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qualified_name
 from shared.api.core.metadata import read_metadata
 from shared.api.faults import Fault, Path
+from shared.api.parsers import INSTANCE_TYPE
 from shared.domain import labels as keys
 from shared.domain.instance_types import reservations
 from shared.domain.instance_types.sizes import DEFAULT_PODS
@@ -27,8 +28,7 @@ from shared.domain.resources import CPU, MEMORY, PODS, add, parse_amount
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject
 
-API_VERSION = "dovetail.sh/v1alpha1"
-KIND = "InstanceType"
+API_VERSION, KIND = INSTANCE_TYPE
 CAPACITY_TYPES = (keys.ON_DEMAND, keys.SPOT, keys.RESERVED)
 OVERHEAD_PARTS = ("kubeReserved", "systemReserved", "evictionThreshold")
 """IT-30: an overhead may be given in these parts; they are added up."""

@@ -8,35 +8,23 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shared.api import instance_types
-from shared.api.conversion import v1beta1
+from shared.api.conversion.v1beta1_kinds import NODE_POOL, POOL_KUBELET, is_v1beta1
 from shared.api.crd.model import UNKNOWN_FIELDS, read
-from shared.api.faults import Fault, Parsed, Path
-from shared.api.instance_types import parse_instance_type
-from shared.api.schema import catalogue
+from shared.api.faults import Fault, Path
+from shared.api.parsers import INSTANCE_TYPE, PARSERS, SCHEMAS, parser_of, schema_of, warner_of
 from shared.api.schema.kinds import Resource
-from shared.api.schema.kubelet import KubeletConfiguration
-from shared.api.schema.v1.ec2_node_class import EC2NodeClass
-from shared.api.schema.v1.node_overlay import NodeOverlay
-from shared.api.schema.v1.node_pool import NodePool
-from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
-from shared.api.schema.v1alpha5.provisioner import Provisioner
-from shared.api.v1.ec2_node_classes import parse_ec2_node_class
-from shared.api.v1.node_overlays import parse_node_overlay
-from shared.api.v1.node_pools import parse_node_pool, warnings_of
 from shared.api.v1alpha5.global_settings import NAME as SETTINGS_NAME
 from shared.api.v1alpha5.global_settings import parse_global_settings
-from shared.api.v1alpha5.node_templates import parse_node_template
-from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.pools.nodepools import NodePool as DomainPool
 
 Json = Mapping[str, Any]
 GROUPS = ("karpenter.sh", "karpenter.k8s.aws", "dovetail.sh")
+SHARED_GROUP = "autoscaling.x-k8s.io"
 CONFIG_MAP = ("v1", "ConfigMap")
 LONGEST_NAME = 253
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -48,23 +36,27 @@ def check(document: Json) -> list[Fault]:
     """Every fault of an object of our kinds, by path: structure, rules, unknown fields, name. Never raises."""
     if identity(document) == CONFIG_MAP:
         return list(parse_global_settings(document).faults)
-    if identity(document) == (instance_types.API_VERSION, instance_types.KIND):
-        return [*_metadata_faults(document), *parse_instance_type(document).faults]
-    if v1beta1.is_v1beta1(document):
+    if identity(document) == INSTANCE_TYPE:
+        return [*_metadata_faults(document), *parser_of(INSTANCE_TYPE[1])(document).faults]
+    if is_v1beta1(document):
         return _check_v1beta1(document)
-    model = KINDS.get(identity(document))
+    model = schema_of(identity(document))
     if model is None:
         return [_unknown_kind(*identity(document))]
     faults = [*_metadata_faults(document), *_structure_faults(model, document)]
-    if model in _PARSERS and document.get("spec") is not None:
+    kind = identity(document)[1]
+    if kind in _FURTHER_CHECKS and document.get("spec") is not None:
         # The parser finds the faults of the schema again, and others that a schema cannot express.
         known = {fault.path for fault in faults}
-        faults += [one for one in _PARSERS[model](document).faults if one.path not in known]
+        faults += [one for one in parser_of(kind)(document).faults if one.path not in known]
     return sorted(set(faults), key=lambda fault: (str(fault), fault.message))
 
 
 def _check_v1beta1(document: Json) -> list[Fault]:
     """The faults of the v1 object that Dovetail makes of it, at their places in v1beta1 (MAP-03)."""
+    from shared.api.conversion import v1beta1  # few files have objects of v1beta1
+    from shared.api.schema.kubelet import KubeletConfiguration
+
     made = v1beta1.upgraded(document)
     notes = {note.path: note.message for note in made.notes}
     found = v1beta1.own_faults(document)
@@ -72,21 +64,29 @@ def _check_v1beta1(document: Json) -> list[Fault]:
         path = v1beta1.place_in_v1beta1(document, fault.path)
         cause = f"{fault.message}; {notes[path]}" if path in notes else fault.message
         found.append(Fault(path, cause))
-    at = v1beta1.POOL_KUBELET if identity(document) == v1beta1.NODE_POOL else ("spec", "kubelet")
+    at = POOL_KUBELET if identity(document) == NODE_POOL else ("spec", "kubelet")
     found += read(KubeletConfiguration, made.kubelet, at=at, context=UNKNOWN_FIELDS)[1]
     return sorted(set(found), key=lambda fault: (str(fault), fault.message))
 
 
 def warnings(document: Json) -> list[Fault]:
     """Valid settings that are probably a mistake. Only for objects without faults. Never raises."""
-    if v1beta1.is_v1beta1(document):
+    if is_v1beta1(document):
+        from shared.api.conversion import v1beta1  # few files have objects of v1beta1
+
         return warnings(v1beta1.upgraded(document).document)
     if identity(document) == CONFIG_MAP:
         settings = parse_global_settings(document).record
         return list(settings.notes) if settings is not None else []
-    model = KINDS.get(identity(document))
-    found = _WARNINGS[model](document) if model in _WARNINGS else []
-    return [*found, *_placeholders(document)]
+    return [*_warnings_of_kind(document), *_placeholders(document)]
+
+
+def _warnings_of_kind(document: Json) -> list[Fault]:
+    kind = identity(document)
+    if kind == ("karpenter.sh/v1alpha5", "Provisioner"):
+        return _provisioner_warnings(document)
+    warnings_of = warner_of(kind[1])
+    return warnings_of(document) if kind in SCHEMAS and warnings_of is not None else []
 
 
 def is_ours(document: object) -> bool:
@@ -96,7 +96,10 @@ def is_ours(document: object) -> bool:
     version, kind = identity(document)
     if (version, kind) == CONFIG_MAP:
         return _metadata(document).get("name") == SETTINGS_NAME
-    return version.partition("/")[0] in GROUPS
+    group = version.partition("/")[0]
+    # That group has kinds of other programs too.
+    shared = group == SHARED_GROUP and kind in {name for _, name in SCHEMAS}
+    return shared or group in GROUPS
 
 
 def title_of(document: object) -> str:
@@ -119,12 +122,12 @@ def _metadata(document: Json) -> Json:
 
 
 def _unknown_kind(version: str, kind: str) -> Fault:
-    served = sorted(known for known, name in KINDS if name == kind)
+    served = sorted(known for known, name in SCHEMAS if name == kind)
     if served:
         return Fault(
             ("apiVersion",), f"{kind} is not supported in {version}; use {' or '.join(served)}"
         )
-    near = difflib.get_close_matches(kind, {name for _, name in KINDS}, n=1)
+    near = difflib.get_close_matches(kind, {name for _, name in SCHEMAS}, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     fault = f"{kind[:80]} is not a kind of {version}" if kind else "is required"
     return Fault(("kind",), f"{fault}{hint}")
@@ -200,7 +203,7 @@ def _defaults_added(document: Json, pool: DomainPool) -> list[Expression]:
 
 
 def _provisioner_warnings(document: Json) -> list[Fault]:
-    pool = parse_provisioner(document).record
+    pool: DomainPool | None = parser_of("Provisioner")(document).record
     if pool is None or not isinstance(document.get("spec"), Mapping):
         return []
     found = []
@@ -213,17 +216,5 @@ def _provisioner_warnings(document: Json) -> list[Fault]:
     return found
 
 
-_PARSERS: dict[type[Resource], Callable[[Json], Parsed[Any]]] = {
-    Provisioner: parse_provisioner,
-    AWSNodeTemplate: parse_node_template,
-    NodePool: parse_node_pool,
-    EC2NodeClass: parse_ec2_node_class,
-    NodeOverlay: parse_node_overlay,
-}
-"""Parsers of the kinds with checks beyond their schema."""
-_WARNINGS = {Provisioner: _provisioner_warnings, NodePool: warnings_of}
-
-KINDS: dict[tuple[str, str], type[Resource]] = {
-    (model.INFO.api_version, model.INFO.kind): model for model in catalogue.KINDS
-}
-"""(apiVersion, kind) of everything that can be checked."""
+_FURTHER_CHECKS = PARSERS.keys() - {"NodeClaim", "Machine", "InstanceType"}
+"""The kinds whose parsers check more than their schema."""

@@ -28,13 +28,17 @@ def eviction_cost(pod: Pod) -> int:
 
 
 def disruption_cost(pods: Iterable[Pod]) -> int:
-    """A node's cost: 1 + the eviction costs of its reschedulable pods; negative ones count as zero."""
-    return COST_UNIT + sum(max(0, eviction_cost(pod)) for pod in pods if is_reschedulable(pod))
+    """A node's cost: 1 + the eviction costs of its reschedulable pods; negative ones and virtual pods count as zero."""
+    moving = (pod for pod in pods if is_reschedulable(pod) and not pod.virtual)
+    return COST_UNIT + sum(max(0, eviction_cost(pod)) for pod in moving)
 
 
 def is_empty(pods: Iterable[Pod]) -> bool:
-    """True without reschedulable pods of positive eviction cost (DIS-16): daemon, mirror and finished pods are none."""
-    return not any(is_reschedulable(pod) and eviction_cost(pod) > 0 for pod in pods)
+    """True without reschedulable pods of positive eviction cost (DIS-16): daemon, mirror and finished pods are none,
+    virtual pods always are."""
+    return not any(
+        is_reschedulable(pod) and (pod.virtual or eviction_cost(pod) > 0) for pod in pods
+    )
 
 
 NO_NODE = "nodeclaim does not have an associated node"

@@ -94,9 +94,10 @@ def pdb_block(pod: Pod, pdbs: Iterable[PodDisruptionBudget]) -> str:
 
 
 def is_evictable(pod: Pod) -> bool:
-    """Active, not a mirror pod, and without a toleration for the disrupted taint."""
+    """Active, neither a mirror pod nor a virtual one, and without a toleration for the disrupted taint."""
     return (
         is_active(pod)
         and not pod.is_mirror
+        and not pod.virtual
         and not any(toleration.tolerates(DISRUPTED) for toleration in pod.tolerations)
     )

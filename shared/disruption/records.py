@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.disruption.folding import Folding
+from shared.disruption.keeping import Keeping
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
@@ -148,6 +149,8 @@ class World(msgspec.Struct, frozen=True):
     """Seconds since the epoch."""
     gates: FeatureGates = FeatureGates()
     solver: SolverSettings = SolverSettings()
+    keeping: Keeping = Keeping()
+    """What pools have that keep a minimum or headroom."""
     folding: Folding = msgspec.field(default_factory=Folding)
     """Folded pods, shared by all simulations of this snapshot."""
     balanced_scores: list[BalancedScore] = msgspec.field(default_factory=list)

@@ -71,6 +71,8 @@ def simulate(
     moved = frozenset(
         pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
     )
+    # Virtual pods keep their room, on whatever node: a real pod that moves may take the place of one (GAT-02).
+    moved |= {pod.uid for pod in snapshot.pods if pod.virtual and pod.node_name}
     settings = replace(world.solver, counting=replacing(world.solver.counting))
     if consolidating:
         settings = replace(settings, min_values_policy=STRICT, fills_reservations=False)

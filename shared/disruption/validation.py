@@ -45,6 +45,8 @@ def validate(world: World, command: Command, churn: Churn | None = None) -> Verd
         return Verdict(None, BUDGET, "a budget allows fewer nodes by now")
     if command.replacements and not _still_saves(command, fresh):
         return Verdict(None, CHURN, "prices have changed: it saves nothing by now")
+    if refusal := world.keeping.refusal(fresh, command.replacements):
+        return Verdict(None, CHURN, refusal)
     # Last, because it costs by far the most.
     outcome = simulate(world, fresh, consolidating=True)
     if outcome.problem:
@@ -81,9 +83,12 @@ def _emptiness(world: World, command: Command) -> Verdict:
         if c.empty and not c.blocker and emptiness.time_is_up(c, now=world.now)
     }
     still = [now_empty[c.machine.uid] for c in command.candidates if c.machine.uid in now_empty]
-    kept = within_budgets(still, world, command.reason)
+    spare, _ = world.keeping.spare(still)
+    kept = within_budgets(spare, world, command.reason)
     if kept:
         return Verdict(replace(command, candidates=kept))
+    if still and not spare:
+        return Verdict(None, CHURN, world.keeping.refusal(still[:1]))
     if still:
         return Verdict(None, BUDGET, "the budgets allow none by now")
     return Verdict(None, CHURN, "no node is empty any more")

@@ -9,6 +9,7 @@ from typing import Any
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.records import (
+    CAPACITY_BUFFERS,
     CLAIMS,
     CSI_NODES,
     DAEMON_SETS,
@@ -17,7 +18,9 @@ from shared.domain.records import (
     NODE_POOLS,
     NODES,
     PDBS,
+    POD_TEMPLATES,
     PODS,
+    PROVISIONING_REQUESTS,
     RECORD_TYPES,
     STORAGE_CLASSES,
     VOLUMES,
@@ -76,6 +79,9 @@ def assembled(
         csi_nodes=by_name(CSI_NODES),
         pdbs=tuple(sorted(records(PDBS).values(), key=lambda pdb: pdb.key)),
         namespaces=by_name(NAMESPACES),
+        buffers=by_name(CAPACITY_BUFFERS),
+        pod_templates=by_name(POD_TEMPLATES),
+        requests=by_name(PROVISIONING_REQUESTS),
     )
 
 

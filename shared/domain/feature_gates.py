@@ -22,7 +22,9 @@ class FeatureGates(msgspec.Struct, frozen=True):
     static_capacity: bool = False
     """Keep pools with ``spec.replicas`` at that size (GAT-01)."""
     capacity_buffer: bool = False
-    """Accepted for compatibility with Karpenter, without effect (see ``without_effect``)."""
+    """Keep the room that CapacityBuffers ask for (GAT-02)."""
+    provisioning_request: bool = False
+    """Answer ProvisioningRequests (GAT-04). Karpenter has no such gate."""
     drift: bool = False
     """Replace drifted Machines of Provisioners (DRF-08). NodeClaims of NodePools always may drift (OPS-05)."""
 
@@ -32,11 +34,6 @@ def _gate_name(field: str) -> str:
 
 
 _FIELDS = {_gate_name(field): field for field in FeatureGates.__struct_fields__}
-
-
-def without_effect(gates: FeatureGates) -> list[str]:
-    """Enabled gates without effect: CapacityBuffer is not implemented (GAT-02)."""
-    return ["CapacityBuffer"] if gates.capacity_buffer else []
 
 
 def parse_feature_gates(text: str) -> FeatureGates:

@@ -59,6 +59,11 @@ CONSOLIDATION_ANNOTATION = "dovetail.sh/consolidation"
 DISRUPTION_ANNOTATION = "dovetail.sh/disruption"
 """``off`` on a pool: a kill switch for all voluntary disruption of its machines."""
 DISRUPTIONS_PER_HOUR_ANNOTATION = "dovetail.sh/disruptions-per-hour"
+MINIMUM_ANNOTATION = "dovetail.sh/minimum"
+HEADROOM_ANNOTATION = "dovetail.sh/headroom"
+HOURS_ANNOTATION = "dovetail.sh/hours"
+OUTSIDE_HOURS_ANNOTATION = "dovetail.sh/outside-hours"
+"""On pools: capacity that is kept whatever pods need, and when the pool is open (``shared.api.pool_capacity``)."""
 REBALANCE_ANNOTATION = "dovetail.sh/rebalance"
 INTERRUPTION_ANNOTATION = "dovetail.sh/interruption"
 MAINTENANCE_LEAD_ANNOTATION = "dovetail.sh/maintenance-lead"
@@ -108,6 +113,11 @@ _AWS_INSTANCE_LABELS = (
     "capacity-reservation-id", "capacity-reservation-type", "capacity-reservation-interruptible",
     "placement-group-id", "placement-group-partition",
 )  # fmt: skip
+
+GANG, GANG_SIZE = "dovetail.sh/gang", "dovetail.sh/gang-size"
+"""Annotations of pods that are placed all or none (SCH-114)."""
+CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
+"""Annotation of pods that use the room of a ProvisioningRequest of their namespace (GAT-04)."""
 
 PLACEMENT_GROUP = AWS_PREFIX + "placement-group-id"
 PARTITION = AWS_PREFIX + "placement-group-partition"

@@ -10,9 +10,11 @@ from shared.domain.instance_types.overlays import Overlay
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pools.nodepools import NodeClass, NodePool
+from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.provisioning_requests import ProvisioningRequest
 from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
 PODS, NODES, DAEMON_SETS = "pods", "nodes", "daemonsets"
@@ -21,6 +23,8 @@ CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 STORAGE_CLASSES, CSI_NODES = "storageclasses", "csinodes"
 PDBS, NAMESPACES = "poddisruptionbudgets", "namespaces"
 NODE_OVERLAYS = "nodeoverlays"
+CAPACITY_BUFFERS, POD_TEMPLATES = "capacitybuffers", "podtemplates"
+PROVISIONING_REQUESTS = "provisioningrequests"
 
 RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PODS: Pod,
@@ -36,6 +40,9 @@ RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PDBS: PodDisruptionBudget,
     NAMESPACES: Namespace,
     NODE_OVERLAYS: Overlay,
+    CAPACITY_BUFFERS: CapacityBuffer,
+    POD_TEMPLATES: PodTemplate,
+    PROVISIONING_REQUESTS: ProvisioningRequest,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()

@@ -8,9 +8,11 @@ from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pools.nodepools import NodeClass, NodePool
+from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_reschedulable
+from shared.domain.workloads.provisioning_requests import ProvisioningRequest
 from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
 OfferingKey = tuple[str, str, str]
@@ -35,6 +37,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     csi_nodes: tuple[CsiNode, ...] = ()
     pdbs: tuple[PodDisruptionBudget, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
+    buffers: tuple[CapacityBuffer, ...] = ()
+    pod_templates: tuple[PodTemplate, ...] = ()
+    requests: tuple[ProvisioningRequest, ...] = ()
 
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:

@@ -90,6 +90,14 @@ class DisruptionMetrics:
             )
         )  # fmt: skip
 
+        self.kept_missing = Series(
+            declare.gauge(
+                "dovetail_nodepools_kept_missing",
+                "What a pool is short of its minimum and headroom: nodes, cores of cpu, bytes of memory.",
+                "nodepool", "resource_type",
+            )
+        )  # fmt: skip
+
     def _declare_deprovisioning(self, declare: Declarations) -> None:
         self.deprovisioning_actions = declare.old_counter(
             "karpenter_deprovisioning_actions_performed",
@@ -125,5 +133,6 @@ class DisruptionMetrics:
         """Removes the values of the last pass, because another scheduler leads now."""
         self.allowed_disruptions.replace({})
         self.consuming_budgets.replace({})
+        self.kept_missing.replace({})
         self.disruption_eligible.clear()
         self.deprovisioning_eligible.clear()

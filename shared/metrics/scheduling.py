@@ -41,27 +41,37 @@ class SchedulingMetrics:
             "policy",
         )
 
+        self.capacity_buffer_pods = declare.gauge(
+            "dovetail_capacity_buffer_pods",
+            "Pods of a CapacityBuffer by what the last plan found: ready (a running node has room), starting (their "
+            "machine starts), unplaced.",
+            "namespace",
+            "name",
+            "state",
+        )
+
     def forget_plans(self) -> None:
         """Removes the values of the last plan, because another scheduler leads now."""
         self.unschedulable_pods.clear()
         self.policy_cost.clear()
         self.ignored_pods.set(0)
+        self.capacity_buffer_pods.clear()
 
 
 class RecordMetrics:
     """What is kept of decisions."""
 
     def __init__(self, declare: Declarations) -> None:
-        self.records = declare.counter(
+        self.decision_records = declare.counter(
             "dovetail_decision_records_total", "Rounds of the scheduler that were recorded."
         )
-        self.record_bytes = declare.counter(
+        self.decision_record_bytes = declare.counter(
             "dovetail_decision_record_bytes_total", "Compressed bytes written to the archive."
         )
-        self.record_failures = declare.counter(
+        self.decision_record_failures = declare.counter(
             "dovetail_decision_record_failures_total", "Writes to the archive that failed."
         )
-        self.records_lost = declare.counter(
+        self.decision_records_lost = declare.counter(
             "dovetail_decision_records_lost_total",
             "Changes, records and documents that were lost: the archive was away or full for too long.",
         )

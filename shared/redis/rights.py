@@ -25,7 +25,9 @@ OPERATOR = "operator"
 """For people and the ``dovetail`` command: may read everything and replay dead letters."""
 CONSOLE = "console"
 """Reads the mirror, the streams and dead letters; may change nothing but request a new mirror."""
-USERS = (*SERVICES, AGENT, CONSOLE, OPERATOR)
+SHADOW = "shadow"
+"""A scheduler that acts on nothing: reads what the scheduler reads, and writes nothing."""
+USERS = (*SERVICES, AGENT, CONSOLE, SHADOW, OPERATOR)
 """The users with a password."""
 PROBE = "probe"
 """For the kubelet's probes: may send PING only, without a password."""
@@ -46,11 +48,13 @@ class Right:
 
 
 def rights_of(user: str) -> tuple[Right, ...]:
-    """All rights of a service, the agent the console or the operator. Raises KeyError for any other user."""
+    """All rights of a user with a password. Raises KeyError for any other name."""
     if user == OPERATOR:
         return _OPERATOR
     if user == CONSOLE:
         return _CONSOLE
+    if user == SHADOW:
+        return _SHADOW
     if user == AGENT:
         targets = (streams.INTERRUPTIONS, streams.TERMINATIONS)
         return (*_ALL_SERVICES, *(r for s in targets for r in _publish(s)), _UNAVAILABLE)
@@ -127,7 +131,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
         _UNAVAILABLE_READ,
         Right(("catalogue", "catalogue:*"), ("get",), read_only=True),
         Right(("reservations:*",), ("mget",), read_only=True),
-        Right(("disrupted",), ("zadd", "zremrangebyrank", "zremrangebyscore", "zrange")),
+        Right(("disrupted",), ("zadd", "zremrangebyrank", "zremrangebyscore", "zrangebyscore")),
     ),
     "launcher": (
         _UNAVAILABLE,
@@ -161,6 +165,17 @@ _OPERATOR = (
     *(Right((stream, f"{stream}:dead"), ("xadd", "xdel")) for stream in streams.PUBLISHERS),
 )
 
+_SHADOW = (
+    *(right for right in _MIRROR_READ if right.read_only),
+    Right(("unavailable", "disrupted"), ("zrangebyscore",), read_only=True),
+    Right(("catalogue", "catalogue:*"), ("get",), read_only=True),
+    Right(("reservations:*",), ("mget",), read_only=True),
+    Right(
+        tuple(stream for stream, users in streams.GROUPS.items() if "scheduler" in users),
+        ("xread",),
+        read_only=True,
+    ),
+)
 _DEPTHS = ("xlen", "exists", "xinfo|groups", "xpending", "xrange")
 _CONSOLE = (
     *_MIRROR_READ,

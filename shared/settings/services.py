@@ -56,7 +56,7 @@ class ServiceSettings(BaseSettings):
     kube_client_burst: int = Field(300, ge=1, description="Burst of requests to the API server.")
     feature_gates: Gates = Field(
         "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,"
-        "StaticCapacity=false,CapacityBuffer=false,Drift=false",
+        "StaticCapacity=false,CapacityBuffer=false,ProvisioningRequest=false,Drift=false",
         validate_default=True,
         description="Gates that are not named keep their defaults.",
     )

@@ -9,32 +9,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
+from shared.api.core.capacity_buffers import parse_capacity_buffer
 from shared.api.core.namespaces import parse_namespace
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
+from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_daemon_set, parse_pod
+from shared.api.core.provisioning_requests import parse_provisioning_request
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.crd.model import UNKNOWN_FIELD
 from shared.api.faults import Parsed, texts_of
-from shared.api.instance_types import parse_instance_type
+from shared.api.parsers import parser_of
 from shared.api.registry import check
-from shared.api.v1.ec2_node_classes import parse_ec2_node_class
-from shared.api.v1.node_claims import parse_node_claim
-from shared.api.v1.node_overlays import parse_node_overlay
-from shared.api.v1.node_pools import parse_node_pool
-from shared.api.v1alpha5.machines import parse_machine
-from shared.api.v1alpha5.node_templates import parse_node_template
-from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.domain.instance_types.overlays import judged, overlaid
 from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.domain.workloads.capacity_buffers import POD_TEMPLATE, SCALABLE_KINDS, PodTemplate
 from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.provisioning_requests import ProvisioningRequest
+from shared.domain.workloads.virtual_pods import BUFFER, REQUEST, request_pods, resolved
 from shared.errors import InvalidObject
 from shared.simulation import completion
 from shared.simulation.objects import KubeObject, ObjectFault, Objects, collect
@@ -47,6 +47,7 @@ ALREADY_OVERLAID = (
     "simulate another NodeOverlay"
 )
 CAPACITY_UNKNOWN = "is required: the size of the node is not known"
+CLAIMS = ("Machine", "NodeClaim")
 OLD_CLASS, NEW_CLASS = (GENERATIONS[one].class_kind for one in (V1ALPHA5, V1))
 
 
@@ -92,7 +93,7 @@ class _Inputs:
             pods=self._pods(),
             nodes=self._nodes(catalogue),
             machines=_sorted(
-                [*self._all("Machine", parse_machine), *self._all("NodeClaim", parse_node_claim)]
+                [one for kind in CLAIMS for one in self._all(kind, partial(_parsed, kind))]
             ),
             pools=pools,
             node_classes=classes,
@@ -101,6 +102,7 @@ class _Inputs:
             unavailable=sold_out,
             pdbs=_sorted(self._all("PodDisruptionBudget", parse_pdb)),
             **self._storage(),
+            **self._kept_room(),
         )
         ignored = self.objects.ignored
         return Inputs(snapshot, tuple(self.faults), ignored, self.usable)
@@ -133,7 +135,7 @@ class _Inputs:
         types: list[InstanceType] = []
         sold_out: frozenset[OfferingKey] = frozenset()
         for one in given:
-            parsed = parse_instance_type(one.raw)
+            parsed = parser_of("InstanceType")(one.raw)
             self.faults += one.faults(parsed.faults)
             if parsed.record is not None:
                 types.append(parsed.record)
@@ -145,7 +147,7 @@ class _Inputs:
     def _corrected(self, catalogue: Catalogue) -> Catalogue:
         """The catalogue with the NodeOverlays of the inputs, as with the gate NodeOverlay in a cluster (NO-01)."""
         given = {one.metadata["name"]: one for one in self.objects.of("NodeOverlay")}
-        read = [(one, parse_node_overlay(one.raw)) for one in given.values()]
+        read = [(one, parser_of("NodeOverlay")(one.raw)) for one in given.values()]
         overlays = [one for pair in read if (one := self._checked(*pair)) is not None]
         found = judged(overlays, catalogue)
         refused = dict(found.refused)
@@ -182,11 +184,8 @@ class _Inputs:
         return _sorted(found)
 
     def _pools(self) -> tuple[NodePool, ...]:
-        parsed = [
-            *((one, parse_provisioner(one.raw)) for one in self.objects.of("Provisioner")),
-            *((one, parse_node_pool(one.raw)) for one in self.objects.of("NodePool")),
-        ]
-        read = ((one, self._checked(one, pool)) for one, pool in parsed)
+        given = self.objects.of("Provisioner", "NodePool")
+        read = [(one, self._checked(one, parser_of(one.kind)(one.raw))) for one in given]
         return _sorted(
             [completion.with_readiness(one.raw, pool) for one, pool in read if pool is not None]
         )
@@ -197,8 +196,7 @@ class _Inputs:
         everywhere = completion.zones_of(catalogue)
         found: dict[str, NodeClass] = {}
         for one in self.objects.of(OLD_CLASS, NEW_CLASS):
-            read = parse_node_template if one.kind == OLD_CLASS else parse_ec2_node_class
-            parsed = read(one.raw)
+            parsed = parser_of(one.kind)(one.raw)
             record = self._checked(one, parsed)
             usable = (
                 completion.ready_class(record, everywhere) if record else _faulty_class(one, parsed)
@@ -217,6 +215,42 @@ class _Inputs:
             for one in given
         }
 
+    def _kept_room(self) -> dict[str, Any]:
+        """CapacityBuffers and what they may name, as with the gate CapacityBuffer in a cluster (GAT-02)."""
+        given = self.objects.of(POD_TEMPLATE, *SCALABLE_KINDS)
+        read = [parse_pod_template(one.raw).record for one in given]
+        templates = [template for template in read if template is not None]
+        self.usable += len(self.objects.of(POD_TEMPLATE))
+        buffers = []
+        for one in self.objects.of(BUFFER):
+            buffer = self._checked(one, parse_capacity_buffer(one.raw))
+            if buffer is None or buffer.faults or not buffer.is_active:
+                continue
+            buffers.append(buffer)
+            found = resolved(buffer, {template.key: template for template in templates})
+            if not found.is_ready:
+                self.faults.append(one.fault("spec", found.message))
+        return {
+            "buffers": _sorted(buffers),
+            "pod_templates": _sorted(templates),
+            "requests": _sorted(self._requests(templates)),
+        }
+
+    def _requests(self, templates: Iterable[PodTemplate]) -> list[ProvisioningRequest]:
+        """Those that can be judged."""
+        found = []
+        known = {template.key: template for template in templates}
+        for one in self.objects.of(REQUEST):
+            request = self._checked(one, parse_provisioning_request(one.raw))
+            if request is None or request.faults:
+                continue
+            problem = request_pods(request, known)
+            if isinstance(problem, str):
+                self.faults.append(one.fault("spec.podSets", problem))
+            else:
+                found.append(request)
+        return found
+
     def _storage(self) -> dict[str, Any]:
         classes = self._all("StorageClass", parse_storage_class)
         default = completion.default_class_of([one.raw for one in self.objects.of("StorageClass")])
@@ -228,6 +262,11 @@ class _Inputs:
             "csi_nodes": _sorted(self._all("CSINode", parse_csi_node)),
             "namespaces": _sorted(self._all("Namespace", parse_namespace)),
         }
+
+
+def _parsed(kind: str, raw: Json) -> Any:
+    """As the kind's parser; its module is imported with the first object."""
+    return parser_of(kind)(raw)
 
 
 def _pod_faults(one: KubeObject, pod: Pod) -> Iterator[ObjectFault]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shared.api.conversion.relations import without_v1beta1
-from shared.api.conversion.v1beta1 import NODE_CLAIM, is_v1beta1, own_faults
+from shared.api.conversion.v1beta1_kinds import NODE_CLAIM, is_v1beta1
 from shared.api.conversion.written import Written
 from shared.api.faults import Fault, field_text
 from shared.api.registry import check, identity, is_object_name, is_ours
@@ -64,6 +64,9 @@ KINDS = {
     "AWSNodeTemplate": Known("karpenter.k8s.aws", False, "v1alpha1"),
     "EC2NodeClass": Known("karpenter.k8s.aws", False, "v1"),
     "NodeOverlay": Known("karpenter.sh", False, "v1alpha1"),
+    "CapacityBuffer": Known("autoscaling.x-k8s.io", True),
+    "ProvisioningRequest": Known("autoscaling.x-k8s.io", True),
+    "PodTemplate": Known("", True),
     "InstanceType": Known("dovetail.sh", False, "v1alpha1"),
 }
 
@@ -187,9 +190,18 @@ def collect(documents: Iterable[object]) -> Objects:
     for number, written in enumerate(without_v1beta1(given)):
         document = given[number]
         if isinstance(document, Mapping) and is_v1beta1(document) and not _unreadable(document):
-            objects.refuse_parts(document, [*own_faults(document), *_lost(document, written)])
+            objects.refuse_parts(
+                document, [*_faults_of_v1beta1(document), *_lost(document, written)]
+            )
         objects.add(written.document, number)
     return objects
+
+
+def _faults_of_v1beta1(document: Json) -> list[Fault]:
+    # Imported here: it loads the schemas of v1, which inputs without v1beta1 may not need.
+    from shared.api.conversion.v1beta1 import own_faults
+
+    return own_faults(document)
 
 
 def _lost(document: Json, written: Written) -> Iterable[Fault]:

@@ -1,6 +1,7 @@
 """The entry point: documents in, one answer out (docs/spec/design.md).
 
-Deterministic except for ``stats.seconds``: the same documents and options give the same answer, byte for byte.
+Deterministic except for ``stats.seconds``: the same documents and options give the same answer, byte for byte; with
+schedules on pools, within the same window.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from shared.api.core.nodes import taint_objects
 from shared.api.schema.requirements import requirement_objects
 from shared.concurrency.clock import Clock
 from shared.domain.instance_types.types import Catalogue
+from shared.domain.pools import hours
 from shared.domain.pools.nodepools import PackingPolicy
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot, moving_pods
 from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.simulation.inputs import read_inputs
+from shared.simulation.kept import Kept, kept_after
 from shared.simulation.objects import ObjectFault
 from shared.simulation.policies import plan_by
 from shared.simulation.regions import region_mismatch
@@ -29,6 +32,7 @@ from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry
 from shared.solver.solve import SolverSettings, solve
 from shared.solver.topology.selectors import label_keys
+from shared.solver.virtual_pods import with_virtual_pods
 
 
 @dataclass(frozen=True)
@@ -56,15 +60,28 @@ def simulate(
     """
     given = list(documents)
     inputs = read_inputs(given, catalogue, most_pods)
-    snapshot = inputs.snapshot
+    now = clock.now()
+    opened = hours.at(inputs.snapshot, now=now)
+    snapshot = with_virtual_pods(opened, settings, now=0.0)
     problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()
     plan = solve(snapshot, now=0.0, settings=settings, reschedule=moving_pods(snapshot))
     seconds = clock.monotonic() - started
     answer = answer_of(plan, snapshot, settings, seconds)
+    if kept := kept_after(plan, snapshot, settings, now):
+        answer["kept"] = [_kept(one) for one in kept]
     answer["cost"]["otherPolicy"] = other_policy(plan, snapshot, settings)
     return Simulation({**answer, "faults": faults_of(faults)}, inputs.usable > 0, inputs.ignored)
+
+
+def _kept(one: Kept) -> dict[str, Any]:
+    return {
+        "nodePool": one.pool.name,
+        "short": str(one.short),
+        "machines": [_machine(machine, {}) for machine in one.machines],
+        "reason": one.why,
+    }
 
 
 MICRO = 1_000_000
@@ -105,6 +122,7 @@ def answer_of(
         "cost": {
             "hourly": _usd(plan.cost_micro_usd_per_hour),
             "lowerBound": _usd(plan.lower_bound_micro_usd_per_hour),
+            "bound": plan.bound_kind,
         },
         "policy": settings.packing_policy,
         "stats": {

@@ -215,18 +215,19 @@ class TypeTable:
     def distinct_values(self, key: str, types: Indices) -> set[str]:
         """The values of a label that machines of these types can have (SCH-12, SCH-71)."""
         if key == keys.ZONE:
-            return {self.zones[i] for i in np.unique(self.offered[types].nonzero()[1])}
+            return {self.zones[i] for i in set(self.offered[types].nonzero()[1].tolist())}
         if key == keys.CAPACITY_TYPE:
-            return {self.capacity_types[i] for i in np.unique(self.offered[types].nonzero()[2])}
+            found = self.offered[types].nonzero()[2]
+            return {self.capacity_types[i] for i in set(found.tolist())}
         distinct, codes = self._coded(key)
-        return {value for code in np.unique(codes[types]) for value in distinct[int(code)]}
+        return {value for code in set(codes[types].tolist()) for value in distinct[code]}
 
     def may_lack(self, key: str, types: Indices) -> bool:
         """Does any of these types have no value for a label?"""
         if key in (keys.ZONE, keys.CAPACITY_TYPE):
             return False
         distinct, codes = self._coded(key)
-        return any(not distinct[int(code)] for code in np.unique(codes[types]))
+        return any(not distinct[code] for code in set(codes[types].tolist()))
 
 
 def _is_price(amount: object) -> bool:

@@ -8,6 +8,9 @@ from shared.domain.expressions import Expression, Taint
 from shared.domain.instance_types.types import Offering
 from shared.domain.pools.generations import OF_KIND, Generation
 
+FLUID, CONFIGURATION = "fluid", "configuration"
+"""Kinds of lower bounds: over divisible pods, and over whole pods in machines."""
+
 
 class PlannedMachine(msgspec.Struct, frozen=True):
     """One machine to create. ``name`` is deterministic: the same plan gives the same names."""
@@ -62,6 +65,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The price of all new machines, each at its cheapest offering."""
     lower_bound_micro_usd_per_hour: int | None = None
     """No plan that places the same pods on new machines can cost less; None: not computed."""
+    lower_bound_kind: str | msgspec.UnsetType = msgspec.UNSET
+    """``configuration``: the bound counts whole pods in whole machines. Unset: the fluid bound, which divides pods."""
     relaxed: tuple[str, ...] = ()
     """Kinds of constraints that the lower bound ignores; with them no plan may reach it."""
     faults: tuple[str, ...] = ()
@@ -70,3 +75,10 @@ class Plan(msgspec.Struct, frozen=True):
     """The first hundred dropped preferences, in order."""
     policies: dict[str, str] = {}
     """Pool key -> packing policy of its machines, for pools with another one than FewestNodes."""
+
+    @property
+    def bound_kind(self) -> str | None:
+        """``fluid`` or ``configuration``; None without a bound."""
+        if self.lower_bound_micro_usd_per_hour is None:
+            return None
+        return FLUID if self.lower_bound_kind is msgspec.UNSET else self.lower_bound_kind

@@ -73,13 +73,14 @@ class ClassRegistry:
         self.volumes = volumes or {}
         self._axis = axis
         self._label_keys = label_keys
-        self._found: dict[tuple[int, tuple[tuple[str, int], ...]], PodClass] = {}
+        self._found: dict[tuple[bytes, tuple[tuple[str, int], ...], object], PodClass] = {}
+        self._classes: dict[tuple[int, tuple[tuple[str, int], ...]], PodClass] = {}
         self._kinds: dict[tuple[bytes, object], int] = {}
         self._sizes: dict[tuple[tuple[str, int], ...], Amounts] = {}
         self._count = 0
 
     def __iter__(self) -> Iterator[PodClass]:
-        return iter(self._found.values())
+        return iter(self._classes.values())
 
     def intern(self, pod: Pod) -> PodClass:
         """The class of this pod.
@@ -87,12 +88,23 @@ class ClassRegistry:
         Raises InvalidObject when one of its expressions is invalid, or when it excludes the places of its volumes.
         """
         volumes = self.volumes.get(pod.uid) if pod.volume_claims else None
-        rules = (self._rules(pod), volumes.identity if volumes else None)
-        kind = self._kinds.setdefault(rules, len(self._kinds))
-        identity = (kind, tuple(sorted(pod.requests.items())))
-        known = self._found.get(identity)
+        rules = self._rules(pod)
+        places = volumes.identity if volumes else None
+        size = tuple(pod.requests.items())
+        known = self._found.get((rules, size, places))
         if known is None:
-            known = self._found[identity] = self._new(pod, kind, volumes)
+            known = self._found[rules, size, places] = self._interned(pod, rules, places, volumes)
+        return known
+
+    def _interned(
+        self, pod: Pod, rules: bytes, places: object, volumes: PodVolumes | None
+    ) -> PodClass:
+        """Requests may be written in any order; equal ones are one class."""
+        kind = self._kinds.setdefault((rules, places), len(self._kinds))
+        identity = (kind, tuple(sorted(pod.requests.items())))
+        known = self._classes.get(identity)
+        if known is None:
+            known = self._classes[identity] = self._new(pod, kind, volumes)
         return known
 
     def _new(self, pod: Pod, kind: int, volumes: PodVolumes | None) -> PodClass:

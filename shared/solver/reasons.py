@@ -197,3 +197,15 @@ def zone_ids_unknown(node_class: str) -> str:
 def contradictory(key: str) -> str:
     """The reason when a pool's requirements and labels exclude every value of a key."""
     return f"its requirements and labels contradict each other on {key}"
+
+
+def gang_incomplete(gang: str, missing: int, size: int) -> str:
+    """The reason of a gang whose pods do not all exist (SCH-114)."""
+    why = "do not exist yet or were not looked at by kube-scheduler"
+    why = "do not exist yet or were not looked at by kube-scheduler"
+    return f'gang "{gang}": {missing} of its {size} pods {why}, so none is placed'
+
+
+def gang_fits_not(gang: str, count: int, size: int, cause: str) -> str:
+    """The reason of a gang of which some pods find no place (SCH-114)."""
+    return f'gang "{gang}": {count} of its {size} pods find no place, so none is placed: {cause}'

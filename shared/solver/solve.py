@@ -10,7 +10,7 @@ to be removed (POD-09).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -24,6 +24,7 @@ from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import ConfigurationError, InvalidObject
 from shared.solver import reasons
 from shared.solver.encode import ResourceAxis, TypeTable
+from shared.solver.gangs import gang_of, with_whole_gangs
 from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
@@ -31,7 +32,7 @@ from shared.solver.placement.existing import existing_targets, group_by_node, ho
 from shared.solver.placement.fewest_nodes import Placement, Run, no_deadline
 from shared.solver.placement.planned_machines import MinValuesPolicy
 from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without_preferences
-from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.plan import FLUID, Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.pools.daemons import with_running_daemons
 from shared.solver.pools.templates import PoolTemplate, domain_sources, usable_templates
@@ -99,9 +100,24 @@ def solve(
     another node. ``time_is_up``: once it returns True, the plan contains only the pods placed so far (BAT-07).
     """
     del now
+
+    def without(refused: Mapping[str, str]) -> Plan:
+        return _solve(snapshot, settings, reschedule, time_is_up, refused)
+
+    return with_whole_gangs(without, snapshot.pods)
+
+
+def _solve(
+    snapshot: Snapshot,
+    settings: SolverSettings,
+    reschedule: frozenset[str],
+    time_is_up: Callable[[], bool],
+    refused_gangs: Mapping[str, str],
+) -> Plan:
+    """The plan without the pods of ``refused_gangs``: gang -> verdict."""
     snapshot, sharing = with_shared_claims(with_namespaces(with_running_daemons(snapshot)))
     volumes = Volumes(snapshot)
-    chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings)
+    chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings, refused_gangs)
     free = free_places(snapshot)
     given = (snapshot, chosen, verdicts, settings, reschedule, volumes, free, time_is_up)
     fewest, queue = _prepare(*given)
@@ -137,6 +153,8 @@ def _plan(
 ) -> Plan:
     """The record of the chosen placement, with nodes and pods sorted."""
     placement = choice.placement
+    is_prepaid = any(m.offering.reservation_id for m in machines)
+    bound = None if is_prepaid else choice.bound
     return Plan(
         id=identity,
         generation=snapshot.generation,
@@ -144,9 +162,8 @@ def _plan(
         existing={name: tuple(placement.existing[name]) for name in sorted(placement.existing)},
         unschedulable={uid: verdicts[uid] for uid in sorted(verdicts)},
         cost_micro_usd_per_hour=sum(m.offering.price_micro_usd_per_hour for m in machines),
-        lower_bound_micro_usd_per_hour=None
-        if any(m.offering.reservation_id for m in machines)
-        else choice.lower_bound_micro_usd_per_hour,
+        lower_bound_micro_usd_per_hour=bound.micro_usd_per_hour if bound else None,
+        lower_bound_kind=bound.kind if bound and bound.kind != FLUID else msgspec.UNSET,
         relaxed=choice.relaxed,
         given_up=tuple(placement.given_up),
         policies=choice.policies,
@@ -155,7 +172,11 @@ def _plan(
 
 
 def _pods_to_place(
-    snapshot: Snapshot, reschedule: frozenset[str], volumes: Volumes, settings: SolverSettings
+    snapshot: Snapshot,
+    reschedule: frozenset[str],
+    volumes: Volumes,
+    settings: SolverSettings,
+    refused_gangs: Mapping[str, str],
 ) -> tuple[list[Pod], dict[str, str]]:
     """Pods in queue order, and the verdicts of pods that are not planned (POD-03, POD-06)."""
     chosen, verdicts = [], {}
@@ -163,8 +184,9 @@ def _pods_to_place(
         moves = pod.uid in reschedule and is_reschedulable(pod)
         if not moves and not is_provisionable(pod):
             continue
-        if pod.faults:
-            verdicts[pod.uid] = "; ".join(pod.faults)
+        gang = gang_of(pod)
+        if pod.faults or gang in refused_gangs:
+            verdicts[pod.uid] = "; ".join(pod.faults) or refused_gangs[gang]
             continue
         if pod.claims_devices and settings.ignore_device_claims:
             verdicts[pod.uid] = reasons.NO_DEVICES
@@ -178,9 +200,11 @@ def _pods_to_place(
     return sorted(chosen, key=_queue_position), verdicts
 
 
-def _queue_position(pod: Pod) -> tuple[int, int, float, str]:
-    """The sort key of the queue: CPU and memory descending, age, UID (SCH-30)."""
-    return (-pod.requests.get(CPU, 0), -pod.requests.get(MEMORY, 0), pod.created_at, pod.uid)
+def _queue_position(pod: Pod) -> tuple[bool, int, int, float, str]:
+    """The sort key of the queue: real pods before virtual ones (GAT-02), CPU and memory descending, age, UID
+    (SCH-30)."""
+    cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
+    return (pod.virtual, -cpu, -memory, pod.created_at, pod.uid)
 
 
 def _prepare(

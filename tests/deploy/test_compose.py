@@ -85,7 +85,7 @@ def test_every_value_is_accepted(part: str, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_both_stacks_are_told_is_the_same_but_for_addresses(part: str) -> None:
     """A variable that one of them lacks, or has with another value, is a difference that nobody meant."""
     # The page is open on loopback; in a container the published port is what is on loopback.
-    address = re.compile(r"HOST|PORT|URL|KUBECONFIG|_DIRECTORY|CONSOLE_ACCESS")
+    address = re.compile(r"HOST|PORT|URL|KUBECONFIG|_DIRECTORY|RECORD_STORE|CONSOLE_ACCESS")
     own = names_of(SETTINGS[part]) | BOTOCORE
     planned = {k: v for k, v in PLANNED[part].environment.items() if k in own}
     assert numbers(planned, address) == numbers(

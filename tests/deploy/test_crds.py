@@ -38,7 +38,8 @@ each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.INFO.ki
 
 
 def schema_of(kind: type[Resource]) -> dict[str, Any]:
-    (version,) = custom_resource_definition(kind)["spec"]["versions"]
+    versions = custom_resource_definition(kind)["spec"]["versions"]
+    (version,) = (one for one in versions if one["storage"])
     schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
     return schema
 

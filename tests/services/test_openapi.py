@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from services.scheduler.status.access import offered
+from services.scheduler.status.explain_record import Place, RecordExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
@@ -59,7 +60,10 @@ async def served_scheduler(
 ) -> AsyncIterator[str]:
     clock = SystemClock()
     simulator = Simulator(CatalogueStore(bus.redis, bus.prefix))
-    questions = offered(mode, simulator, scheduler.parts.explainer, TokenAccess(kube, clock))
+    records = RecordExplainer(Place("", "", "one", False))
+    questions = offered(
+        mode, simulator, scheduler.parts.explainer, records, TokenAccess(kube, clock)
+    )
     service = Service("scheduler", [], Metrics("scheduler"), dict, questions=questions)
     port = free_port()
     app = mount([service], clock, docs=True)

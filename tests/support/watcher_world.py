@@ -37,6 +37,9 @@ TEMPLATE = {
     "metadata": {"labels": {"app": "a"}},
     "spec": {"containers": [{"name": "main", "image": "app"}]},
 }
+WORKLOAD = {
+    "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": TEMPLATE, "replicas": 0}
+}
 OURS = {kind.kind: kind.spec for kind in our_kinds.KINDS}
 BODIES: Mapping[str, Json] = {
     "Pod": {"spec": {"containers": [{"name": "main", "image": "app"}]}},
@@ -62,6 +65,17 @@ BODIES: Mapping[str, Json] = {
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "a"}}}
     },
     "Namespace": {},
+    "PodTemplate": {"template": TEMPLATE},
+    "Deployment": WORKLOAD,
+    "ReplicaSet": WORKLOAD,
+    "StatefulSet": WORKLOAD,
+    "ProvisioningRequest": {
+        "spec": {
+            "provisioningClassName": "check-capacity.autoscaling.x-k8s.io",
+            "podSets": [{"count": 2, "podTemplateRef": {"name": "web"}}],
+        }
+    },
+    "CapacityBuffer": {"spec": {"podTemplateRef": {"name": "web"}, "replicas": 2}},
     **{kind: {"spec": spec} for kind, spec in OURS.items()},
 }
 """By kind: what makes a small good object."""
@@ -160,7 +174,9 @@ async def watching(
         own = await connect(
             config, Timeouts(connect=2, read=5, total=10, watch_silence=watch_silence)
         )
-        gates = {"feature_gates": "NodeOverlay=true"}  # with it every kind is watched
+        gates = {
+            "feature_gates": "NodeOverlay=true,CapacityBuffer=true,ProvisioningRequest=true"
+        }  # with it every kind is watched
         chosen = {"cluster_name": "test", "redis_url": redis_url, **gates, **settings}
         read_settings = read(WatcherSettings, disable_leader_election=True, **chosen)
         recorder = Recorder(own, clock=clock, random=chance)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.scheduler.disruption.passes import pass_again, validation_again
+from shared.domain.pools import hours
 from shared.domain.snapshot import Snapshot
 from shared.simulation.decisions.records import (
     DecisionRecord,
@@ -17,7 +18,9 @@ from shared.simulation.decisions.records import (
     Question,
     encode_outcome,
 )
+from shared.solver.plan import Plan
 from shared.solver.solve import solve
+from shared.solver.virtual_pods import with_virtual_pods, without_virtual_pods
 
 
 class Difference(NamedTuple):
@@ -35,15 +38,17 @@ ABSENT = "nothing"
 def decided_again(snapshot: Snapshot, question: Question) -> Outcome:
     """The outcome of this question on this snapshot."""
     if isinstance(question, PlanQuestion):
-        return solve(
-            snapshot,
-            now=question.now,
-            settings=question.settings,
-            reschedule=frozenset(question.moving),
-        )
+        return _planned_again(snapshot, question)
     if isinstance(question, PassQuestion):
         return pass_again(snapshot, question)
     return validation_again(snapshot, question)
+
+
+def _planned_again(snapshot: Snapshot, question: PlanQuestion) -> Plan:
+    now, settings = question.now, question.settings
+    whole = with_virtual_pods(hours.at(snapshot, now=now), settings, now=now)
+    plan = solve(whole, now=now, settings=settings, reschedule=frozenset(question.moving))
+    return without_virtual_pods(plan, whole)
 
 
 def difference(record: DecisionRecord, outcome: Outcome) -> Difference | None:

@@ -35,7 +35,7 @@ app.kubernetes.io/component: {{ .name }}
 
 {{/* Names of the running services, as a list in YAML flow style. */}}
 {{- define "dovetail.components" -}}
-watcher, scheduler, launcher, terminator, interruption{{ if .Values.console.enabled }}, console{{ end }}
+watcher, scheduler, launcher, terminator, interruption{{ if .Values.console.enabled }}, console{{ end }}{{ if .Values.shadow.enabled }}, shadow{{ end }}
 {{- end }}
 
 {{/* Values by the names of settings, quoted for a ConfigMap; a float of 1e+06 stays a whole number. */}}

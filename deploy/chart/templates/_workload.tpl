@@ -176,6 +176,10 @@ securityContext:
 
 {{/* Environment of a service beyond the ConfigMap and its Secret. */}}
 {{- define "dovetail.environment" -}}
+{{- if and (eq (.module | default .name) "scheduler") .root.Values.records.store }}
+- name: RECORD_STORE
+  value: {{ .root.Values.records.store }}
+{{- end }}
 {{- range $name, $value := .values.settings | default dict }}
 - name: {{ $name }}
   value: {{ include "dovetail.settings" (dict "v" $value) | trim | trimPrefix "v: " }}
@@ -222,7 +226,7 @@ spec:
           image: {{ include "dovetail.image" .root }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           command: [python, -m]
-          args: [services.{{ .name }}]
+          args: [services.{{ .module | default .name }}]
           envFrom:
             - configMapRef:
                 name: dovetail
@@ -257,6 +261,9 @@ spec:
           volumeMounts:
             - name: tmp
               mountPath: /tmp
+            {{- with include "dovetail.recordsMount" . }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- with include "dovetail.redisCaMount" .root }}
             {{- . | nindent 12 }}
             {{- end }}
@@ -265,9 +272,33 @@ spec:
           emptyDir:
             medium: Memory
             sizeLimit: 64Mi
+        {{- with include "dovetail.recordsVolume" . }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- with include "dovetail.redisCaVolume" .root }}
         {{- . | nindent 8 }}
         {{- end }}
+{{- end }}
+
+{{/* The directory of decision records, in the scheduler. */}}
+{{- define "dovetail.recordsMount" -}}
+{{- if and (eq (.module | default .name) "scheduler") (hasPrefix "/" .root.Values.records.store) -}}
+- name: records
+  mountPath: {{ .root.Values.records.store }}
+{{- end }}
+{{- end }}
+
+{{- define "dovetail.recordsVolume" -}}
+{{- if and (eq (.module | default .name) "scheduler") (hasPrefix "/" .root.Values.records.store) -}}
+- name: records
+  {{- with .root.Values.records.existingClaim }}
+  persistentVolumeClaim:
+    claimName: {{ . }}
+  {{- else }}
+  emptyDir:
+    sizeLimit: {{ .root.Values.records.sizeLimit }}
+  {{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "dovetail.redisCaMount" -}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from services.scheduler.disruption.conditions import ConditionChange, due, occupied_nodes
@@ -30,6 +30,8 @@ class ConditionWriter:
     clock: Clock
     reporter: DisruptionReporter
     nominated: Callable[[], set[str]]
+    kept: Callable[[], Set[str]]
+    """Names of nodes that keep room for pods that do not exist yet."""
     _written: PendingWrites[tuple[str, str], bool] = field(default_factory=PendingWrites)
     """(machine UID, condition) -> whether it is true now."""
 
@@ -40,7 +42,7 @@ class ConditionWriter:
         changes = due(
             self.view.machines(),
             self.view.pools(),
-            occupied_nodes(self.view.pods()),
+            occupied_nodes(self.view.pods()) | self.kept(),
             self.nominated(),
             now=self.clock.now(),
         )

@@ -9,7 +9,7 @@ Nothing is decided on a mirror that is incomplete or old (OPS-13).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,8 +30,11 @@ from services.scheduler.disruption.methods import (
 from services.scheduler.disruption.passes import methods_in, surveyed
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.decisions import Rejected
+from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.recording import Found, Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
+from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from shared.concurrency.clock import Clock
 from shared.disruption.budgets import REASONS, by_budget, usage
 from shared.disruption.global_consolidation.churn import Churn
@@ -39,7 +42,9 @@ from shared.disruption.methods import expiration
 from shared.disruption.records import Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import EMPTY, Machine
+from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS, Generation
+from shared.domain.pools.kept_capacity import keeps_capacity
 from shared.domain.snapshot import Snapshot
 from shared.errors import TransientError
 from shared.log import get_logger
@@ -60,11 +65,12 @@ MOST_POSTPONED_SECONDS = 30.0
 @dataclass(frozen=True)
 class Provisioning:
     """``nominated``: names of nodes and machines that pods are to run on; ``is_batching``: do pods wait for a plan?
-    ``solver_settings``: as the operator chose."""
+    ``solver_settings``: as the operator chose; ``kept_room``: for pods that do not exist yet."""
 
     nominated: Callable[[], set[str]]
     is_batching: Callable[[], bool]
     solver_settings: Callable[[], SolverSettings]
+    kept_room: KeptRoom
 
 
 @dataclass
@@ -106,9 +112,12 @@ class Disruption:
     commands: Commands
     conditions: ConditionWriter
     static_capacity: StaticCapacity
+    kept_capacity: KeptCapacityFiller
     reporter: DisruptionReporter
     rate: DisruptionRate
     recording: Recording
+    start: Callable[[Command, str, World, Sequence[Rejected]], Awaitable[bool]]
+    """Begins a command: ``Commands.start``, or nothing in a shadow."""
     findings: Findings = field(default_factory=Findings)
     _schedules: dict[Generation, Schedule] = field(
         default_factory=lambda: {one: Schedule() for one in GENERATIONS.values()}
@@ -148,8 +157,18 @@ class Disruption:
             self._hasten(change)
         if not self._is_off():
             await self._expire()
+            await self._close()
         if self.settings.feature_gates.static_capacity:
             await self._keep_replicas()
+        await self._keep_capacity()
+        await self._decide_all()
+
+    async def decide(self) -> None:
+        """Only look for commands, as a shadow does: those that run are the real scheduler's."""
+        if not self.cluster.not_synced():
+            await self._decide_all()
+
+    async def _decide_all(self) -> None:
         for generation, schedule in self._schedules.items():
             await self._decide(generation, schedule)
 
@@ -177,6 +196,27 @@ class Disruption:
             if await self.actions.delete(machine):
                 self.reporter.expired(machine)
                 await self.actions.request_termination(machine, "expired", machine.uid)
+
+    async def _close(self) -> None:
+        """Delete the machines of pools that close, as those that expired. A pool's kill switch holds them."""
+        pools = [p for p in self.cluster.view.pools().values() if not p.disruption_off]
+        if not any(pool.drains_when_closed for pool in pools):
+            return
+        busy, machines = self.commands.busy(), self.cluster.view.machines()
+        for machine in hours.outside_hours(machines, pools, now=self.clock.now()):
+            if machine.uid not in busy and await self.actions.delete(machine):
+                self.reporter.closed(machine)
+                await self.actions.request_termination(machine, "closed", machine.uid)
+
+    async def _keep_capacity(self) -> None:
+        """Pools get the machines of their minimum and headroom."""
+        if not any(map(keeps_capacity, self.cluster.view.pools().values())):
+            self.kept_capacity.metrics.kept_missing.replace({})
+            return
+        snapshot = await self.cluster.snapshot()
+        if snapshot is not None:
+            busy, options = self.commands.busy(), self.provisioning.solver_settings()
+            await self.kept_capacity.reconcile(snapshot, busy, options)
 
     async def _keep_replicas(self) -> None:
         """Static pools get their number of machines (GAT-01)."""
@@ -221,7 +261,9 @@ class Disruption:
             return None
         taken = self.recording.taken(snapshot)
         question = await self._question(generation, schedule)
-        world, found = surveyed(snapshot, question)
+        opened = hours.at(snapshot, now=question.now)
+        seated = await self.provisioning.kept_room.seat(opened, question.settings, now=question.now)
+        world, found = surveyed(seated, question)
         self.findings.surveyed, self.findings.candidates = found.rejections, found.candidates
         self.findings.allowed = world.allowed
         await self._report(snapshot, frozenset(question.busy), now=question.now)
@@ -339,4 +381,4 @@ class Disruption:
         await self._start(found, world)
 
     async def _start(self, found: Found, world: World) -> None:
-        await self.commands.start(found.command, found.id, world, found.rejected)
+        await self.start(found.command, found.id, world, found.rejected)

@@ -107,6 +107,8 @@ class Inputs(NamedTuple):
     catalogue: str
     unavailable: frozenset[OfferingKey]
     allowed: tuple[tuple[tuple[str, str], int], ...]
+    kept: tuple[tuple[str, str], ...]
+    """(pool key, what it lacks or keeps now), which changes with time."""
     candidates: frozenset[tuple[str, str, bool]]
     """(machine UID, what blocks it, whether it rests): without those that are nominated or in a command."""
 
@@ -117,6 +119,7 @@ def inputs_of(world: World, churn: Churn) -> Inputs:
         world.snapshot.catalogue.generation,
         world.snapshot.unavailable,
         tuple(sorted(world.allowed.items())),
+        world.keeping.required(),
         frozenset(
             (c.machine.uid, c.blocker, churn.is_too_new(c, now=world.now)) for c in world.candidates
         ),

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from services.scheduler.disruption.methods import CONSOLIDATIONS, Method, methods_of
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import Survey, offering_prices, survey
+from shared.disruption.keeping import keeping
 from shared.disruption.records import Proposal, World
 from shared.disruption.validation import validate
+from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS
 from shared.domain.snapshot import Snapshot
 from shared.simulation.decisions.records import (
@@ -20,6 +22,7 @@ from shared.simulation.decisions.records import (
     pass_outcome,
     validation_outcome,
 )
+from shared.solver.virtual_pods import seated
 
 
 class Surveyed(NamedTuple):
@@ -50,6 +53,7 @@ def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
         now=question.now,
         gates=question.gates,
         solver=question.settings,
+        keeping=keeping(snapshot, busy, now=question.now),
     )
     return Surveyed(world, found)
 
@@ -64,7 +68,13 @@ def methods_in(question: PassQuestion) -> list[Method]:
 
 def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
     """The outcome of a whole pass."""
-    return pass_outcome(_tried(surveyed(snapshot, question).world, question))
+    return pass_outcome(_tried(_world(snapshot, question), question))
+
+
+def _world(snapshot: Snapshot, question: PassQuestion) -> World:
+    """``snapshot``: as it was recorded, without virtual pods."""
+    opened = hours.at(snapshot, now=question.now)
+    return surveyed(seated(opened, question.settings, now=question.now), question).world
 
 
 def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal]]:
@@ -77,5 +87,5 @@ def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal
 
 def validation_again(snapshot: Snapshot, question: ValidationQuestion) -> ValidationOutcome:
     """The outcome of a validation."""
-    world = surveyed(snapshot, question.world).world
+    world = _world(snapshot, question.world)
     return validation_outcome(validate(world, question.command, question.world.churn))

@@ -171,6 +171,12 @@ class DisruptionReporter:
         self.decisions.expired(machine)
         self.metrics.count_disrupted(machine, "expired")
 
+    def closed(self, machine: Machine) -> None:
+        """A machine was deleted because its pool is outside its hours."""
+        log.info("deleting nodeclaim outside hours", NodeClaim=machine.name, Node=machine.node_name)
+        self.decisions.closed(machine)
+        self.metrics.count_disrupted(machine, "closed")
+
     async def annotations(self, pods: Iterable[Pod], *, now: float) -> None:
         """What the annotations by which pods ask to stay have the effect of (DIS-11)."""
         for pod in pods:

@@ -103,12 +103,13 @@ class ProvisioningBackoff:
     ) -> tuple[list[PlannedMachine], list[Hold]]:
         """Which of the plan's machines may be bought, and what is held back. ``now`` is monotonic."""
         self._forget(now)
-        workloads = {pod.uid: workload_of(pod) for pod in pods}
+        # Virtual pods never run, which proves nothing.
+        workloads = {pod.uid: "" if pod.virtual else workload_of(pod) for pod in pods}
         present = {(pod.node_name, workload_of(pod)) for pod in pods if not pod.terminating}
         desired: dict[Key, set[str]] = {}
         for planned in plan.machines:
-            for uid in planned.pods:
-                desired.setdefault((planned.pool_key, workloads.get(uid, uid)), set()).add(uid)
+            for key, uid in _keys(planned, workloads):
+                desired.setdefault(key, set()).add(uid)
         verdicts = {
             key: self._verdict(key, uids, machines, present, now) for key, uids in desired.items()
         }
@@ -127,7 +128,7 @@ class ProvisioningBackoff:
         allowed: list[PlannedMachine] = []
         bought: dict[Key, list[PlannedMachine]] = {}
         for planned in plan.machines:
-            keys = {(planned.pool_key, workloads.get(uid, uid)) for uid in planned.pods}
+            keys = {key for key, _ in _keys(planned, workloads)}
             if keys and not any(_may_buy(verdicts[key], key in bought) for key in keys):
                 continue
             allowed.append(planned)
@@ -190,6 +191,14 @@ class ProvisioningBackoff:
 def workload_of(pod: Pod) -> str:
     """Pods that are thrown off a node come back under another UID, but with the same controller."""
     return pod.owner.uid if pod.owner is not None else pod.uid
+
+
+def _keys(planned: PlannedMachine, workloads: Mapping[str, str]) -> Iterable[tuple[Key, str]]:
+    """(key, UID) of its pods that belong to a workload."""
+    for uid in planned.pods:
+        workload = workloads.get(uid, uid)
+        if workload:
+            yield (planned.pool_key, workload), uid
 
 
 def pause_after(attempts: int) -> float:

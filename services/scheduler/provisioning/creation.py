@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from services.scheduler.actions import MachineActions, key_of
 from shared.api.core.pods import parse_pod
@@ -18,19 +19,23 @@ from shared.concurrency.parallel import in_parallel
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.virtual_pods import BUFFER, REQUEST
 from shared.errors import AlreadyExists, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
-from shared.kube.resources import PODS
+from shared.kube.resources import CAPACITY_BUFFERS, PODS, PROVISIONING_REQUESTS
 from shared.log import get_logger
 from shared.runtime.leadership import Leadership
 from shared.solver.plan import Plan, PlannedMachine
 
 log = get_logger(__name__)
 
+Item = TypeVar("Item")
 MOST_READ = 5
 """Pods of one machine, spread over all of them; after the first that needs it none is read."""
 MANY_MACHINES = 20
 """From so many on a list is cheaper than a read for each: 500 pods in one answer of metadata."""
+KEEPERS = {BUFFER: CAPACITY_BUFFERS, REQUEST: PROVISIONING_REQUESTS}
+"""What keeps room for virtual pods."""
 WITHOUT_NODE = "spec.nodeName=,status.phase=Pending"
 CREATIONS_AT_ONCE = 16
 """Machines that are checked and written at the same time: the API server is shared with all other clients."""
@@ -60,14 +65,22 @@ class Need:
         known to wait. Raises TransientError."""
         if not listed.isdisjoint(uids):
             return True
-        for uid in spread(uids, MOST_READ):
-            pod = pods.get(uid)
+        known = [pods[uid] for uid in uids if uid in pods]
+        keepers = {pod.owner.uid: pod for pod in known if pod.virtual and pod.owner}
+        real = [pod for pod in known if not pod.virtual]
+        for pod in (*spread(real, MOST_READ), *spread([*keepers.values()], MOST_READ)):
             with suppress(NotFound, InvalidObject):
-                if pod is not None:
-                    raw = await self.kube.get(PODS, pod.name, pod.namespace)
-                    if still_needs(pod, parse_pod(raw)):
-                        return True
+                if await self._is_still_there(pod):
+                    return True
         return False
+
+    async def _is_still_there(self, pod: Pod) -> bool:
+        """The pod; of a virtual one the object that keeps room for it."""
+        if pod.owner is not None and pod.virtual:
+            raw = await self.kube.get(KEEPERS[pod.owner.kind], pod.owner.name, pod.namespace)
+            meta = raw["metadata"]
+            return bool(meta["uid"] == pod.owner.uid and not meta.get("deletionTimestamp"))
+        return still_needs(pod, parse_pod(await self.kube.get(PODS, pod.name, pod.namespace)))
 
 
 def still_needs(planned: Pod, stored: Pod) -> bool:
@@ -76,11 +89,21 @@ def still_needs(planned: Pod, stored: Pod) -> bool:
     return same and not stored.is_terminal and (planned.terminating or not stored.terminating)
 
 
-def spread(items: Sequence[str], most: int) -> list[str]:
+def spread(items: Sequence[Item], most: int) -> list[Item]:
     """At most so many, from all over the sequence."""
     if len(items) <= most:
         return list(items)
     return [items[index * len(items) // most] for index in range(most)]
+
+
+class Creation(Protocol):
+    """Creates planned machines."""
+
+    async def create(
+        self, desired: list[PlannedMachine], plan: Plan, snapshot: Snapshot
+    ) -> list[PlannedMachine]:
+        """Those of ``desired``, which belong to ``plan``, that exist now."""
+        ...
 
 
 @dataclass

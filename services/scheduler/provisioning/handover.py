@@ -104,7 +104,9 @@ class Handover:
 
     @property
     def active(self) -> bool:
-        """NOMINATE says so, or says auto and the server's scheduler listens."""
+        """NOMINATE says so, or says auto and the server's scheduler listens. A shadow promises nothing."""
+        if self.settings.shadow:
+            return False
         return self.settings.nominate == "on" or (
             self.settings.nominate == "auto" and self._honoured
         )

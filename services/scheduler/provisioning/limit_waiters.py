@@ -71,7 +71,10 @@ class LimitWaiters:
 
     async def _snapshot(self) -> Snapshot | None:
         snapshot = await self.cluster.snapshot()
-        return snapshot and replace(snapshot, pods=tuple(self.settled(snapshot.pods)))
+        if snapshot is None:
+            return None
+        settled = replace(snapshot, pods=tuple(self.settled(snapshot.pods)))
+        return await self.solver.asked(settled, self.solver.question(()))
 
     async def _plan(self, snapshot: Snapshot) -> Plan:
         moving = pods_to_move(snapshot, now=self.clock.now())

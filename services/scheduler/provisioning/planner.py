@@ -16,18 +16,22 @@ from msgspec.structs import replace
 from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import CHECK_SECONDS, ProvisioningBackoff
 from services.scheduler.provisioning.batching import Window
-from services.scheduler.provisioning.creation import MachineCreation
+from services.scheduler.provisioning.buffers import Buffers
+from services.scheduler.provisioning.creation import Creation
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.logs import PreferenceLog
 from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
+from services.scheduler.provisioning.requests import Requests
 from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
 from services.scheduler.state.plan_inputs import PlanInputs, RecentInputs
 from services.scheduler.state.recording import Recording
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, pause_unless, woken_by
+from shared.domain.pools import hours
 from shared.domain.pools.usage import Counting
+from shared.domain.records import CAPACITY_BUFFERS, PROVISIONING_REQUESTS
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import DovetailError
@@ -43,6 +47,7 @@ from shared.solver.placement.relaxation import IGNORE
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
 from shared.solver.solve import SolverSettings, solve
+from shared.solver.virtual_pods import keeps_room, with_virtual_pods, without_virtual_pods
 
 log = get_logger(__name__)
 
@@ -55,6 +60,7 @@ RECHECK_SECONDS = 10.0
 LACKING_SECONDS = 1.0
 """The same while the catalogue lacks what some node class offers: the launcher adds it within seconds."""
 NOT_SYNCED_PAUSE_SECONDS = 1.0
+NOTHING = Plan("", 0, (), {}, {})
 VERIFY_SECONDS = 3.0
 """Longer than between two heartbeats of the watcher: by then a picture is verified or wrong."""
 
@@ -84,6 +90,14 @@ class Solver:
         """What a plan is made with now. ``moving``: UIDs of bound pods that need another node."""
         return PlanQuestion(self.clock.now(), self.options(), tuple(sorted(moving)))
 
+    async def asked(self, snapshot: Snapshot, question: PlanQuestion) -> Snapshot:
+        """The snapshot with closed pools, in which pods wait too for which room is kept (GAT-02)."""
+        opened = hours.at(snapshot, now=question.now)
+        if not keeps_room(opened):
+            return opened
+        settings = question.settings
+        return await asyncio.to_thread(with_virtual_pods, opened, settings, now=question.now)
+
     def options(self) -> SolverSettings:
         """As the settings are now: they may change while the process runs (OPS-04)."""
         return SolverSettings(
@@ -107,7 +121,7 @@ class Planner:
     cluster: ClusterState
     machines: Machines
     solver: Solver
-    creation: MachineCreation
+    creation: Creation
     handover: Handover
     reporter: PlanReporter
     inputs: RecentInputs
@@ -116,6 +130,8 @@ class Planner:
     pod_latency: PodLatency
     decision_latency: DecisionLatency
     trace: PlanTrace
+    buffers: Buffers
+    requests: Requests
     window: Window = field(init=False)
     backoff: ProvisioningBackoff = field(default_factory=ProvisioningBackoff)
     preferences: PreferenceLog = field(default_factory=PreferenceLog)
@@ -133,6 +149,8 @@ class Planner:
     """Did the last round's catalogue lack anything?"""
     _nominated: PendingWrites[str, None] = field(default_factory=PendingWrites)
     """Names of nodes and machines to which a recent plan gave pods."""
+    _room_checked: int = -1
+    """The generation of the mirror at which there was room for every virtual pod."""
 
     def __post_init__(self) -> None:
         self.window = Window(self.settings.batch_idle_duration, self.settings.batch_max_duration)
@@ -227,8 +245,13 @@ class Planner:
             self.backoff.check(machines, view.pods(), now=self.clock.now())
 
     def _recheck(self) -> None:
-        """Trigger pods that wait, and terminating machines, whose pods will wait (BAT-01)."""
+        """Trigger pods that wait, and terminating machines, whose pods will wait (BAT-01), and buffers, whose room may
+        have been taken (GAT-02)."""
         self.trigger_waiting()
+        view = self.cluster.view
+        asked = any(view.records(kind) for kind in (CAPACITY_BUFFERS, PROVISIONING_REQUESTS))
+        if asked and view.reader.generation != self._room_checked:
+            self.trigger(CAPACITY_BUFFERS)
         for machine in self.cluster.view.machines():
             if machine.terminating:
                 self.trigger(machine.key)
@@ -240,20 +263,27 @@ class Planner:
         snapshot, taken = found
         moving = pods_to_move(snapshot, now=self.clock.now())
         waiting = waiting_pods(snapshot.pods)
-        if not waiting and not moving:
+        question = self.solver.question(moving)
+        snapshot = await self.solver.asked(snapshot, question)
+        kept = self.requests.open() or any(pod.virtual for pod in snapshot.pods)
+        if not (waiting or moving or kept):
+            self.buffers.noted(NOTHING, snapshot)
             return
         logs.considering(waiting, moving)
         if self.settings.preference_policy != IGNORE:
             self.preferences.note(waiting, now=self.clock.monotonic())
         started = self.clock.now()
-        question = self.solver.question(moving)
         plan, seconds = await self._plan(snapshot, question)
+        await self._note_room(plan, snapshot)
+        plan = without_virtual_pods(plan, snapshot)
+        self.metrics.unschedulable_pods.labels(PROVISIONER).set(len(plan.unschedulable))
         self._measure_latency(plan, waiting)
         desired = await self._held_back(plan, snapshot, seconds)
         with self.trace.plan(plan, desired, waiting, start=started):
             created = await self.creation.create(desired, plan, snapshot)
         self._nominate(plan, created)
-        self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
+        real = [pod for pod in snapshot.pods if not pod.virtual]
+        self.handover.promise(plan, (machine.name for machine in created), real)
         self.rounds += 1
         self.last_plan = plan
         if created:
@@ -305,10 +335,15 @@ class Planner:
         plan = await self.solver.plan(snapshot, question)
         seconds = self.clock.monotonic() - started
         self.metrics.scheduling_seconds.labels(PROVISIONER).observe(seconds)
-        self.metrics.unschedulable_pods.labels(PROVISIONER).set(len(plan.unschedulable))
         self.metrics.ignored_pods.set(sum(map(self._is_ignored, snapshot.pods)))
         logs.computed(plan, seconds=seconds)
         return plan, seconds
+
+    async def _note_room(self, plan: Plan, snapshot: Snapshot) -> None:
+        self.buffers.noted(plan, snapshot)
+        await self.requests.noted(plan, snapshot, self.solver.options())
+        settled = self.buffers.all_fit and not self.requests.open()
+        self._room_checked = snapshot.generation if settled else -1
 
     def _measure_latency(self, plan: Plan, waiting: list[Pod]) -> None:
         """POD-11: a pod that the round had no time for is not decided on."""

@@ -90,7 +90,7 @@ class PlanReporter:
 
     async def _nominated(self, pods: list[Pod], target: str) -> None:
         for pod in pods[:MOST_POD_EVENTS]:
-            if is_provisionable(pod):
+            if is_provisionable(pod) and not pod.virtual:
                 await self.recorder.publish(
                     to_pod(pod), "Normal", "Nominated", f"Pod should schedule on: {target}"
                 )

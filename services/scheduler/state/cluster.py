@@ -25,6 +25,7 @@ from shared.domain.instance_types.overlays import Overlay
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
+from shared.domain.pools import hours
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.records import (
     MACHINES,
@@ -162,7 +163,9 @@ class ClusterState:
             return None
         unavailable = await self.unavailable.current()
         # Asked last: the picture may have become doubtful while we waited for Redis.
-        return None if self.not_synced() else self.view.snapshot(catalogue, unavailable)
+        if self.not_synced():
+            return None
+        return hours.at(self.view.snapshot(catalogue, unavailable), now=self.clock.now())
 
 
 def catalogue_source(bus: Bus, gates: FeatureGates, view: View) -> CatalogueSource:

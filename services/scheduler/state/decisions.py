@@ -27,6 +27,7 @@ MOST_NAMED = 20
 MOST_MOVES = 200
 """Pods of one plan whose target is named."""
 STATIC = "static capacity"
+KEPT = "kept capacity"
 NO_CAPACITY = "left out: EC2 had no capacity for it a short time ago"
 NOT_CREATED = (
     "planned, but not created: launches for these pods are held back, or the pods need it no more"
@@ -80,14 +81,29 @@ class DecisionLog:
         document = _bare(text, [_gone_text(machine)]) | {"cost": _saved([machine])}
         self._add(f"{machine.uid}-expired", "expiration", document)
 
+    def closed(self, machine: Machine) -> None:
+        """A machine was deleted because its pool closed."""
+        text = f"delete node {machine.node_name or machine.name}: its pool is outside its hours"
+        document = _bare(text, [_gone_text(machine)]) | {"cost": _saved([machine])}
+        self._add(f"{machine.uid}-closed", "hours", document)
+
+    def kept_filled(self, pool: NodePool, created: Sequence[PlannedMachine], short: str) -> None:
+        """A pool got these machines for its minimum and headroom. ``short``: what it lacked."""
+        text = (
+            f"{_count(len(created), 'machine')} for what {pool.name} keeps: it was short of {short}"
+        )
+        self._created(f"kept/{created[0].name}" if created else "", KEPT, text, created)
+
     def static_filled(self, pool: NodePool, created: Sequence[PlannedMachine]) -> None:
         """A static pool got these machines."""
-        if not created:
-            return
         text = f"{_count(len(created), 'machine')} more for the static pool {pool.name}"
-        cost = sum(machine.offering.price_micro_usd_per_hour for machine in created)
-        document = _bare(text, [f"+ {planned_text(one)}" for one in created]) | {"cost": cost / 1e6}
-        self._add(f"static/{created[0].name}", STATIC, document)
+        self._created(f"static/{created[0].name}" if created else "", STATIC, text, created)
+
+    def _created(self, id_: str, kind: str, text: str, created: Sequence[PlannedMachine]) -> None:
+        if created:
+            cost = sum(machine.offering.price_micro_usd_per_hour for machine in created)
+            machines = [f"+ {planned_text(one)}" for one in created]
+            self._add(id_, kind, _bare(text, machines) | {"cost": cost / 1e6})
 
     def static_shrunk(self, pool: NodePool, deleted: Sequence[Machine]) -> None:
         """A static pool lost these machines, which were too many."""
@@ -195,11 +211,12 @@ def plan_document(
 def _plan_reason(served: Sequence[Pod]) -> str:
     """Why machines are bought; empty when none is."""
     moving = sum(bool(pod.node_name) for pod in served)
+    kept = sum(pod.virtual for pod in served)
+    waiting = len(served) - moving - kept
     parts = [
-        f"no node has room for {_count(len(served) - moving, 'pod')}"
-        if len(served) > moving
-        else "",
+        f"no node has room for {_count(waiting, 'pod')}" if waiting else "",
         f"the nodes of {_count(moving, 'pod')} go away" if moving else "",
+        f"room is kept for {_count(kept, 'pod')} to come" if kept else "",
     ]
     return "; ".join(filter(None, parts))
 

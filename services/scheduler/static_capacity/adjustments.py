@@ -38,7 +38,7 @@ def adjustments(snapshot: Snapshot, held: Set[str], *, now: float) -> list[Adjus
     pods = pods_by_node(snapshot.pods)
     found = []
     for pool in snapshot.pools:
-        if pool.replicas is None or pool.terminating:
+        if pool.replicas is None or pool.terminating or pool.closed:
             continue
         mine = [m for m in snapshot.machines if m.pool_key == pool.key]
         alive = [m for m in mine if not m.terminating and m.key not in held]

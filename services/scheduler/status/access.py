@@ -1,11 +1,12 @@
-"""Who may use ``/explain`` and ``/simulate`` on the status port (setting QUESTIONS)."""
+"""Who may use ``/explain``, ``/explain/decisions`` and ``/simulate`` on the status port (setting QUESTIONS)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from services.scheduler.status import explain, simulate
+from services.scheduler.status import explain, explain_record, simulate
 from services.scheduler.status.explain import Explainer
+from services.scheduler.status.explain_record import RecordExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.kube.token_access import TokenAccess
 from shared.runtime.services import Answer, Question, json_answer
@@ -17,9 +18,13 @@ Admit = Callable[[str], Awaitable[Answer | None]]
 
 
 def offered(
-    mode: str, simulator: Simulator, explainer: Explainer, access: TokenAccess
+    mode: str,
+    simulator: Simulator,
+    explainer: Explainer,
+    records: RecordExplainer,
+    access: TokenAccess,
 ) -> list[Question]:
-    """Both endpoints; where they are off, the answer says so. ``mode``: off, open or authenticated."""
+    """All endpoints; where they are off, the answer says so. ``mode``: off, open or authenticated."""
     text = "What the planner would do with these objects"
     planning = (simulate.PATH, text, simulator.answer, simulate.MOST_BYTES)
     text = "Why this node is still there, or this pod pending"
@@ -27,6 +32,14 @@ def offered(
     return [
         Question(*planning, _admit(mode, simulate.PATH, access), simulate.BODY),
         Question(*explaining, _admit(mode, explain.PATH, access), explain.BODY),
+        Question(
+            explain_record.PATH,
+            "What was recorded of this decision",
+            records.answer,
+            0,
+            _admit(mode, explain.PATH, access),
+            method="GET",
+        ),
         *_by_get(explainer, _admit(mode, explain.PATH, access)),
     ]
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from shared.api.conversion.relations import without_v1beta1
-from shared.api.conversion.v1beta1 import is_v1beta1
+from shared.api.conversion.v1beta1_kinds import is_v1beta1
 from shared.api.conversion.written import Written
 from shared.api.faults import Fault
 from shared.api.registry import CONFIG_MAP, identity, is_ours, title_of

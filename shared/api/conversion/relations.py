@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shared.api.conversion.v1beta1 import (
+from shared.api.conversion.v1beta1_kinds import (
     NODE_CLAIM,
     NODE_CLASS,
     NODE_POOL,
     POOL_KUBELET,
-    Upgraded,
     is_v1beta1,
-    upgraded,
 )
 from shared.api.conversion.written import Written
 from shared.api.faults import Fault
 from shared.api.schema.scalars import NEVER
 from shared.domain import labels as keys
+
+if TYPE_CHECKING:
+    from shared.api.conversion.v1beta1 import Upgraded
 
 Json = Mapping[str, Any]
 DEFAULT_LIFETIME = "720h"
@@ -42,11 +43,8 @@ class _Known:
 
 def without_v1beta1(documents: Sequence[Any]) -> list[Written]:
     """The documents in the same order, those of v1beta1 as v1 with notes about what they lack. Never raises."""
-    made: dict[int, Upgraded] = {
-        at: upgraded(one)
-        for at, one in enumerate(documents)
-        if isinstance(one, Mapping) and is_v1beta1(one)
-    }
+    old = [at for at, one in enumerate(documents) if is_v1beta1(one)]
+    made = _upgraded(documents, old) if old else {}
     known = _Known()
     for at, document in enumerate(documents):
         if at in made:
@@ -57,6 +55,13 @@ def without_v1beta1(documents: Sequence[Any]) -> list[Written]:
         _written(document, made[at], known, at) if at in made else Written(document, source=at)
         for at, document in enumerate(documents)
     ]
+
+
+def _upgraded(documents: Sequence[Any], old: Iterable[int]) -> dict[int, Upgraded]:
+    # Imported here: it loads the schemas of v1, which inputs without v1beta1 may not need.
+    from shared.api.conversion.v1beta1 import upgraded
+
+    return {at: upgraded(documents[at]) for at in old}
 
 
 def _learn(known: _Known, document: Any, made: Upgraded) -> None:

@@ -17,6 +17,12 @@ from shared.api.conversion.class_upgrade import (
     dropped_family_note,
     reserved_tag_note,
 )
+from shared.api.conversion.v1beta1_kinds import (
+    NODE_CLAIM,
+    NODE_CLASS,
+    NODE_POOL,
+    kind_of,
+)
 from shared.api.faults import Fault, Path
 from shared.api.schema.scalars import NEVER
 from shared.api.schema.selector_terms import ALIAS_FAMILIES
@@ -24,16 +30,8 @@ from shared.api.schema.v1.ec2_node_class import is_reserved_tag
 from shared.api.schema.v1.node_pool import CLASS_GROUP
 
 Json = Mapping[str, Any]
-CORE, AWS = "karpenter.sh", "karpenter.k8s.aws"
-NODE_POOL = (f"{CORE}/v1beta1", "NodePool")
-NODE_CLAIM = (f"{CORE}/v1beta1", "NodeClaim")
-NODE_CLASS = (f"{AWS}/v1beta1", "EC2NodeClass")
-KINDS = frozenset({NODE_POOL, NODE_CLAIM, NODE_CLASS})
-"""(apiVersion, kind) of everything that this module rewrites."""
-
 OLD_POLICIES = {"WhenEmpty": "WhenEmpty", "WhenUnderutilized": "WhenEmptyOrUnderutilized"}
 DEFAULT_POLICY = "WhenUnderutilized"
-POOL_KUBELET: Path = ("spec", "template", "spec", "kubelet")
 _REFERENCE: Path = ("spec", "template", "spec", "nodeClassRef")
 _LATER: dict[tuple[str, str], tuple[Path, ...]] = {
     NODE_POOL: (
@@ -82,19 +80,9 @@ class Upgraded:
     """The kubelet settings of a NodePool or NodeClaim, which belong to the class in v1."""
 
 
-def is_v1beta1(document: object) -> bool:
-    """Whether the document says that it is a kind of v1beta1."""
-    return isinstance(document, Mapping) and _identity(document) in KINDS
-
-
-def _identity(document: Json) -> tuple[str, str]:
-    version, kind = document.get("apiVersion"), document.get("kind")
-    return (version, kind) if isinstance(version, str) and isinstance(kind, str) else ("", "")
-
-
 def upgraded(document: Json) -> Upgraded:
     """The v1 object of a v1beta1 object; its kubelet settings apart. Never raises."""
-    version, kind = _identity(document)
+    version, kind = kind_of(document)
     made = {**document, "apiVersion": f"{version.partition('/')[0]}/v1"}
     spec = document.get("spec")
     if not isinstance(spec, Mapping):
@@ -115,18 +103,18 @@ def own_faults(document: Json) -> list[Fault]:
     spec = document.get("spec")
     if not isinstance(spec, Mapping):
         return []
-    api = _identity(document)[0]
+    api = kind_of(document)[0]
     found = [
         Fault(path, f"{api} does not have this field; remove it, or write the object as v1")
-        for pattern in _LATER[_identity(document)]
+        for pattern in _LATER[kind_of(document)]
         for path in _present(document, pattern, ())
     ]
-    return [*found, *(_policy_faults(spec) if _identity(document) == NODE_POOL else ())]
+    return [*found, *(_policy_faults(spec) if kind_of(document) == NODE_POOL else ())]
 
 
 def place_in_v1beta1(document: Json, path: Path) -> Path:
     """Where the field at ``path`` of the upgraded object is written in ``document``."""
-    moved = _MOVED[_identity(document)]
+    moved = _MOVED[kind_of(document)]
     return next((old + path[len(new) :] for new, old in moved.items() if path[: len(new)] == new), path)  # fmt: skip
 
 

@@ -10,7 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from shared.api.faults import Fault
+from shared.api.core.pool_capacity import (
+    hours_text,
+    kept_text,
+    read_headroom,
+    read_hours,
+    read_minimum,
+)
+from shared.api.faults import Fault, Parsed
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
 from shared.domain.pools.nodepools import (
@@ -46,6 +53,8 @@ class Choice(NamedTuple):
     """Parses the annotation; None for a value that is not allowed."""
     allowed: str
     text: Callable[[Any], str] = str
+    faults: Callable[[str], tuple[Fault, ...]] = lambda _: ()
+    """Of an annotation with structure: what is wrong with which part."""
 
 
 def _one_of(annotation: str, field: str, values: tuple[str, ...]) -> Choice:
@@ -59,6 +68,13 @@ def _switch(annotation: str, field: str) -> Choice:
     return Choice(
         annotation, field, {ON: False, OFF: True}.get, f"one of {ON}, {OFF}", words.__getitem__
     )
+
+
+def _structured(
+    annotation: str, field: str, read: Callable[[str], Parsed[Any]], text: Callable[[Any], str]
+) -> Choice:
+    """A field whose annotation is YAML."""
+    return Choice(annotation, field, lambda w: read(w).record, "", text, lambda w: read(w).faults)
 
 
 def _count(written: str) -> int | None:
@@ -90,6 +106,16 @@ POOL_CHOICES = (
         lambda seconds: f"{seconds:.3f}s",
     ),
     _switch(keys.WEBHOOK_ANNOTATION, "webhook_off"),
+    _structured(keys.MINIMUM_ANNOTATION, "minimum", read_minimum, kept_text),
+    _structured(keys.HEADROOM_ANNOTATION, "headroom", read_headroom, kept_text),
+    _structured(keys.HOURS_ANNOTATION, "hours", read_hours, hours_text),
+    Choice(
+        keys.OUTSIDE_HOURS_ANNOTATION,
+        "drains_when_closed",
+        {"keep": False, "drain": True}.get,
+        "one of keep, drain",
+        {False: "keep", True: "drain"}.__getitem__,
+    ),
 )
 
 
@@ -118,12 +144,11 @@ def choice_faults(raw: Mapping[str, Any]) -> tuple[Fault, ...]:
     if not isinstance(meta, Mapping):
         return ()
     return tuple(
-        Fault(
-            ("metadata", "annotations", choice.annotation),
-            f"{written[:40]!r} is not {choice.allowed}",
-        )
+        Fault(("metadata", "annotations", choice.annotation, *fault.path), fault.message)
         for choice, written in _written(meta)
         if choice.value(written) is None
+        for fault in choice.faults(written)
+        or (Fault((), f"{written[:40]!r} is not {choice.allowed}"),)
     )
 
 

@@ -1,44 +1,56 @@
 """The resources that a pod needs on a node (SCH-60): containers, init containers, pod level, overhead, resizes.
 
-Invalid quantities, and quantities that no machine has, raise InvalidObject naming the field.
+While a pod is resized in place it counts with the greatest of what it asks for, what the kubelet has allocated and what
+its containers have, as kube-scheduler counts it. So a resize that is deferred keeps room, and one that shrinks gives it
+back when it is done. A resize that the kubelet calls infeasible will never happen on this node: what the pod asks for
+does not count then. Invalid quantities, and quantities that no machine has, raise InvalidObject naming the field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.api.shapes import entries, mapping, text
 from shared.domain import resources
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
-_Allocated = Mapping[str, dict[str, int]]
 _NOTHING: Json = {}
+_REFUSED = ("PodResizePending", "True", "Infeasible")
+
+
+class _Allocated(NamedTuple):
+    """Container name -> resources that it holds; ``infeasible``: what it asks for instead will never come."""
+
+    held: Mapping[str, dict[str, int]]
+    infeasible: bool = False
 
 
 def pod_requests(spec: Json, status: Json = _NOTHING) -> dict[str, int]:
-    """The requests of the whole pod, including ``pods: 1`` (SCH-60). ``status`` has the resources that are still
-    allocated during an in-place resize. Raises InvalidObject."""
+    """The requests of the whole pod, including ``pods: 1`` (SCH-60). ``status``: as of an in-place resize. Raises
+    InvalidObject."""
     allocated = _allocated(status)
     steady = resources.sum_of(
         _container(c, f"spec.containers[{i}]", allocated)
         for i, c in enumerate(entries(spec.get("containers"), "spec.containers"))
     )
     sidecars, peak = _init_containers(spec, allocated)
-    total = _of_whole_pod(spec, resources.at_least(resources.add(steady, sidecars), peak))
+    total = _of_whole_pod(spec, status, resources.at_least(resources.add(steady, sidecars), peak))
     overhead = resources.parse_resources(spec.get("overhead"), field="spec.overhead")
     return _representable(resources.add(total, overhead, {resources.PODS: 1}))
 
 
-def _of_whole_pod(spec: Json, of_containers: dict[str, int]) -> dict[str, int]:
+def _of_whole_pod(spec: Json, status: Json, of_containers: dict[str, int]) -> dict[str, int]:
     """Pod-level ``spec.resources`` replaces the sum of the containers, for the resources for which Kubernetes supports
-    it; a limit is the default of a missing request."""
+    it; a limit is the default of a missing request. They too may be resized in place."""
     pod_level = mapping(spec.get("resources"), "spec.resources")
     limits, requests = (
         resources.parse_resources(pod_level.get(name), field=f"spec.resources.{name}")
         for name in ("limits", "requests")
     )
+    if held := _held(status, "status") if pod_level else {}:
+        requests = held if _is_infeasible(status) else resources.at_least(requests, held)
     counted = {**limits, **of_containers, **requests}
     whole = {name: amount for name, amount in counted.items() if _is_of_whole_pods(name)}
     return {**of_containers, **whole}
@@ -69,22 +81,39 @@ def _container(container: Json, field: str, allocated: _Allocated) -> dict[str, 
     requested = resources.parse_resources(
         {**limits, **requests}, field=f"{field}.resources.requests"
     )
-    held = allocated.get(text(container.get("name"), f"{field}.name"))
-    return resources.at_least(requested, held) if held else requested
+    held = allocated.held.get(text(container.get("name"), f"{field}.name"))
+    if not held:
+        return requested
+    return held if allocated.infeasible else resources.at_least(requested, held)
 
 
 def _allocated(status: Json) -> _Allocated:
-    """Container name -> resources that the kubelet has allocated to it."""
     found = {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for index, one in enumerate(entries(status.get(kind), f"status.{kind}")):
             field = f"status.{kind}[{index}]"
-            held = resources.parse_resources(
-                one.get("allocatedResources"), field=f"{field}.allocatedResources"
-            )
-            if held:
+            if held := _held(one, field):
                 found[text(one.get("name"), f"{field}.name")] = held
-    return found
+    return _Allocated(found, bool(found) and _is_infeasible(status))
+
+
+def _held(status: Json, field: str) -> dict[str, int]:
+    """The greater of what the kubelet has allocated and what is in force, of a container or a whole pod."""
+    actual = mapping(status.get("resources"), f"{field}.resources").get("requests")
+    return resources.at_least(
+        resources.parse_resources(
+            status.get("allocatedResources"), field=f"{field}.allocatedResources"
+        ),
+        resources.parse_resources(actual, field=f"{field}.resources.requests"),
+    )
+
+
+def _is_infeasible(status: Json) -> bool:
+    """Did the kubelet refuse the resize for good? ``status.resize`` said so before Kubernetes 1.33."""
+    return status.get("resize") == "Infeasible" or any(
+        (one.get("type"), one.get("status"), one.get("reason")) == _REFUSED
+        for one in entries(status.get("conditions"), "status.conditions")
+    )
 
 
 def _representable(total: dict[str, int]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.api.core.expressions import parse_expressions, read_selector
+from shared.api.core.gangs import read_gang
 from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.core.pod_requests import pod_requests
 from shared.api.faults import Faults
@@ -93,7 +94,11 @@ def parse_pod(raw: Json) -> Pod:
         terminate_at=_time(meta.get("deletionTimestamp"), "metadata.deletionTimestamp"),
         grace_seconds=attempt(lambda: _grace(spec), DEFAULT_GRACE_SECONDS),
         claims_devices=bool(spec.get("resourceClaims")),
+        consumes=_annotation(meta, keys.CONSUMES_REQUEST),
     )
+    gang, size = attempt(lambda: read_gang(meta), ("", 0))
+    if gang:
+        record = replace(record, gang=gang, gang_size=size)
     return record if not faults.found else replace(record, faults=tuple(faults.found))
 
 
@@ -339,6 +344,10 @@ def _do_not_disrupt(meta: Json) -> str:
     if annotations.get(keys.DO_NOT_EVICT) == "true":
         return "true"
     return str(annotations.get(keys.DO_NOT_DISRUPT) or "")
+
+
+def _annotation(meta: Json, name: str) -> str:
+    return str((meta.get("annotations") or {}).get(name) or "")
 
 
 def _deletion_cost(meta: Json) -> int:

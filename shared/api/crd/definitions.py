@@ -30,8 +30,8 @@ def custom_resource_definition(kind: type[Resource]) -> Document:
         "spec": {
             "group": info.group,
             "names": _names(info),
-            "scope": "Cluster",
-            "versions": [_version(kind)],
+            "scope": "Namespaced" if info.namespaced else "Cluster",
+            "versions": [_version(kind), *_also_served(kind)],
         },
     }
 
@@ -74,6 +74,10 @@ def _version(kind: type[Resource]) -> Document:
     if info.columns:
         version["additionalPrinterColumns"] = [_column(column) for column in info.columns]
     return version
+
+
+def _also_served(kind: type[Resource]) -> list[Document]:
+    return [{**_version(kind), "name": name, "storage": False} for name in kind.INFO.also_served]
 
 
 def _names(info: KindInfo) -> Document:

@@ -72,7 +72,8 @@ def _chapter(kind: type[Resource]) -> str:
 
 def _names(info: KindInfo) -> str:
     names = ", ".join(f"`{name}`" for name in (info.plural, *info.short_names))
-    return f"apiVersion `{info.api_version}`, cluster-scoped; names in kubectl: {names}."
+    scope = "namespaced" if info.namespaced else "cluster-scoped"
+    return f"apiVersion `{info.api_version}`, {scope}; names in kubectl: {names}."
 
 
 def fields_of(schema: Schema, path: str = "") -> Iterator[Field]:

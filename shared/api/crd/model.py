@@ -59,6 +59,7 @@ class ApiModel(BaseModel):
         strict=True,
         frozen=True,
         allow_inf_nan=False,
+        defer_build=True,  # a command reads a few kinds, and need not wait for the validators of all
     )
     RULES: ClassVar[tuple[Rule, ...]] = ()
 

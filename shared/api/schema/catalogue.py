@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shared.api.schema.autoscaling.capacity_buffer import CapacityBuffer
+from shared.api.schema.autoscaling.provisioning_request import ProvisioningRequest
 from shared.api.schema.kinds import Resource
 from shared.api.schema.launch_record import LaunchRecord
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass
@@ -20,6 +22,8 @@ KINDS: tuple[type[Resource], ...] = (
     Provisioner,
     AWSNodeTemplate,
     Machine,
+    CapacityBuffer,
+    ProvisioningRequest,
     LaunchRecord,
 )
 """In the order of the field reference: by generation, first the kinds that users write."""

@@ -24,7 +24,7 @@ class Column:
 
 @dataclass(frozen=True)
 class KindInfo:
-    """Names, columns and subresources of a kind. All our kinds are cluster-scoped (API-01, API-02)."""
+    """Names, columns and subresources of a kind. Karpenter's and ours are cluster-scoped (API-01, API-02)."""
 
     group: str
     version: str
@@ -35,6 +35,9 @@ class KindInfo:
     columns: tuple[Column, ...] = ()
     scale: tuple[str, str] | None = None
     """(specReplicasPath, statusReplicasPath) of the scale subresource."""
+    namespaced: bool = False
+    also_served: tuple[str, ...] = ()
+    """Other versions with the same schema, which clients may use; stored is ``version``."""
 
     @property
     def api_version(self) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from shared.api.conversion.written import Written
 from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
 from shared.api.core.nodes import taint_objects
+from shared.api.core.pool_capacity import conflicts
 from shared.api.crd.model import read
 from shared.api.faults import Fault, Parsed, Path
 from shared.api.hashes import pool_hash
@@ -46,7 +47,9 @@ def parse_node_pool(raw: Json) -> Parsed[NodePool]:
     limits, too_large = amounts_of(spec.limits, at=("spec", "limits"))
     if too_large:
         return Parsed(None, too_large)
-    return Parsed(_record(read_metadata(raw), spec, limits, usage_of(raw)))
+    pool = _record(read_metadata(raw), spec, limits, usage_of(raw))
+    impossible = conflicts(pool)
+    return Parsed(None, impossible) if impossible else Parsed(pool)
 
 
 def warnings_of(raw: Json) -> list[Fault]:

@@ -16,6 +16,7 @@ import msgspec
 from shared.api.conversion.written import Written
 from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
 from shared.api.core.nodes import taint_objects
+from shared.api.core.pool_capacity import conflicts
 from shared.api.crd.model import UNKNOWN_FIELDS, read
 from shared.api.faults import Fault, Parsed
 from shared.api.hashes import pool_hash
@@ -70,7 +71,9 @@ def parse_provisioner(raw: Json) -> Parsed[NodePool]:
     limits, too_large = amounts_of(resources, at=("spec", "limits", "resources"))
     if too_large:
         return Parsed(None, too_large)
-    return Parsed(_record(read_metadata(raw), spec, limits, usage_of(raw)))
+    pool = _record(read_metadata(raw), spec, limits, usage_of(raw))
+    impossible = conflicts(pool)
+    return Parsed(None, impossible) if impossible else Parsed(pool)
 
 
 def _record(

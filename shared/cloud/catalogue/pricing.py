@@ -10,16 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from shared.cloud.catalogue.amounts import micro_usd
 from shared.cloud.client.calls import AwsService, Json
 
-MICRO_USD = Decimal(1_000_000)
-HIGHEST_PRICE_USD = Decimal(100_000)
-"""Per hour. A higher price is taken for an error in AWS's data."""
 _CURRENCIES = ("USD", "CNY")
 _HOMES = {"ap": "ap-south-1", "cn": "cn-northwest-1", "eu": "eu-central-1"}
 _TENANCIES = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
@@ -73,19 +70,6 @@ def decode_prices(document: bytes) -> KnownPrices | None:
 def pricing_region(region: str) -> str:
     """The region whose Price List endpoint serves ``region`` (IT-05)."""
     return _HOMES.get(region.partition("-")[0], "us-east-1")
-
-
-def micro_usd(text: object) -> int | None:
-    """``"0.0960000000"`` -> 96000, half a micro-dollar rounded up. None for an invalid price (zero, negative, not a
-    number).
-    """
-    try:
-        amount = Decimal(str(text))
-    except InvalidOperation:
-        return None
-    if not amount.is_finite() or not 0 < amount <= HIGHEST_PRICE_USD:
-        return None
-    return max(int((amount * MICRO_USD + Decimal("0.5")) // 1), 1)
 
 
 def parse_product(document: str | bytes) -> tuple[str, list[object]] | None:

@@ -11,7 +11,7 @@ from functools import cache
 
 import msgspec
 
-from shared.cloud.catalogue.pricing import micro_usd
+from shared.cloud.catalogue.amounts import micro_usd
 from shared.distribution.files import packaged
 
 DATA = packaged("shared.cloud.catalogue", "data")

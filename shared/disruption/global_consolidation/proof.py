@@ -53,6 +53,9 @@ def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Comm
     bought = _affordable(world, outcome.machines, candidates, churn.required_saving(moved))
     if isinstance(bought, ProofRefusal):
         return bought
+    if refusal := world.keeping.refusal(candidates, bought):
+        spare, _ = world.keeping.spare(candidates)
+        return ProofRefusal(refusal, uids_of(candidates) - uids_of(spare))
     saving = (total_price(candidates) or 0) - price_of(bought)
     text = command_text(len(candidates), moved, bought, saving)
     command = Command(

@@ -188,6 +188,8 @@ def _if_it_pays(world: World, command: Command, churn: Churn) -> Verdict:
         return Verdict(None, CHURN, f"saves ${saving / 1e6:.4f} an hour by now, too little")
     text = command_text(len(command.candidates), moved, command.replacements, saving)
     now = replace(command, saving_micro_usd_per_hour=saving, moved_pods=moved, text=text)
+    if refusal := world.keeping.refusal(now.candidates, now.replacements):
+        return Verdict(None, CHURN, refusal)
     if not is_balanced(world, now):
         return Verdict(None, CHURN, "saves too little for what it disrupts (Balanced)")
     return Verdict(now)

@@ -103,6 +103,8 @@ def _command(
     targets: tuple[str, ...],
     saving: int,
 ) -> records.Command | str:
+    if refusal := world.keeping.refusal(candidates, replacements):
+        return refusal
     moved = sum(len(candidate.pods) for candidate in candidates)
     verb = "replace" if replacements else "delete"
     text = f"{verb} {len(candidates)} node(s), {records.effect(moved, saving)}"

@@ -21,7 +21,13 @@ def propose(world: records.World) -> records.Proposal:
             rejections.append(candidate.blocked(EMPTY))
         else:
             due.append(candidate)
-    chosen = records.within_budgets(due, world, EMPTY)
+    spare, kept = world.keeping.spare(due)
+    rejections += [
+        c.refused(kept[c.machine.key], event=records.UNCONSOLIDATABLE, reason=EMPTY)
+        for c in due
+        if c.machine.key in kept
+    ]
+    chosen = records.within_budgets(spare, world, EMPTY)
     if not chosen:
         return records.Proposal((), tuple(rejections))
     saving = sum(candidate.price_micro_usd_per_hour or 0 for candidate in chosen)

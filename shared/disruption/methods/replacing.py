@@ -17,6 +17,9 @@ from shared.disruption.records import (
     effect,
 )
 from shared.disruption.simulation import simulate
+from shared.solver.output import machine_name
+from shared.solver.plan import PlannedMachine
+from shared.solver.pools.kept import fill
 
 MOST_SIMULATIONS = 20
 """Bound of one pass; the remaining machines follow in the next."""
@@ -55,16 +58,33 @@ def _replace_one(
     outcome = simulate(world, (candidate,))
     if outcome.problem:
         return candidate.refused(outcome.problem, event=BLOCKED, reason=reason)
-    cost = sum(machine.offering.price_micro_usd_per_hour for machine in outcome.machines)
+    bought = (*outcome.machines, *_kept(world, candidate, outcome.machines))
+    cost = sum(machine.offering.price_micro_usd_per_hour for machine in bought)
     saving = (candidate.price_micro_usd_per_hour or cost) - cost
-    moved, new = len(candidate.pods), len(outcome.machines)
+    moved, new = len(candidate.pods), len(bought)
     return Command(
         method,
         reason,
         (candidate,),
-        outcome.machines,
+        bought,
         outcome.targets,
         saving_micro_usd_per_hour=saving,
         moved_pods=moved,
         text=f"{reason.lower()} node {candidate.node.name}, {new} replacement(s), {effect(moved, saving)}",
+    )
+
+
+def _kept(
+    world: World, candidate: Candidate, planned: tuple[PlannedMachine, ...]
+) -> tuple[PlannedMachine, ...]:
+    """Further machines, without which the pool would be short of its minimum or headroom. What its limits do not
+    allow is bought when the old machine is gone."""
+    short = world.keeping.short((candidate,), planned).get(candidate.machine.pool_key)
+    if short is None:
+        return ()
+    found = fill(world.snapshot, candidate.pool, short, world.solver).machines
+    identity = f"{candidate.machine.uid}/kept"
+    return tuple(
+        replace(one, name=machine_name(candidate.pool.name, identity, index))
+        for index, one in enumerate(found)
     )

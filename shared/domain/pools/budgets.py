@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from cronsim import CronSim, CronSimError
 
 from shared.domain.pools.nodepools import Budget
+from shared.domain.pools.windows import Scheduled
 from shared.errors import InvalidObject
 
 UNLIMITED = 2**31 - 1
@@ -74,7 +75,7 @@ def budget_size(nodes: str, total: int) -> int:
     return -(-total * number // 100) if nodes.endswith("%") else min(number, UNLIMITED)
 
 
-def is_active(budget: Budget, now: float) -> bool:
+def is_active(budget: Scheduled, now: float) -> bool:
     """DIS-23: always without a schedule; else if the schedule occurred in (now - duration, now], UTC.
 
     Raises InvalidObject for an invalid schedule, and for a schedule without a duration or the reverse (NP-11).

@@ -12,6 +12,7 @@ import msgspec
 
 from shared.domain.expressions import Expression, Taint
 from shared.domain.pools.generations import GENERATIONS, V1ALPHA5, Generation
+from shared.domain.pools.windows import KeptCapacity, Window
 
 WHEN_EMPTY = "WhenEmpty"
 WHEN_UNDERUTILIZED = "WhenEmptyOrUnderutilized"
@@ -101,6 +102,16 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long before its start a scheduled event is handled; None: the interruption service's own setting."""
     webhook_off: bool = False
     """Whether webhook notifications about machines of this pool are disabled."""
+    minimum: tuple[KeptCapacity, ...] = ()
+    """Capacity that the pool has at least, whatever pods need; the counterpart of ``limits``."""
+    headroom: tuple[KeptCapacity, ...] = ()
+    """Capacity that is kept free for pods to come."""
+    hours: tuple[Window, ...] = ()
+    """When the pool is open; empty: always."""
+    drains_when_closed: bool = False
+    """Whether its machines are deleted outside its hours."""
+    closed: str = ""
+    """Why the pool is closed now. Set in snapshots only, from ``hours`` and their time."""
     terminating: bool = False
     fault: str = ""
     """Why the pool is not ready, for messages. Set in simulations only; in a cluster the node class decides."""

@@ -101,6 +101,14 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     """spec.terminationGracePeriodSeconds (TRM-11)."""
     claims_devices: bool = False
     """Whether it has ``resourceClaims``, so that dynamic resource allocation selects its node (POD-08)."""
+    gang: str = ""
+    """Pods of one gang in a namespace are placed all or none (SCH-114); empty: of none."""
+    gang_size: int = 0
+    """How many pods the gang has at least; 0: as many as there are."""
+    consumes: str = ""
+    """Name of the ProvisioningRequest whose room it uses (GAT-04); empty: of none."""
+    virtual: bool = False
+    """It does not exist: room is kept for it (GAT-02). Its owner is the object that keeps it."""
     faults: tuple[str, ...] = ()
     """Faults of the pod's spec, each with its field; a pod with faults is not planned."""
 

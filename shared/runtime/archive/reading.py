@@ -131,25 +131,35 @@ class Archive:
             if position >= record.input.position:
                 break
             if isinstance(entry, Put):
-                contents.put(entry.kind, entry.key, _body(entry))
+                contents.put(entry.kind, entry.key, entry.record)
                 position += 1
         return await self._restored(record, contents, DecodedRecords(), position)
 
     async def walk(
-        self, begin: float = float("-inf"), end: float = float("inf")
+        self,
+        begin: float = float("-inf"),
+        end: float = float("inf"),
+        lost: list[DecisionRecord] | None = None,
     ) -> AsyncIterator[Restored]:
-        """As ``records``, each with its snapshot; one pass over the log. Raises as ``restore``."""
+        """As ``records``, each with its snapshot; one pass over the log. ``lost`` gets the records whose snapshot is
+        not complete any more; without it they raise NotFound."""
         due: dict[str, list[DecisionRecord]] = {}
         async for record in self.records(begin, end):
             due.setdefault(record.input.series, []).append(record)
         for series, records in due.items():
-            async for found in self._walk_series(series, records):
+            try:
+                whole = await self._whole(series)
+            except NotFound:
+                if lost is None:
+                    raise
+                lost += records
+                continue
+            async for found in self._walk_series(whole, records, lost):
                 yield found
 
     async def _walk_series(
-        self, name: str, records: list[DecisionRecord]
+        self, series: _Series, records: list[DecisionRecord], lost: list[DecisionRecord] | None
     ) -> AsyncIterator[Restored]:
-        series = await self._whole(name)
         contents, decoded = await self._begin(series), DecodedRecords()
         position = series.base.position
         changes = (entry for entry in series.entries if isinstance(entry, Put))
@@ -158,9 +168,16 @@ class Archive:
                 entry = next(changes, None)
                 if entry is None:
                     break
-                contents.put(entry.kind, entry.key, _body(entry))
+                contents.put(entry.kind, entry.key, entry.record)
                 position += 1
-            yield await self._restored(record, contents, decoded, position)
+            try:
+                found = await self._restored(record, contents, decoded, position)
+            except NotFound:
+                if lost is None:
+                    raise
+                lost.append(record)
+            else:
+                yield found
 
     async def changes(self, begin: float, end: float) -> AsyncIterator[Seen]:
         """The mirror's changes from ``begin`` to ``end``, in order."""
@@ -169,7 +186,7 @@ class Archive:
                 continue
             for entry in await self._entries(chunk):
                 if isinstance(entry, Put) and begin <= entry.at <= end:
-                    yield Seen(entry.at, entry.kind, entry.key, _body(entry))
+                    yield Seen(entry.at, entry.kind, entry.key, entry.record)
 
     async def _restored(
         self, record: DecisionRecord, contents: Contents, decoded: DecodedRecords, position: int
@@ -232,7 +249,3 @@ def _complete(record: DecisionRecord, outcomes: dict[str, msgspec.Raw]) -> Decis
     if known is None:
         raise NotFound(f"a part of the log is gone: the outcome of {record.id} is not complete")
     return msgspec.structs.replace(record, outcome=known)
-
-
-def _body(entry: Put) -> bytes | None:
-    return bytes(entry.body) or None

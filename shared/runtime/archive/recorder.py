@@ -17,7 +17,6 @@ from shared.domain.machines.machine import Machine
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.log import get_logger
-from shared.metrics import Metrics
 from shared.runtime.archive.store import Store
 from shared.runtime.archive.writing import (
     Draft,
@@ -47,6 +46,18 @@ STOP_SECONDS = 5.0
 """How long the end of the process waits for the store."""
 
 
+@dataclass(frozen=True)
+class Counts:
+    """Called with what happened, for metrics."""
+
+    records: Callable[[int], None]
+    stored_bytes: Callable[[int], None]
+    failures: Callable[[int], None]
+    lost: Callable[[int], None]
+    size: Callable[[int], None]
+    """Bytes of the whole archive."""
+
+
 @dataclass
 class DecisionRecorder:
     """Records one scheduler. ``contents``: the mirror's objects now, as the changes that were noted lead to."""
@@ -55,7 +66,7 @@ class DecisionRecorder:
     writer: LogWriter
     retention: Retention
     clock: Clock
-    metrics: Metrics
+    counts: Counts
     contents: Callable[[], Objects]
     problem: str = ""
     """Why records are not kept; empty when they are."""
@@ -70,8 +81,8 @@ class DecisionRecorder:
 
     def note(self, kind: str, key: str, body: bytes | None, generation: int) -> None:
         """A change of the mirror, which ``contents`` has already."""
-        self._position += 1
         self._append(Noted(kind, key, body, generation, self.clock.now()))
+        self._position += 1
 
     def taken(self, shown: Snapshot, snapshot: Snapshot, own: tuple[Machine, ...]) -> Taken:
         """A snapshot for a decision, at the moment it was taken. Arguments as of ``Taken``."""
@@ -90,7 +101,7 @@ class DecisionRecorder:
         self._queue.append(item)
 
     def _lose(self, why: str, count: int) -> None:
-        self.metrics.records_lost.inc(count)
+        self.counts.lost(count)
         self.problem = f"decisions are not recorded: {why}"
         self._queue.clear()
         log.warning("records are lost", reason=why, entries=count)
@@ -118,7 +129,7 @@ class DecisionRecorder:
         items = [self._queue.popleft() for _ in range(len(self._queue))]
         before = self.writer.records
         await asyncio.to_thread(self._work, items, seconds)
-        self.metrics.records.inc(self.writer.records - before)
+        self.counts.records(self.writer.records - before)
 
     def _work(self, items: list[Item], seconds: float) -> None:
         self.writer.work(items)
@@ -132,7 +143,7 @@ class DecisionRecorder:
         try:
             while ready:
                 await self.store.put(*ready[0])
-                self.metrics.record_bytes.inc(len(ready[0][1]))
+                self.counts.stored_bytes(len(ready[0][1]))
                 del ready[0]
             self.problem = ""
         except DovetailError as error:
@@ -142,11 +153,11 @@ class DecisionRecorder:
         if not self.problem:
             log.warning("records cannot be stored", reason=why)
         self.problem = f"decisions are not recorded: {why}"
-        self.metrics.record_failures.inc()
+        self.counts.failures(1)
         self._retry_at = self.clock.monotonic() + RETRY_SECONDS
         ready = self.writer.ready
         if sum(sizes(ready)) > MOST_WAITING_BYTES:
-            self.metrics.records_lost.inc(len(ready))
+            self.counts.lost(len(ready))
             log.warning("records are lost", reason=why, documents=len(ready))
             ready.clear()
             self.writer.end_series()
@@ -155,7 +166,7 @@ class DecisionRecorder:
         base = folder(self.writer.cluster, role_of(self.writer.shadow))
         try:
             stored = await self.store.listing(base)
-            self.metrics.archive_bytes.set(sum(one.size for one in stored))
+            self.counts.size(sum(one.size for one in stored))
             for name in surplus(stored, self.retention, now=self.clock.now()):
                 await self.store.delete(name)
         except DovetailError as error:

@@ -158,8 +158,8 @@ class LogWriter:
         self._position += 1
         self._generation = item.generation
         if self._series:
-            body = msgspec.Raw(item.body or b"")
-            self._add(Put(item.at, item.generation, item.kind, item.key, body), item.at)
+            change = Put.of(item.at, item.generation, item.kind, item.key, item.body)
+            self._add(change, item.at)
 
     def _reset(self, item: Reset) -> None:
         self.end_series()

@@ -27,15 +27,30 @@ class Base(msgspec.Struct, frozen=True, tag="base"):
     format: int = FORMAT
 
 
-class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
-    """One change of the mirror. Without ``body`` the object is gone."""
+_GONE = msgspec.Raw(b"null")
+
+
+class Put(msgspec.Struct, frozen=True, tag="put"):
+    """One change of the mirror."""
 
     at: float
     """When it was seen, in seconds since the epoch."""
     generation: int
     kind: str
     key: str
-    body: msgspec.Raw = msgspec.Raw(b"")
+    body: msgspec.Raw
+    """``null``: the object is gone."""
+
+    @classmethod
+    def of(cls, at: float, generation: int, kind: str, key: str, body: bytes | None) -> Put:
+        """``body`` None: the object is gone."""
+        return cls(at, generation, kind, key, _GONE if body is None else msgspec.Raw(body))
+
+    @property
+    def record(self) -> bytes | None:
+        """The object's record, None when it is gone."""
+        body = bytes(self.body)
+        return None if body == bytes(_GONE) else body
 
 
 class Decided(msgspec.Struct, frozen=True, tag="decided"):

@@ -7,12 +7,18 @@ chosen only if it places every pod that FewestNodes places and costs less.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shared.domain.pools.nodepools import LOWEST_COST
 from shared.domain.resources import CPU
-from shared.solver.lowest_cost.bound.lower import ignored, lower_bound
+from shared.solver.lowest_cost.bound.lower import (
+    LowerBound,
+    configuration_bound,
+    ignored,
+    lower_bound,
+)
+from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.packing import (
     PackedPlacement,
     PackingSettings,
@@ -25,6 +31,9 @@ from shared.solver.placement.planned_machines import BEST_EFFORT, OpenMachine
 from shared.solver.pod_classes import PodClass
 
 _AS_GOOD_AS_OPTIMAL = 1.001
+_EFFORTS = (50, 200, 1000, 4000, 16_000, 64_000)
+"""A plan costs what the best of these up to the setting finds; each is several times the one before, so all together
+take little longer than the last."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,7 @@ class Choice:
     """The chosen placement, and the plan's fields about it."""
 
     placement: Placement
-    lower_bound_micro_usd_per_hour: int | None
+    bound: LowerBound | None
     relaxed: tuple[str, ...]
     policies: dict[str, str]
 
@@ -65,31 +74,61 @@ def cheaper(
     """
     rules = Rules(best_effort=fewest.min_values_policy == BEST_EFFORT)
     asked = any(uses_lowest_cost(template, settings) for template in fewest.templates)
-    bound = lower_bound(fewest, _on_new_machines(fewest, queue), rules, per_host=asked)
+    on_new = _on_new_machines(fewest, queue)
+    bound = lower_bound(fewest, on_new, rules, per_host=asked)
     left_out = ignored(fewest, queue)
-    if not asked or (len(_taken(fewest.machines)) < 2 and paid is None):
+    if not asked:
         return Choice(fewest, bound, left_out, {})
-    now = _price(fewest, queue, settings, paid)
-    if not _may_gain(now, None if paid else bound):
-        return Choice(fewest, bound, left_out, {})
-    fresh, runs = prepare()
-    packed = PackedPlacement.of(fresh, settings)
-    packed.run(runs)
-    found = _price(packed, runs, settings, paid)
-    if found >= now or not packed.verdicts.keys() <= fewest.verdicts.keys():
-        return Choice(fewest, bound, left_out, {})
-    if _taken(packed.machines) != _taken(fewest.machines):
-        bound = lower_bound(packed, _on_new_machines(packed, runs), rules, per_host=True)
-    return Choice(packed, bound, left_out, _policies(packed, settings))
+    chosen = _cheapest(fewest, queue, settings, prepare, paid, bound)
+    if _taken(chosen.machines) != _taken(fewest.machines):
+        on_new = _on_new_machines(chosen, queue)
+        bound = lower_bound(chosen, on_new, rules, per_host=True)
+    if bound and paid is None and _may_gain(_price(chosen, queue, settings, paid), bound):
+        bound = configuration_bound(bound, chosen, on_new, Effort(float(settings.effort)))
+    policies = _policies(chosen, settings) if isinstance(chosen, PackedPlacement) else {}
+    return Choice(chosen, bound, left_out, policies)
 
 
-def _may_gain(price: Price, bound: int | None) -> bool:
+def _cheapest(
+    fewest: Placement,
+    queue: list[Run],
+    settings: PackingSettings,
+    prepare: Callable[[], tuple[Placement, list[Run]]],
+    paid: Paid | None,
+    bound: LowerBound | None,
+) -> Placement:
+    """The cheapest placement of FewestNodes and of LowestCost with each effort up to the setting's.
+
+    A larger effort only adds placements to choose from, so it never makes a plan dearer.
+    """
+    best, now = fewest, _price(fewest, queue, settings, paid)
+    if len(_taken(fewest.machines)) < 2 and paid is None:
+        return best
+    for effort in _efforts(settings.effort):
+        if not _may_gain(now, None if paid else bound):
+            break
+        fresh, runs = prepare()
+        packed = PackedPlacement.of(fresh, replace(settings, effort=effort))
+        packed.run(runs)
+        found = _price(packed, runs, settings, paid)
+        if found < now and packed.verdicts.keys() <= fewest.verdicts.keys():
+            best, now = packed, found
+    return best
+
+
+def _efforts(most: int) -> list[int]:
+    """The efforts that are tried in turn: the same ones for every setting, so far as it reaches."""
+    found = [effort for effort in _EFFORTS if effort <= most]
+    return found or [most]
+
+
+def _may_gain(price: Price, bound: LowerBound | None) -> bool:
     """Is the plan far enough from the bound for LowestCost to be worth its time?"""
     if price.needlessly_large or price.refused:
         return True
     if bound is None:
         return price.micro_usd_per_hour > 0
-    return price.micro_usd_per_hour > bound * _AS_GOOD_AS_OPTIMAL
+    return price.micro_usd_per_hour > bound.micro_usd_per_hour * _AS_GOOD_AS_OPTIMAL
 
 
 def _taken(machines: Iterable[OpenMachine]) -> set[str]:

@@ -98,6 +98,13 @@ class Pattern(NamedTuple):
     copies: int
 
 
+def dense(problem: Problem, pattern: Pattern) -> Counts:
+    """[classes]: the pods of one machine."""
+    found = np.zeros(len(problem.counts), dtype=np.int64)
+    found[pattern.classes] = pattern.counts
+    return found
+
+
 def distinct_rows(matrix: npt.NDArray[np.bool_ | np.uint8]) -> tuple[Indices, Indices]:
     """(index of the first row of each distinct value, sorted by bytes; number of the distinct value of each row).
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.dual import Worth, worth
-from shared.solver.lowest_cost.columns import better_prices
+from shared.solver.lowest_cost.contents.columns import better_prices
+from shared.solver.lowest_cost.contents.whole import whole_machines
 from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, cost_of, rank
 from shared.solver.lowest_cost.tail import Tail, packed_with
@@ -73,6 +74,10 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
     market = worth(problem, extended) or _shares(problem)
     packings = _packings(problem, market, effort)
     best = _cheapest(problem, packings)
+    # Small problems have a budget of their own, so that they take nothing from pools that come later.
+    exact = whole_machines(problem, market, best, Effort(effort.most))
+    if exact is not None:
+        best = _cheapest(problem, [best, right_sized(problem, exact)])
     enough = market.bound * GOOD_ENOUGH
     tail = Tail(problem, market, extended)
     for by_mix, share in _stages(problem, best):

@@ -89,7 +89,6 @@ class Placement:
     _suited: dict[tuple[Requirements, tuple[Toleration, ...]], Mask] = field(default_factory=dict)
     _refused: dict[tuple[PoolTemplate, str], str] = field(default_factory=dict)
     _target_codes: dict[str, Indices] = field(default_factory=dict)
-    _ruled_out: dict[PodClass, Mask] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         width, best_effort = len(self.table.axis.names), self.min_values_policy == BEST_EFFORT
@@ -123,7 +122,6 @@ class Placement:
         if len(kept) < len(self.machines):
             self.machines = kept
             self._columns = MachineColumns.of(kept, len(self.table.axis.names))
-            self._ruled_out.clear()
 
     def _defer(self, runs: list[Run]) -> None:
         """Gives pods without a verdict from an earlier cycle the verdict OUT_OF_TIME."""
@@ -264,11 +262,14 @@ class Placement:
         """Places pods on a machine that this plan opened already, fewest pods first (SCH-32). Returns how many."""
         if not self.machines:
             return 0
-        allowed = self._allowed_machines(pods)
-        first = self._columns.emptiest(pods.amounts, allowed) if len(uids) == 1 else None
+        columns = self._columns
+        allowed = columns.allowed(pods, self.topology.limits(pods), self.machines)
+        if allowed is not None and not len(allowed):
+            return 0
+        first = columns.emptiest(pods.amounts, allowed) if len(uids) == 1 else None
         if first is not None and (placed := self._on_open_machine(first, pods, uids, 1)):
             return placed
-        number, candidates = self._columns.candidates(pods.amounts, allowed)
+        number, candidates = columns.candidates(pods.amounts, allowed)
         count = len(uids) if number == 1 else 1
         for index in candidates:
             if index != first and (placed := self._on_open_machine(index, pods, uids, count)):
@@ -287,29 +288,8 @@ class Placement:
         if admission is LOSES_RESERVATION and count > 1:
             return self._on_open_machine(index, pods, uids, 1)
         if admission.is_final:
-            self._rule_out(index, pods)
+            self._columns.rule_out(index, pods)
         return 0
-
-    def _allowed_machines(self, pods: PodClass) -> Mask | None:
-        """[machines]: topology and earlier final refusals allow the class, size aside; None: all machines do."""
-        limits = self.topology.limits(pods)
-        allowed = self._columns.within(limits, self.machines) if limits else None
-        closed = self._ruled_out.get(pods)
-        if closed is None:
-            return allowed
-        found = np.ones(len(self.machines), dtype=np.bool_) if allowed is None else allowed
-        found[: len(closed)] &= ~closed[: len(found)]
-        return found
-
-    def _rule_out(self, index: int, pods: PodClass) -> None:
-        """Excludes a machine for this class until the end of the plan."""
-        closed = self._ruled_out.get(pods)
-        if closed is None or len(closed) <= index:
-            longer = np.zeros(len(self._columns.pods), dtype=np.bool_)
-            if closed is not None:
-                longer[: len(closed)] = closed
-            closed = self._ruled_out[pods] = longer
-        closed[index] = True
 
     def _commit(self, index: int, admission: Admission, pods: PodClass, uids: list[str]) -> None:
         machine = self.machines[index]

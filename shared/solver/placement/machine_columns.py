@@ -15,10 +15,12 @@ import numpy as np
 from shared.domain import labels as keys
 from shared.solver.encode import Amounts, Indices, Mask
 from shared.solver.placement.planned_machines import OpenMachine
+from shared.solver.pod_classes import PodClass
 from shared.solver.topology.groups import DomainLimit, Group
 
 UNDECIDED = -1
 _FIRST_ROWS = 64
+_NO_ROWS: Indices = np.empty(0, dtype=np.intp)
 
 
 @dataclass(slots=True)
@@ -34,6 +36,11 @@ class MachineColumns:
     zones: dict[str, int] = field(default_factory=dict)
     by_host: dict[Group, Amounts] = field(default_factory=dict)
     """Group that counts by host name -> [rows]: its pods on each machine."""
+    not_above: dict[tuple[Group, int], tuple[Indices, int]] = field(default_factory=dict)
+    """(group, most) -> rows of at most so many of its pods, ascending, and the number of rows looked at."""
+
+    closed: dict[PodClass, Mask] = field(default_factory=dict)
+    """Class -> [rows or fewer]: machines that refuse it until the end of the plan."""
 
     @classmethod
     def empty(cls, width: int) -> MachineColumns:
@@ -82,21 +89,75 @@ class MachineColumns:
             if counts is not None:
                 counts[index] = group.counts.get(machine.hostname, 0)
 
-    def within(self, limits: list[DomainLimit], machines: list[OpenMachine]) -> Mask | None:
-        """Machines that topology does not refuse by host name or by pinned zone; None: every machine."""
-        n, zones = self.size, self.zone[: self.size]
-        allowed: Mask | None = None
-        for group, least, most in limits:
-            if group.rule.key == keys.HOSTNAME:
-                counts = self._counts(group, machines)[:n]
-                inside = counts <= most if least == 0 else (counts >= least) & (counts <= most)
-                allowed = inside if allowed is None else allowed & inside
-            elif group.rule.key == keys.ZONE:
-                for zone, number in self.zones.items():
-                    if not least <= group.counts.get(zone, 0) <= most:
-                        elsewhere = zones != number
-                        allowed = elsewhere if allowed is None else allowed & elsewhere
-        return allowed
+    def rule_out(self, index: int, pods: PodClass) -> None:
+        """Excludes a machine for this class until the end of the plan."""
+        closed = self.closed.get(pods)
+        if closed is None or len(closed) <= index:
+            closed = self._lengthened(pods, closed)
+        closed[index] = True
+
+    def _lengthened(self, pods: PodClass, closed: Mask | None) -> Mask:
+        longer = self.closed[pods] = np.zeros(len(self.pods), dtype=np.bool_)
+        if closed is not None:
+            longer[: len(closed)] = closed
+        return longer
+
+    def allowed(
+        self, pods: PodClass, limits: list[DomainLimit], machines: list[OpenMachine]
+    ) -> Indices | None:
+        """Machines that topology and earlier final refusals allow a class, size aside, ascending; None: all."""
+        rows = self.within(limits, machines) if limits else None
+        closed = self.closed.get(pods)
+        if closed is None:
+            return rows
+        if len(closed) < self.size:
+            closed = self._lengthened(pods, closed)
+        if rows is None:
+            return (~closed[: self.size]).nonzero()[0]
+        return rows[~closed.take(rows)]
+
+    def within(self, limits: list[DomainLimit], machines: list[OpenMachine]) -> Indices | None:
+        """Machines that topology does not refuse by host name or by pinned zone, ascending; None: every machine."""
+        rows = elsewhere = None
+        for limit in limits:
+            if limit.group.rule.key == keys.HOSTNAME:
+                rows = self._on_hosts(limit, machines, rows)
+            elif limit.group.rule.key == keys.ZONE:
+                elsewhere = self._in_zones(limit, elsewhere)
+        if elsewhere is None:
+            return rows
+        return elsewhere.nonzero()[0] if rows is None else rows[elsewhere.take(rows)]
+
+    def _on_hosts(
+        self, limit: DomainLimit, machines: list[OpenMachine], within: Indices | None
+    ) -> Indices:
+        group, least, most = limit
+        counts = self._counts(group, machines)
+        if within is None:
+            within = self._not_above(group, most, counts)
+            return within if least == 0 else within[counts.take(within) >= least]
+        there = counts.take(within)
+        return within[(there >= least) & (there <= most)]
+
+    def _not_above(self, group: Group, most: int, counts: Amounts) -> Indices:
+        """Counts never fall within a plan. Rows above ``most`` are left out for good, so that a rule under which all
+        machines but a few are full does not look at all of them for each pod."""
+        known, seen = self.not_above.get((group, most), (_NO_ROWS, 0))
+        if 2 * (len(known) + self.size - seen) > self.size:
+            rows: Indices = (counts[: self.size] <= most).nonzero()[0]
+        else:
+            rows = np.concatenate([known, np.arange(seen, self.size)])
+            rows = rows[counts.take(rows) <= most]
+        self.not_above[group, most] = rows, self.size
+        return rows
+
+    def _in_zones(self, limit: DomainLimit, within: Mask | None) -> Mask | None:
+        group, least, most = limit
+        for zone, number in self.zones.items():
+            if not least <= group.counts.get(zone, 0) <= most:
+                elsewhere = self.zone[: self.size] != number
+                within = elsewhere if within is None else within & elsewhere
+        return within
 
     def _counts(self, group: Group, machines: list[OpenMachine]) -> Amounts:
         found = self.by_host.get(group)
@@ -105,7 +166,7 @@ class MachineColumns:
             found[: len(machines)] = [group.counts.get(machine.hostname, 0) for machine in machines]
         return found
 
-    def emptiest(self, request: tuple[int, ...], allowed: Mask | None) -> int | None:
+    def emptiest(self, request: tuple[int, ...], allowed: Indices | None) -> int | None:
         """The allowed machine with the fewest pods, if it has room; None: use ``candidates``.
 
         A shortcut that finds the machine for most pods without comparing all rows.
@@ -114,29 +175,37 @@ class MachineColumns:
             return None
         if allowed is None:
             index = int(self.pods[: self.size].argmin())
+        elif len(allowed):
+            index = int(allowed[self.pods.take(allowed).argmin()])
         else:
-            open_to = allowed.nonzero()[0]
-            if not len(open_to):
-                return None
-            index = int(open_to[self.pods.take(open_to).argmin()])
+            return None
         room = self.free[:, index].tolist()
         return index if all(map(ge, room, request)) else None
 
     def candidates(
-        self, request: tuple[int, ...], allowed: Mask | None
+        self, request: tuple[int, ...], allowed: Indices | None
     ) -> tuple[int, Iterator[int]]:
         """Machines that may have room: how many, and their rows, fewest pods first, then oldest.
 
-        ``allowed``: one entry per machine; None: all. The first machine mostly takes the pod, so the others are sorted
-        only when the iterator is read further.
+        ``allowed``: rows, ascending; None: all. The first machine mostly takes the pod, so the others are sorted only
+        when the iterator is read further.
         """
-        n, room = self.size, allowed
+        found = self._with_room(request) if allowed is None else allowed
+        if allowed is not None:
+            for column, amount in enumerate(request):
+                if amount > 0 and len(found):
+                    found = found[self.free[column].take(found) >= amount]
+        return len(found), self._by_pods(found)
+
+    def _with_room(self, request: tuple[int, ...]) -> Indices:
+        """Rows of all machines with room for a request."""
+        n = self.size
+        room: Mask | None = None
         for column, amount in enumerate(request):
             if amount > 0:
                 enough = self.free[column, :n] >= amount
                 room = enough if room is None else np.logical_and(room, enough, out=enough)
-        found = np.arange(n) if room is None else room.nonzero()[0]
-        return len(found), self._by_pods(found)
+        return np.arange(n) if room is None else room.nonzero()[0]
 
     def _by_pods(self, found: Indices) -> Iterator[int]:
         if len(found):

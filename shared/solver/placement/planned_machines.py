@@ -18,6 +18,7 @@ from shared.domain.expressions import Toleration, first_untolerated
 from shared.domain.requirements import Requirement, Requirements
 from shared.solver import reasons
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
+from shared.solver.placement.relaxation import NO_REQUIREMENTS
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 from shared.solver.pools.type_sets import TypeSet
@@ -127,6 +128,8 @@ class Admitter:
         self, template: PoolTemplate, there: Requirements, pods: PodClass
     ) -> Requirements | Refusal:
         """``_merged_requirements``, cached."""
+        if pods.requirements is NO_REQUIREMENTS and template.is_open and keys.ZONE_ID not in there:
+            return there
         asked = (there, template, pods.requirements, pods.pod.tolerations)
         found = self._merged_cache.get(asked)
         if found is None:

@@ -49,12 +49,15 @@ class PoolTemplate:
     sets: TypeSets = field(init=False)
     all_types: TypeSet = field(init=False)
     """``types`` as a set."""
+    is_open: bool = field(init=False)
+    """True without taints: no toleration is needed."""
     _usable: dict[Requirements, TypeSet] = field(default_factory=dict)
     _within: Mask | None = None
 
     def __post_init__(self) -> None:
         self.sets = TypeSets(np.ascontiguousarray(self.available.T))
         self.all_types = self.sets.of_rows(self.types)
+        self.is_open = not self.pool.taints
 
     def usable(self, requirements: Requirements) -> TypeSet:
         """The types that meet the requirements and have an available offering within them."""
@@ -127,6 +130,8 @@ def _unusable(pool: NodePool, node_class: NodeClass | None) -> str:
         return "it is being deleted"
     if pool.fault:
         return f"its condition Ready is False: {pool.fault}"
+    if pool.closed:
+        return pool.closed
     if pool.is_static:
         return "it is static: it keeps its replicas, whatever pods need"
     if node_class is None:

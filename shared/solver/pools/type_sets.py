@@ -40,7 +40,7 @@ class TypeSets:
     def __init__(self, columns: Amounts) -> None:
         """``columns``: [resources, types], what pods may use of each type."""
         self._columns = columns
-        self._levels = [_Levels(amounts) for amounts in columns]
+        self._holding = [_Levels(amounts).holding for amounts in columns]
         self._found: dict[int, TypeSet] = {}
 
     def of(self, mask: Mask) -> TypeSet:
@@ -60,8 +60,8 @@ class TypeSets:
     def large_enough(self, types: TypeSet, used: Amounts) -> TypeSet:
         """The types of the set that hold these amounts; the same object when all do."""
         bits = types.bits
-        for levels, amount in zip(self._levels, used.tolist(), strict=True):
-            bits &= levels.holding(amount)
+        for holding, amount in zip(self._holding, used.tolist(), strict=True):
+            bits &= holding(amount)
         return types if bits == types.bits else self._set(bits)
 
     def _set(self, bits: int) -> TypeSet:
@@ -78,7 +78,8 @@ class _Levels:
 
     def __init__(self, amounts: Amounts) -> None:
         self._amounts = amounts
-        self._levels: list[int] = np.unique(amounts).tolist()
+        # Not np.unique, which loads numpy.ma: a command of half a second would wait for it.
+        self._levels: list[int] = sorted(set(amounts.tolist()))
         self._holding: dict[int, int] = {}
 
     def holding(self, amount: int) -> int:

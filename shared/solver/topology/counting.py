@@ -217,6 +217,8 @@ class Topology:
         reachable = host.reaches(key)
         if allowed is not None and not allowed.complement:
             values = allowed.values
+            if len(values) == 1:  # the usual case: the place of a machine is decided early
+                return list(values if reachable is None else values & reachable)
             return sorted(values if reachable is None else values & reachable)
         known = set(group.counts) if reachable is None else reachable & group.counts.keys()
         return sorted(d for d in known if allowed is None or allowed.has(d))

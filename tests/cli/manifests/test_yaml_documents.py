@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.manifests.yaml_documents import DEPTH_LIMIT, Place, read_yaml
+from cli.manifests.yaml_documents import DEPTH_LIMIT, Place, read_carefully, read_yaml
+from cli.manifests.yaml_quick import quick_values
 from cli.manifests.yaml_writing import yaml_text
 
 
@@ -20,10 +22,75 @@ def only(text: str) -> Any:
 
 def test_every_field_has_its_line_and_column() -> None:
     documents, _ = read_yaml("a:\n  - b: 1\n    c: {d: 2}\n  - e\n")
-    places = documents[0].places
-    assert places[("a", 0, "b")] == Place(2, 5)
-    assert places[("a", 0, "c", "d")] == Place(3, 9)
-    assert places[("a", 1)] == Place(4, 5)
+    place_of = documents[0].place_of
+    assert place_of(("a", 0, "b")) == Place(2, 5)
+    assert place_of(("a", 0, "c", "d")) == Place(3, 9)
+    assert place_of(("a", 1)) == Place(4, 5)
+
+
+TEXTS = st.one_of(
+    st.text(max_size=6),
+    st.sampled_from(["yes", "~", "<<", "1e3", "-0", "0x1F", ".inf", "007", "\x85"]),
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def read_both_ways(text: str) -> None:
+    quick, careful = read_yaml(text), read_carefully(text)
+    assert repr([one.value for one in quick[0]]) == repr([one.value for one in careful[0]])
+    assert [one.faults for one in quick[0]] == [one.faults for one in careful[0]]
+    assert quick[1] == careful[1]
+    for one, other in zip(quick[0], careful[0], strict=True):
+        assert {path: one.place_of(path) for path in other.places} == other.places
+
+
+@given(st.lists(VALUES, min_size=1, max_size=3))
+def test_quick_reading_of_yaml_gives_what_careful_reading_gives(values: list[Any]) -> None:
+    read_both_ways(yaml.safe_dump_all(values, allow_unicode=True))
+
+
+@given(VALUES, st.booleans())
+def test_quick_reading_of_json_gives_what_careful_reading_gives(value: Any, ascii: bool) -> None:
+    read_both_ways(json.dumps(value, ensure_ascii=ascii))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "---\n---\n",
+        "# only a comment",
+        "a: &x 1\nb: *x\n",
+        "a: 1\na: 2\n",
+        "a: !!str 1\nb: !other 2\n",
+        "<<: {a: 1}\nb: 2\n",
+        "? [a]\n: b\n",
+        "a: 1\n---\nb: {\n",
+        "{a: 1}",
+        '{"a": 1, "a": 2}',
+        '{"a": NaN}',
+        '{"a": 1} {"b": 2}',
+        '{"a": "\\ud83d\\ude00"}',
+        '{"a": 1000000000000000000000000000000}',
+        "[" * (DEPTH_LIMIT + 1) + "]" * (DEPTH_LIMIT + 1),
+        "[" * DEPTH_LIMIT + "]" * DEPTH_LIMIT,
+        "- " * (DEPTH_LIMIT + 1) + "x",
+        "- " * DEPTH_LIMIT + "x",
+    ],
+)
+def test_unusual_files_are_read_carefully(text: str) -> None:
+    read_both_ways(text)
+
+
+@pytest.mark.parametrize("text", ['{"a": [1, 2]}', "a: [1, 2]\n", "a:\n- 1\n---\n2\n"])
+def test_quick_reading_counts_keys_and_values(text: str) -> None:
+    """Here five: two objects or lists, a key, and two numbers."""
+    assert quick_values(text, yaml.SafeLoader, most_values=5, most_levels=9) is not None
+    assert quick_values(text, yaml.SafeLoader, most_values=4, most_levels=9) is None
 
 
 def test_a_missing_field_has_the_place_of_its_nearest_parent() -> None:

@@ -262,12 +262,12 @@ def test_all_pods_run_on_each_side_and_free_choice_costs_least(files: list[str])
 
 def test_the_manifests_are_printed_for_kubectl(files: list[str]) -> None:
     done = run(*files, "-o", "yaml")
-    kinds = [one["kind"] for one in yaml.safe_load_all(done.stdout)]
-    assert kinds == ["NodePool", "EC2NodeClass"]
+    pool, node_class = yaml.safe_load_all(done.stdout)
+    assert [pool["kind"], node_class["kind"]] == ["NodePool", "EC2NodeClass"]
+    assert pool["metadata"]["annotations"]["dovetail.sh/minimum"] == "nodes: 2"
 
 
 def test_the_table_names_what_is_left_to_do(files: list[str]) -> None:
     done = run(*files, "--flags", "--expander=priority")
-    assert "minimum 2: a pool has none" in done.stdout
     assert "set spec.weight of the pools" in done.stdout
     assert "NodePools of any type" in done.stdout

@@ -14,7 +14,13 @@ from deploy.rendering import components
 from tests.support.cluster.helm import CHART, NEEDS_HELM
 
 AGAIN = "run make manifests"
-FOLDERS = ("deploy/kubernetes", "deploy/chart/files", "deploy/redis-tls", "deploy/beside-karpenter")
+FOLDERS = (
+    "deploy/kubernetes",
+    "deploy/chart/files",
+    "deploy/redis-tls",
+    "deploy/beside-karpenter",
+    "deploy/shadow",
+)
 
 
 def recorded() -> dict[str, str]:

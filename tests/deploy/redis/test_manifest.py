@@ -19,7 +19,7 @@ from shared.redis import streams
 from shared.redis.bus import connect
 from shared.redis.bus.connection import call
 from shared.redis.mirror import MirrorReader
-from shared.redis.rights import AGENT, CONSOLE, SERVICES, USERS
+from shared.redis.rights import AGENT, CONSOLE, SERVICES, SHADOW, USERS
 from tests.support.redis.fixture import BINARIES
 from tests.support.redis.guarded import guarded_redis
 from tests.support.redis.server import RedisServer, free_loopback_port
@@ -93,7 +93,7 @@ def test_the_mirror_s_key_is_one_and_goes_to_those_who_write_or_read_the_mirror(
     printed = secrets()
     keys = {name: one["stringData"].get("MIRROR_KEY") for name, one in printed.items()}
     holders = {name.removeprefix("dovetail-redis-") for name, key in keys.items() if key}
-    assert holders == {"watcher", "scheduler", "interruption", CONSOLE}
+    assert holders == {"watcher", "scheduler", "interruption", CONSOLE, SHADOW}
     assert len({*keys.values()} - {None}) == 1
     assert printed[f"dovetail-redis-{AGENT}"]["metadata"]["namespace"] == "dovetail-agents"
 

@@ -27,7 +27,7 @@ from tests.support.stories.playground import (
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly, NEEDS_KUBECTL]
 GATES = (
     "Drift=true,NodeRepair=true,NodeOverlay=true,StaticCapacity=true,ReservedCapacity=true,"
-    "SpotToSpotConsolidation=true"
+    "SpotToSpotConsolidation=true,CapacityBuffer=true,ProvisioningRequest=true"
 )
 OVERLAY = {
     "metadata": {"name": "dearer"},

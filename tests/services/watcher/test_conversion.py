@@ -86,11 +86,29 @@ def test_a_bad_object_is_no_record_and_names_the_field(
 
 def test_overlays_are_watched_only_where_they_count() -> None:
     """OPS-02, NO-01: a cluster without the gate need not know the kind; one that is being deleted counts no more."""
-    watched = {gate: len(kinds(FeatureGates(node_overlay=gate))) for gate in (False, True)}
-    assert watched == {False: len(KINDS) - 1, True: len(KINDS)}
+    watched = {
+        gate: {kind.resource.kind for kind in kinds(FeatureGates(node_overlay=gate))}
+        for gate in (False, True)
+    }
+    assert watched[True] - watched[False] == {"NodeOverlay"}
     overlay = raw(GOOD["NodeOverlay"])
     overlay["metadata"] = {**META, "deletionTimestamp": "2026-01-01T00:00:01Z"}
     assert KIND["NodeOverlay"].convert(overlay).record is None
+
+
+def test_buffers_and_workloads_are_watched_only_where_they_count() -> None:
+    """OPS-02, GAT-02: a cluster without the gate need not know CapacityBuffers, nor show its workloads."""
+    watched = {
+        gate: {kind.resource.kind for kind in kinds(FeatureGates(capacity_buffer=gate))}
+        for gate in (False, True)
+    }
+    assert watched[True] - watched[False] == {
+        "CapacityBuffer", "PodTemplate", "Deployment", "ReplicaSet", "StatefulSet",
+    }  # fmt: skip
+    alone = {kind.resource.kind for kind in kinds(FeatureGates(provisioning_request=True))}
+    assert alone - watched[False] == {"ProvisioningRequest", "PodTemplate"}
+    gates = FeatureGates(capacity_buffer=True, node_overlay=True, provisioning_request=True)
+    assert len(kinds(gates)) == len(KINDS)
 
 
 def test_a_bad_pod_is_a_record_that_says_what_is_wrong() -> None:

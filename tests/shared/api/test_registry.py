@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.registry import KINDS, check, is_ours, title_of, warnings
+from shared.api.parsers import INSTANCE_TYPE, PARSERS, SCHEMAS, parser_of, schema_of
+from shared.api.registry import check, is_ours, title_of, warnings
+from shared.api.schema import catalogue
 from tests.shared.api.conftest import json_values, objects
 
 PROVISIONER = "karpenter.sh/v1alpha5"
@@ -172,7 +174,7 @@ def test_what_is_no_object_of_ours_is_not_ours(document: Any) -> None:
 
 
 @given(
-    st.sampled_from([*KINDS, ("karpenter.sh/v2", "X"), ("v1", "ConfigMap")]),
+    st.sampled_from([*SCHEMAS, ("karpenter.sh/v2", "X"), ("v1", "ConfigMap")]),
     objects("metadata", "spec", "status", "data"),
     json_values("name", "labels", "requirements", "template", "taints", "key", "values"),
 )
@@ -223,3 +225,18 @@ def test_what_v1beta1_said_elsewhere_is_told_field_by_field() -> None:
 
 def of_v1(group: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+
+
+def test_the_table_of_schemas_names_the_model_of_every_kind() -> None:
+    models = {
+        (f"{one.INFO.group}/{version}", one.INFO.kind): one
+        for one in catalogue.KINDS
+        for version in (one.INFO.version, *one.INFO.also_served)
+    }
+    assert {identity: schema_of(identity) for identity in SCHEMAS} == models
+
+
+@pytest.mark.parametrize("kind", PARSERS)
+def test_every_kind_that_is_parsed_has_its_parser(kind: str) -> None:
+    assert callable(parser_of(kind))
+    assert kind in {name for _, name in (*SCHEMAS, INSTANCE_TYPE)}

@@ -132,3 +132,15 @@ def test_options_reach_the_planner() -> None:
 def test_wrong_options_are_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         read_options({name: value})
+
+
+def test_what_pools_keep_is_in_the_answer_beside_the_plan() -> None:
+    """The plan's machine counts; what is free on it is no headroom for its own pods."""
+    pool = node_pool()
+    annotations = {"dovetail.sh/minimum": "nodes: 2", "dovetail.sh/headroom": "cpu: 1"}
+    pool["metadata"]["annotations"] = annotations
+    types = (instance_type(), instance_type("m5.xlarge", 4, "16Gi"))
+    (kept,) = answer(pod("one", cpu="1500m"), pool, *types)["kept"]
+    assert kept["short"] == "500m cpu, 1 nodes"
+    assert [one["offering"]["instanceType"] for one in kept["machines"]] == ["m5.large"]
+    assert kept["reason"] == ""

@@ -103,6 +103,10 @@ MATRIX: dict[str, Values] = {
         "console": {"enabled": False},
         "networkPolicy": {"enabled": False},
     },
+    "records in a bucket": {"records": {"store": "s3://records-of-blue/prod"}},
+    "records on a claim": {"records": {"existingClaim": "records"}},
+    "a shadow": {"shadow": {"enabled": True, "settings": {"PACKING_POLICY": "LowestCost"}}},
+    "without records": {"records": {"store": ""}},
     "without console": {"console": {"enabled": False}},
     "beside Karpenter": {"karpenter": {"lease": "kube-system/karpenter-leader-election"}},
     "monitoring": {

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import offering_prices, survey
+from shared.disruption.keeping import keeping
 from shared.disruption.records import Candidate, Rejection, World
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
@@ -129,7 +130,12 @@ def make_world(snapshot: Snapshot, **changes: Any) -> World:
     candidates, _ = look(snapshot)
     nodes = {node.name: node for node in snapshot.nodes}
     allowed = allowed_now(snapshot.pools, snapshot.machines, nodes, frozenset(), now=NOW)
-    fields: dict[str, Any] = {"now": NOW, "gates": FeatureGates(), "solver": SolverSettings()}
+    fields: dict[str, Any] = {
+        "now": NOW,
+        "gates": FeatureGates(),
+        "solver": SolverSettings(),
+        "keeping": keeping(snapshot, frozenset(), now=NOW),
+    }
     return World(snapshot, candidates, allowed, **{**fields, **changes})
 
 

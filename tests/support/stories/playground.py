@@ -83,7 +83,8 @@ SERVICE_SETTINGS = {
     "MESSAGE_MIN_IDLE": "10s",
     "VALIDATION_DELAY": "500ms",
     "DISRUPTION_PERIOD": "500ms",
-    "FEATURE_GATES": "Drift=true,NodeOverlay=true,StaticCapacity=true",
+    "FEATURE_GATES": "Drift=true,NodeOverlay=true,StaticCapacity=true,CapacityBuffer=true,"
+    "ProvisioningRequest=true",
     "NOMINATE": "auto",
 }
 

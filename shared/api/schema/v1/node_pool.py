@@ -147,13 +147,14 @@ class Template(ApiModel):
     """Requirements on the machines, and their lifetime."""
 
 
-def _check_window(raw: Json) -> Iterable[tuple[Path, str]]:
+def check_window(raw: Json) -> Iterable[tuple[Path, str]]:
+    """The faults of ``schedule`` and ``duration``."""
     schedule, duration = raw.get("schedule"), raw.get("duration")
     if (schedule is None) != (duration is None):
         missing = "schedule" if schedule is None else "duration"
         yield (
             (missing,),
-            "schedule and duration must be set together; without both the budget always applies",
+            "schedule and duration must be set together; without both it always applies",
         )
     if isinstance(schedule, str) and (cause := schedule_fault(schedule)):
         yield ("schedule",), cause
@@ -175,7 +176,7 @@ class DisruptionBudget(ApiModel):
         Rule(
             "schedule and duration must be set together",
             "has(self.schedule) == has(self.duration)",
-            _check_window,
+            check_window,
         ),
         Rule("reasons must not repeat", check=_check_reasons),
     )

@@ -31,20 +31,20 @@ class DisruptionRate:
         if not scores:
             return
         async with redis_errors("remember disruptions"):
+            await self._redis.zremrangebyscore(self._key, "-inf", self._oldest())
             await self._redis.zadd(self._key, scores, nx=True)
             await self._redis.zremrangebyrank(self._key, 0, -DISRUPTIONS_LIMIT - 1)
 
     async def spent(self) -> dict[str, int]:
         """Pool key -> machines disrupted in the last hour. Raises TransientError."""
-        oldest = self._clock.now() - DISRUPTION_WINDOW_SECONDS
-        await call(
-            self._redis, "forget old disruptions", "ZREMRANGEBYSCORE", self._key, "-inf", oldest
-        )
         members: list[bytes] = await call(
-            self._redis, "read disruptions", "ZRANGE", self._key, 0, -1
+            self._redis, "read disruptions", "ZRANGEBYSCORE", self._key, self._oldest(), "+inf"
         )
         found: dict[str, int] = {}
         for member in members:
             pool_key = member.decode().rpartition("|")[0]
             found[pool_key] = found.get(pool_key, 0) + 1
         return found
+
+    def _oldest(self) -> float:
+        return self._clock.now() - DISRUPTION_WINDOW_SECONDS

@@ -8,24 +8,31 @@ returns are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from shared.solver.encode import NO_PRICE, Indices, Mask, ResourceAxis
-from shared.solver.lowest_cost.bound.dual import worth
+from shared.solver.lowest_cost.bound.configuration import Configuration
+from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.demand import fit, rounded
+from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.offers import covering, unbeaten
-from shared.solver.lowest_cost.problem import Counts, Floats, Problem
+from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem
 from shared.solver.lowest_cost.rules import Rules, with_relaxations
 from shared.solver.lowest_cost.spread import HostLimit, host_limit
 from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.placement.relaxation import SCHEDULE_ANYWAY
+from shared.solver.plan import CONFIGURATION, FLUID
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 
 _MOST_CLASSES = 1500
+_PAIRS_PER_UNIT = 8
+"""With more pairs of a class and an offering that fits it per unit of effort, the search ends before it proves more
+than the fluid bound."""
 _GRIDS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
 _COMMON = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 
@@ -54,33 +61,81 @@ def ignored(placement: Placement, runs: list[Run]) -> tuple[str, ...]:
     return tuple(sorted(name for name, is_there in present.items() if is_there))
 
 
+@dataclass(frozen=True, eq=False)
+class LowerBound:
+    """A bound of a placement, and what it was computed from."""
+
+    micro_usd_per_hour: int
+    kind: str
+    problem: Problem | None = None
+    market: Worth | None = None
+    rows: Sequence[int] = ()
+    """Class of the problem per run of pods."""
+
+
 def lower_bound(
     placement: Placement, runs: list[Run], rules: Rules, *, per_host: bool
-) -> int | None:
-    """Micro-USD per hour, rounded down; None when it cannot be computed.
+) -> LowerBound | None:
+    """The fluid bound, rounded down; None when it cannot be computed.
 
     ``runs``: the pods that go to new machines. ``per_host``: include the limits of pods per machine, which gives a
     better bound for many times the work.
     """
     if not runs:
-        return 0
+        return LowerBound(0, FLUID)
     table = _CheapestOfferings(placement.templates)
     usable = _Usable(table, rules, tolerate_preferred=placement.tolerate_preferred)
     rows = [usable.number(pods) for pods, _ in runs]
     hard = [_hard_limit(placement, pods) if per_host else None for pods, _ in runs]
-    requests, counts, chosen, limits = _merged(runs, rows, hard)
+    requests, counts, chosen, limits, numbers = _merged(runs, rows, hard)
     may = np.array(usable.masks, dtype=np.bool_)[chosen]
     used = table.worth_offering(np.array(usable.masks, dtype=np.bool_))
     capacity, price = table.capacity[used], table.price[used]
     may = may[:, used]
     if not (price > 0).any():
-        return 0
+        return LowerBound(0, FLUID)
     groups, slots = _numbered(limits)
     fits = may & fit(requests, capacity)
     problem = Problem(requests, counts, groups, slots, capacity, price, may, fits)
     extended = extended_columns(placement.table.axis, requests)
     found = worth(problem, extended, presolved=per_host)
-    return None if found is None else max(0, math.floor(found.bound))
+    if found is None:
+        return None
+    return LowerBound(max(0, math.floor(found.bound)), FLUID, problem, found, numbers)
+
+
+def configuration_bound(
+    fluid: LowerBound, placement: Placement, runs: list[Run], effort: Effort
+) -> LowerBound:
+    """The configuration bound of the same pods where it is higher and the effort is enough for it, else ``fluid``.
+
+    ``placement``: places these pods; the contents of its machines are what the search starts with.
+    """
+    if fluid.problem is None or fluid.market is None:
+        return fluid
+    if fluid.problem.fits.sum() > _PAIRS_PER_UNIT * effort.most:
+        return fluid
+    row_of = {uid: row for row, (_, uids) in zip(fluid.rows, runs, strict=True) for uid in uids}
+    known = _contents(fluid.problem, placement, row_of)
+    search = Configuration(fluid.problem, fluid.market.pods, known)
+    search.improve(effort)
+    found = search.micro_usd_per_hour
+    return fluid if found <= fluid.micro_usd_per_hour else LowerBound(found, CONFIGURATION)
+
+
+def _contents(problem: Problem, placement: Placement, row_of: Mapping[str, int]) -> list[Pattern]:
+    """The contents of the placement's machines, each on the cheapest offering that holds it."""
+    found: dict[bytes, Pattern] = {}
+    for machine in placement.machines:
+        rows = [row_of[uid] for uid in machine.pods if uid in row_of]
+        counts = np.bincount(rows, minlength=len(problem.counts)).astype(np.int64)
+        held = np.flatnonzero(counts)
+        holds = problem.fits[held].all(axis=0)
+        holds &= (problem.capacity >= counts[held] @ problem.requests[held]).all(axis=1)
+        if held.size and holds.any():
+            offer = int(np.where(holds, problem.price, np.inf).argmin())
+            found.setdefault(counts.tobytes(), Pattern(offer, held, counts[held], 1))
+    return list(found.values())
 
 
 class _Usable:
@@ -215,8 +270,8 @@ def _first_of_each(capacity: Floats, columns: Mask) -> Indices:
 
 def _merged(
     runs: list[Run], rows: list[int], hard: list[HostLimit | None]
-) -> tuple[Floats, Counts, Indices, list[HostLimit | None]]:
-    """Merges equal classes: requests, counts, index of their usable offerings, host limits.
+) -> tuple[Floats, Counts, Indices, list[HostLimit | None], list[int]]:
+    """Merges equal classes: requests, counts, index of their usable offerings, host limits, and the class per run.
 
     ``rows``: index of the usable offerings per run. With very many sizes, requests are rounded down to a grid, which
     keeps the bound valid.
@@ -226,6 +281,7 @@ def _merged(
         found: dict[object, int] = {}
         counts: list[int] = []
         first: list[int] = []
+        numbers: list[int] = []
         sizes = rounded(requests, ratio, np.floor)
         for at, (_, uids) in enumerate(runs):
             key = (sizes[at].tobytes(), rows[at], hard[at])
@@ -234,11 +290,12 @@ def _merged(
                 counts.append(0)
                 first.append(at)
             counts[row] += len(uids)
+            numbers.append(row)
         if len(found) <= _MOST_CLASSES:
             break
     chosen = np.array([rows[at] for at in first], dtype=np.intp)
     limits = [hard[at] for at in first]
-    return sizes[first], np.array(counts, dtype=np.int64), chosen, limits
+    return sizes[first], np.array(counts, dtype=np.int64), chosen, limits, numbers
 
 
 def _hard_limit(placement: Placement, pods: PodClass) -> HostLimit | None:

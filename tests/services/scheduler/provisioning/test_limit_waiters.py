@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from services.scheduler.provisioning.limit_waiters import LimitWaiters, unneeded, waits_for_limits
 from shared.api.v1alpha5.machines import parse_machine
 from shared.domain.machines.machine import LAUNCHED, Condition, Machine
+from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
 from shared.solver.reasons import OUT_OF_TIME
@@ -60,6 +61,21 @@ async def test_a_machine_whose_pods_wait_on_stays(
     """Another pod counts on it as well as the one it was made for."""
     machine = await waiter(scheduler, kube)
     await scheduler.show(pods=[make_bound_pod("web", "elsewhere"), make_pod("next")])
+    for _ in range(3):
+        await waiters.step()
+    assert not await is_withdrawn(kube, machine)
+
+
+async def test_a_machine_for_room_that_is_kept_stays(
+    scheduler: Scheduler, kube: Kube, waiters: LimitWaiters
+) -> None:
+    """GAT-02: no pod needs it, but a buffer does."""
+    machine = await waiter(scheduler, kube)
+    template = PodTemplate("PodTemplate", "default", "web", make_pod("web"))
+    buffer = CapacityBuffer("b", "default", "spare", template="web", replicas=1)
+    await scheduler.show(
+        gone=[("pods", "default/web")], capacitybuffers=[buffer], podtemplates=[template]
+    )
     for _ in range(3):
         await waiters.step()
     assert not await is_withdrawn(kube, machine)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from shared.api.v1alpha5.machines import parse_machine
 from shared.domain import labels as keys
+from shared.domain.pools.windows import Window
 from shared.kube.client import Kube
 from shared.metrics import Metrics
 from shared.redis import streams
@@ -47,6 +49,18 @@ async def test_a_waiting_pod_gets_a_machine(
     assert created == 1
     timed = "karpenter_pods_scheduling_decision_duration_seconds_count"
     assert metrics.registry.get_sample_value(timed) == 1, "POD-11"
+
+
+async def test_a_pool_outside_its_hours_buys_nothing(scheduler: Scheduler, kube: Kube) -> None:
+    """The one window that ever opens is on the 29th of February."""
+    never = Window(schedule="0 0 29 2 *", duration_seconds=60.0)
+    pool = replace(await pool_of(kube), hours=(never,))
+    await scheduler.show(nodepools=[pool], pods=[make_pod("web")])
+    await scheduler.plan("uid-web")
+    assert await machines(kube) == []
+    plan = scheduler.planner.last_plan
+    assert plan is not None
+    assert "outside its hours" in plan.unschedulable["uid-web"]
 
 
 async def test_a_second_plan_does_not_buy_twice_before_the_mirror_shows_the_first(

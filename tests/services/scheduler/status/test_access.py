@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from services.scheduler.status.access import offered
+from services.scheduler.status.explain_record import Place, RecordExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.concurrency.clock import SystemClock
 from shared.kube.token_access import TokenAccess
@@ -40,6 +41,7 @@ async def asked(
             mode,
             Simulator(CatalogueStore(bus.redis, bus.prefix)),
             scheduler.parts.explainer,
+            RecordExplainer(Place("", "", "one", False)),
             TokenAccess(kube, CLOCK),
         )
         service = Service("scheduler", [], Metrics("scheduler"), dict, questions=questions)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.cloud.catalogue.amounts import micro_usd
 from shared.cloud.catalogue.pricing import (
     KnownPrices,
     Priced,
     decode_prices,
     encode_prices,
-    micro_usd,
     newest_spot_prices,
     parse_price_list,
     parse_product,

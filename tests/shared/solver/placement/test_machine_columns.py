@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.solver.encode import Indices
 from shared.solver.placement.machine_columns import MachineColumns
 
 AMOUNTS = st.integers(0, 5)
@@ -22,11 +23,16 @@ def columns_of(machines: list[tuple[int, int, int, bool]]) -> MachineColumns:
     return columns
 
 
+def rows_of(machines: list[tuple[int, int, int, bool]]) -> Indices:
+    """The machines where the class may go."""
+    return np.array([may for *_, may in machines], dtype=np.bool_).nonzero()[0]
+
+
 @given(MACHINES, AMOUNTS, AMOUNTS)
 def test_sch_32_machines_with_room_come_fewest_pods_first_then_oldest(
     machines: list[tuple[int, int, int, bool]], cpu: int, memory: int
 ) -> None:
-    allowed = np.array([may for *_, may in machines], dtype=np.bool_)
+    allowed = rows_of(machines)
     number, found = columns_of(machines).candidates((cpu, memory), allowed)
     expected = [
         (pods, index)
@@ -41,7 +47,7 @@ def test_sch_32_machines_with_room_come_fewest_pods_first_then_oldest(
 def test_the_emptiest_machine_is_the_first_candidate_or_unknown(
     machines: list[tuple[int, int, int, bool]], cpu: int, memory: int
 ) -> None:
-    allowed = np.array([may for *_, may in machines], dtype=np.bool_)
+    allowed = rows_of(machines)
     columns = columns_of(machines)
     order = list(columns.candidates((cpu, memory), allowed)[1])
     by_pods = [(pods, index) for index, (_, _, pods, may) in enumerate(machines) if may]

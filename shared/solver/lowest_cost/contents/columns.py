@@ -13,7 +13,7 @@ import numpy as np
 from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.dual import Worth, quiet_solver
 from shared.solver.lowest_cost.fill import Effort, fill
-from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem
+from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, dense
 
 _MAX_ROUNDS = 40
 _OFFERS_PER_ROUND = 48
@@ -77,7 +77,7 @@ def better_prices(
     """
     master = Master(problem)
     for pattern in (p for packing in packings for p in packing):
-        master.add(pattern.offer, _dense(problem, pattern))
+        master.add(pattern.offer, dense(problem, pattern))
     solved = master.solve(effort)
     if solved is None:
         return None
@@ -121,9 +121,3 @@ def _add_machines(
         for row in np.flatnonzero(gain > 0):
             added += master.add(int(offers[row]), taken[row])
     return added
-
-
-def _dense(problem: Problem, pattern: Pattern) -> Counts:
-    found = np.zeros(len(problem.counts), dtype=np.int64)
-    found[pattern.classes] = pattern.counts
-    return found

@@ -1,0 +1,214 @@
+"""Runs a cluster through simulated time: the scheduler's rounds, passes and validations, and what follows from them.
+
+The planner, the passes and the validation are the scheduler's own. What may go wrong: nothing is launched for pods that
+no plan can place; they wait until the end, and count there.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+from msgspec.structs import replace
+
+from cli.decisions.replaying.cluster import Cluster, Totals
+from cli.decisions.replaying.demand import Wish
+from services.scheduler.disruption.conditions import due, occupied_nodes
+from services.scheduler.disruption.methods import delayed, inputs_of
+from services.scheduler.disruption.passes import methods_in, surveyed
+from shared.disruption.methods import expiration
+from shared.disruption.records import Command, World
+from shared.disruption.validation import validate
+from shared.domain.machines.machine import Condition
+from shared.domain.pools.generations import GENERATIONS
+from shared.simulation.decisions.records import PassQuestion, PlanQuestion
+from shared.solver.solve import solve
+
+BATCH_SECONDS = 1.0
+AGAIN_SECONDS = 10.0
+"""Pods that still wait are planned for again after so long."""
+PERIOD_SECONDS = 10.0
+UNCHANGED_SECONDS = 300.0
+VALIDATION_SECONDS = 15.0
+DRAIN_SECONDS = 10.0
+"""From the deletion of a machine until its instance has ended."""
+
+
+@dataclass
+class Rules:
+    """What decides in this course of events. ``passes``: one question for each generation of the API in use."""
+
+    plan: PlanQuestion
+    passes: tuple[PassQuestion, ...]
+    boot_seconds: float
+    """From a launch until the node is ready."""
+
+
+@dataclass
+class _Running:
+    """A command that waits for its replacements."""
+
+    command: Command
+    keys: tuple[str, ...]
+
+
+@dataclass
+class Timeline:
+    """One course of events, from ``cluster.now`` to ``end``."""
+
+    cluster: Cluster
+    rules: Rules
+    end: float
+    _queue: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _numbers: Iterable[int] = field(default_factory=count)
+    _planning: bool = False
+    _running: list[_Running] = field(default_factory=list)
+    _quiet: dict[str, object] = field(default_factory=dict)
+    _unseen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _looked: tuple[int, float] = (-1, float("-inf"))
+    """Version of the cluster at the last look, and its time."""
+
+    def run(self, wishes: Iterable[Wish]) -> Totals:
+        """The totals at the end; pods that still wait count with the time until then."""
+        for wish in wishes:
+            self._at(wish.at, lambda wish=wish: self._fulfil(wish))  # type: ignore[misc]
+        for key, machine in self.cluster.machines.items():
+            if not machine.node_name and not machine.terminating:
+                self._at(self.cluster.now + self.rules.boot_seconds, self._join(key))
+            if machine.terminating:
+                self._at(self.cluster.now + DRAIN_SECONDS, self._end(key))
+        self._want_plan()
+        self._at(self.cluster.now, self._look)
+        while self._queue and self._queue[0][0] <= self.end:
+            at, _, action = heapq.heappop(self._queue)
+            self.cluster.pass_time(at)
+            action()
+        self.cluster.pass_time(self.end)
+        waiting = (p for p in self.cluster.pods.values() if p.unschedulable and not p.node_name)
+        self.cluster.totals.waits += [self.end - pod.created_at for pod in waiting]
+        return self.cluster.totals
+
+    def _at(self, at: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (at, next(iter(self._numbers)), action))
+
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        self._at(self.cluster.now + seconds, action)
+
+    def _fulfil(self, wish: Wish) -> None:
+        self.cluster.fulfil(wish)
+        self._want_plan()
+
+    def _want_plan(self, seconds: float = BATCH_SECONDS) -> None:
+        if not self._planning and self.cluster.waits():
+            self._planning = True
+            self._after(seconds, self._plan)
+
+    def _plan(self) -> None:
+        self._planning = False
+        question = self.rules.plan
+        plan = solve(self.cluster.snapshot(), now=self.cluster.now, settings=question.settings)
+        for key in self.cluster.carry_out(plan):
+            self._after(self.rules.boot_seconds, self._join(key))
+        self._want_plan(AGAIN_SECONDS)
+
+    def _join(self, key: str) -> Callable[[], None]:
+        def join() -> None:
+            self.cluster.join(key)
+            self._go_on()
+            self._want_plan(0.0)
+
+        return join
+
+    def _look(self) -> None:
+        """Conditions, expired machines, and a pass for each generation, if anything has changed or time has passed."""
+        self._note_conditions()
+        cluster = self.cluster
+        for machine in expiration.forceful(list(cluster.machines.values()), now=cluster.now):
+            self._drain(machine.key)
+        version, at = self._looked
+        if version != cluster.version or cluster.now - at >= UNCHANGED_SECONDS:
+            self._looked = cluster.version, cluster.now
+            for question in self.rules.passes:
+                self._pass(question)
+        self._after(PERIOD_SECONDS, self._look)
+
+    def _note_conditions(self) -> None:
+        cluster = self.cluster
+        pools = {pool.key: pool for pool in cluster.start.pools}
+        occupied = occupied_nodes(cluster.pods.values())
+        found = due(list(cluster.machines.values()), pools, occupied, set(), now=cluster.now)
+        for machine, condition, is_true in ((c.machine, c.condition, c.is_true) for c in found):
+            made = Condition("True" if is_true else "False", condition, "", cluster.now)
+            known = cluster.machines[machine.key]
+            cluster.version += 1
+            cluster.machines[machine.key] = replace(
+                known, conditions={**known.conditions, condition: made}
+            )
+
+    def _question(self, question: PassQuestion) -> PassQuestion:
+        busy = {c.machine.uid for one in self._running for c in one.command.candidates}
+        return replace(
+            question,
+            now=self.cluster.now,
+            busy=tuple(sorted(busy)),
+            nominated=tuple(sorted(t for one in self._running for t in one.command.targets)),
+            unseen=self._unseen.get(question.generation, ()),
+        )
+
+    def _pass(self, asked: PassQuestion) -> None:
+        question = self._question(asked)
+        one_at_a_time = GENERATIONS[question.generation].one_command_at_a_time
+        if self.cluster.waits() or (one_at_a_time and self._running):
+            return
+        world = surveyed(self.cluster.snapshot(), question).world
+        if not world.candidates:
+            return
+        inputs = inputs_of(world, question.churn)
+        question = replace(question, quiet=self._quiet.get(question.generation) == inputs)
+        for method in methods_in(question):
+            proposal = method.propose(world)
+            if method.remembers:
+                self._unseen[question.generation] = proposal.unseen
+            if proposal.commands:
+                self._propose(proposal.commands[0], asked)
+                return
+        self._quiet[question.generation] = inputs
+
+    def _propose(self, command: Command, asked: PassQuestion) -> None:
+        if not delayed(command):
+            self._start(command)
+            return
+
+        def check() -> None:
+            world: World = surveyed(self.cluster.snapshot(), self._question(asked)).world
+            verdict = validate(world, command, asked.churn)
+            if verdict.command is not None:
+                self._start(verdict.command)
+
+        self._after(VALIDATION_SECONDS, check)
+
+    def _start(self, command: Command) -> None:
+        keys = tuple(self.cluster.launch(planned) for planned in command.replacements)
+        for key in keys:
+            self._after(self.rules.boot_seconds, self._join(key))
+        self.cluster.close(candidate.node.name for candidate in command.candidates)
+        self._running.append(_Running(command, keys))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Delete the machines of commands whose replacements are ready."""
+        ready = [one for one in self._running if all(map(self.cluster.is_ready, one.keys))]
+        self._running = [one for one in self._running if one not in ready]
+        for one in ready:
+            for candidate in one.command.candidates:
+                self._drain(candidate.machine.key)
+
+    def _drain(self, key: str) -> None:
+        self.cluster.drain(key)
+        self._after(DRAIN_SECONDS, self._end(key))
+        self._want_plan()
+
+    def _end(self, key: str) -> Callable[[], None]:
+        return lambda: self.cluster.end(key)

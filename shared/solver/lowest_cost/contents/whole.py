@@ -1,0 +1,75 @@
+"""The cheapest whole machines out of known contents, for problems that are small enough to ask for them exactly."""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+
+from shared.solver.lowest_cost.bound.configuration import Configuration
+from shared.solver.lowest_cost.bound.dual import Worth, quiet_solver
+from shared.solver.lowest_cost.fill import Effort
+from shared.solver.lowest_cost.problem import Counts, Pattern, Problem, cost_of
+
+_MOST_CLASSES, _MOST_PODS = 12, 400
+_MOST_NODES = 400
+_NODE_UNITS, _COLUMN_UNITS = 0.2, 0.02
+
+
+def whole_machines(
+    problem: Problem, market: Worth, packing: list[Pattern], effort: Effort
+) -> list[Pattern] | None:
+    """The cheapest machines of known contents that hold all pods; None for a problem that is not small.
+
+    ``packing``: holds all pods; its contents are known at first, further ones are searched for.
+    """
+    if len(problem.counts) > _MOST_CLASSES or problem.counts.sum() > _MOST_PODS:
+        return None
+    search = Configuration(problem, market.pods, packing)
+    search.improve(effort)
+    search.add_neighbours(cost_of(packing, problem.price), effort)
+    known = search.master.patterns
+    copies = _solved(search.problem, known, effort)
+    return None if copies is None else _without_excess(search.problem, known, copies)
+
+
+def _solved(problem: Problem, known: list[Pattern], effort: Effort) -> Counts | None:
+    """Copies of each content."""
+    unit = float(problem.price.mean())
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = len(known), len(problem.counts)
+    model.col_cost_ = problem.price[[one.offer for one in known]] / unit
+    model.col_lower_ = np.zeros(len(known))
+    most = [float((-(-problem.counts[one.classes] // one.counts)).max()) for one in known]
+    model.col_upper_ = np.array(most)
+    model.row_lower_ = problem.counts.astype(np.float64)
+    model.row_upper_ = np.full(len(problem.counts), highspy.kHighsInf)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lengths = [len(one.classes) for one in known]
+    model.a_matrix_.start_ = np.append(0, np.cumsum(lengths)).astype(np.int32)
+    model.a_matrix_.index_ = np.concatenate([one.classes for one in known]).astype(np.int32)
+    model.a_matrix_.value_ = np.concatenate([one.counts for one in known]).astype(np.float64)
+    model.integrality_ = [highspy.HighsVarType.kInteger] * len(known)
+    solver = quiet_solver()
+    solver.setOptionValue("solver", "choose")
+    solver.setOptionValue("mip_max_nodes", _MOST_NODES)
+    solver.setOptionValue("mip_rel_gap", 1e-6)
+    solver.passModel(model)
+    solver.run()
+    nodes = max(int(solver.getInfo().mip_node_count), 0)
+    effort.used += _COLUMN_UNITS * len(known) + _NODE_UNITS * nodes
+    found = np.array(solver.getSolution().col_value, dtype=np.float64)
+    return np.rint(found).astype(np.int64) if len(found) == len(known) else None
+
+
+def _without_excess(problem: Problem, known: list[Pattern], copies: Counts) -> list[Pattern] | None:
+    """These machines with each pod once; None if a pod is missing."""
+    left = problem.counts.copy()
+    found = []
+    for pattern, number in zip(known, copies, strict=True):
+        for _ in range(int(number)):
+            counts = np.minimum(pattern.counts, left[pattern.classes])
+            left[pattern.classes] -= counts
+            held = counts > 0
+            if held.any():
+                found.append(Pattern(pattern.offer, pattern.classes[held], counts[held], 1))
+    return None if left.any() else found

@@ -1,0 +1,40 @@
+"""Small inputs, solved by an integer program of its own: bound <= optimum, and LowestCost finds the optimum."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.planning.small_inputs import small_input
+from tests.support.planning.snapshots import plan_for
+
+
+def check(seed: int, effort: int) -> tuple[int, int, int]:
+    """(bound, optimum, cost), in micro-USD per hour."""
+    given = small_input(seed)
+    plan = plan_for(given.snapshot(), packing_policy="LowestCost", effort=effort)
+    assert not plan.unschedulable
+    optimum, bound = given.optimum(), plan.lower_bound_micro_usd_per_hour
+    assert bound is not None
+    assert bound <= optimum <= plan.cost_micro_usd_per_hour, seed
+    return bound, optimum, plan.cost_micro_usd_per_hour
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
+def test_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
+    bound, optimum, cost = check(seed, effort=200)
+    assert cost == optimum
+    assert bound >= 0.85 * optimum
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(60))
+def test_sixty_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
+    _, optimum, cost = check(seed, effort=200)
+    assert cost == optimum
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(1000, 1500, 10))
+def test_the_bound_of_five_hundred_small_inputs_is_never_above_the_optimum(first: int) -> None:
+    for seed in range(first, first + 10):
+        check(seed, effort=5 if seed % 2 else 100)
