@@ -34,7 +34,12 @@ __all__ = ["more_settings", "scheduler", "start_console"]
 
 NIGHT = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EXAMPLES = 200 if NIGHT else 4
-BY_GET = {"/explain/pods/{pod}", "/explain/nodes/{node}", "/explain/pools/{pool}"}
+BY_GET = {
+    "/explain/pods/{pod}",
+    "/explain/nodes/{node}",
+    "/explain/pools/{pool}",
+    "/explain/decisions/{id}",
+}
 OPEN_PATHS = {"/healthz", "/readyz", "/metrics", "/status"}
 """They say nothing that needs a right (docs/operating/security.md)."""
 ENDLESS = {"/api/stream"}
