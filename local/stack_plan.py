@@ -61,9 +61,7 @@ class ExistingCluster:
 
 @dataclass(frozen=True)
 class StackSettings:
-    """Settings of a local stack. Durations are in seconds. An empty ``services`` starts only Redis, the emulator and
-    the cluster.
-    """
+    """Settings of a local stack, durations in seconds. Empty ``services``: only Redis, the emulator and the cluster."""
 
     directory: Path
     cluster_name: str = "dovetail-local"
@@ -360,10 +358,8 @@ def _console(
 ) -> Part:
     """The page. It gets no AWS credentials, and the addresses of the services under the names of its settings."""
     own = {name: value for name, value in environment.items() if not name.startswith("AWS_")}
-    own |= {
-        f"{name}_URL".upper(): environment[f"DOVETAIL_{name}_URL".upper()]
-        for name in settings.services
-    }
+    for name in settings.services:
+        own[f"{name}_URL".upper()] = environment[f"DOVETAIL_{name}_URL".upper()]
     own |= {
         "STATUS_HOST": HOST,
         "STATUS_PORT": str(port),

@@ -38,12 +38,8 @@ from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
-from services.scheduler.status.explain_cost import CostExplainer
-from services.scheduler.status.explain_decision import DecisionExplainer
-from services.scheduler.status.explain_pod import PodExplainer
-from services.scheduler.status.explain_pool import PoolExplainer
-from services.scheduler.status.explain_purchase import Purchases
 from services.scheduler.status.explain_record import Place, RecordExplainer
+from services.scheduler.status.explaining import explainer_of
 from services.scheduler.status.policy_prices import PolicyPrices
 from services.scheduler.status.simulate import Simulator
 from shared.api.core.scheduler_config import default_spread
@@ -201,20 +197,32 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         disruption=disruption,
         handover=handover,
         limit_waiters=LimitWaiters(
-            clock, cluster, solver, machines, kube, leadership, handover.settled,
+            clock,
+            cluster,
+            solver,
+            machines,
+            kube,
+            leadership,
+            handover.settled,
             commands.replacements,
         ),
         cluster_metrics=ClusterMetrics(
-            cluster, leadership, env.metrics, planner.pod_latency,
-            planner.decision_latency.undecided, clock,
+            cluster,
+            leadership,
+            env.metrics,
+            planner.pod_latency,
+            planner.decision_latency.undecided,
+            clock,
         ),
         handlers=Handlers(planner, reader),
         terminations=TerminationTrigger(planner.trigger),
         policy_prices=PolicyPrices(
             cluster, solver.options, planner.is_batching, env.metrics, clock
         ),
-        explainer=_explainer(settings, cluster, solver, disruption, decisions, inputs, leadership),
-    )  # fmt: skip
+        explainer=explainer_of(
+            settings, cluster, solver.options, disruption, decisions, inputs, leadership
+        ),
+    )
 
 
 def _creation(
@@ -224,31 +232,6 @@ def _creation(
         NoCreation()
         if env.settings.shadow
         else MachineCreation(actions, Need(env.kube), leadership)
-    )
-
-
-def _explainer(
-    settings: SchedulerSettings,
-    cluster: ClusterState,
-    solver: Solver,
-    disruption: Disruption,
-    decisions: DecisionLog,
-    inputs: RecentInputs,
-    leadership: Leadership,
-) -> Explainer:
-    purchases = Purchases(cluster, decisions)
-    return Explainer(
-        settings,
-        cluster.view,
-        disruption.findings,
-        disruption.commands,
-        disruption.pending,
-        PodExplainer(cluster, solver.options, purchases),
-        CostExplainer(cluster, solver.options),
-        DecisionExplainer(inputs),
-        PoolExplainer(cluster, solver.options),
-        purchases,
-        lambda: leadership.held,
     )
 
 

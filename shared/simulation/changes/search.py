@@ -8,6 +8,7 @@ Pure: the same snapshot gives the same answer.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -27,6 +28,8 @@ from shared.solver.solve import SolverSettings, solve
 
 MOST_PLANS = 600
 """Bound of one search. A plan for one pod takes some milliseconds, and some tens in a cluster of a thousand nodes."""
+MOST_CROWDED_PLANS = 100
+"""Of these for one pool with all pods that wait: such a plan may take seconds."""
 State = Literal["bound", "placeable", "pending"]
 
 
@@ -95,7 +98,7 @@ def explain_pod(
     alone = without_other_pending(snapshot, uid)
     if not planning.places(alone):
         world = alone
-    found, unexamined = _examine(world, pod, planning)
+    found, unexamined = _examine(snapshot, world, pod, planning)
     return PodExplanation(pod, "pending", verdict, found, unexamined)
 
 
@@ -108,16 +111,30 @@ def without_other_pending(snapshot: Snapshot, uid: str) -> Snapshot:
 
 
 def _examine(
-    world: Snapshot, pod: Pod, planning: _Planning
+    whole: Snapshot, world: Snapshot, pod: Pod, planning: _Planning
 ) -> tuple[tuple[PoolChange, ...], tuple[str, ...]]:
+    """``whole``: the cluster as it is; ``world``: the same, or without the other pods that wait."""
     pools = [pool for pool in by_preference(list(world.pools)) if not pool.is_static]
     found: list[PoolChange] = []
     for number, pool in enumerate(pools):
         try:
-            found.append(_change_for(replace(world, pools=(pool,)), pool, pod, planning))
+            found.append(_proven(whole, world, pool, pod, planning))
         except _Spent:
             return _nearest(found), tuple(one.key for one in pools[number:])
     return _nearest(found), ()
+
+
+def _proven(
+    whole: Snapshot, world: Snapshot, pool: NodePool, pod: Pod, planning: _Planning
+) -> PoolChange:
+    """The change for one pool alone, if it places the pod in the whole cluster too; otherwise what does: other pods
+    that wait may take what the change makes room for. Raises _Spent when that needs too many plans."""
+    change = _change_for(replace(world, pools=(pool,)), pool, pod, planning)
+    if not change.edits or planning.places(applied(whole, change.edits)):
+        return change
+    crowded = _Planning(planning.uid, planning.settings, min(planning.left, MOST_CROWDED_PLANS))
+    planning.left -= crowded.left
+    return dataclasses.replace(change, edits=_change_for(whole, pool, pod, crowded).edits)
 
 
 def _nearest(found: list[PoolChange]) -> tuple[PoolChange, ...]:

@@ -18,6 +18,7 @@ from tests.shared.simulation.documents import (
     Document,
     instance_type,
     no_catalogue,
+    node,
     node_pool,
     offering,
     pod,
@@ -236,4 +237,46 @@ def test_the_change_written_into_the_manifests_places_the_pod(
     document = document_of(found)
     assert document["changes"], document["verdict"]
     mended = edited([pending, pool], document["changes"])
+    assert explained(*mended).state == "placeable", document["changes"]
+
+
+def test_a_limit_is_raised_so_far_that_the_others_that_wait_do_not_use_it_up() -> None:
+    """The other pod is larger and comes first: room for this one alone would be taken by it."""
+    other = pod("other", cpu="1500m")
+    assert changes(pod(cpu="1"), other, limited(cpu="1")) == [("spec.limits.cpu", "set", "4")]
+
+
+def named(pool: Document, number: int) -> Document:
+    return {**pool, "metadata": {"name": f"pool-{number}"}}
+
+
+def occupied(number: int, cpu: str) -> list[Document]:
+    """A node of four cores that is not ours, with a pod on it."""
+    held = pod(f"held-{number}", meta={"labels": {"app": "db"}}, cpu=cpu, nodeName=f"node-{number}")
+    return [node(f"node-{number}"), {**held, "status": {"phase": "Running"}}]
+
+
+@given(
+    pod_rules=rules,
+    some_pools=st.lists(pools, min_size=1, max_size=3),
+    held=st.lists(st.sampled_from(["100m", "2", "3900m"]), max_size=3),
+    waiting=st.lists(st.sampled_from(["100m", "1500m", "7"]), max_size=3),
+    cpu=st.sampled_from(["100m", "1", "3", "7500m"]),
+)
+def test_the_change_places_the_pod_in_any_cluster(
+    pod_rules: Document, some_pools: list[Document], held: list[str], waiting: list[str], cpu: str
+) -> None:
+    """Several pools, nodes that are partly full, and other pods that wait too."""
+    cluster = [
+        pod(meta={"labels": {"app": "web"}}, cpu=cpu, **pod_rules),
+        *(named(one, number) for number, one in enumerate(some_pools)),
+        *(one for number, used in enumerate(held) for one in occupied(number, used)),
+        *(pod(f"other-{number}", cpu=wanted) for number, wanted in enumerate(waiting)),
+    ]
+    found = explained(*cluster)
+    if found.state == "placeable":
+        return
+    document = document_of(found)
+    assert document["changes"], document["verdict"]
+    mended = edited(cluster, document["changes"])
     assert explained(*mended).state == "placeable", document["changes"]
