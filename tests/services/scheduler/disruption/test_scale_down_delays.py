@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
