@@ -16,9 +16,10 @@ from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.controller import Disruption, Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigger
+from services.scheduler.kept_room.buffers import CHECK_SECONDS as BUFFER_SECONDS
+from services.scheduler.kept_room.buffers import Buffers
+from services.scheduler.kept_room.requests import Requests
 from services.scheduler.provisioning import limit_waiters
-from services.scheduler.provisioning.buffers import CHECK_SECONDS as BUFFER_SECONDS
-from services.scheduler.provisioning.buffers import Buffers
 from services.scheduler.provisioning.creation import MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
@@ -26,7 +27,6 @@ from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.planner import Planner, Solver
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
-from services.scheduler.provisioning.requests import Requests
 from services.scheduler.shadow import NoCreation, NoEvents, followed, start_nothing
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog

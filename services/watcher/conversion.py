@@ -76,6 +76,15 @@ def _staying(parse: Callable[[Json], Parsed[Any]]) -> Callable[[Json], Parsed[An
     return convert
 
 
+def _carrying(parse: Callable[[Json], Parsed[Any]]) -> Callable[[Json], Parsed[Any]]:
+    """A converter for a kind whose record says itself what is wrong with it, as that of a pod does."""
+
+    def convert(raw: Json) -> Parsed[Any]:
+        return Parsed(parse(raw).record)
+
+    return convert
+
+
 def _without_user_data(parse: Callable[[Json], Parsed[Any]]) -> Callable[[Json], Parsed[Any]]:
     """A converter of node classes: tokens stand in user data, and only the launcher needs it, from the API server."""
 
@@ -124,11 +133,11 @@ KINDS = (
     Kind(PDBS, resources.PDBS, _lenient(parse_pdb)),
     Kind(NAMESPACES, resources.NAMESPACES, _lenient(parse_namespace)),
     Kind(NODE_OVERLAYS, resources.NODE_OVERLAYS, _staying(parse_node_overlay)),
-    Kind(CAPACITY_BUFFERS, resources.CAPACITY_BUFFERS, _staying(parse_capacity_buffer)),
+    Kind(CAPACITY_BUFFERS, resources.CAPACITY_BUFFERS, _staying(_carrying(parse_capacity_buffer))),
     Kind(
         PROVISIONING_REQUESTS,
         resources.PROVISIONING_REQUESTS,
-        _staying(parse_provisioning_request),
+        _staying(_carrying(parse_provisioning_request)),
     ),
     Kind(POD_TEMPLATES, resources.POD_TEMPLATES, parse_pod_template),
     Kind(POD_TEMPLATES, resources.DEPLOYMENTS, parse_pod_template),

@@ -15,6 +15,7 @@ SWITCHED_OFF = "voluntary disruption is switched off for all pools (setting DISR
 POOL_SWITCHED_OFF = (
     f"voluntary disruption is switched off for this pool ({keys.DISRUPTION_ANNOTATION}: off)"
 )
+KEEPS_ROOM = "it keeps room for"
 NO_BUDGET = "No allowed disruptions for disruption reason"
 
 _ADVICE = (
@@ -45,6 +46,10 @@ _ADVICE = (
     (
         pod_blocks.TWO_PDBS,
         "kubectl get pdb -n {namespace}: leave one budget that selects pod {pod}",
+    ),
+    (
+        KEEPS_ROOM,
+        "kubectl get capacitybuffers,provisioningrequests -A: lower or delete what keeps room there",
     ),
     ("has consolidation disabled", "{enable}"),
     ("has consolidation policy WhenEmpty", "{underutilized}"),

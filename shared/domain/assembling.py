@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.records import (
@@ -27,12 +29,15 @@ from shared.domain.records import (
     decode_record,
 )
 from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.domain.workloads.pods import Pod
 
 
 @dataclass
 class DecodedRecords:
     """Typed records of all kinds, decoded once per change."""
 
+    priority_cutoff: int | None = None
+    """Pods below it are expendable."""
     _decoded: dict[str, dict[str, tuple[bytes, Any]]] = field(
         default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
     )
@@ -45,8 +50,14 @@ class DecodedRecords:
         for key, body in bodies.items():
             held = cache.get(key)
             if held is None or held[0] is not body:
-                cache[key] = (body, decode_record(kind, body))
+                cache[key] = (body, self._judged(decode_record(kind, body)))
         return {key: record for key, (_, record) in cache.items()}
+
+    def _judged(self, record: Any) -> Any:
+        cutoff = self.priority_cutoff
+        if cutoff is None or not isinstance(record, Pod) or record.priority >= cutoff:
+            return record
+        return replace(record, expendable=True)
 
 
 def assembled(

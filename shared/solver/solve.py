@@ -74,8 +74,6 @@ class SolverSettings(msgspec.Struct, frozen=True):
     fills_reservations: bool = True
     """True: FewestNodes fills places in reservations before it buys. False: a planned machine gets a place only if it
     happens to suit one, since one machine for all pods may be better than two of which one is prepaid."""
-    priority_cutoff: int | None = None
-    """Pods of a lower priority are expendable; None: none is. Whoever assembles a snapshot marks them."""
     counting: Counting = USUAL
     """Which terminating machines count towards their pool's limits."""
 

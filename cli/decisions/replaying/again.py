@@ -10,7 +10,6 @@ import msgspec
 from services.scheduler.disruption.passes import pass_again, validation_again
 from shared.domain.pools import hours
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.scale_down import with_expendable
 from shared.simulation.decisions.records import (
     DecisionRecord,
     Outcome,
@@ -47,8 +46,7 @@ def decided_again(snapshot: Snapshot, question: Question) -> Outcome:
 
 def _planned_again(snapshot: Snapshot, question: PlanQuestion) -> Plan:
     now, settings = question.now, question.settings
-    marked = with_expendable(snapshot, settings.priority_cutoff)
-    whole = with_virtual_pods(hours.at(marked, now=now), settings, now=now)
+    whole = with_virtual_pods(hours.at(snapshot, now=now), settings, now=now)
     plan = solve(whole, now=now, settings=settings, reschedule=frozenset(question.moving))
     return without_virtual_pods(plan, whole)
 

@@ -289,7 +289,6 @@ class Disruption:
             spent=await self._spent(),
             unseen=tuple(sorted(schedule.unseen)),
             rules=rules_of(self.settings),
-            waits=self.waits(),
         )
 
     async def _report(self, snapshot: Snapshot, busy: Set[str], *, now: float) -> None:
@@ -314,7 +313,7 @@ class Disruption:
         taken, question, world = evaluation
         inputs = inputs_of(world, question.churn)
         quiet = self._is_quiet(inputs, schedule)
-        question = replace(question, quiet=quiet)
+        question = replace(question, quiet=quiet, waits=bool(self.waits()))
         tried: list[tuple[str, Proposal]] = []
         found = None
         for method in methods_in(question):

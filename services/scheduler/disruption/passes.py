@@ -14,7 +14,6 @@ from shared.disruption.validation import validate
 from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.scale_down import with_expendable
 from shared.simulation.decisions.records import (
     PassOutcome,
     PassQuestion,
@@ -24,8 +23,6 @@ from shared.simulation.decisions.records import (
     validation_outcome,
 )
 from shared.solver.virtual_pods import seated
-
-NO_METHODS: frozenset[str] = frozenset()
 
 
 class Surveyed(NamedTuple):
@@ -73,7 +70,7 @@ def methods_in(question: PassQuestion) -> list[Method]:
     generation = GENERATIONS[question.generation]
     unseen = frozenset(question.unseen)
     found = methods_of(generation, question.consolidation, unseen, question.churn)
-    left_out = DELAYED if question.waits else CONSOLIDATIONS if question.quiet else NO_METHODS
+    left_out = {*(CONSOLIDATIONS if question.quiet else ()), *(DELAYED if question.waits else ())}
     return [one for one in found if one.name not in left_out]
 
 
@@ -84,8 +81,7 @@ def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
 
 def _world(snapshot: Snapshot, question: PassQuestion) -> World:
     """``snapshot``: as it was recorded, without virtual pods."""
-    marked = with_expendable(snapshot, question.settings.priority_cutoff)
-    opened = hours.at(marked, now=question.now)
+    opened = hours.at(snapshot, now=question.now)
     return surveyed(seated(opened, question.settings, now=question.now), question).world
 
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from services.scheduler.kept_room.buffers import Buffers
+from services.scheduler.kept_room.requests import Requests
 from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import CHECK_SECONDS, ProvisioningBackoff
 from services.scheduler.provisioning.batching import Window
-from services.scheduler.provisioning.buffers import Buffers
 from services.scheduler.provisioning.creation import Creation
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.logs import PreferenceLog
 from services.scheduler.provisioning.plan_trace import PlanTrace
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency, placed_by
 from services.scheduler.provisioning.reporting import PlanReporter
-from services.scheduler.provisioning.requests import Requests
 from services.scheduler.state.cluster import ClusterState, pods_to_move, waiting_pods
 from services.scheduler.state.plan_inputs import PlanInputs, RecentInputs
 from services.scheduler.state.recording import Recording
@@ -108,7 +108,6 @@ class Solver:
             most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
             ignore_device_claims=self.settings.ignore_dra_requests,
             default_spread=self.default_spread,
-            priority_cutoff=self.settings.expendable_pods_priority_cutoff,
             counting=Counting(self.settings.limits_count_terminating),
         )
 

@@ -38,7 +38,6 @@ from shared.domain.records import (
 from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_provisionable
-from shared.domain.workloads.scale_down import judged
 from shared.kube import resources
 from shared.kube.machines import Stored
 from shared.redis.bus import Bus
@@ -65,19 +64,18 @@ class View:
     """Typed records, decoded once per change."""
 
     reader: MirrorReader
-    _decoded: DecodedRecords = field(default_factory=DecodedRecords)
     priority_cutoff: int | None = None
     """Pods below it are expendable."""
+    _decoded: DecodedRecords = field(init=False)
     created: PendingWrites[str, Stored] = field(default_factory=PendingWrites)
     """Machines by key, as the API server answered."""
 
+    def __post_init__(self) -> None:
+        self._decoded = DecodedRecords(self.priority_cutoff)
+
     def records(self, kind: str) -> dict[str, Any]:
         """Key -> record of one kind, as the mirror has it now."""
-        records = self._decoded.of(kind, self.reader.kinds.get(kind, {}))
-        if kind != PODS or self.priority_cutoff is None:
-            return records
-        cutoff = self.priority_cutoff
-        return {key: judged(pod, cutoff) for key, pod in records.items()}
+        return self._decoded.of(kind, self.reader.kinds.get(kind, {}))
 
     def machines(self) -> list[Machine]:
         """All machines, ours of a moment ago included."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from services.scheduler.state.cluster import View
 from services.scheduler.state.decisions import (
     Rejected,
@@ -56,7 +58,7 @@ class Recording:
         if self.recorder is None:
             return None
         own = tuple(self.view.own_machines())
-        return self.recorder.taken(shown, snapshot or shown, own)
+        return self.recorder.taken(_as_mirrored(shown), snapshot or shown, own)
 
     def plan(
         self,
@@ -141,3 +143,11 @@ class Recording:
                 **more,
             )
         )
+
+
+def _as_mirrored(shown: Snapshot) -> Snapshot:
+    """Without what the settings made of its pods: the log has them as the watcher wrote them."""
+    if not any(pod.expendable for pod in shown.pods):
+        return shown
+    pods = (replace(pod, expendable=False) if pod.expendable else pod for pod in shown.pods)
+    return replace(shown, pods=tuple(pods))

@@ -19,7 +19,13 @@ from services.scheduler.status.explain_decision import DecisionExplainer
 from services.scheduler.status.explain_pod import PodExplainer
 from services.scheduler.status.explain_pool import PoolExplainer
 from services.scheduler.status.explain_purchase import Purchases
-from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
+from shared.disruption.advice import (
+    KEEPS_ROOM,
+    NO_BUDGET,
+    POOL_SWITCHED_OFF,
+    SWITCHED_OFF,
+    change_for,
+)
 from shared.disruption.budgets import reported_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain.machines.machine import Machine
@@ -110,6 +116,11 @@ class Explainer:
             # The last pass ended before a method that reports it.
             text, pod = candidate.blocker, candidate.blocking_pod
             rejections = [("candidates", candidate.refused(text, event=BLOCKED, pod=pod))]
+        virtual = [pod.key for pod in candidate.pods if pod.virtual] if candidate else []
+        if virtual:
+            rejections.insert(
+                0, ("", _rejection(machine, f"{KEEPS_ROOM} {len(virtual)} pod(s) to come"))
+            )
         rejections = [*(("", hold) for hold in self._holds(machine)), *rejections]
         return {
             "node": machine.node_name,
@@ -119,7 +130,7 @@ class Explainer:
             "zone": machine.zone,
             "capacityType": machine.capacity_type,
             "pricePerHour": _price(machine, candidate),
-            "pods": self._pods(machine),
+            "pods": [*self._pods(machine), *virtual],
             "terminating": machine.terminating,
             "conditions": {
                 name: c.status + (f" ({c.reason})" if c.reason != name else "")

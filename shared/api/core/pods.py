@@ -23,6 +23,7 @@ from shared.domain import labels as keys
 from shared.domain import resources
 from shared.domain.expressions import Expression, Toleration
 from shared.domain.nodes import DaemonSet
+from shared.domain.scale_down import SAFE_LOCAL_VOLUMES, SAFE_TO_EVICT
 from shared.domain.workloads.namespaces import NamespaceSelector
 from shared.domain.workloads.pods import (
     NOBODY,
@@ -32,7 +33,6 @@ from shared.domain.workloads.pods import (
     PreferredTerm,
     SpreadConstraint,
 )
-from shared.domain.workloads.scale_down import SAFE_LOCAL_VOLUMES, SAFE_TO_EVICT
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
@@ -349,6 +349,10 @@ def _do_not_disrupt(meta: Json) -> str:
     return str(annotations.get(keys.DO_NOT_DISRUPT) or "")
 
 
+def _annotation(meta: Json, name: str) -> str:
+    return str((meta.get("annotations") or {}).get(name) or "")
+
+
 def _safe_to_evict(meta: Json) -> str:
     written = str((meta.get("annotations") or {}).get(SAFE_TO_EVICT) or "")
     return written if written in ("true", "false") else ""
@@ -366,10 +370,6 @@ def _keeps_local_data(meta: Json, spec: Json) -> bool:
 
 def _is_on_disk(empty_dir: object) -> bool:
     return mapping(empty_dir, "spec.volumes.emptyDir").get("medium") != "Memory"
-
-
-def _annotation(meta: Json, name: str) -> str:
-    return str((meta.get("annotations") or {}).get(name) or "")
 
 
 def _deletion_cost(meta: Json) -> int:

@@ -16,8 +16,8 @@ import msgspec
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.records import Command, Proposal, Verdict
 from shared.domain.feature_gates import FeatureGates
+from shared.domain.scale_down import KARPENTERS, ScaleDownRules
 from shared.domain.snapshot import OfferingKey
-from shared.domain.workloads.scale_down import KARPENTERS, ScaleDownRules
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import SolverSettings
 
@@ -71,12 +71,11 @@ class PassQuestion(msgspec.Struct, frozen=True, tag="pass"):
     """Pool key -> disruptions of the last hour."""
     unseen: tuple[str, ...] = ()
     """Keys of machines that the pass before had no time for, sorted."""
-    rules: ScaleDownRules = KARPENTERS
-    """Of Cluster Autoscaler."""
-    waits: str = ""
-    """Why emptiness and consolidation were left out for a while; empty: they were not."""
     quiet: bool = False
     """Consolidation was left out, because it found nothing on equal inputs."""
+    rules: ScaleDownRules = KARPENTERS
+    waits: bool = False
+    """Emptiness and consolidation were left out, because the last machine came or went too short a time ago."""
 
 
 class ValidationQuestion(msgspec.Struct, frozen=True, tag="validation"):

@@ -6,6 +6,7 @@ import pytest
 
 from shared.disruption import candidates, pod_blocks, replacement_price
 from shared.disruption.advice import (
+    KEEPS_ROOM,
     NO_BUDGET,
     POOL_SWITCHED_OFF,
     SWITCHED_OFF,
@@ -19,6 +20,7 @@ TEXTS = (
     SWITCHED_OFF,
     POOL_SWITCHED_OFF,
     f"{NO_BUDGET} Empty due to blocking budget",
+    f"{KEEPS_ROOM} 2 pod(s) to come",
     candidates.NO_NODE,
     candidates.NOT_INITIALIZED,
     candidates.LEAVING,

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from shared.disruption.folding import fold
 from shared.disruption.methods import emptiness, single_node
 from shared.domain.machines.machine import INITIALIZED
 from shared.domain.snapshot import Snapshot
@@ -90,6 +91,15 @@ def test_virtual_pods_cost_no_disruption_and_no_budget_of_pods_holds_them() -> N
     (candidate,) = make_world(snapshot).candidates
     assert (len(candidate.pods), candidate.blocker, candidate.empty) == (3, "", False)
     assert candidate.cost == make_world(cluster([node("n1")])).candidates[0].cost
+
+
+def test_a_pod_of_a_gang_that_waits_finds_the_others_in_every_simulation() -> None:
+    """SCH-114: pods that a pass folds into one would make the gang look as if it lacked them."""
+    running = pods_on("n1", 3, gang="train", gang_size=4)
+    again = make_pod("train-new", gang="train", gang_size=4)
+    folded = fold(cluster([node("n1"), node("n2")], *running, again)).without({"n2"})
+    plan = solve(folded, now=NOW, settings=SolverSettings())
+    assert plan.unschedulable == {}
 
 
 def test_room_on_a_machine_that_starts_is_not_room_yet() -> None:

@@ -11,8 +11,9 @@ from services.scheduler.status.explain import NOT_EVALUATED, STANDBY
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import WHEN_EMPTY, WHEN_UNDERUTILIZED
+from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from tests.services.scheduler.conftest import Scheduler
-from tests.support.planning.builders import make_node_class, make_pool
+from tests.support.planning.builders import make_node_class, make_pod, make_pool
 from tests.support.planning.disruption import make_running, pods_on
 
 
@@ -59,6 +60,22 @@ async def test_a_pod_that_holds_its_node_is_named(scheduler: Scheduler, name: st
     assert {"text": ANNOTATED, "pod": "default/n1-pod-0"}.items() <= found["staysBecause"][
         0
     ].items()
+
+
+async def test_room_for_pods_to_come_is_named(scheduler: Scheduler) -> None:
+    """GAT-02: no real pod is there."""
+    await shown(scheduler, WHEN_EMPTY)
+    buffer = CapacityBuffer("b", "default", "spare", template="web", replicas=2)
+    template = PodTemplate("PodTemplate", "default", "web", make_pod("web"))
+    await scheduler.show(
+        gone=[("pods", "default/n1-pod-0")], capacitybuffers=[buffer], podtemplates=[template]
+    )
+    await scheduler.disruption.step()
+    _, found = await ask(scheduler, "n1")
+    assert found["pods"] == ["default/capacity-buffer-spare-1", "default/capacity-buffer-spare-2"]
+    first = found["staysBecause"][0]
+    assert first["text"] == "it keeps room for 2 pod(s) to come"
+    assert first["change"].startswith("kubectl get capacitybuffers,provisioningrequests -A")
 
 
 async def test_a_pool_that_says_no_is_named(scheduler: Scheduler) -> None:

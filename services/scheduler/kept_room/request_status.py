@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from services.scheduler.provisioning.buffer_status import LONGEST_MESSAGE, Outcome
+from services.scheduler.kept_room.buffer_status import LONGEST_MESSAGE, Outcome
 from shared.api.conditions import with_condition
 from shared.domain.machines.machine import Condition
 from shared.domain.workloads.provisioning_requests import (

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from services.scheduler.provisioning.buffer_status import Outcome, outcomes_of
-from services.scheduler.provisioning.request_status import Answer, desired_conditions
+from services.scheduler.kept_room.buffer_status import Outcome, outcomes_of
+from services.scheduler.kept_room.request_status import Answer, desired_conditions
 from services.scheduler.state.cluster import View
 from shared.api.conditions import condition_objects
 from shared.concurrency.clock import Clock

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
-from msgspec.structs import replace
 
 from shared.domain.resources import CPU, MEMORY, Resources, add
-from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
 
 PREFIX = "cluster-autoscaler.kubernetes.io/"
@@ -33,18 +31,6 @@ class ScaleDownRules(msgspec.Struct, frozen=True):
 
 KARPENTERS = ScaleDownRules()
 """Karpenter knows none of them."""
-
-
-def judged(pod: Pod, cutoff: int) -> Pod:
-    """The pod, marked as expendable if its priority is below ``cutoff``."""
-    return replace(pod, expendable=True) if pod.priority < cutoff else pod
-
-
-def with_expendable(snapshot: Snapshot, cutoff: int | None) -> Snapshot:
-    """The snapshot with its expendable pods marked; None: there are none."""
-    if cutoff is None:
-        return snapshot
-    return replace(snapshot, pods=tuple(judged(pod, cutoff) for pod in snapshot.pods))
 
 
 def pod_refusal(pod: Pod, rules: ScaleDownRules, *, has_budget: bool) -> str:

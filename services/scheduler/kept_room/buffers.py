@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from services.scheduler.provisioning.buffer_status import Outcome, desired_status, outcomes_of
+from services.scheduler.kept_room.buffer_status import Outcome, desired_status, outcomes_of
 from services.scheduler.state.cluster import View
 from shared.api.core.capacity_buffers import status_object
 from shared.concurrency.clock import Clock
