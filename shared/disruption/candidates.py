@@ -13,14 +13,14 @@ from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import NodePool
-from shared.domain.scale_down import (
+from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, is_reschedulable
+from shared.domain.workloads.scale_down import (
     KARPENTERS,
     SCALE_DOWN_DISABLED,
     ScaleDownRules,
     utilization_percent,
 )
-from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.pods import Pod, is_reschedulable
 
 _MOST = 10 * COST_UNIT
 _PRIORITY_UNITS = 4

@@ -13,9 +13,9 @@ from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
 from shared.domain.nodes import DISRUPTED
-from shared.domain.scale_down import KARPENTERS, ScaleDownRules, pod_refusal
 from shared.domain.workloads.pdbs import ALWAYS_ALLOW, PodDisruptionBudget, budgets_of
 from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.scale_down import KARPENTERS, ScaleDownRules, pod_refusal
 
 ANNOTATED = f'pod has "{keys.DO_NOT_DISRUPT}" annotation'
 PDB_BLOCKS = "pdb prevents pod evictions"

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.settings.lifecycle_hooks import LifecycleHookSettings
 from shared.settings.observability import ClusterMetricsSettings
 from shared.settings.records import RecordSettings
 from shared.settings.scale_down import ScaleDownSettings
@@ -326,7 +327,7 @@ class TerminatorSettings(AwsSettings):
     kube_client_burst: int = Field(500, ge=1, description="Burst of requests to the API server.")
 
 
-class InterruptionSettings(AwsSettings):
+class InterruptionSettings(AwsSettings, LifecycleHookSettings):
     """Settings of the interruption service."""
 
     interruption_queue: str = Field(
@@ -367,22 +368,6 @@ class InterruptionSettings(AwsSettings):
     self_managed_nodes: bool = Field(
         True,
         description="Handle nodes without a pool: lifecycle hooks (see LIFECYCLE_HOOKS) and --source imds.",
-    )
-    lifecycle_hooks: Literal["off", "cordon", "drain"] = Field(
-        "off",
-        description="Handling of termination lifecycle hooks of auto scaling groups, for nodes without a pool.",
-    )
-    lifecycle_managed_tag: str = Field(
-        "aws-node-termination-handler/managed",
-        description="Handle only nodes with this key on their labels, auto scaling group or instance; empty: all.",
-    )
-    lifecycle_heartbeat: Duration = Field(
-        300.0,
-        description="Interval of the heartbeats of a hook; at most half of its heartbeat timeout. 0: no heartbeats.",
-    )
-    lifecycle_drain_limit: Duration = Field(
-        3600.0,
-        description="Maximum duration of such a drain (cordon: of the wait for its pods), within the hook's timeout.",
     )
     imds_endpoint: str = Field(
         "http://169.254.169.254", description="Instance metadata service, for --source imds."

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shared.domain.machines.machine import Machine
-from shared.domain.scale_down import ScaleDownRules
+from shared.domain.workloads.scale_down import ScaleDownRules
 from shared.settings import SchedulerSettings
 
 

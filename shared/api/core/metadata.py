@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from shared.api.core.pool_capacity import (
+from shared.api.faults import Fault, Parsed
+from shared.api.schema.pool_capacity import (
     hours_text,
     kept_text,
     read_headroom,
     read_hours,
     read_minimum,
 )
-from shared.api.faults import Fault, Parsed
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
 from shared.domain.pools.nodepools import (

@@ -12,7 +12,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.nodes import Node
 from shared.domain.resources import parse_resources
-from shared.domain.scale_down import SCALE_DOWN_DISABLED
+from shared.domain.workloads.scale_down import SCALE_DOWN_DISABLED
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]

@@ -23,7 +23,6 @@ from shared.domain import labels as keys
 from shared.domain import resources
 from shared.domain.expressions import Expression, Toleration
 from shared.domain.nodes import DaemonSet
-from shared.domain.scale_down import SAFE_LOCAL_VOLUMES, SAFE_TO_EVICT
 from shared.domain.workloads.namespaces import NamespaceSelector
 from shared.domain.workloads.pods import (
     NOBODY,
@@ -33,6 +32,7 @@ from shared.domain.workloads.pods import (
     PreferredTerm,
     SpreadConstraint,
 )
+from shared.domain.workloads.scale_down import SAFE_LOCAL_VOLUMES, SAFE_TO_EVICT
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]

@@ -14,10 +14,10 @@ import msgspec
 from shared.api.conversion.written import Written
 from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
 from shared.api.core.nodes import taint_objects
-from shared.api.core.pool_capacity import conflicts
 from shared.api.crd.model import read
 from shared.api.faults import Fault, Parsed, Path
 from shared.api.hashes import pool_hash
+from shared.api.schema.pool_capacity import conflicts
 from shared.api.schema.requirements import expressions_of, requirement_objects
 from shared.api.schema.scalars import duration_seconds, duration_text
 from shared.api.schema.taints import taints_of

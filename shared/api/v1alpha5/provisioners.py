@@ -16,11 +16,11 @@ import msgspec
 from shared.api.conversion.written import Written
 from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
 from shared.api.core.nodes import taint_objects
-from shared.api.core.pool_capacity import conflicts
 from shared.api.crd.model import UNKNOWN_FIELDS, read
 from shared.api.faults import Fault, Parsed
 from shared.api.hashes import pool_hash
 from shared.api.schema.kubelet import kubelet_settings
+from shared.api.schema.pool_capacity import conflicts
 from shared.api.schema.requirements import LARGEST_BOUND, expressions_of, requirement_objects
 from shared.api.schema.taints import taints_of
 from shared.api.schema.v1.node_pool import NODES

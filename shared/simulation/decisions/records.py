@@ -16,8 +16,8 @@ import msgspec
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.records import Command, Proposal, Verdict
 from shared.domain.feature_gates import FeatureGates
-from shared.domain.scale_down import KARPENTERS, ScaleDownRules
 from shared.domain.snapshot import OfferingKey
+from shared.domain.workloads.scale_down import KARPENTERS, ScaleDownRules
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import SolverSettings
 

@@ -16,7 +16,8 @@ from shared.disruption.methods import emptiness, single_node
 from shared.disruption.records import World
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED
-from shared.domain.scale_down import (
+from shared.domain.workloads.pods import Pod, is_provisionable
+from shared.domain.workloads.scale_down import (
     KARPENTERS,
     SAFE_LOCAL_VOLUMES,
     SAFE_TO_EVICT,
@@ -24,7 +25,6 @@ from shared.domain.scale_down import (
     ScaleDownRules,
     utilization_percent,
 )
-from shared.domain.workloads.pods import Pod, is_provisionable
 from tests.support.planning.builders import amounts, make_pod, make_pool
 from tests.support.planning.disruption import NOW, make_cluster, make_running, make_world, pods_on
 

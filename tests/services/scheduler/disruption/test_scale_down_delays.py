@@ -8,7 +8,7 @@ import pytest
 
 from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
 from services.scheduler.state.cluster import View
-from shared.domain.scale_down import KARPENTERS
+from shared.domain.workloads.scale_down import KARPENTERS
 from shared.settings import SchedulerSettings, read
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.planning.builders import make_machine, make_pod
