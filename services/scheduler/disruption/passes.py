@@ -76,10 +76,10 @@ def methods_in(question: PassQuestion) -> list[Method]:
 
 def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
     """The outcome of a whole pass."""
-    return pass_outcome(_tried(_world(snapshot, question), question))
+    return pass_outcome(_tried(world_again(snapshot, question), question))
 
 
-def _world(snapshot: Snapshot, question: PassQuestion) -> World:
+def world_again(snapshot: Snapshot, question: PassQuestion) -> World:
     """``snapshot``: as it was recorded, without virtual pods."""
     opened = hours.at(snapshot, now=question.now)
     return surveyed(seated(opened, question.settings, now=question.now), question).world
@@ -95,5 +95,5 @@ def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal
 
 def validation_again(snapshot: Snapshot, question: ValidationQuestion) -> ValidationOutcome:
     """The outcome of a validation."""
-    world = _world(snapshot, question.world)
+    world = world_again(snapshot, question.world)
     return validation_outcome(validate(world, question.command, question.world.churn))
