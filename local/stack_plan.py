@@ -207,16 +207,15 @@ def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str
     redis, aws = ports[0], ports[1]
     urls = zip(settings.services, service_urls(settings, ports[3:]), strict=False)
     keyed = {"MIRROR_KEY": settings.mirror_key} if settings.mirror_key else {}
+    keyed["RECORD_STORE"] = str(settings.directory / "records")
     return {
         "KUBECONFIG": str(settings.directory / "kubeconfig"),
         "AWS_ENDPOINT_URL": f"http://{HOST}:{aws}",
-        "AWS_REGION": settings.region,
-        "AWS_DEFAULT_REGION": settings.region,  # The AWS command line reads only this name.
+        **dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), settings.region),
         "AWS_ACCESS_KEY_ID": "local",
         "AWS_SECRET_ACCESS_KEY": "local",
         "REDIS_URL": f"redis://{HOST}:{redis}/0",
         "CLUSTER_NAME": settings.cluster_name,
-        "RECORD_STORE": str(settings.directory / "records"),
         **keyed,
         **{f"DOVETAIL_{name.upper()}_URL": url for name, url in urls},
         **({_CONSOLE_URL: f"http://{HOST}:{ports[-1]}"} if settings.console else {}),

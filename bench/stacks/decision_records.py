@@ -27,7 +27,6 @@ from services.scheduler.disruption.passes import pass_again
 from shared.cloud.catalogue.bundled import bundled_catalogue
 from shared.concurrency.clock import Clock
 from shared.disruption.global_consolidation.churn import Churn
-from shared.domain.assembling import DecodedRecords, assembled
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, PODS
@@ -35,6 +34,7 @@ from shared.domain.snapshot import Snapshot
 from shared.runtime.archive.recorder import Counts, DecisionRecorder
 from shared.runtime.archive.store import DirectoryStore
 from shared.runtime.archive.writing import Draft, LogWriter
+from shared.simulation.decisions.assembling import DecodedRecords, assembled
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion, Versions
 from shared.simulation.decisions.retention import Retention
 from shared.solver.solve import SolverSettings, solve

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
@@ -9,8 +11,13 @@ from shared.settings.types import Duration
 
 
 class RecordSettings(BaseSettings):
-    """Where the scheduler's decisions are recorded, and for how long."""
+    """Who may question the scheduler's decisions, where they are recorded, and for how long."""
 
+    questions: Literal["off", "open", "authenticated"] = Field(
+        "off",
+        description="Access to POST /simulate and /explain: disabled, open to every client of the port, or limited to "
+        "clients whose token the API server authorizes.",
+    )
     record_store: str = Field(
         "",
         pattern="^(|/.*|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^ ]*)?)$",

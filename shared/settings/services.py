@@ -151,12 +151,6 @@ class WatcherSettings(ServiceSettings, ClusterMetricsSettings):
 class SchedulerSettings(RecordSettings, ServiceSettings, ClusterMetricsSettings, ScaleDownSettings):
     """Settings of the scheduler: batching, planning, disruption."""
 
-    questions: Literal["off", "open", "authenticated"] = Field(
-        "off",
-        description="Access to POST /simulate and /explain: disabled, open to every client of the port, or limited to "
-        "clients whose token the API server authorizes.",
-    )
-
     limits_count_terminating: CountTerminating = True
     batch_idle_duration: Duration = Field(
         1.0, description="A batch closes after this long without a new pod."

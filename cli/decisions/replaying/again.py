@@ -39,13 +39,14 @@ ABSENT = "nothing"
 def decided_again(snapshot: Snapshot, question: Question) -> Outcome:
     """The outcome of this question on this snapshot."""
     if isinstance(question, PlanQuestion):
-        return _planned_again(snapshot, question)
+        return planned_again(snapshot, question)
     if isinstance(question, PassQuestion):
         return pass_again(snapshot, question)
     return validation_again(snapshot, question)
 
 
-def _planned_again(snapshot: Snapshot, question: PlanQuestion) -> Plan:
+def planned_again(snapshot: Snapshot, question: PlanQuestion) -> Plan:
+    """A plan as the scheduler makes it: pools by their hours, and room that is kept (GAT-02)."""
     now, settings = question.now, question.settings
     marked = with_expendable(snapshot, settings.priority_cutoff)
     whole = with_virtual_pods(hours.at(marked, now=now), settings, now=now)

@@ -13,18 +13,18 @@ from itertools import count
 
 from msgspec.structs import replace
 
+from cli.decisions.replaying.again import planned_again
 from cli.decisions.replaying.cluster import Cluster, Totals
 from cli.decisions.replaying.demand import Wish
 from services.scheduler.disruption.conditions import due, occupied_nodes
 from services.scheduler.disruption.methods import delayed, inputs_of
-from services.scheduler.disruption.passes import methods_in, surveyed
+from services.scheduler.disruption.passes import methods_in, world_again
 from shared.disruption.methods import expiration
 from shared.disruption.records import Command, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import Condition
 from shared.domain.pools.generations import GENERATIONS
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion
-from shared.solver.solve import solve
 
 BATCH_SECONDS = 1.0
 AGAIN_SECONDS = 10.0
@@ -107,8 +107,8 @@ class Timeline:
 
     def _plan(self) -> None:
         self._planning = False
-        question = self.rules.plan
-        plan = solve(self.cluster.snapshot(), now=self.cluster.now, settings=question.settings)
+        question = replace(self.rules.plan, now=self.cluster.now, moving=())
+        plan = planned_again(self.cluster.snapshot(), question)
         for key in self.cluster.carry_out(plan):
             self._after(self.rules.boot_seconds, self._join(key))
         self._want_plan(AGAIN_SECONDS)
@@ -155,6 +155,7 @@ class Timeline:
             busy=tuple(sorted(busy)),
             nominated=tuple(sorted(t for one in self._running for t in one.command.targets)),
             unseen=self._unseen.get(question.generation, ()),
+            waits=False,
         )
 
     def _pass(self, asked: PassQuestion) -> None:
@@ -162,7 +163,7 @@ class Timeline:
         one_at_a_time = GENERATIONS[question.generation].one_command_at_a_time
         if self.cluster.waits() or (one_at_a_time and self._running):
             return
-        world = surveyed(self.cluster.snapshot(), question).world
+        world = world_again(self.cluster.snapshot(), question)
         if not world.candidates:
             return
         inputs = inputs_of(world, question.churn)
@@ -182,7 +183,7 @@ class Timeline:
             return
 
         def check() -> None:
-            world: World = surveyed(self.cluster.snapshot(), self._question(asked)).world
+            world: World = world_again(self.cluster.snapshot(), self._question(asked))
             verdict = validate(world, command, asked.churn)
             if verdict.command is not None:
                 self._start(verdict.command)

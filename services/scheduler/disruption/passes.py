@@ -79,10 +79,10 @@ def methods_in(question: PassQuestion) -> list[Method]:
 
 def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
     """The outcome of a whole pass."""
-    return pass_outcome(_tried(_world(snapshot, question), question))
+    return pass_outcome(_tried(world_again(snapshot, question), question))
 
 
-def _world(snapshot: Snapshot, question: PassQuestion) -> World:
+def world_again(snapshot: Snapshot, question: PassQuestion) -> World:
     """``snapshot``: as it was recorded, without virtual pods."""
     marked = with_expendable(snapshot, question.settings.priority_cutoff)
     opened = hours.at(marked, now=question.now)
@@ -99,5 +99,5 @@ def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal
 
 def validation_again(snapshot: Snapshot, question: ValidationQuestion) -> ValidationOutcome:
     """The outcome of a validation."""
-    world = _world(snapshot, question.world)
+    world = world_again(snapshot, question.world)
     return validation_outcome(validate(world, question.command, question.world.churn))

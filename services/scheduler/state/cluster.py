@@ -19,7 +19,6 @@ from typing import Any
 
 from shared.concurrency.clock import Clock
 from shared.disruption.pod_blocks import holds, pdb_block
-from shared.domain.assembling import DecodedRecords, assembled
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.overlays import Overlay
 from shared.domain.instance_types.types import Catalogue
@@ -53,6 +52,7 @@ from shared.redis.mirror.catalogue.reservations import ReservationStore, Reserve
 from shared.redis.mirror.pending_writes import PendingWrites
 from shared.redis.mirror.trust import not_synced
 from shared.settings import SchedulerSettings
+from shared.simulation.decisions.assembling import DecodedRecords, assembled
 
 _PLURALS = {one.kind: one.plural for one in (resources.MACHINES, resources.NODE_CLAIMS)}
 PATIENCE_SECONDS = 5.0

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.domain.assembling import DecodedRecords
 from shared.domain.instance_types.types import Catalogue, decode_catalogue
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject, NotFound
 from shared.runtime.archive.compression import decompress
 from shared.runtime.archive.store import Store
+from shared.simulation.decisions.assembling import DecodedRecords
 from shared.simulation.decisions.contents import Contents, decode_kind
 from shared.simulation.decisions.entries import Base, Decided, Entry, Put, decode_entries
 from shared.simulation.decisions.names import Chunk, blob_name, chunk_of, folder

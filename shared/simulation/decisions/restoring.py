@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from shared.domain.assembling import DecodedRecords, assembled
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.records import MACHINES
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
+from shared.simulation.decisions.assembling import DecodedRecords, assembled
 from shared.simulation.decisions.contents import Contents
 from shared.simulation.decisions.records import Input, Overlay
 

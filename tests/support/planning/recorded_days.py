@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from services.scheduler.disruption.passes import methods_in, surveyed
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.records import Proposal
-from shared.domain.assembling import DecodedRecords, assembled
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, PODS
 from shared.domain.snapshot import Snapshot
@@ -20,6 +19,7 @@ from shared.domain.workloads.pods import is_provisionable
 from shared.runtime.archive.recorder import Counts, DecisionRecorder
 from shared.runtime.archive.store import Store
 from shared.runtime.archive.writing import Draft, LogWriter, Taken
+from shared.simulation.decisions.assembling import DecodedRecords, assembled
 from shared.simulation.decisions.records import (
     PassQuestion,
     PlanQuestion,
