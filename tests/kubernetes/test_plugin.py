@@ -26,6 +26,7 @@ from tests.cli.kubectl.conftest import GROUP, PAGE
 from tests.support.cluster.fixture import connect
 from tests.support.network.status_server import free_port
 from tests.support.real_cluster.control_plane import ControlPlane
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kubernetes
 
@@ -60,6 +61,7 @@ async def test_a_question_through_a_real_proxy(deployed: ControlPlane, tmp_path:
     port, stop = free_port(), asyncio.Event()
     loop = server_loop(Listener(mount([service], SystemClock()), address, port))
     await point_to(deployed, address, port)
+    await wait_until(lambda: is_known(deployed, address), "the server knows where the Service is")
     async with asyncio.TaskGroup() as group:
         group.create_task(loop.run(stop))
         process = await asyncio.create_subprocess_exec(
@@ -73,6 +75,17 @@ async def test_a_question_through_a_real_proxy(deployed: ControlPlane, tmp_path:
     assert (process.returncode, errors.decode()) == (0, "")
     assert "The next round of the scheduler places it" in out.decode()
     assert asked == [b'{"pod": "shop/web"}']
+
+
+def is_known(plane: ControlPlane, address: str) -> bool:
+    """A controller makes EndpointSlices of Endpoints, and the server's proxy reads those alone."""
+    labels = "kubernetes.io/service-name=dovetail-scheduler"
+    found = plane.kubectl("get", "endpointslices", "-n", "dovetail", "-l", labels, "-o", "json")
+    return any(
+        address in (one["addresses"] or ())
+        for slice_ in json.loads(found)["items"]
+        for one in slice_["endpoints"] or ()
+    )
 
 
 async def point_to(plane: ControlPlane, address: str, port: int) -> None:
