@@ -11,6 +11,7 @@ import json
 import socket
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -29,6 +30,7 @@ from tests.support.real_cluster.control_plane import ControlPlane
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kubernetes
+LABELS = {"name": "dovetail", "component": "scheduler"}
 
 
 def own_addresses() -> Iterator[str]:
@@ -60,10 +62,10 @@ async def test_a_question_through_a_real_proxy(deployed: ControlPlane, tmp_path:
     service = Service("scheduler", [], Metrics("scheduler"), dict, questions=[question])
     port, stop = free_port(), asyncio.Event()
     loop = server_loop(Listener(mount([service], SystemClock()), address, port))
-    await point_to(deployed, address, port)
-    await wait_until(lambda: is_known(deployed, address), "the server knows where the Service is")
+    stand_in(deployed, address, port)
     async with asyncio.TaskGroup() as group:
         group.create_task(loop.run(stop))
+        await wait_until(partial(asyncio.to_thread, reaches, deployed), "the server's proxy works")
         process = await asyncio.create_subprocess_exec(
             str(Path(sys.executable).with_name("kubectl-dovetail")), "explain", "pod", "shop/web",
             env={"PATH": "/usr/bin:/bin", "KUBECONFIG": str(tmp_path / "ann"), "NO_PROXY": "127.0.0.1"},
@@ -77,24 +79,37 @@ async def test_a_question_through_a_real_proxy(deployed: ControlPlane, tmp_path:
     assert asked == [b'{"pod": "shop/web"}']
 
 
-def is_known(plane: ControlPlane, address: str) -> bool:
-    """A controller makes EndpointSlices of Endpoints, and the server's proxy reads those alone."""
-    labels = "kubernetes.io/service-name=dovetail-scheduler"
-    found = plane.kubectl("get", "endpointslices", "-n", "dovetail", "-l", labels, "-o", "json")
-    return any(
-        address in (one["addresses"] or ())
-        for slice_ in json.loads(found)["items"]
-        for one in slice_["endpoints"] or ()
-    )
+def reaches(plane: ControlPlane) -> bool:
+    """A controller notes the addresses of ready pods."""
+    path = "/api/v1/namespaces/dovetail/services/dovetail-scheduler:status/proxy/healthz"
+    try:
+        plane.kubectl("get", "--raw", path)
+    except AssertionError:
+        return False
+    return True
 
 
-async def point_to(plane: ControlPlane, address: str, port: int) -> None:
-    """The Service of deploy/ without its selector, and Endpoints in the place of its pods."""
-    name, place = "dovetail-scheduler", "dovetail"
-    patch = json.dumps([{"op": "remove", "path": "/spec/selector"}])
-    plane.kubectl("patch", "service", name, "-n", place, "--type=json", "-p", patch)
-    plane.kubectl("delete", "endpoints", name, "-n", place, "--ignore-not-found")
-    subset = {"addresses": [{"ip": address}], "ports": [{"name": "status", "port": port}]}
-    metadata = {"name": name, "namespace": place}
-    endpoints = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]}
-    plane.kubectl("apply", "-f", "-", stdin=json.dumps(endpoints))
+def stand_in(plane: ControlPlane, address: str, port: int) -> None:
+    """A pod of the Service at this address: a real server passes nothing on to an address that is no pod's."""
+    safe = {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    container = {
+        "name": "scheduler", "image": "none", "securityContext": safe,
+        "ports": [{"name": "status", "containerPort": port}],
+    }  # fmt: skip
+    labels = {f"app.kubernetes.io/{key}": value for key, value in LABELS.items()}
+    metadata = {"name": "stand-in", "namespace": "dovetail", "labels": labels}
+    spec = {"nodeName": "nowhere", "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+    ready = [{"type": "Ready", "status": "True"}]
+    status = {
+        "phase": "Running",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": ready,
+    }
+    words = ("-n", "dovetail", "--subresource=status", "--type=merge", "-p")
+    plane.kubectl("patch", "pod", "stand-in", *words, json.dumps({"status": status}))
