@@ -29,7 +29,7 @@ ENDING = (
     Mutant(
         "blocked-pods-disrupted",
         "shared/disruption/candidates.py",
-        "    block = first_block(pods, snapshot.pdbs, now=now)",
+        "    block = first_block(pods, snapshot.pdbs, now=now, rules=rules)",
         "    block = None",
         "nodes are disrupted whose pods must not be",
         "drains",
@@ -205,8 +205,8 @@ ENDING = (
     Mutant(
         "notice-deleted-before-the-effect",
         f"{INTERRUPTION}/actions/worker.py",
-        "            await self.handle(notice)\n        except DovetailError as error:",
-        "            entry.done()\n            await self.handle(notice)\n        except DovetailError as error:",
+        "            known = await self.handle(notice)\n",
+        "            entry.done()\n            known = await self.handle(notice)\n",
         "a notice is deleted from the queue before it is acted on",
         "spot",
     ),

@@ -143,8 +143,8 @@ LAUNCHING = (
     Mutant(
         "unplaced-pods-not-tried-again",
         f"{PROVISIONING}/planner.py",
-        "        self.trigger_waiting()\n        for machine in",
-        "        for machine in",
+        "        self.trigger_waiting()\n        view = self.cluster.view",
+        "        view = self.cluster.view",
         "a pod that no plan placed is not planned for again",
         "quiet",
     ),

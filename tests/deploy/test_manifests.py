@@ -193,16 +193,24 @@ def test_the_crds_are_both_generations_with_a_status_subresource() -> None:
     """API-01, API-02; NP-13: pools of a fixed size can be scaled."""
     first = ["AWSNodeTemplate", "Machine", "Provisioner"]
     second = ["EC2NodeClass", "NodeClaim", "NodeOverlay", "NodePool"]
-    assert sorted(CRDS) == sorted([*first, *second, "LaunchRecord"])
+    namespaced = ["CapacityBuffer", "ProvisioningRequest"]
+    assert sorted(CRDS) == sorted([*first, *second, *namespaced, "LaunchRecord"])
     for kind, document in CRDS.items():
-        (version,) = document["spec"]["versions"]
+        version = stored(kind)
         assert version["subresources"]["status"] == {}
         assert ("scale" in version["subresources"]) == (kind == "NodePool")
-        assert document["spec"]["scope"] == "Cluster"
+        assert document["spec"]["scope"] == ("Namespaced" if kind in namespaced else "Cluster")
+
+
+def stored(kind: str) -> Document:
+    """The version that the API server stores."""
+    (version,) = (one for one in CRDS[kind]["spec"]["versions"] if one["storage"])
+    found: Document = version
+    return found
 
 
 def columns(kind: str) -> list[tuple[str, int]]:
-    (version,) = CRDS[kind]["spec"]["versions"]
+    version = stored(kind)
     return [(c["name"], c.get("priority", 0)) for c in version["additionalPrinterColumns"]]
 
 
@@ -223,7 +231,7 @@ def fields(schema: Document, path: str) -> Iterator[tuple[str, Document]]:
 
 @pytest.mark.parametrize("kind", CRDS)
 def test_every_field_of_a_crd_is_described_and_typed(kind: str) -> None:
-    (version,) = CRDS[kind]["spec"]["versions"]
+    version = stored(kind)
     found = dict(fields(version["schema"]["openAPIV3Schema"], kind))
     found.pop(f"{kind}.metadata")
     assert [path for path, field in found.items() if not field.get("description")] == []

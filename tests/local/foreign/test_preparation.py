@@ -16,6 +16,7 @@ from local.foreign.objects import CRDS, CREATED, SERVICE_ACCOUNTS
 from local.foreign.preparation import DEPLOYMENTS, prepare
 from local.foreign.removal import remove as remove_patiently
 from local.stack_plan import ACCOUNTS, CONSOLE, KUBELETS, NAMESPACE, SERVICES, stack_id
+from shared.api.schema.catalogue import KINDS
 from shared.errors import ConfigurationError, NotFound, Unauthorized
 from shared.kube.resources import (
     EC2_NODE_CLASSES,
@@ -57,7 +58,7 @@ async def test_what_was_put_there_goes_and_nothing_else(cluster: Cluster, tmp_pa
     await cluster.kube.create(NODES, node("mine"))
     before = await inventory(cluster)
     await put(cluster, tmp_path)
-    assert len((await inventory(cluster))["CustomResourceDefinition"]) == 8
+    assert len((await inventory(cluster))["CustomResourceDefinition"]) == len(KINDS)
     own = stack_id(tmp_path)
     await cluster.kube.create(NODES, node("played", **{"local.dovetail.sh/stack": own}))
     pod = {
@@ -123,7 +124,7 @@ async def test_definitions_that_were_there_stay_but_without_our_finalizers(
 
     await remove(cluster.kubeconfig, stack_id(tmp_path / "b"))
 
-    assert len((await inventory(cluster))["CustomResourceDefinition"]) == 8
+    assert len((await inventory(cluster))["CustomResourceDefinition"]) == len(KINDS)
     found = await cluster.kube.get(EC2_NODE_CLASSES, "mine")
     assert found["metadata"]["finalizers"] == ["a.b/c"]
 
