@@ -63,9 +63,14 @@ def test_allocatable_is_never_negative_and_never_above_capacity(
     assert all(0 <= allocatable[name] <= capacity[name] for name in capacity)
 
 
-@given(types=st.lists(TYPES, max_size=3).map(tuple))
-def test_a_catalogue_survives_encoding(types: tuple[InstanceType, ...]) -> None:
-    catalogue = Catalogue("us-west-2", "0123456789abcdef", types)
+@given(
+    types=st.lists(TYPES, max_size=3).map(tuple),
+    lacking=st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=2),
+)
+def test_a_catalogue_survives_encoding(
+    types: tuple[InstanceType, ...], lacking: dict[str, str]
+) -> None:
+    catalogue = Catalogue("us-west-2", "0123456789abcdef", types, lacking)
     assert decode_catalogue(encode_catalogue(catalogue)) == catalogue
 
 
