@@ -7,12 +7,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 
 from cli.demo.snapshot import Snapshot
-from services.watcher.conversion import KINDS
+from services.watcher.conversion import KINDS, Kind
 from shared.domain.nodes import provider_instance_id
+from shared.kube.resources import REPLICA_SETS
 from shared.redis.bus import connect
 from shared.redis.bus.connection import call, key_prefix
 from shared.redis.mirror.change import MirrorKeys
@@ -47,8 +49,14 @@ async def existing(ground: Playground) -> Keys:
     """The expected keys of the mirror: every object of the watched kinds, from lists of the API server."""
     found: Keys = {kind.name: set() for kind in KINDS}
     for kind in KINDS:
-        found[kind.name] |= {kind.key(raw) for raw in (await ground.kube.list(kind.resource)).items}
+        objects = (await ground.kube.list(kind.resource)).items
+        found[kind.name] |= {kind.key(raw) for raw in objects if _is_mirrored(kind, raw)}
     return found
+
+
+def _is_mirrored(kind: Kind, raw: dict[str, Any]) -> bool:
+    """A ReplicaSet of a Deployment is not: the Deployment stands for it."""
+    return kind.resource != REPLICA_SETS or kind.convert(raw).record is not None
 
 
 async def differences(ground: Playground) -> dict[str, dict[str, list[str]]]:
