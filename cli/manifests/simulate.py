@@ -217,6 +217,8 @@ def table_lines(answer: dict[str, Any]) -> Iterator[str]:
     for one in answer.get("kept", ()):
         yield from _kept_lines(one)
     yield from _reasons(answer["unschedulable"])
+    for pool, policy in answer.get("asFewestNodes", {}).items():
+        yield f"{pool}: {policy} found no cheaper machines than FewestNodes; these are its machines"
     yield from _other_policy(answer["cost"])
     yield _summary(answer)
 
