@@ -17,7 +17,7 @@ from shared.metrics import Metrics
 from shared.redis import streams
 from shared.redis.bus import Bus
 from shared.redis.messages import LaunchMachine
-from shared.settings import SchedulerSettings
+from shared.settings import SchedulerSettings, read
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
 from tests.support.planning.builders import ZONES, make_machine, make_node, make_pod, make_pods
 from tests.support.waiting import wait_until
@@ -58,7 +58,8 @@ async def test_a_waiting_pod_gets_a_machine(
 def test_the_node_price_reaches_the_planner_in_micro_dollars(
     dollars: float | None, counted: int | None
 ) -> None:
-    settings = SchedulerSettings(cluster_name="test", packing_policy="Balanced", node_price=dollars)
+    chosen: dict[str, Any] = {"packing_policy": "Balanced", "node_price": dollars}
+    settings = read(SchedulerSettings, None, cluster_name="test", **chosen)
     options = Solver(settings, SystemClock()).options()
     assert (options.packing_policy, options.node_price_micro_usd) == ("Balanced", counted)
 
