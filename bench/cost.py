@@ -1,4 +1,4 @@
-"""Cost of plans by FewestNodes and LowestCost, compared with a proved lower bound, on many workloads.
+"""Cost of plans by FewestNodes, Balanced and LowestCost, compared with a proved lower bound, on many workloads.
 
 Run ``python -m bench.cost``. Cost is the hourly price of the planned machines, each at its cheapest offering. No plan
 for the same pods can cost less than the bound; ``-`` where none was computed. The last table counts the seeded mixes in
@@ -26,6 +26,9 @@ MIXES = 200
 MICRO = 1_000_000
 
 
+BALANCED = SolverSettings(packing_policy="Balanced")
+
+
 def lowest(effort: int) -> SolverSettings:
     """LowestCost with this effort."""
     return SolverSettings(packing_policy="LowestCost", effort=effort)
@@ -39,6 +42,11 @@ def cases(aws: Catalogue, *, quick: bool) -> list[tuple[str, Snapshot]]:
         for name, pods in workloads.bursts().items()
     ]
     found.append(("400 x 0.25 vCPU, agents", workloads.burst_beside_agents(aws.types)))
+    wide = workloads.pool(requirements=workloads.many_types_wanted())
+    small = workloads.replicas(300, "small", 500, 1024)
+    found.append(
+        ("300 x 0.5 vCPU, minValues 300", workloads.snapshot(small, aws.types, pools=(wide,)))
+    )
     fake = workloads.karpenter_types()
     for size in (1000,) if quick else (1000, 10_000):
         mix = workloads.karpenter_mix(size)
@@ -60,7 +68,7 @@ def measure(cases: Sequence[tuple[str, Snapshot]], efforts: Sequence[int] = EFFO
     """One row per workload and policy."""
     rows: list[Row] = []
     for name, snapshot in progress(cases, "cost"):
-        chosen = [("FewestNodes", FEWEST)]
+        chosen = [("FewestNodes", FEWEST), ("Balanced", BALANCED)]
         chosen += [(f"LowestCost {effort}", lowest(effort)) for effort in efforts]
         plans = [
             (label, *timed(partial(solve, snapshot, now=0.0, settings=s), 1)) for label, s in chosen

@@ -221,6 +221,11 @@ def _on_demand() -> tuple[Expression, ...]:
     )
 
 
+def many_types_wanted() -> tuple[Expression, ...]:
+    """On-demand, and each node must be possible as any of 300 types: the larger it is, the fewer types remain."""
+    return (*_on_demand(), Expression(keys.INSTANCE_TYPE, "Exists", (), 300))
+
+
 def general_requirements() -> tuple[Expression, ...]:
     """On-demand, current compute, general-purpose and memory types, no bare metal."""
     return (

@@ -37,7 +37,7 @@ RegionOption = Annotated[
     ),
 ]
 PolicyOption = Annotated[
-    Literal["FewestNodes", "LowestCost"],
+    Literal["FewestNodes", "LowestCost", "Balanced"],
     typer.Option(help="Packing policy of pools that do not set one."),
 ]
 EffortOption = Annotated[
@@ -46,6 +46,12 @@ EffortOption = Annotated[
 PreferenceOption = Annotated[
     Literal["Respect", "Ignore"],
     typer.Option(help="Ignore: plan as if pods had no preferences, only requirements."),
+]
+NodePriceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What LowestCost and Balanced count for one more node beside its price, in US dollars per hour."
+    ),
 ]
 MinValuesOption = Annotated[
     Literal["Strict", "BestEffort"],
@@ -65,6 +71,7 @@ def simulate(
     effort: EffortOption = None,
     preference_policy: PreferenceOption = "Respect",
     min_values_policy: MinValuesOption = "Strict",
+    node_price: NodePriceOption = None,
     max_node_cpu: NodeCpuOption = None,
 ) -> None:
     """Show which machines Dovetail would create for the pods in these files, their cost, and why pods stay pending.
@@ -94,7 +101,7 @@ def simulate(
     """
     options = planner_options(
         region=region, policy=policy, effort=effort, preference_policy=preference_policy,
-        min_values_policy=min_values_policy, max_node_cpu=max_node_cpu,
+        min_values_policy=min_values_policy, node_price=node_price, max_node_cpu=max_node_cpu,
     )  # fmt: skip
     simulation = _plan(filename, options)
     _print(simulation, output)
@@ -210,6 +217,8 @@ def table_lines(answer: dict[str, Any]) -> Iterator[str]:
     for one in answer.get("kept", ()):
         yield from _kept_lines(one)
     yield from _reasons(answer["unschedulable"])
+    for pool, policy in answer.get("asFewestNodes", {}).items():
+        yield f"{pool}: {policy} found no cheaper machines than FewestNodes; these are its machines"
     yield from _other_policy(answer["cost"])
     yield _summary(answer)
 

@@ -186,8 +186,16 @@ class SchedulerSettings(RecordSettings, ServiceSettings, ClusterMetricsSettings,
     )
     packing_policy: str = Field(
         "FewestNodes",
-        pattern="^(FewestNodes|LowestCost)$",
-        description="FewestNodes or LowestCost, for pools without the annotation dovetail.sh/packing.",
+        pattern="^(FewestNodes|LowestCost|Balanced)$",
+        description="FewestNodes, Balanced or LowestCost, for pools without the annotation dovetail.sh/packing.",
+    )
+    node_price: float | None = Field(
+        None,
+        ge=0,
+        lt=1000,
+        allow_inf_nan=False,
+        description="What LowestCost and Balanced count for one more node beside its price, in US dollars per hour; "
+        "unset: 0, with Balanced its own default. The annotation dovetail.sh/node-price of a pool has precedence.",
     )
     packing_effort: int = Field(
         200,

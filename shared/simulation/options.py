@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from shared.domain.pools.node_price import ALLOWED, read_node_price
 from shared.domain.pools.nodepools import PackingPolicy
 from shared.domain.resources import CPU, parse_amount
 from shared.errors import ConfigurationError, InvalidObject
@@ -21,6 +22,7 @@ NAMES = (
     "preference-policy",
     "min-values-policy",
     "max-node-cpu",
+    "node-price",
 )
 
 
@@ -46,6 +48,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         min_values_policy=_choice(given, "min-values-policy", MinValuesPolicy),
         effort=_effort(given.get("effort"), usual.effort),
         most_node_cpu_milli=_cpu(given.get("max-node-cpu")),
+        node_price_micro_usd=_node_price(given.get("node-price")),
     )
     return Options(settings, given.get("region", ""))
 
@@ -64,6 +67,15 @@ def _effort(given: str | None, default: int) -> int:
     if not (given.isascii() and given.isdigit() and len(given) < 10 and int(given) <= MOST_EFFORT):
         raise ConfigurationError(f"effort must be a whole number from 0 to {MOST_EFFORT}")
     return int(given)
+
+
+def _node_price(given: str | None) -> int | None:
+    if given is None:
+        return None
+    found = read_node_price(given)
+    if found is None:
+        raise ConfigurationError(f"node-price must be {ALLOWED}, not {given[:40]!r}")
+    return found
 
 
 def _cpu(given: str | None) -> int | None:

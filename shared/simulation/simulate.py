@@ -30,6 +30,7 @@ from shared.simulation.workloads import MOST_PODS
 from shared.solver.encode import ResourceAxis
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry
+from shared.solver.pools.packing_policy import is_packed, policy_of
 from shared.solver.solve import SolverSettings, solve
 from shared.solver.topology.selectors import label_keys
 from shared.solver.virtual_pods import with_virtual_pods
@@ -71,8 +72,19 @@ def simulate(
     answer = answer_of(plan, snapshot, settings, seconds)
     if kept := kept_after(plan, snapshot, settings, now):
         answer["kept"] = [_kept(one) for one in kept]
+    if unchanged := as_fewest_nodes(plan, snapshot, settings):
+        answer["asFewestNodes"] = unchanged
     answer["cost"]["otherPolicy"] = other_policy(plan, snapshot, settings)
     return Simulation({**answer, "faults": faults_of(faults)}, inputs.usable > 0, inputs.ignored)
+
+
+def as_fewest_nodes(plan: Plan, snapshot: Snapshot, settings: SolverSettings) -> dict[str, str]:
+    """Pool -> its packing policy, for pools whose new machines are those of FewestNodes because the policy found no
+    cheaper ones."""
+    bought = {machine.pool_key for machine in plan.machines} - plan.policies.keys()
+    default = settings.packing_policy
+    found = [pool for pool in snapshot.pools if pool.key in bought and is_packed(pool, default)]
+    return {pool.key: policy_of(pool, default) for pool in found}
 
 
 def _kept(one: Kept) -> dict[str, Any]:
@@ -88,9 +100,10 @@ MICRO = 1_000_000
 
 
 def other_policy(plan: Plan, snapshot: Snapshot, settings: SolverSettings) -> dict[str, Any]:
-    """What the same pods would cost by the other packing policy in all pools. ``saves``: against ``plan``; null when
-    it leaves other pods without a place."""
-    (name,) = (one for one in PackingPolicy if one != settings.packing_policy)
+    """What the same pods would cost by another packing policy in all pools: the cheapest, or FewestNodes beside that.
+    ``saves``: against ``plan``; null when it leaves other pods without a place."""
+    is_cheapest = settings.packing_policy == PackingPolicy.LOWEST_COST
+    name = PackingPolicy.FEWEST_NODES if is_cheapest else PackingPolicy.LOWEST_COST
     other = plan_by(name, snapshot, settings, moving=moving_pods(snapshot))
     same = other.unschedulable.keys() == plan.unschedulable.keys()
     difference = plan.cost_micro_usd_per_hour - other.cost_micro_usd_per_hour

@@ -35,6 +35,7 @@ from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without
 from shared.solver.plan import FLUID, Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.pools.daemons import with_running_daemons
+from shared.solver.pools.packing_policy import node_price
 from shared.solver.pools.templates import PoolTemplate, domain_sources, usable_templates
 from shared.solver.reservations.held import HeldPlaces
 from shared.solver.reservations.places import FreePlaces
@@ -63,6 +64,9 @@ class SolverSettings(msgspec.Struct, frozen=True):
     min_values_policy: str = MinValuesPolicy.STRICT
     packing_policy: str = PackingPolicy.FEWEST_NODES
     """For pools without a policy of their own."""
+    node_price_micro_usd: int | None = None
+    """What LowestCost counts for one more node beside its price, per hour, in pools without a price of their own; None:
+    nothing, and for Balanced its own default."""
     effort: int = 200
     """The work that LowestCost may spend on a plan, in units of about a millisecond; counted, not timed."""
     most_node_cpu_milli: int | None = None
@@ -83,6 +87,8 @@ class SolverSettings(msgspec.Struct, frozen=True):
         """Raises ConfigurationError for an invalid value."""
         if self.max_instance_types < 1:
             raise ConfigurationError("max_instance_types must be at least 1")
+        if self.node_price_micro_usd is not None and self.node_price_micro_usd < 0:
+            raise ConfigurationError("node_price_micro_usd must be at least 0")
         for name, choices in POLICIES.items():
             if getattr(self, name) not in tuple(choices):
                 raise ConfigurationError(f"{name} must be {' or '.join(choices)}")
@@ -227,6 +233,10 @@ def _prepare(
     )
     table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
     templates, refusals = usable_templates(snapshot, table, settings.counting)
+    for template in templates:
+        template.node_price = node_price(
+            template.pool, settings.packing_policy, settings.node_price_micro_usd
+        )
     selected = frozenset[str]().union(*map(label_keys, _with_rules([*chosen, *owners])))
     topology = _topology(snapshot, templates, bound, selected, owners)
     registry = ClassRegistry(axis, selected, volumes.resolved)

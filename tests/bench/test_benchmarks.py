@@ -38,6 +38,20 @@ def test_a_burst_beside_agents_needs_four_machines_and_costs_29_percent_less() -
     assert plan.cost_micro_usd_per_hour <= 0.71 * fewest.cost_micro_usd_per_hour
 
 
+def test_balanced_buys_no_hundred_nodes_for_three_hundred_types() -> None:
+    """Small nodes have the most types to choose from, and are the cheapest until a node has a price of its own."""
+    pool = workloads.pool(requirements=workloads.many_types_wanted())
+    pods, types = workloads.replicas(300, "small", 500, 1024), bundled_catalogue().types
+    snapshot = workloads.snapshot(pods, types, pools=(pool,))
+    fewest, cheapest, plan = (
+        plan_for(snapshot, packing_policy=policy)
+        for policy in ("FewestNodes", "LowestCost", "Balanced")
+    )
+    assert len(cheapest.machines) == 100
+    assert len(fewest.machines) <= len(plan.machines) <= 10
+    assert plan.cost_micro_usd_per_hour <= 0.75 * fewest.cost_micro_usd_per_hour
+
+
 @pytest.mark.parametrize(
     "seed", [12, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (11, 13))]
 )
@@ -131,8 +145,9 @@ def calls_of_a_plan(snapshot: Snapshot) -> int:
 def test_costs_are_told_beside_the_bound_and_the_reference() -> None:
     types = workloads.karpenter_types(6)
     snapshot = workloads.snapshot(workloads.karpenter_mix(5), types)
-    fewest, lowest = cost.measure([("mix", snapshot)], efforts=(20,))
-    assert (fewest["policy"], lowest["policy"]) == ("FewestNodes", "LowestCost 20")
+    fewest, balanced, lowest = cost.measure([("mix", snapshot)], efforts=(20,))
+    policies = (fewest["policy"], balanced["policy"], lowest["policy"])
+    assert policies == ("FewestNodes", "Balanced", "LowestCost 20")
     assert fewest["x FewestNodes"] == 1
     (row,) = cost.compare_mixes(types, range(3), 20)
     assert (row["mixes"], row["dearer"], row["places fewer pods"]) == (3, 0, 0)

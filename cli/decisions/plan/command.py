@@ -19,6 +19,7 @@ from cli.manifests.reading import ManifestFile, read_manifests
 from cli.manifests.simulate import (
     EffortOption,
     NodeCpuOption,
+    NodePriceOption,
     PolicyOption,
     RegionOption,
     planner_options,
@@ -81,6 +82,7 @@ def plan(
     consolidation: ConsolidationOption = "Karpenter",
     feature_gates: GatesOption = "",
     effort: EffortOption = None,
+    node_price: NodePriceOption = None,
     max_node_cpu: NodeCpuOption = None,
     join_seconds: JoinOption = 60.0,
     drain_seconds: DrainOption = 30.0,
@@ -106,7 +108,11 @@ def plan(
     """
     thresholds = read_thresholds(fail_on)
     options = planner_options(
-        region=region, policy=policy, effort=effort, max_node_cpu=max_node_cpu
+        region=region,
+        policy=policy,
+        effort=effort,
+        node_price=node_price,
+        max_node_cpu=max_node_cpu,
     )
     manifests = _documents(filename)
     held = _held(against or [LIVE], manifests, lambda: variables_of(directory))

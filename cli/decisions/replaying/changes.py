@@ -20,6 +20,7 @@ FIELDS = {
     "preference-policy": "preference_policy",
     "min-values-policy": "min_values_policy",
     "max-node-cpu": "most_node_cpu_milli",
+    "node-price": "node_price_micro_usd",
 }
 """Option of ``dovetail simulate`` -> field of the planner's settings."""
 OFFERED = (*FIELDS, CONSOLIDATION)

@@ -78,6 +78,7 @@ def computed(plan: Plan, *, seconds: float) -> None:
         unschedulable=len(plan.unschedulable),
         cost_micro_usd_per_hour=plan.cost_micro_usd_per_hour,
         lower_bound=plan.lower_bound_micro_usd_per_hour,
+        policies=plan.policies,
         seconds=round(seconds, 3),
     )
 

@@ -30,6 +30,7 @@ from services.scheduler.state.recording import Recording
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, pause_unless, woken_by
 from shared.domain.pools import hours
+from shared.domain.pools.node_price import MICRO_USD
 from shared.domain.pools.usage import Counting
 from shared.domain.records import CAPACITY_BUFFERS, PROVISIONING_REQUESTS
 from shared.domain.snapshot import Snapshot
@@ -100,10 +101,13 @@ class Solver:
 
     def options(self) -> SolverSettings:
         """As the settings are now: they may change while the process runs (OPS-04)."""
+        dollars = self.settings.node_price
+        node_price = None if dollars is None else round(dollars * MICRO_USD)
         return SolverSettings(
             preference_policy=self.settings.preference_policy,
             min_values_policy=self.settings.min_values_policy,
             packing_policy=self.settings.packing_policy,
+            node_price_micro_usd=node_price,
             effort=self.settings.packing_effort,
             most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
             ignore_device_claims=self.settings.ignore_dra_requests,

@@ -20,6 +20,8 @@ from shared.api.schema.pool_capacity import (
 )
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
+from shared.domain.pools.node_price import ALLOWED as ALLOWED_NODE_PRICE
+from shared.domain.pools.node_price import node_price_text, read_node_price
 from shared.domain.pools.nodepools import (
     CONSOLIDATORS,
     INTERRUPTION_MODES,
@@ -97,6 +99,13 @@ def _lead(written: str) -> float | None:
 
 POOL_CHOICES = (
     _one_of(keys.PACKING_ANNOTATION, "packing", tuple(PackingPolicy)),
+    Choice(
+        keys.NODE_PRICE_ANNOTATION,
+        "node_price",
+        read_node_price,
+        ALLOWED_NODE_PRICE,
+        node_price_text,
+    ),
     _one_of(keys.CONSOLIDATION_ANNOTATION, "consolidator", CONSOLIDATORS),
     _switch(keys.DISRUPTION_ANNOTATION, "disruption_off"),
     Choice(

@@ -1,7 +1,8 @@
 """The exact half of global consolidation: the planner decides whether a set of machines can go, and its replacements.
 
-Replacements are planned by LowestCost, unless their pool has another policy. Their types are restricted so that, with
-any choice of EC2, the command saves what its moves cost: each replacement gets a share of the allowed cost as a limit.
+Replacements are planned by LowestCost, or by Balanced where that is the default, unless their pool has another policy.
+Their types are restricted so that, with any choice of EC2, the command saves what its moves cost: each replacement gets
+a share of the allowed cost as a limit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from shared.disruption.replacement_price import (
 )
 from shared.disruption.simulation import Simulation, simulate
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import LOWEST_COST, UNDERUTILIZED
+from shared.domain.pools.nodepools import LOWEST_COST, UNDERUTILIZED, PackingPolicy
 from shared.solver.plan import PlannedMachine
 
 METHOD = "global"
@@ -40,7 +41,9 @@ class ProofRefusal(msgspec.Struct, frozen=True):
 
 
 def buying(world: World) -> World:
-    """The world with the packing policy LowestCost."""
+    """The world with the packing policy LowestCost, unless it has Balanced, which searches too."""
+    if world.solver.packing_policy == PackingPolicy.BALANCED:
+        return world
     return replace(world, solver=replace(world.solver, packing_policy=LOWEST_COST))
 
 

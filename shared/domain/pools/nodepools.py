@@ -39,9 +39,11 @@ class PackingPolicy(StrEnum):
 
     FEWEST_NODES = "FewestNodes"
     LOWEST_COST = "LowestCost"
+    BALANCED = "Balanced"
+    """LowestCost with a price per node of its own."""
 
 
-FEWEST_NODES, LOWEST_COST = PackingPolicy
+FEWEST_NODES, LOWEST_COST, _ = PackingPolicy
 
 
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,7 +89,9 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     replicas: int | None = None
     """Number of machines of a static pool (NP-13); None: determined by pods."""
     packing: str = ""
-    """Packing policy of this pool: FewestNodes or LowestCost; empty: the scheduler's own setting."""
+    """Packing policy of this pool, a ``PackingPolicy``; empty: the scheduler's own setting."""
+    node_price: int | None = None
+    """What one more node counts beside its price, in micro-USD per hour; None: the scheduler's own setting."""
     consolidator: str = ""
     """Karpenter or Global; empty: the scheduler's own setting."""
     disruption_off: bool = False

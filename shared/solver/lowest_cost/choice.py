@@ -1,7 +1,9 @@
 """Chooses the cheaper plan of FewestNodes and LowestCost, and computes the lower bound.
 
-FewestNodes runs first. If a pool uses LowestCost, that policy runs on a fresh copy of the same problem. Its plan is
-chosen only if it places every pod that FewestNodes places and costs less.
+FewestNodes runs first. If a pool uses LowestCost or Balanced, that policy runs on a fresh copy of the same problem. Its
+plan is chosen only if it places every pod that FewestNodes places and costs less. Where pools have a price per node,
+that is part of the cost here, and what LowestCost packs without it is chosen from too: by this measure no plan is
+dearer than those of FewestNodes and LowestCost. The bound is one of the price alone.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from shared.domain.pools.nodepools import LOWEST_COST
 from shared.domain.resources import CPU
 from shared.solver.lowest_cost.bound.lower import (
     LowerBound,
@@ -29,6 +30,7 @@ from shared.solver.lowest_cost.rules import Rules
 from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.placement.planned_machines import BEST_EFFORT, OpenMachine
 from shared.solver.pod_classes import PodClass
+from shared.solver.pools.packing_policy import policy_of
 
 _AS_GOOD_AS_OPTIMAL = 1.001
 _EFFORTS = (50, 200, 1000, 4000, 16_000, 64_000)
@@ -54,6 +56,7 @@ class Price(NamedTuple):
     needlessly_large: int
     """Machines above the size limit without a pod that needs one."""
     micro_usd_per_hour: int
+    """With the node prices of the pools."""
 
 
 Paid = Callable[[Placement], tuple[int, int]]
@@ -104,16 +107,29 @@ def _cheapest(
     best, now = fewest, _price(fewest, queue, settings, paid)
     if len(_taken(fewest.machines)) < 2 and paid is None:
         return best
+    has_node_price = any(template.node_price for template in fewest.templates)
     for effort in _efforts(settings.effort):
         if not _may_gain(now, None if paid else bound):
             break
-        fresh, runs = prepare()
-        packed = PackedPlacement.of(fresh, replace(settings, effort=effort))
-        packed.run(runs)
-        found = _price(packed, runs, settings, paid)
-        if found < now and packed.verdicts.keys() <= fewest.verdicts.keys():
-            best, now = packed, found
+        for counts_nodes in (True, False) if has_node_price else (True,):
+            fresh, runs = prepare()
+            packed = PackedPlacement.of(fresh, replace(settings, effort=effort))
+            _pack(packed, runs, counts_nodes=counts_nodes)
+            found = _price(packed, runs, settings, paid)
+            if found < now and packed.verdicts.keys() <= fewest.verdicts.keys():
+                best, now = packed, found
     return best
+
+
+def _pack(packed: PackedPlacement, runs: list[Run], *, counts_nodes: bool) -> None:
+    """Packs with the node prices of the pools, or without."""
+    node_prices = [template.node_price for template in packed.templates]
+    if not counts_nodes:
+        for template in packed.templates:
+            template.node_price = 0
+    packed.run(runs)
+    for template, node_price in zip(packed.templates, node_prices, strict=True):
+        template.node_price = node_price
 
 
 def _efforts(most: int) -> list[int]:
@@ -153,7 +169,8 @@ def _price(
     classes = {uid: pods for pods, uids in queue for uid in uids}
     too_large = sum(_is_too_large(machine, classes, settings) for machine in placement.machines)
     refused, price = paid(placement) if paid else (0, sum(map(cost, placement.machines)))
-    return Price(refused, too_large, price)
+    node_prices = sum(machine.template.node_price for machine in placement.machines)
+    return Price(refused, too_large, price + node_prices)
 
 
 def _is_too_large(
@@ -172,6 +189,7 @@ def _is_too_large(
 
 
 def _policies(chosen: PackedPlacement, settings: PackingSettings) -> dict[str, str]:
-    """Pool key -> policy, for pools whose machines were planned by LowestCost."""
-    pools = {c.template.pool.key for c in chosen.machines if uses_lowest_cost(c.template, settings)}
-    return dict.fromkeys(sorted(pools), LOWEST_COST)
+    """Pool key -> policy, for pools whose machines were packed."""
+    pools = [c.template.pool for c in chosen.machines if uses_lowest_cost(c.template, settings)]
+    found = {pool.key: policy_of(pool, settings.policy) for pool in pools}
+    return dict(sorted(found.items()))

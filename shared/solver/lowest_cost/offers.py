@@ -3,7 +3,7 @@
 An on-demand offering is an instance type at its price. A spot offering is a size at the expected price of a launch in
 which EC2 chooses among all types of at least that size: the cheapest spot pools (type and zone) with decreasing weight,
 since each has capacity with some probability only. Sizes slightly below a type's own let similar types of other
-families count too.
+families count too. The pool's price per node is part of each price.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class OfferTable:
             np.full(count, zone, dtype=np.intp),
             np.full(count, kind, dtype=np.intp),
             sizes,
-            price,
+            price + self._template.node_price,
             np.ones(count, dtype=np.bool_) if flexible is None else flexible,
         )
 

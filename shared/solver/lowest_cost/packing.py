@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from shared.domain.pools.nodepools import LOWEST_COST
 from shared.domain.resources import CPU
 from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.lower import extended_columns
@@ -27,6 +26,7 @@ from shared.solver.lowest_cost.spread import ZonePlan, host_limit, wants_one_hos
 from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.placement.planned_machines import BEST_EFFORT, Admission, OpenMachine
 from shared.solver.pod_classes import PodClass
+from shared.solver.pools.packing_policy import is_packed
 from shared.solver.pools.templates import PoolTemplate
 from shared.solver.pools.type_sets import TypeSet
 from shared.solver.reservations.places import FreePlaces
@@ -222,8 +222,8 @@ class PackedPlacement(Placement):
 
 
 def uses_lowest_cost(template: PoolTemplate, settings: PackingSettings) -> bool:
-    """Is LowestCost the pool's policy, or the default for a pool without one?"""
-    return (template.pool.packing or settings.policy) == LOWEST_COST
+    """Is the pool's policy, or the default for a pool without one, LowestCost or Balanced?"""
+    return is_packed(template.pool, settings.policy)
 
 
 def _count(runs: list[Run]) -> int:

@@ -32,7 +32,7 @@ class Offers:
     capacity: Floats
     """[offers, resources]."""
     price: Floats
-    """Micro-USD per hour."""
+    """Micro-USD per hour, with the price per node."""
     flexible: Mask
     """Enough instance types could replace it."""
 

@@ -46,6 +46,8 @@ class PoolTemplate:
     """Limits minus usage, in the resources that are limited; None without limits (SCH-100)."""
     zone_ids: Mapping[str, str] = field(default_factory=dict)
     """Zone -> zone id, as far as the subnets have one."""
+    node_price: int = 0
+    """What one more machine counts beside its price, in micro-USD per hour."""
     sets: TypeSets = field(init=False)
     all_types: TypeSet = field(init=False)
     """``types`` as a set."""

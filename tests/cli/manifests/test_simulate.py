@@ -142,6 +142,33 @@ def test_options_are_taken() -> None:
     assert len(found["machines"]) == 1
 
 
+@pytest.mark.parametrize("policy", ["LowestCost", "Balanced"])
+def test_it_is_said_when_a_policy_finds_no_cheaper_machines_than_fewest_nodes(policy: str) -> None:
+    objects = text(pod(), node_pool(), instance_type())
+    (pool,) = answer("-f", "-", "--policy", policy, stdin=objects)["asFewestNodes"].items()
+    assert pool == ("NodePool/default", policy)
+    lines = simulate("-f", "-", "--policy", policy, stdin=objects).stdout.splitlines()
+    assert (
+        f"NodePool/default: {policy} found no cheaper machines than FewestNodes; these are its machines"
+        in lines
+    )
+    assert "asFewestNodes" not in answer("-f", "-", stdin=objects)
+
+
+def test_balanced_and_a_node_price_are_taken() -> None:
+    types = (
+        instance_type(),
+        instance_type("m5.8xlarge", 32, "128Gi", offerings=[offering(price=4.0)]),
+    )
+    pods = [pod(f"p{i}", cpu="1500m") for i in range(8)]
+    objects = text(*pods, node_pool(), *types)
+    words = ("--policy", "Balanced", "--node-price")
+    assert len(answer("-f", "-", *words, "0", stdin=objects)["machines"]) == 8
+    found = answer("-f", "-", *words, "10", stdin=objects)
+    assert (found["policy"], len(found["machines"])) == ("Balanced", 1)
+    assert found["cost"]["hourly"] == 4.0
+
+
 @pytest.mark.parametrize("words", [("--policy", "Cheapest"), ("-o", "xml"), ("--effort", "x")])
 def test_wrong_options_are_refused(words: tuple[str, ...]) -> None:
     assert simulate("-f", "-", *words, stdin="").exit_code == 2

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
+from shared.disruption.global_consolidation.proof import buying
 from shared.disruption.methods import multi_node, single_node
 from shared.disruption.records import CHURN, UNCONSOLIDATABLE, Command, Proposal, World
 from shared.disruption.replacement_price import SPOT_DISABLED
@@ -33,11 +34,13 @@ from shared.domain.pools.nodepools import (
 )
 from shared.domain.workloads.pods import Pod
 from shared.errors import ConfigurationError
+from shared.solver.solve import SolverSettings
 from tests.support.planning.builders import (
     ZONES,
     make_bound_pod,
     make_catalogue,
     make_pool,
+    make_snapshot,
     make_term,
     make_types,
 )
@@ -380,3 +383,15 @@ def test_the_proposal_does_not_depend_on_the_hash_seed() -> None:
     )  # fmt: skip
     assert b"m5.x032" in done.stdout
     assert done.stdout.strip() == proposal_as_bytes()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "buys_by"),
+    [("FewestNodes", "LowestCost"), ("LowestCost", "LowestCost"), ("Balanced", "Balanced")],
+)
+def test_replacements_are_searched_for_by_the_policy_that_searches(
+    chosen: str, buys_by: str
+) -> None:
+    """LowestCost would undo what Balanced planned."""
+    world = make_world(make_snapshot(), solver=SolverSettings(packing_policy=chosen))
+    assert buying(world).solver.packing_policy == buys_by

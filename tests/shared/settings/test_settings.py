@@ -62,6 +62,13 @@ def test_every_wrong_variable_is_named_at_once(environment: pytest.MonkeyPatch) 
         assert name in wrong.value.message
 
 
+@pytest.mark.parametrize("text", ["-0.1", "1000", "nan", "inf", "cheap"])
+def test_a_wrong_node_price_names_its_variable(environment: pytest.MonkeyPatch, text: str) -> None:
+    environment.setenv("NODE_PRICE", text)
+    with pytest.raises(ConfigurationError, match="NODE_PRICE"):
+        read(SchedulerSettings)
+
+
 def test_the_defaults_are_those_of_the_specification() -> None:
     """BAT-02: idle and longest time of a batch (LCH-61, LCH-76, TRM-05, INT-01, INT-03)."""
     scheduler = read(SchedulerSettings)

@@ -106,6 +106,7 @@ def test_options_reach_the_planner() -> None:
             "preference-policy": "Ignore",
             "min-values-policy": "BestEffort",
             "max-node-cpu": "32",
+            "node-price": "0.02",
             "region": "eu-west-1",
         }
     )
@@ -113,6 +114,7 @@ def test_options_reach_the_planner() -> None:
     assert (settings.packing_policy, settings.effort) == ("LowestCost", 50)
     assert (settings.preference_policy, settings.min_values_policy) == ("Ignore", "BestEffort")
     assert (settings.most_node_cpu_milli, options.region) == (32_000, "eu-west-1")
+    assert settings.node_price_micro_usd == 20_000
 
 
 @pytest.mark.parametrize(
@@ -126,6 +128,8 @@ def test_options_reach_the_planner() -> None:
         ("min-values-policy", "strict"),
         ("max-node-cpu", "many"),
         ("max-node-cpu", "0"),
+        ("node-price", "-0.1"),
+        ("node-price", "cheap"),
         ("polcy", "LowestCost"),
     ],
 )

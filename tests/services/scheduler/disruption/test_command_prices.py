@@ -18,7 +18,7 @@ async def test_a_command_has_a_price_by_each_policy(oversized: Scheduler, kube: 
     (command,) = oversized.planner.reporter.decisions.documents()
     found = await oversized.parts.explainer.answer(orjson.dumps({"decision": command["id"]}), {})
     policies = orjson.loads(found.body)["policies"]
-    assert set(policies) == {"FewestNodes", "LowestCost"}
+    assert set(policies) == {"FewestNodes", "LowestCost", "Balanced"}
     assert all(one["machines"] == 1 and not one["problem"] for one in policies.values())
     price = LARGE.machine.noted_price or world_price(oversized)
     cheapest = min(one["cost"] for one in policies.values())

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from services.scheduler.provisioning.planner import Solver
 from shared.api.v1alpha5.machines import parse_machine
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.pools.windows import Window
 from shared.kube.client import Kube
@@ -15,6 +17,7 @@ from shared.metrics import Metrics
 from shared.redis import streams
 from shared.redis.bus import Bus
 from shared.redis.messages import LaunchMachine
+from shared.settings import SchedulerSettings, read
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
 from tests.support.planning.builders import ZONES, make_machine, make_node, make_pod, make_pods
 from tests.support.waiting import wait_until
@@ -49,6 +52,16 @@ async def test_a_waiting_pod_gets_a_machine(
     assert created == 1
     timed = "karpenter_pods_scheduling_decision_duration_seconds_count"
     assert metrics.registry.get_sample_value(timed) == 1, "POD-11"
+
+
+@pytest.mark.parametrize(("dollars", "counted"), [(None, None), (0.0, 0), (0.03, 30_000)])
+def test_the_node_price_reaches_the_planner_in_micro_dollars(
+    dollars: float | None, counted: int | None
+) -> None:
+    chosen: dict[str, Any] = {"packing_policy": "Balanced", "node_price": dollars}
+    settings = read(SchedulerSettings, None, cluster_name="test", **chosen)
+    options = Solver(settings, SystemClock()).options()
+    assert (options.packing_policy, options.node_price_micro_usd) == ("Balanced", counted)
 
 
 async def test_a_pool_outside_its_hours_buys_nothing(scheduler: Scheduler, kube: Kube) -> None:

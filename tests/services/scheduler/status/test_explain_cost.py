@@ -27,7 +27,7 @@ async def test_the_bound_and_both_policies_are_told(scheduler: Scheduler, kube: 
     assert status == 200
     assert found["pods"] == 1
     assert 0 < found["bound"] <= min(found["costs"].values())
-    assert set(found["costs"]) == {"FewestNodes", "LowestCost"}
+    assert set(found["costs"]) == {"FewestNodes", "LowestCost", "Balanced"}
 
 
 @pytest.mark.nightly

@@ -310,7 +310,7 @@ def test_what_v1_cannot_say_is_noted() -> None:
     assert "ttlSecondsUntilExpired" in expiry
 
 
-@pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
+@pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost", "Balanced"])
 def test_a_pool_may_ask_for_its_packing_policy(policy: str) -> None:
     """design: the annotation dovetail.sh/packing; it survives being written."""
     annotations = {keys.PACKING_ANNOTATION: policy}

@@ -1,4 +1,4 @@
-"""Annotations of a pool that choose what is done about interruptions (INT-40, INT-43)."""
+"""Annotations of a pool that choose how it is packed, and what is done about interruptions (INT-40, INT-43)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from shared.api.core.metadata import POOL_CHOICES, choice_faults, pool_metadata, read_metadata
+from shared.api.v1.node_pools import node_pool_object, parse_node_pool
+from shared.api.v1alpha5.provisioners import parse_provisioner, provisioner_object
+from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import NodePool
 
 SAID = [
@@ -18,6 +21,10 @@ SAID = [
     ("dovetail.sh/maintenance-lead", "0", "maintenance_lead_seconds", 0.0),
     ("dovetail.sh/webhook", "off", "webhook_off", True),
     ("dovetail.sh/webhook", "on", "webhook_off", False),
+    ("dovetail.sh/packing", "Balanced", "packing", "Balanced"),
+    ("dovetail.sh/node-price", "0", "node_price", 0),
+    ("dovetail.sh/node-price", "0.02", "node_price", 20_000),
+    ("dovetail.sh/node-price", "999.999999", "node_price", 999_999_999),
 ]
 
 
@@ -44,11 +51,28 @@ def test_a_choice_is_read_and_survives_being_written(
         ("dovetail.sh/maintenance-lead", "1d"),
         ("dovetail.sh/maintenance-lead", "721h"),
         ("dovetail.sh/webhook", "yes"),
+        ("dovetail.sh/node-price", "$0.02"),
+        ("dovetail.sh/node-price", "-1"),
+        ("dovetail.sh/node-price", "1e3"),
+        ("dovetail.sh/node-price", "1000"),
+        ("dovetail.sh/node-price", "nan"),
     ],
 )
 def test_a_choice_that_there_is_not_is_refused_by_name(annotation: str, value: str) -> None:
     (fault,) = choice_faults(raw(annotation, value))
     assert annotation in str(fault)
+
+
+def test_a_wrong_node_price_is_told_with_the_fix_and_both_generations_read_a_right_one() -> None:
+    (fault,) = choice_faults(raw("dovetail.sh/node-price", "2 cents"))
+    assert str(fault) == (
+        "metadata.annotations[dovetail.sh/node-price]: '2 cents' is not a price in US dollars per hour below 1000, "
+        "such as 0.02"
+    )
+    pool = NodePool(uid="", name="p", generation_api=V1, node_class="d", node_price=20_000)
+    old = parse_provisioner(provisioner_object(pool).document).require("pool")
+    new = parse_node_pool(node_pool_object(old).document).require("pool")
+    assert (old.node_price, new.node_price) == (20_000, 20_000)
 
 
 def test_without_annotations_a_pool_chooses_nothing() -> None:
