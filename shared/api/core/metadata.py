@@ -21,6 +21,7 @@ from shared.api.schema.pool_capacity import (
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
 from shared.domain.pools.nodepools import (
+    APPROVABLE,
     CONSOLIDATORS,
     INTERRUPTION_MODES,
     REBALANCE_ACTIONS,
@@ -28,7 +29,7 @@ from shared.domain.pools.nodepools import (
     PackingPolicy,
 )
 
-ON, OFF = "on", "off"
+ON, OFF, REQUIRED = "on", "off", "required"
 _COUNT = re.compile(r"[0-9]{1,6}")
 LONGEST_LEAD_SECONDS = 30 * 24 * 3600.0
 
@@ -95,10 +96,29 @@ def _lead(written: str) -> float | None:
     return seconds if seconds is not None and 0 <= seconds <= LONGEST_LEAD_SECONDS else None
 
 
+def _approval(written: str) -> tuple[str, ...] | None:
+    """The reasons, sorted and each once."""
+    if written.strip() == REQUIRED:
+        return APPROVABLE
+    names = {name.strip() for name in written.split(",")}
+    return tuple(sorted(names)) if names <= set(APPROVABLE) else None
+
+
+def _approval_text(reasons: tuple[str, ...]) -> str:
+    return REQUIRED if reasons == APPROVABLE else ",".join(reasons)
+
+
 POOL_CHOICES = (
     _one_of(keys.PACKING_ANNOTATION, "packing", tuple(PackingPolicy)),
     _one_of(keys.CONSOLIDATION_ANNOTATION, "consolidator", CONSOLIDATORS),
     _switch(keys.DISRUPTION_ANNOTATION, "disruption_off"),
+    Choice(
+        keys.APPROVAL_ANNOTATION,
+        "approval",
+        _approval,
+        f"{REQUIRED}, or some of {', '.join(APPROVABLE)}, separated by commas",
+        _approval_text,
+    ),
     Choice(
         keys.DISRUPTIONS_PER_HOUR_ANNOTATION,
         "most_disruptions_per_hour",
