@@ -87,7 +87,8 @@ def reject(
 
 def _answer(id_: str, *, approved: bool, reason: str, variables: Mapping[str, str]) -> None:
     url = f"{scheduler_url(variables)}/approvals/{quote(id_, safe='')}"
-    found = ask(url, {"approved": approved, "reason": reason, "user": _user()})
+    body = {"approved": approved, "reason": reason, "user": _user()}
+    found = ask(url, body, listed_by="dovetail approvals")
     word = "approved" if approved else "rejected"
     typer.echo(f"{word} as {escaped(found['answer']['who'])}: {escaped(found['text'])}")
 
