@@ -99,7 +99,7 @@ def offer_of(command: Command, id_: str, *, now: float, seconds: float) -> Offer
     return Offer(id_, replace(command, candidates=light), now, now + seconds)
 
 
-def asking_pools(command: Command) -> list[NodePool]:
+def requiring_pools(command: Command) -> list[NodePool]:
     """The pools that require approval of this command, by key."""
     found = {c.pool.key: c.pool for c in command.candidates if command.reason in c.pool.approval}
     return [found[key] for key in sorted(found)]

@@ -27,11 +27,11 @@ from shared.disruption.approval import (
     Offer,
     Outcome,
     approval_for,
-    asking_pools,
     end_of,
     held,
     next_approved,
     offer_of,
+    requiring_pools,
     surplus,
 )
 from shared.disruption.records import BUDGET, Command, Verdict, World
@@ -98,8 +98,8 @@ class Approvals:
         mine = {c.machine.uid for c in besides.candidates} if besides else set()
         found = held(self.offers.values(), mine)
         if len(self.waiting()) >= MOST_OFFERS:
-            asking = {key for key, pool in self.view.pools().items() if pool.approval}
-            found |= {m.uid for m in self.view.machines() if m.pool_key in asking} - mine
+            requiring = {key for key, pool in self.view.pools().items() if pool.approval}
+            found |= {m.uid for m in self.view.machines() if m.pool_key in requiring} - mine
         return found
 
     def approved(self, generation: Generation) -> Command | None:
@@ -114,7 +114,7 @@ class Approvals:
         self, command: Command, id_: str, world: World, rejected: Sequence[Rejected] = ()
     ) -> bool:
         """Start the command, or offer it. False: it does not run."""
-        if not asking_pools(command):
+        if not requiring_pools(command):
             return await self.begin(command, id_, world, rejected)
         offer = approval_for(command, self.offers.values(), now=self.clock.now())
         if offer is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shared.concurrency.clock import rfc3339
-from shared.disruption.approval import Offer, asking_pools, deadline
+from shared.disruption.approval import Offer, deadline, requiring_pools
 
 MOST_NAMED = 20
 """Machines of one command that are named."""
@@ -19,7 +19,7 @@ def summary(offer: Offer) -> dict[str, Any]:
         "outcome": offer.outcome.value,
         "text": offer.command.text,
         "reason": offer.command.reason,
-        "pools": [pool.key for pool in asking_pools(offer.command)],
+        "pools": [pool.key for pool in requiring_pools(offer.command)],
         "why": offer.why,
         "endedAt": rfc3339(offer.ended_at) if offer.ended is not None else None,
         "answer": answer

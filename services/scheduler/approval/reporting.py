@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from shared.api.core.references import to_pool
-from shared.disruption.approval import Answer, End, Offer, asking_pools
+from shared.disruption.approval import Answer, End, Offer, requiring_pools
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.metrics import Metrics
@@ -61,12 +61,12 @@ class ApprovalReporter:
         asked = (
             (pool.name, offer.command.reason)
             for offer in waiting
-            for pool in asking_pools(offer.command)
+            for pool in requiring_pools(offer.command)
         )
         self.metrics.approvals_waiting.replace(Counter(asked))
 
     async def _publish(self, offer: Offer, reason: str, text: str) -> None:
-        for pool in asking_pools(offer.command):
+        for pool in requiring_pools(offer.command):
             await self.recorder.publish(
                 to_pool(pool), "Normal", reason, text, once=f"{offer.id}{reason}"
             )

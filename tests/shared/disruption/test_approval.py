@@ -19,11 +19,11 @@ from shared.disruption.approval import (
     Answer,
     Offer,
     approval_for,
-    asking_pools,
     end_of,
     held,
     next_approved,
     offer_of,
+    requiring_pools,
     surplus,
     without_offered,
 )
@@ -72,16 +72,16 @@ def test_a_pool_asks_for_all_reasons_or_for_some(generation: str) -> None:
     asks = drift_command(drifted_world(pool_that_asks(generation)))
     for_drift = drift_command(drifted_world(pool_that_asks(generation, DRIFTED)))
     for_empty = drift_command(drifted_world(pool_that_asks(generation, EMPTY)))
-    assert [pool.name for pool in asking_pools(asks)] == ["default"]
-    assert [pool.name for pool in asking_pools(for_drift)] == ["default"]
-    assert asking_pools(for_empty) == []
+    assert [pool.name for pool in requiring_pools(asks)] == ["default"]
+    assert [pool.name for pool in requiring_pools(for_drift)] == ["default"]
+    assert requiring_pools(for_empty) == []
 
 
 def test_one_asking_pool_is_enough_for_the_whole_command() -> None:
     asks = drift_command(drifted_world(pool_that_asks()))
     does_not = drift_command(drifted_world(make_pool(generation_api=V1), names=("n2",)))
     both = replace(asks, candidates=(*does_not.candidates, *asks.candidates))
-    assert len(asking_pools(both)) == 1
+    assert len(requiring_pools(both)) == 1
 
 
 def test_an_offer_waits_until_it_is_answered_and_then_for_its_start() -> None:

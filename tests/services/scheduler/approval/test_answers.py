@@ -14,8 +14,8 @@ from shared.redis.bus import Bus
 from shared.runtime.services import CALLER
 from tests.services.scheduler.approval.test_approvals import (
     approvals_of,
-    asking,
     ended,
+    requiring,
     waiting,
     with_drift,
 )
@@ -25,7 +25,7 @@ from tests.shared.kube.test_token_access import ALLOWED, DENIED, KNOWN, USER
 
 
 async def offer(scheduler: Scheduler, kube: Kube) -> dict[str, Any]:
-    await with_drift(scheduler, kube, asking())
+    await with_drift(scheduler, kube, requiring())
     await scheduler.disruption.step()
     (one,) = waiting(scheduler)
     return one

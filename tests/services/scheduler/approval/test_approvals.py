@@ -17,8 +17,8 @@ from shared.disruption.approval import (
     MOST_OFFERS,
     Answer,
     Outcome,
-    asking_pools,
     offer_of,
+    requiring_pools,
 )
 from shared.disruption.records import Candidate, Command, World
 from shared.domain.machines.machine import DRIFTED, Machine
@@ -39,7 +39,7 @@ from tests.support.planning.disruption import make_running, pods_on
 ALL = (Budget("100%"),)
 
 
-def asking(**changes: Any) -> NodePool:
+def requiring(**changes: Any) -> NodePool:
     fields: dict[str, Any] = {
         "generation_api": V1, "consolidate_after_seconds": None, "budgets": ALL, "approval": APPROVABLE,
     }  # fmt: skip
@@ -87,7 +87,7 @@ async def respond(
 async def test_without_an_answer_nothing_happens_and_an_event_says_so(
     scheduler: Scheduler, kube: Kube, events: Any, metrics: Metrics
 ) -> None:
-    await with_drift(scheduler, kube, asking())
+    await with_drift(scheduler, kube, requiring())
     for _ in range(3):
         await scheduler.disruption.step()
     (one,) = waiting(scheduler)
@@ -102,7 +102,7 @@ async def test_without_an_answer_nothing_happens_and_an_event_says_so(
 async def test_an_approved_command_starts_once_and_who_approved_is_kept(
     scheduler: Scheduler, kube: Kube, events: Any
 ) -> None:
-    claims = await with_drift(scheduler, kube, asking())
+    claims = await with_drift(scheduler, kube, requiring())
     await scheduler.disruption.step()
     (one,) = waiting(scheduler)
     status, _ = await respond(scheduler, one["id"], True, who="ann@example.com", reason="go")
@@ -120,7 +120,7 @@ async def test_an_approved_command_starts_once_and_who_approved_is_kept(
 async def test_a_rejected_command_does_not_start_and_is_not_asked_again_at_once(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    await with_drift(scheduler, kube, asking())
+    await with_drift(scheduler, kube, requiring())
     await scheduler.disruption.step()
     (one,) = waiting(scheduler)
     assert (await respond(scheduler, one["id"], False, reason="not now"))[0] == 200
@@ -134,7 +134,7 @@ async def test_a_rejected_command_does_not_start_and_is_not_asked_again_at_once(
 async def test_a_pool_that_asks_does_not_hold_up_the_others(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    claims = await with_drift(scheduler, kube, asking(), asking(name="free", approval=()))
+    claims = await with_drift(scheduler, kube, requiring(), requiring(name="free", approval=()))
     for _ in range(3):
         await scheduler.disruption.step()
     assert deleted(scheduler) == {claims["free"].uid}
@@ -144,7 +144,7 @@ async def test_a_pool_that_asks_does_not_hold_up_the_others(
 async def test_the_next_leader_goes_on_with_offers_and_answers(
     scheduler: Scheduler, kube: Kube, bus: Bus, metrics: Metrics, recorder: Recorder
 ) -> None:
-    claims = await with_drift(scheduler, kube, asking())
+    claims = await with_drift(scheduler, kube, requiring())
     await scheduler.disruption.step()
     (one,) = waiting(scheduler)
     await respond(scheduler, one["id"], True)
@@ -157,7 +157,7 @@ async def test_the_next_leader_goes_on_with_offers_and_answers(
 async def test_an_approved_command_that_is_not_right_any_more_is_dropped(
     scheduler: Scheduler, kube: Kube, events: Any
 ) -> None:
-    claims = await with_drift(scheduler, kube, asking())
+    claims = await with_drift(scheduler, kube, requiring())
     await scheduler.disruption.step()
     (one,) = waiting(scheduler)
     await respond(scheduler, one["id"], True)
@@ -170,14 +170,14 @@ async def test_an_approved_command_that_is_not_right_any_more_is_dropped(
 
 
 async def test_an_approved_command_waits_for_its_budget(scheduler: Scheduler, kube: Kube) -> None:
-    claims = await with_drift(scheduler, kube, asking())
+    claims = await with_drift(scheduler, kube, requiring())
     await scheduler.disruption.step()
     (one,) = waiting(scheduler)
-    await scheduler.show(nodepools=[asking(budgets=(Budget("0"),))])
+    await scheduler.show(nodepools=[requiring(budgets=(Budget("0"),))])
     await respond(scheduler, one["id"], True)
     await scheduler.disruption.step()
     assert [offer["outcome"] for offer in waiting(scheduler)] == ["approved"]
-    await scheduler.show(nodepools=[asking()])
+    await scheduler.show(nodepools=[requiring()])
     await scheduler.disruption.step()
     assert deleted(scheduler) == {claims["default"].uid}
 
@@ -185,7 +185,7 @@ async def test_an_approved_command_waits_for_its_budget(scheduler: Scheduler, ku
 async def test_a_command_expires_and_is_offered_anew(
     scheduler: Scheduler, kube: Kube, events: Any
 ) -> None:
-    await with_drift(scheduler, kube, asking())
+    await with_drift(scheduler, kube, requiring())
     await scheduler.disruption.step()
     (one,) = waiting(scheduler)
     approvals = approvals_of(scheduler)
@@ -202,7 +202,7 @@ async def test_a_command_expires_and_is_offered_anew(
 
 
 async def test_an_offer_ends_with_its_machine(scheduler: Scheduler, kube: Kube) -> None:
-    claims = await with_drift(scheduler, kube, asking())
+    claims = await with_drift(scheduler, kube, requiring())
     await scheduler.disruption.step()
     await scheduler.hide("machines", claims["default"].key)
     await scheduler.disruption.step()
@@ -213,7 +213,7 @@ async def test_an_offer_ends_with_its_machine(scheduler: Scheduler, kube: Kube) 
 async def test_consolidation_is_offered_after_its_second_look(
     scheduler: Scheduler, generation: str
 ) -> None:
-    pool = asking(
+    pool = requiring(
         generation_api=generation, consolidate_after_seconds=0.0,
         consolidation_policy="WhenUnderutilized",
     )  # fmt: skip
@@ -236,7 +236,7 @@ async def test_consolidation_is_offered_after_its_second_look(
 async def test_the_first_answer_counts_and_wrong_ones_are_told(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    await with_drift(scheduler, kube, asking())
+    await with_drift(scheduler, kube, requiring())
     await scheduler.disruption.step()
     (one,) = waiting(scheduler)
     status, refusal = await respond(scheduler, "nothing", True)
@@ -274,7 +274,7 @@ def gate(scheduler: Scheduler, clock: Clock, starts: Starts) -> Approvals:
 
 async def pool_with(scheduler: Scheduler, count: int) -> tuple[Candidate, ...]:
     """So many machines of a pool that asks, and as many of one that does not."""
-    pools = (asking(), asking(name="free", approval=()))
+    pools = (requiring(), requiring(name="free", approval=()))
     running = [(p, make_running(f"{p.name}-{n}", pool=p)) for p in pools for n in range(count)]
     await scheduler.show(
         nodepools=pools,
@@ -318,7 +318,7 @@ async def test_no_command_of_a_pool_that_asks_starts_without_an_approval(
         before = len(starts.begun)
         begun = await approvals.start(command, f"{turn:016x}", world)
         assert begun is (len(starts.begun) > before)
-        if begun and asking_pools(command):
+        if begun and requiring_pools(command):
             uids = {c.machine.uid for c in command.candidates}
             spent = [id_ for id_, machines in allowed.items() if uids <= machines]
             assert spent, "started without an approval"
@@ -326,9 +326,9 @@ async def test_no_command_of_a_pool_that_asks_starts_without_an_approval(
             assert ended_now, "the approval was not spent"
             for id_ in ended_now:
                 del allowed[id_]
-        elif not asking_pools(command):
+        elif not requiring_pools(command):
             assert begun
-    assert any(asking_pools(command) for command, _ in starts.begun)
+    assert any(requiring_pools(command) for command, _ in starts.begun)
 
 
 async def test_with_many_offers_further_machines_of_pools_that_ask_stay(
