@@ -49,6 +49,11 @@ COMMANDS = {
     "decisions": Command("cli.decisions.listing", "List what the scheduler decided."),
     "replay": Command("cli.decisions.replay", "Make recorded decisions again."),
     "shadow": Command("cli.decisions.shadow", "Compare a shadow scheduler with the real one."),
+    "approvals": Command(
+        "cli.decisions.approvals", "List the disruption commands that wait for an approval."
+    ),
+    "approve": Command("cli.decisions.approvals", "Approve a disruption command that waits."),
+    "reject": Command("cli.decisions.approvals", "Reject a disruption command that waits."),
     "halt": Command("cli.operations.halt", "Stop voluntary disruption."),
     "resume": Command("cli.operations.halt", "Undo `dovetail halt`."),
     "simulate": Command(

@@ -33,8 +33,11 @@ def scheduler_url(variables: Mapping[str, str]) -> str:
     return url.rstrip("/")
 
 
-def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
-    """The JSON answer of GET, or of POST with a body. Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
+def ask(
+    url: str, body: Mapping[str, Any] | None = None, *, listed_by: str = "kubectl get nodes"
+) -> Any:
+    """The JSON answer of GET, or of POST with a body. ``listed_by``: the command that lists what can be asked about.
+    Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
     seconds = READ_TIMEOUT_SECONDS if body is None else COMPUTE_TIMEOUT_SECONDS
     # GET needs no token, so the token is sent only with POST.
     token = "" if body is None else os.environ.get(TOKEN, "")
@@ -49,7 +52,7 @@ def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
             f"the scheduler does not answer at {url} ({error.message}); `dovetail status` shows what runs"
         ) from error
     if reply.status >= 400:
-        raise _refusal(url, reply)
+        raise _refusal(url, reply, listed_by)
     return reply.document
 
 
@@ -57,13 +60,13 @@ def _is_standby(reply: Reply) -> bool:
     return isinstance(reply.document, dict) and bool(reply.document.get("standby"))
 
 
-def _refusal(url: str, reply: Reply) -> DovetailError:
+def _refusal(url: str, reply: Reply, listed_by: str) -> DovetailError:
     try:
         problem = str(reply.document["error"])
     except (KeyError, TypeError):
         problem = f"{url} answered {reply.status}"
     if reply.status == 404:
-        return NotFound(f"{problem}; `kubectl get nodes` lists them")
+        return NotFound(f"{problem}; `{listed_by}` lists them")
     if reply.status == 401:
         audience = " --audience dovetail" if is_in_cluster(url) else ""
         return ConfigurationError(

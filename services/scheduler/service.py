@@ -11,6 +11,9 @@ from itertools import islice
 from pathlib import Path
 
 from services.scheduler.actions import MachineActions
+from services.scheduler.approval.approvals import Approvals
+from services.scheduler.approval.endpoint import ApprovalEndpoint
+from services.scheduler.approval.reporting import ApprovalReporter
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.controller import Disruption, Provisioning
@@ -53,6 +56,7 @@ from shared.redis import streams
 from shared.redis.bus.follower import Follower
 from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
+from shared.redis.mirror.pools.approvals import ApprovalStore
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
 from shared.runtime.environment import Entry, Environment
@@ -139,6 +143,7 @@ async def build(env: SchedulerEnvironment) -> Service:
             Simulator(parts.cluster.catalogues),
             parts.explainer,
             RecordExplainer(_place(env.settings)),
+            ApprovalEndpoint(parts.disruption.approvals, env.clock),
             TokenAccess(env.kube, env.clock),
         ),
         close=None if recorder is None else recorder.close,
@@ -265,6 +270,14 @@ def _disruption(
         rate=rate,
         inputs=inputs,
     )
+    approvals = Approvals(
+        env.settings,
+        env.clock,
+        cluster.view,
+        ApprovalStore(env.bus.redis, env.bus.prefix),
+        ApprovalReporter(env.recorder, env.metrics),
+        commands.start,
+    )
     return Disruption(
         settings=env.settings,
         clock=env.clock,
@@ -285,7 +298,8 @@ def _disruption(
         reporter=reporter,
         rate=rate,
         recording=recording,
-        start=start_nothing if env.settings.shadow else commands.start,
+        approvals=approvals,
+        start=start_nothing if env.settings.shadow else approvals.start,
     )
 
 
@@ -311,6 +325,7 @@ def _status(parts: Parts) -> dict[str, object]:
         "nominated": sorted(planner.nominated()),
         "handover": parts.handover.status(),
         "disruption": parts.disruption.status(),
+        "approvals": parts.disruption.approvals.status(),
         "decisions": planner.reporter.decisions.documents(),
         "policies": parts.policy_prices.status(),
         "records": parts.recorder.status() if parts.recorder else {"kept": False},

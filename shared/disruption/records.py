@@ -14,13 +14,13 @@ from shared.disruption.keeping import Keeping
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import NodePool
+from shared.domain.pools.nodepools import GRACEFULLY_EXPIRED, NodePool
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
 from shared.solver.plan import PlannedMachine
 from shared.solver.solve import SolverSettings
 
-EXPIRED = "Expired"
+EXPIRED = GRACEFULLY_EXPIRED
 """The disruption reason of graceful expiration in v1alpha5 (DIS-61); budgets cannot name it."""
 
 REBALANCE = "Rebalance"

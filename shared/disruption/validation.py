@@ -2,10 +2,12 @@
 
 The machines must still be candidates within their budgets, and a new simulation must have the same result. An emptiness
 command keeps its valid part; a command of Karpenter's consolidation is dropped as a whole. Global commands: see
-``global_validation``.
+``global_validation``. Drift and expiration are validated only after they waited for an approval.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
 
 from msgspec.structs import replace
 
@@ -13,7 +15,7 @@ from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.global_consolidation.proof import METHOD as GLOBAL
 from shared.disruption.global_consolidation.proof import price_of
 from shared.disruption.global_consolidation.validation import revalidate
-from shared.disruption.methods import emptiness
+from shared.disruption.methods import drift, emptiness, expiration, static_drift
 from shared.disruption.methods.consolidation import eligible
 from shared.disruption.records import (
     BUDGET,
@@ -21,6 +23,7 @@ from shared.disruption.records import (
     SCHEDULING,
     Candidate,
     Command,
+    Proposal,
     Verdict,
     World,
     within_budgets,
@@ -31,6 +34,13 @@ from shared.domain import labels as keys
 from shared.domain.requirements import Requirements
 from shared.solver.plan import PlannedMachine
 
+PROPOSED_AGAIN: Mapping[str, Callable[[World, Set[str]], Proposal]] = {
+    drift.METHOD: drift.propose,
+    static_drift.METHOD: static_drift.propose,
+    expiration.METHOD: expiration.propose,
+}
+"""Methods whose commands replace one machine, whatever that costs."""
+
 
 def validate(world: World, command: Command, churn: Churn | None = None) -> Verdict:
     """The command as it may be carried out now, or why not. ``churn``: limits for global commands."""
@@ -38,6 +48,8 @@ def validate(world: World, command: Command, churn: Churn | None = None) -> Verd
         return _emptiness(world, command)
     if command.method == GLOBAL:
         return revalidate(world, command, churn or Churn())
+    if command.method in PROPOSED_AGAIN:
+        return _proposed_again(world, command)
     fresh = _fresh(command, {c.machine.uid: c for c in eligible(world)[0]})
     if fresh is None:
         return Verdict(None, CHURN, "a node is no longer a candidate")
@@ -49,15 +61,35 @@ def validate(world: World, command: Command, churn: Churn | None = None) -> Verd
         return Verdict(None, CHURN, refusal)
     # Last, because it costs by far the most.
     outcome = simulate(world, fresh, consolidating=True)
-    if outcome.problem:
-        return Verdict(None, SCHEDULING, outcome.problem)
-    if len(outcome.machines) != len(command.replacements):
-        text = f"{len(outcome.machines)} new machine(s) are needed by now, not {len(command.replacements)}"
-        return Verdict(None, SCHEDULING, text)
-    pairs = zip(outcome.machines, command.replacements, strict=True)
-    if not all(_covers(now, before) for now, before in pairs):
-        return Verdict(None, SCHEDULING, "the instance types that would do have changed")
+    if problem := outcome.problem or _other_machines(outcome.machines, command):
+        return Verdict(None, SCHEDULING, problem)
     return Verdict(replace(command, candidates=fresh, targets=outcome.targets))
+
+
+def _proposed_again(world: World, command: Command) -> Verdict:
+    """The command as its method proposes it now, for the same machines."""
+    fresh = _fresh(command, {c.machine.uid: c for c in world.candidates})
+    if fresh is None:
+        return Verdict(None, CHURN, "a node is no longer a candidate")
+    if len(within_budgets(fresh, world, command.reason)) < len(fresh):
+        return Verdict(None, BUDGET, "a budget allows fewer nodes by now")
+    found = PROPOSED_AGAIN[command.method](world, {c.machine.uid for c in fresh})
+    if not found.commands:
+        why = [rejection.text for rejection in found.rejections]
+        return Verdict(None, SCHEDULING, why[0] if why else f"it is not {command.reason} any more")
+    (now,) = found.commands
+    if problem := _other_machines(now.replacements, command):
+        return Verdict(None, SCHEDULING, problem)
+    return Verdict(now)
+
+
+def _other_machines(machines: tuple[PlannedMachine, ...], command: Command) -> str:
+    """How the machines that are needed now differ from the command's; empty: they do not."""
+    if len(machines) != len(command.replacements):
+        return f"{len(machines)} new machine(s) are needed by now, not {len(command.replacements)}"
+    if not all(map(_covers, machines, command.replacements)):
+        return "the instance types that would do have changed"
+    return ""
 
 
 def _still_saves(command: Command, fresh: tuple[Candidate, ...]) -> bool:

@@ -47,6 +47,8 @@ class Verdict:
 
     status: int
     reason: str = ""
+    user: str = ""
+    """Of an allowed request: the name by which the API server knows the caller."""
 
 
 _YES = Verdict(200)
@@ -111,7 +113,7 @@ class TokenAccess:
         spec = _access(found.get("user") or {}, path, self.verb)
         answer = await self.kube.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
         if (answer.get("status") or {}).get("allowed"):
-            return _YES
+            return Verdict(200, user=spec["user"])
         return Verdict(
             403,
             f"{spec['user']} may not {self.verb} {path}; a ClusterRole with nonResourceURLs allows it",

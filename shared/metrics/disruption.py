@@ -90,6 +90,14 @@ class DisruptionMetrics:
             )
         )  # fmt: skip
 
+        self.approvals_waiting = Series(
+            declare.gauge(
+                "dovetail_disruption_approvals_waiting",
+                "Disruption commands that wait for an answer, or for their start.",
+                "nodepool", "reason",
+            )
+        )  # fmt: skip
+
         self.kept_missing = Series(
             declare.gauge(
                 "dovetail_nodepools_kept_missing",
@@ -134,5 +142,6 @@ class DisruptionMetrics:
         self.allowed_disruptions.replace({})
         self.consuming_budgets.replace({})
         self.kept_missing.replace({})
+        self.approvals_waiting.replace({})
         self.disruption_eligible.clear()
         self.deprovisioning_eligible.clear()

@@ -90,9 +90,12 @@ def json_answer(status: int, document: Mapping[str, object]) -> Answer:
     return Answer(status, orjson.dumps(document))
 
 
+CALLER = "X-Caller"
+
+
 @dataclass(frozen=True)
 class Question:
-    """A POST with a body that changes nothing, or a GET."""
+    """A POST with a body, or a GET. What changes something knows its ``caller``."""
 
     path: str
     summary: str
@@ -107,6 +110,9 @@ class Question:
     """The JSON schema of the body, for the OpenAPI document."""
     method: Literal["POST", "GET"] = "POST"
     """GET: without a body; parameters of the path come as parameters of the query do."""
+    caller: Callable[[str], Awaitable[str]] | None = None
+    """The name of who sent the admitted credential; ``answer`` gets it as the parameter ``CALLER``, which no client can
+    set."""
 
 
 @dataclass

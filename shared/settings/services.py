@@ -219,6 +219,11 @@ class SchedulerSettings(RecordSettings, ServiceSettings, ClusterMetricsSettings,
         10.0,
         description="How often the scheduler searches for machines to disrupt while there are none.",
     )
+    approval_expiry: Duration = Field(
+        3600.0,
+        gt=0,
+        description="How long a disruption command of a pool with dovetail.sh/approval waits for its answer.",
+    )
     validation_delay: Duration = Field(
         15.0, description="Delay after which a consolidation is validated again before it starts."
     )

@@ -9,13 +9,14 @@ Nothing is decided on a mirror that is incomplete or old (OPS-13).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from services.scheduler.actions import MachineActions
+from services.scheduler.approval.approvals import Approvals, Start
 from services.scheduler.disruption.commands import Commands, start_id, with_names_of_its_own
 from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.conditions import ConditionChange
@@ -30,8 +31,8 @@ from services.scheduler.disruption.methods import (
 from services.scheduler.disruption.passes import methods_in, surveyed
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
+from services.scheduler.disruption.schedule import Pending, Schedule
 from services.scheduler.state.cluster import ClusterState
-from services.scheduler.state.decisions import Rejected
 from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.recording import Found, Recording
 from services.scheduler.static_capacity.controller import StaticCapacity
@@ -74,33 +75,12 @@ class Provisioning:
     kept_room: KeptRoom
 
 
-@dataclass
-class Pending:
-    """A command that waits for its validation. ``due``: monotonic seconds."""
-
-    command: Command
-    due: float
-
-
 class Evaluation(NamedTuple):
     """What one pass or one validation is computed from. ``taken``: for its record."""
 
     taken: Taken | None
     question: PassQuestion
     world: World
-
-
-@dataclass
-class Schedule:
-    """When one generation is evaluated again. Times are monotonic seconds."""
-
-    next_pass: float = 0.0
-    pending: Pending | None = None
-    quiet: Inputs | None = None
-    """What the pass saw that found nothing to consolidate."""
-    quiet_since: float = 0.0
-    unseen: frozenset[str] = frozenset()
-    """Machines that the last pass had no time for."""
 
 
 @dataclass
@@ -117,8 +97,9 @@ class Disruption:
     reporter: DisruptionReporter
     rate: DisruptionRate
     recording: Recording
-    start: Callable[[Command, str, World, Sequence[Rejected]], Awaitable[bool]]
-    """Begins a command: ``Commands.start``, or nothing in a shadow."""
+    approvals: Approvals
+    start: Start
+    """Begins a command: ``Approvals.start``, or nothing in a shadow."""
     findings: Findings = field(default_factory=Findings)
     last_changes: LastChanges = field(default_factory=LastChanges)
     _schedules: dict[Generation, Schedule] = field(
@@ -165,11 +146,14 @@ class Disruption:
         if self.settings.feature_gates.static_capacity:
             await self._keep_replicas()
         await self._keep_capacity()
+        await self.approvals.load()
+        await self.approvals.tidy()
         await self._decide_all()
 
     async def decide(self) -> None:
         """Only look for commands, as a shadow does: those that run are the real scheduler's."""
         if not self.cluster.not_synced():
+            await self.approvals.load()
             await self._decide_all()
 
     async def _decide_all(self) -> None:
@@ -233,9 +217,15 @@ class Disruption:
 
     async def _decide(self, generation: Generation, schedule: Schedule) -> None:
         now = self.clock.monotonic()
+        if schedule.pending is None and not self._must_wait(generation, schedule, now):
+            approved = self.approvals.approved(generation)
+            schedule.pending = None if approved is None else Pending(approved, now)
         if schedule.pending is not None:
             if now >= schedule.pending.due:
-                await self._validate(generation, schedule, schedule.pending.command)
+                try:
+                    await self._validate(generation, schedule, schedule.pending.command)
+                finally:
+                    schedule.pending = None
             return
         if now < schedule.next_pass or self._must_wait(generation, schedule, now):
             return
@@ -286,11 +276,16 @@ class Disruption:
             off=self._is_off(),
             nominated=tuple(sorted(nominated)),
             busy=tuple(sorted(self.commands.busy())),
+            offered=tuple(sorted(self._offered(schedule))),
             spent=await self._spent(),
             unseen=tuple(sorted(schedule.unseen)),
             rules=rules_of(self.settings),
             waits=self.waits(),
         )
+
+    def _offered(self, schedule: Schedule) -> set[str]:
+        """UIDs of machines that wait for an approval, without those of what is validated."""
+        return self.approvals.held(schedule.pending.command if schedule.pending else None)
 
     async def _report(self, snapshot: Snapshot, busy: Set[str], *, now: float) -> None:
         """What the survey found, whatever comes of it."""
@@ -376,7 +371,6 @@ class Disruption:
 
     async def _validate(self, generation: Generation, schedule: Schedule, command: Command) -> None:
         """Start the command if it is still right (CON-11, DIS-31)."""
-        schedule.pending = None
         evaluation = await self._evaluation(generation, schedule)
         if evaluation is None:
             return
@@ -385,7 +379,8 @@ class Disruption:
         found = None if verdict.command is None else self._found(verdict.command, validated=True)
         self.recording.validated(taken, ValidationQuestion(question, command), verdict, found)
         if found is None:
-            await self.reporter.invalid(command, verdict)
+            if not await self.approvals.postpones(command, verdict):
+                await self.reporter.invalid(command, verdict)
             schedule.next_pass = self.clock.monotonic() + self.settings.disruption_period
             return
         await self.reporter.approved(found.command, command)

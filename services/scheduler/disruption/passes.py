@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from services.scheduler.disruption.methods import CONSOLIDATIONS, DELAYED, Method, methods_of
+from shared.disruption.approval import without_offered
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import Survey, offering_prices, survey
 from shared.disruption.keeping import keeping
@@ -56,6 +57,7 @@ def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
         off=question.off,
         spent=question.spent,
     )
+    found = without_offered(found, frozenset(question.offered))
     world = World(
         snapshot=snapshot,
         candidates=tuple(c for c in found.candidates if c.machine.api.name == question.generation),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from services.scheduler.approval import endpoint
+from services.scheduler.approval.endpoint import ApprovalEndpoint
 from services.scheduler.status import explain, explain_record, simulate
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_record import RecordExplainer
@@ -22,6 +24,7 @@ def offered(
     simulator: Simulator,
     explainer: Explainer,
     records: RecordExplainer,
+    approvals: ApprovalEndpoint,
     access: TokenAccess,
 ) -> list[Question]:
     """All endpoints; where they are off, the answer says so. ``mode``: off, open or authenticated."""
@@ -41,7 +44,25 @@ def offered(
             method="GET",
         ),
         *_by_get(explainer, _admit(mode, explain.PATH, access)),
+        Question(
+            f"{endpoint.PATH}/{{id}}",
+            "Approve or reject a disruption command that waits",
+            approvals.answer,
+            endpoint.MOST_BYTES,
+            _admit(mode, endpoint.PATH, access),
+            endpoint.BODY,
+            caller=_caller(access) if mode == "authenticated" else None,
+        ),
     ]
+
+
+def _caller(access: TokenAccess) -> Callable[[str], Awaitable[str]]:
+    """Who sends a credential that was admitted a moment ago: from the cache of verdicts, as a rule."""
+
+    async def name(credential: str) -> str:
+        return (await access.judge(credential, endpoint.PATH)).user
+
+    return name
 
 
 def _by_get(explainer: Explainer, admit: Admit | None) -> list[Question]:

@@ -23,6 +23,7 @@ from shared.domain.durations import go_duration_seconds
 from shared.domain.pools.node_price import ALLOWED as ALLOWED_NODE_PRICE
 from shared.domain.pools.node_price import node_price_text, read_node_price
 from shared.domain.pools.nodepools import (
+    APPROVABLE,
     CONSOLIDATORS,
     INTERRUPTION_MODES,
     REBALANCE_ACTIONS,
@@ -30,7 +31,7 @@ from shared.domain.pools.nodepools import (
     PackingPolicy,
 )
 
-ON, OFF = "on", "off"
+ON, OFF, REQUIRED = "on", "off", "required"
 _COUNT = re.compile(r"[0-9]{1,6}")
 LONGEST_LEAD_SECONDS = 30 * 24 * 3600.0
 
@@ -97,6 +98,18 @@ def _lead(written: str) -> float | None:
     return seconds if seconds is not None and 0 <= seconds <= LONGEST_LEAD_SECONDS else None
 
 
+def _approval(written: str) -> tuple[str, ...] | None:
+    """The reasons, sorted and each once."""
+    if written.strip() == REQUIRED:
+        return APPROVABLE
+    names = {name.strip() for name in written.split(",")}
+    return tuple(sorted(names)) if names <= set(APPROVABLE) else None
+
+
+def _approval_text(reasons: tuple[str, ...]) -> str:
+    return REQUIRED if reasons == APPROVABLE else ",".join(reasons)
+
+
 POOL_CHOICES = (
     _one_of(keys.PACKING_ANNOTATION, "packing", tuple(PackingPolicy)),
     Choice(
@@ -108,6 +121,13 @@ POOL_CHOICES = (
     ),
     _one_of(keys.CONSOLIDATION_ANNOTATION, "consolidator", CONSOLIDATORS),
     _switch(keys.DISRUPTION_ANNOTATION, "disruption_off"),
+    Choice(
+        keys.APPROVAL_ANNOTATION,
+        "approval",
+        _approval,
+        f"{REQUIRED}, or some of {', '.join(APPROVABLE)}, separated by commas",
+        _approval_text,
+    ),
     Choice(
         keys.DISRUPTIONS_PER_HOUR_ANNOTATION,
         "most_disruptions_per_hour",

@@ -5,6 +5,8 @@ The launcher detects drift and sets the condition ``Drifted``. This module only 
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from shared.disruption.methods.replacing import replace_first, unblocked_by_grace_period
 from shared.disruption.records import Candidate, Proposal, World
 from shared.domain.machines.machine import DRIFTED as CONDITION
@@ -13,13 +15,14 @@ from shared.domain.pools.nodepools import DRIFTED
 METHOD = "drift"
 
 
-def propose(world: World) -> Proposal:
-    """One command for the first drifted machine whose pods fit elsewhere. Static pools: see ``static_drift``."""
-    found = map(unblocked_by_grace_period, drifted(world, static=False))
+def propose(world: World, only: Set[str] | None = None) -> Proposal:
+    """One command for the first drifted machine whose pods fit elsewhere. Static pools: see ``static_drift``. ``only``:
+    of these UIDs."""
+    found = map(unblocked_by_grace_period, drifted(world, static=False, only=only))
     return replace_first(world, found, METHOD, DRIFTED)
 
 
-def drifted(world: World, *, static: bool) -> list[Candidate]:
+def drifted(world: World, *, static: bool, only: Set[str] | None = None) -> list[Candidate]:
     """Drifted candidates of static or other pools: empty ones first, then by time of drift (DRF-06).
 
     v1alpha5 machines count only with the feature gate (DRF-08).
@@ -29,6 +32,7 @@ def drifted(world: World, *, static: bool) -> list[Candidate]:
         for c in world.candidates
         if c.machine.has(CONDITION)
         and c.pool.is_static is static
+        and (only is None or c.machine.uid in only)
         and (world.gates.drift or not c.pool.api.drift_needs_gate)
     ]
     return sorted(found, key=lambda c: (not c.empty, c.machine.conditions[CONDITION].since, c.name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from shared.disruption.methods.replacing import replace_first
 from shared.disruption.records import EXPIRED, Proposal, World
@@ -18,12 +18,14 @@ def forceful(machines: Iterable[Machine], *, now: float) -> list[Machine]:
     return sorted(expired, key=lambda m: (_expires_at(m, m.expire_seconds), m.name))
 
 
-def propose(world: World) -> Proposal:
-    """One command for the v1alpha5 machine that expired first among those whose pods fit elsewhere (DIS-61)."""
+def propose(world: World, only: Set[str] | None = None) -> Proposal:
+    """One command for the v1alpha5 machine that expired first among those whose pods fit elsewhere (DIS-61). ``only``:
+    of these UIDs."""
     due = [
         c
         for c in world.candidates
         if c.pool.api.replaces_expired
+        and (only is None or c.machine.uid in only)
         and _expires_at(c.machine, c.pool.expire_seconds) <= world.now
     ]
     due.sort(key=lambda c: (_expires_at(c.machine, c.pool.expire_seconds), c.name))

@@ -23,9 +23,11 @@ def propose(world: World) -> Proposal:
 
 def recommended(world: World) -> list[Candidate]:
     """Candidates with a recommendation, oldest first, unless their pool is now set to ignore recommendations."""
-    found = [
-        c
-        for c in world.candidates
-        if keys.REPLACE_ANNOTATION in c.machine.annotations and c.pool.rebalance in ("", DRAIN)
-    ]
+    found = filter(is_recommended, world.candidates)
     return sorted(found, key=lambda c: (c.machine.annotations[keys.REPLACE_ANNOTATION], c.name))
+
+
+def is_recommended(candidate: Candidate) -> bool:
+    """Is this machine to be replaced because of a recommendation?"""
+    annotated = keys.REPLACE_ANNOTATION in candidate.machine.annotations
+    return annotated and candidate.pool.rebalance in ("", DRAIN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from msgspec.structs import replace
 
 from shared.disruption.methods.drift import drifted
@@ -15,12 +17,12 @@ METHOD = "static-drift"
 NODES = "nodes"
 
 
-def propose(world: World) -> Proposal:
-    """One command for the machine of a static pool that drifted first."""
+def propose(world: World, only: Set[str] | None = None) -> Proposal:
+    """One command for the machine of a static pool that drifted first. ``only``: of these UIDs."""
     if not world.gates.static_capacity:
         return Proposal()
     rejections: list[Rejection] = []
-    for found in drifted(world, static=True):
+    for found in drifted(world, static=True, only=only):
         candidate = unblocked_by_grace_period(found)
         pool = candidate.pool
         if world.left(pool.key, DRIFTED) <= 0 or _has_surplus(world, pool):

@@ -20,6 +20,10 @@ BALANCED = "Balanced"
 """Consolidation policies (NP-09)."""
 
 UNDERUTILIZED, EMPTY, DRIFTED = "Underutilized", "Empty", "Drifted"
+GRACEFULLY_EXPIRED = "Expired"
+"""Of v1alpha5, whose expired machines are replaced first (DIS-61)."""
+APPROVABLE = (DRIFTED, EMPTY, GRACEFULLY_EXPIRED, UNDERUTILIZED)
+"""Disruption reasons whose commands can wait for an approval: those that Dovetail decides on by itself."""
 """Disruption reasons of budgets (NP-10)."""
 
 KARPENTER, GLOBAL = "Karpenter", "Global"
@@ -98,6 +102,8 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether voluntary disruption of this pool is disabled."""
     most_disruptions_per_hour: int | None = None
     """A rate limit, in addition to the budgets, which limit concurrent disruptions; None: no limit."""
+    approval: tuple[str, ...] = ()
+    """Disruption reasons, of ``APPROVABLE``, whose commands wait until somebody approves them."""
     interruption: str = ""
     """delete, cordon or dry-run; empty: the interruption service's own setting."""
     rebalance: str = ""

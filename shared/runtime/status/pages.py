@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from shared.concurrency.clock import Clock
 from shared.distribution.version import VERSION
 from shared.kube.token_access import credential_of
-from shared.runtime.services import Answer, Question, Service
+from shared.runtime.services import CALLER, Answer, Question, Service
 from shared.runtime.status.profile import serve_profile
 
 MOST_AT_ONCE = 4
@@ -158,9 +158,18 @@ async def _answered(request: Request, question: Question) -> Response:
         text = f"the body is larger than {question.most_bytes} bytes"
         return JSONResponse({"error": text}, status_code=413)
     answer = await _unless_gone(
-        request, question.answer(body, {**request.query_params, **request.path_params})
+        request, question.answer(body, await _parameters(request, question))
     )
     return Response(status_code=400) if answer is None else _reply(answer)
+
+
+async def _parameters(request: Request, question: Question) -> dict[str, str]:
+    """Of query and path; the caller is never what a client says."""
+    found = {**request.query_params, **request.path_params}
+    found.pop(CALLER, None)
+    if question.caller is not None:
+        found[CALLER] = await question.caller(credential_of(request.headers))
+    return found
 
 
 def _reply(answer: Answer) -> Response:

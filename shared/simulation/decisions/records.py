@@ -67,6 +67,8 @@ class PassQuestion(msgspec.Struct, frozen=True, tag="pass"):
     """Names of nodes and machines that pods are to run on, sorted."""
     busy: tuple[str, ...] = ()
     """UIDs of machines that a running command holds, sorted."""
+    offered: tuple[str, ...] = ()
+    """UIDs of machines of commands that wait for an approval, sorted."""
     spent: dict[str, int] = {}
     """Pool key -> disruptions of the last hour."""
     unseen: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from services.scheduler.approval.endpoint import ApprovalEndpoint
 from services.scheduler.status.access import offered
 from services.scheduler.status.explain_record import Place, RecordExplainer
 from services.scheduler.status.simulate import Simulator
@@ -42,9 +43,17 @@ async def asked(
             Simulator(CatalogueStore(bus.redis, bus.prefix)),
             scheduler.parts.explainer,
             RecordExplainer(Place("", "", "one", False)),
+            ApprovalEndpoint(scheduler.parts.disruption.approvals, CLOCK),
             TokenAccess(kube, CLOCK),
         )
-        service = Service("scheduler", [], Metrics("scheduler"), dict, questions=questions)
+        approvals = scheduler.parts.disruption.approvals
+        service = Service(
+            "scheduler",
+            [],
+            Metrics("scheduler"),
+            lambda: {"approvals": approvals.status()},
+            questions=questions,
+        )
         port = free_port()
         loop = server_loop(Listener(mount([service], CLOCK), "127.0.0.1", port))
         async with (
@@ -59,7 +68,7 @@ def test_they_are_off_unless_somebody_says_so() -> None:
     assert read(SchedulerSettings, cluster_name="one").questions == "off"
 
 
-@pytest.mark.parametrize("path", ["/simulate", "/explain"])
+@pytest.mark.parametrize("path", ["/simulate", "/explain", "/approvals/one"])
 async def test_where_they_are_off_the_answer_says_how_to_switch_them_on(
     path: str, scheduler: Scheduler, bus: Bus, tmp_path: Path
 ) -> None:

@@ -1,0 +1,1 @@
+"""Approval: disruption commands that wait until somebody says yes."""
