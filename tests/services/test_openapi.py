@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from services.scheduler.approval.endpoint import ApprovalEndpoint
 from services.scheduler.status.access import offered
 from services.scheduler.status.explain_record import Place, RecordExplainer
 from services.scheduler.status.simulate import Simulator
@@ -66,9 +67,9 @@ async def served_scheduler(
     clock = SystemClock()
     simulator = Simulator(CatalogueStore(bus.redis, bus.prefix))
     records = RecordExplainer(Place("", "", "one", False))
-    questions = offered(
-        mode, simulator, scheduler.parts.explainer, records, TokenAccess(kube, clock)
-    )
+    parts, access = scheduler.parts, TokenAccess(kube, clock)
+    approvals = ApprovalEndpoint(parts.disruption.approvals, clock)
+    questions = offered(mode, simulator, parts.explainer, records, approvals, access)
     service = Service("scheduler", [], Metrics("scheduler"), dict, questions=questions)
     port = free_port()
     app = mount([service], clock, docs=True)
@@ -83,7 +84,7 @@ async def test_the_scheduler(
     async with served_scheduler(mode, scheduler, bus, kube) as url:
         slow = SLOW if mode == "open" else set()
         tried = await asyncio.to_thread(try_all, url, judge, examples=EXAMPLES, leave_out=slow)
-    assert tried == {*OPEN_PATHS, *BY_GET, "/simulate", "/explain"} - slow
+    assert tried == {*OPEN_PATHS, *BY_GET, "/simulate", "/explain", "/approvals/{id}"} - slow
 
 
 @pytest.mark.parametrize(("mode", "judge"), [("open", no_defect), ("authenticated", no_answer)])
