@@ -132,7 +132,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
         Right(("catalogue", "catalogue:*"), ("get",), read_only=True),
         Right(("reservations:*",), ("mget",), read_only=True),
         Right(("disrupted",), ("zadd", "zremrangebyrank", "zremrangebyscore", "zrangebyscore")),
-        Right(("approvals", "approvals:answers"), ("hgetall", "hset", "hsetnx", "hdel")),
+        Right(("approvals", "approvals:answers"), ("zrange", "zadd", "zrem")),
     ),
     "launcher": (
         _UNAVAILABLE,
@@ -169,7 +169,7 @@ _OPERATOR = (
 _SHADOW = (
     *(right for right in _MIRROR_READ if right.read_only),
     Right(("unavailable", "disrupted"), ("zrangebyscore",), read_only=True),
-    Right(("approvals", "approvals:answers"), ("hgetall",), read_only=True),
+    Right(("approvals", "approvals:answers"), ("zrange",), read_only=True),
     Right(("catalogue", "catalogue:*"), ("get",), read_only=True),
     Right(("reservations:*",), ("mget",), read_only=True),
     Right(

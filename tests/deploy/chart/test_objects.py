@@ -22,6 +22,8 @@ pytestmark = NEEDS_HELM
 Document = dict[str, Any]
 Release = Callable[[str], list[Document]]
 NAMESPACE = "platform"
+OF_USERS = {"mine", "records"}
+"""PersistentVolumeClaims that a release expects to be there."""
 PAGES = CHART.parents[1] / "docs" / "operating"
 RULES = """groups:
   - name: dovetail
@@ -134,7 +136,7 @@ def test_whatever_is_named_is_there(name: str, release: Release) -> None:
         for volume in pod["spec"]["volumes"]
         if "persistentVolumeClaim" in volume
     }
-    assert used - {"mine"} == claims
+    assert used - OF_USERS == claims
 
 
 def place(named: Document) -> tuple[str, str]:
@@ -147,6 +149,7 @@ def test_every_setting_is_read_by_its_service(
 ) -> None:
     """Numbers and truth values too: their text is what the service understands."""
     objects = release(name)
+    kinds = SERVICES | {"shadow": SERVICES["scheduler"]}
     known = {field.upper() for kind in SERVICES.values() for field in kind.model_fields}
     for workload in objects:
         if workload["kind"] not in {"Deployment", "DaemonSet"}:
@@ -159,7 +162,7 @@ def test_every_setting_is_read_by_its_service(
         with monkeypatch.context() as environment:
             for variable, value in stated.items():
                 environment.setenv(variable, value)
-            settings = read(SERVICES[service])
+            settings = read(kinds[service])
         assert (settings.cluster_name, settings.system_namespace) == ("blue", NAMESPACE)
 
 
@@ -244,6 +247,7 @@ def test_what_is_said_of_all_pods_and_of_one_service_is_joined(release: Release)
         "PACKING_EFFORT": "300",
         "HTTPS_PROXY": None,
         "MALLOC_ARENA_MAX": "1",
+        "RECORD_STORE": "/var/lib/dovetail/records",
     }
     launcher = pod_of(objects, "launcher")["containers"][0]["env"]
     assert {"name": "MAX_NODES", "value": "1000000"} in launcher

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import call, pairs, redis_errors
+from shared.redis.bus.connection import call, redis_errors
 
 
 class Stored(NamedTuple):
@@ -20,13 +20,39 @@ class Stored(NamedTuple):
     answers: dict[str, bytes]
 
 
+_PUT = """
+for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  if string.sub(member, 1, #ARGV[1] + 1) == ARGV[1] .. '\\n' then
+    if ARGV[3] == 'once' then return 0 end
+    redis.call('ZREM', KEYS[1], member)
+  end
+end
+redis.call('ZADD', KEYS[1], 0, ARGV[1] .. '\\n' .. ARGV[2])
+return 1
+"""
+_REMOVE = """
+for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  for _, id in ipairs(ARGV) do
+    if string.sub(member, 1, #id + 1) == id .. '\\n' then redis.call('ZREM', KEYS[1], member) end
+  end
+end
+return 0
+"""
+
+
 class ApprovalStore:
-    """Two hashes: offers, which the leading scheduler writes, and answers, which any replica writes, each once."""
+    """Offers, which the leading scheduler writes, and answers, which any replica writes, each once.
+
+    Both are sorted sets with members of an id, a line break and a body. Hashes would fit better, but Redis 6.2 cannot
+    allow a user to write one hash and only read another, and the scheduler may never write the mirror's.
+    """
 
     def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
         self._offers = f"{prefix}approvals"
         self._answers = f"{prefix}approvals:answers"
+        self._put = redis.register_script(_PUT)
+        self._remove = redis.register_script(_REMOVE)
 
     async def load(self) -> Stored:
         """All of them. Raises TransientError."""
@@ -36,22 +62,22 @@ class ApprovalStore:
     async def put(self, id_: str, body: bytes) -> None:
         """Store an offer. Raises TransientError."""
         async with redis_errors("store an offer for approval"):
-            await self._redis.hset(self._offers, id_, body)
+            await self._put(keys=[self._offers], args=[id_, body, "again"])
 
     async def answer(self, id_: str, body: bytes) -> bool:
         """Store an answer; False when there is one already. Raises TransientError."""
         async with redis_errors("store an answer to an offer"):
-            return bool(await self._redis.hsetnx(self._answers, id_, body))
+            return bool(await self._put(keys=[self._answers], args=[id_, body, "once"]))
 
     async def remove(self, ids: Iterable[str]) -> None:
         """Forget these offers and answers. Raises TransientError."""
         names = list(ids)
         if names:
             async with redis_errors("forget offers for approval"):
-                await self._redis.hdel(self._offers, *names)
-                await self._redis.hdel(self._answers, *names)
+                await self._remove(keys=[self._offers], args=names)
+                await self._remove(keys=[self._answers], args=names)
 
     async def _all(self, key: str) -> dict[str, bytes]:
-        found = await call(self._redis, "read approvals", "HGETALL", key)
-        listed = found.items() if isinstance(found, dict) else pairs(found).items()
-        return {name.decode(): body for name, body in listed}
+        members = await call(self._redis, "read approvals", "ZRANGE", key, 0, -1)
+        split = (bytes(member).partition(b"\n") for member in members)
+        return {name.decode(): body for name, _, body in split}
