@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from re import Pattern
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, TimeoutError, expect
 
 from tests.support.console.browser import Faults, chromium, launched, load, new_context
 from tests.support.stories.playground import STORY_SECONDS
@@ -45,9 +45,15 @@ class StoryPage:
         """A node that a screen reader found with this text since the page opened; a regular expression."""
         if self.page is not None:
             found = "text => [...window.seen].some((one) => new RegExp(text, 's').test(one))"
-            await self.page.wait_for_function(
-                found, arg=text, polling=200, timeout=PATIENCE_MILLISECONDS
-            )
+            try:
+                await self.page.wait_for_function(
+                    found, arg=text, polling=200, timeout=PATIENCE_MILLISECONDS
+                )
+            except TimeoutError as error:
+                seen = await self.page.evaluate("[...window.seen].slice(-20)")
+                raise AssertionError(
+                    f"no node was listed with {text!r}; the last: {seen}"
+                ) from error
 
     async def view(self, name: str, text: str | Pattern[str]) -> None:
         """The view of this name, such as ``decisions``, with this text in it. Then back to the cluster."""
