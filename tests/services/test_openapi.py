@@ -41,6 +41,10 @@ BY_GET = {
     "/explain/pools/{pool}",
     "/explain/decisions/{id}",
 }
+# Requests are made in a thread beside the server's loop, whose random numbers Hypothesis takes for those of a strategy.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Do not use the .random. module:hypothesis.errors.HypothesisDeprecationWarning"
+)
 OPEN_PATHS = {"/healthz", "/readyz", "/metrics", "/status"}
 """They say nothing that needs a right (docs/operating/security.md)."""
 ENDLESS = {"/api/stream"}
