@@ -12,6 +12,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cli.options import Output
+from cli.text import print_json
+
 PIPE_COLUMNS = 1_000
 """Width of output that is not a terminal, large enough that no cell is folded."""
 
@@ -52,3 +55,13 @@ def table_of(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> T
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     return table
+
+
+def print_answer(answer: object, lines: Iterable[Text], output: Output) -> None:
+    """Print an answer: for programs as JSON, for people as lines, unwrapped so that they can be copied."""
+    if output == "json":
+        print_json(answer)
+        return
+    console = Console()
+    for text in lines:
+        console.print(text, soft_wrap=True)

@@ -7,16 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from cli.decisions.purchase_text import bought_text
 from cli.kubectl import names
 from cli.manifests.simulate import catalogue_of, documents_of
 from cli.operations.scheduler_status import ask, scheduler_url
-from cli.options import Output, OutputOption
+from cli.options import OutputOption
+from cli.printing import print_answer
 from cli.stack.environment import StackOption, variables_of
-from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain.snapshot import Snapshot
 from shared.errors import ConfigurationError, NotFound
@@ -70,7 +69,7 @@ def pod(
     """
     full = full_name(name, namespace)
     answer = _from_files(filename, full) if filename else _from_scheduler(directory, full)
-    _print(answer, output)
+    print_answer(answer, lines(answer), output)
 
 
 def full_name(name: str, namespace: str) -> str:
@@ -100,15 +99,6 @@ def _uid_of(snapshot: Snapshot, name: str) -> str:
         names = ", ".join(pod.key for pod in found[:5])
         raise ConfigurationError(f"several pods have this name, name one: {names}")
     return found[0].uid
-
-
-def _print(answer: Mapping[str, Any], output: Output) -> None:
-    if output == "json":
-        print_json(answer)
-        return
-    console = Console()
-    for text in lines(answer):
-        console.print(text, soft_wrap=True)
 
 
 def lines(answer: Mapping[str, Any]) -> Iterator[Text]:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from cli.kubectl import names
 from cli.operations.scheduler_status import ask, scheduler_url
 from cli.options import OutputOption
+from cli.printing import print_answer
 from cli.stack.environment import StackOption, variables_of
-from cli.text import counted, print_json
+from cli.text import counted
 from local.stack import DEFAULT_DIRECTORY
 
 
@@ -37,12 +37,7 @@ def pool(
       dovetail explain pool NodePool/default -o json
     """
     answer = ask(f"{scheduler_url(variables_of(directory))}/explain", {"pool": name})
-    if output == "json":
-        print_json(answer)
-        return
-    console = Console()
-    for text in lines(answer):
-        console.print(text, soft_wrap=True)
+    print_answer(answer, lines(answer), output)
 
 
 def lines(answer: Mapping[str, Any]) -> Iterator[Text]:

@@ -56,7 +56,6 @@ async def test_400_small_pods_run_on_at_most_two_nodes_and_services_stay_below_1
     """The console shows them come, what was decided, and how they go."""
     async with asyncio.TaskGroup() as group:
         story = group.create_task(came_out(fresh_playground, "burst-400"))
-        # Not how many pods: on shared cores the page may skip the seconds in which they run.
         await console.node("spot.*ready.*pods")
         await console.node("draining")
         await console.decision(
@@ -64,6 +63,7 @@ async def test_400_small_pods_run_on_at_most_two_nodes_and_services_stay_below_1
             re.compile(r"New machines by each packing policy: FewestNodes \$.* LowestCost \$"),
         )
     report = story.result()
+    await console.recorded(pods=100)
     assert report.pods[0] == 400
     assert report.launched <= 2
     assert report.comparison.nodes == 27

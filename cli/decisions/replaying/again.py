@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.scheduler.disruption.passes import pass_again, validation_again
-from shared.domain.pools import hours
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.scale_down import with_expendable
+from shared.simulation.decisions.prepared import to_plan
 from shared.simulation.decisions.records import (
     DecisionRecord,
     Outcome,
@@ -21,7 +20,7 @@ from shared.simulation.decisions.records import (
 )
 from shared.solver.plan import Plan
 from shared.solver.solve import solve
-from shared.solver.virtual_pods import with_virtual_pods, without_virtual_pods
+from shared.solver.virtual_pods import without_virtual_pods
 
 
 class Difference(NamedTuple):
@@ -48,8 +47,7 @@ def decided_again(snapshot: Snapshot, question: Question) -> Outcome:
 def planned_again(snapshot: Snapshot, question: PlanQuestion) -> Plan:
     """A plan as the scheduler makes it: pools by their hours, and room that is kept (GAT-02)."""
     now, settings = question.now, question.settings
-    marked = with_expendable(snapshot, settings.priority_cutoff)
-    whole = with_virtual_pods(hours.at(marked, now=now), settings, now=now)
+    whole = to_plan(snapshot, question)
     plan = solve(whole, now=now, settings=settings, reschedule=frozenset(question.moving))
     return without_virtual_pods(plan, whole)
 

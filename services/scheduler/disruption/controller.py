@@ -255,8 +255,7 @@ class Disruption:
             return None
         taken = self.recording.taken(snapshot)
         question = await self._question(generation, schedule)
-        opened = hours.at(snapshot, now=question.now)
-        seated = await self.provisioning.kept_room.seat(opened, question.settings, now=question.now)
+        seated = await self.provisioning.kept_room.seat(snapshot, question)
         world, found = surveyed(seated, question)
         self.findings.surveyed, self.findings.candidates = found.rejections, found.candidates
         self.findings.allowed = world.allowed

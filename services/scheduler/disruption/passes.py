@@ -12,10 +12,9 @@ from shared.disruption.candidates import Survey, offering_prices, survey
 from shared.disruption.keeping import keeping
 from shared.disruption.records import Proposal, World
 from shared.disruption.validation import validate
-from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.scale_down import with_expendable
+from shared.simulation.decisions.prepared import to_survey
 from shared.simulation.decisions.records import (
     PassOutcome,
     PassQuestion,
@@ -24,7 +23,6 @@ from shared.simulation.decisions.records import (
     pass_outcome,
     validation_outcome,
 )
-from shared.solver.virtual_pods import seated
 
 NO_METHODS: frozenset[str] = frozenset()
 
@@ -86,9 +84,7 @@ def pass_again(snapshot: Snapshot, question: PassQuestion) -> PassOutcome:
 
 def world_again(snapshot: Snapshot, question: PassQuestion) -> World:
     """``snapshot``: as it was recorded, without virtual pods."""
-    marked = with_expendable(snapshot, question.settings.priority_cutoff)
-    opened = hours.at(marked, now=question.now)
-    return surveyed(seated(opened, question.settings, now=question.now), question).world
+    return surveyed(to_survey(snapshot, question), question).world
 
 
 def _tried(world: World, question: PassQuestion) -> Iterator[tuple[str, Proposal]]:

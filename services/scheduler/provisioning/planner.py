@@ -29,7 +29,6 @@ from services.scheduler.state.plan_inputs import PlanInputs, RecentInputs
 from services.scheduler.state.recording import Recording
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, pause_unless, woken_by
-from shared.domain.pools import hours
 from shared.domain.pools.node_price import MICRO_USD
 from shared.domain.pools.usage import Counting
 from shared.domain.records import CAPACITY_BUFFERS, PROVISIONING_REQUESTS
@@ -43,12 +42,13 @@ from shared.metrics.scheduling import PROVISIONER
 from shared.redis.mirror.pending_writes import PendingWrites
 from shared.runtime.archive.writing import Taken
 from shared.settings import SchedulerSettings
+from shared.simulation.decisions.prepared import to_plan
 from shared.simulation.decisions.records import PlanQuestion
 from shared.solver.placement.relaxation import IGNORE
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
 from shared.solver.solve import SolverSettings, solve
-from shared.solver.virtual_pods import keeps_room, with_virtual_pods, without_virtual_pods
+from shared.solver.virtual_pods import keeps_room, without_virtual_pods
 
 log = get_logger(__name__)
 
@@ -93,11 +93,9 @@ class Solver:
 
     async def asked(self, snapshot: Snapshot, question: PlanQuestion) -> Snapshot:
         """The snapshot with closed pools, in which pods wait too for which room is kept (GAT-02)."""
-        opened = hours.at(snapshot, now=question.now)
-        if not keeps_room(opened):
-            return opened
-        settings = question.settings
-        return await asyncio.to_thread(with_virtual_pods, opened, settings, now=question.now)
+        if not keeps_room(snapshot):
+            return to_plan(snapshot, question)
+        return await asyncio.to_thread(to_plan, snapshot, question)
 
     def options(self) -> SolverSettings:
         """As the settings are now: they may change while the process runs (OPS-04)."""

@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass
 
 from shared.domain.snapshot import Snapshot
-from shared.solver.solve import SolverSettings
-from shared.solver.virtual_pods import keeps_room, seated
+from shared.simulation.decisions.prepared import to_survey
+from shared.simulation.decisions.records import PassQuestion
+from shared.solver.virtual_pods import keeps_room
 
 
 @dataclass
@@ -16,12 +17,12 @@ class KeptRoom:
 
     nodes: frozenset[str] = frozenset()
 
-    async def seat(self, snapshot: Snapshot, settings: SolverSettings, *, now: float) -> Snapshot:
-        """The snapshot with its virtual pods on the nodes where they fit."""
+    async def seat(self, snapshot: Snapshot, question: PassQuestion) -> Snapshot:
+        """The snapshot as the question changes it, with its virtual pods on the nodes where they fit."""
         if not keeps_room(snapshot):
             self.nodes = frozenset()
-            return snapshot
+            return to_survey(snapshot, question)
         # In a thread: on a large cluster it takes a while.
-        found = await asyncio.to_thread(seated, snapshot, settings, now=now)
+        found = await asyncio.to_thread(to_survey, snapshot, question)
         self.nodes = frozenset(p.node_name for p in found.pods if p.virtual and p.node_name)
         return found

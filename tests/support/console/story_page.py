@@ -5,13 +5,17 @@ Without a browser on this machine a story runs all the same, and nothing is look
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from re import Pattern
+from typing import Any
 
 from playwright.async_api import Page, TimeoutError, expect
 
+from services.console.feed.history import replayed
+from services.console.status.routes import MOST_CHANGES_SECONDS
 from tests.support.console.browser import Faults, chromium, launched, load, new_context
 from tests.support.stories.playground import STORY_SECONDS
 
@@ -55,6 +59,31 @@ class StoryPage:
                     f"no node was listed with {text!r}; the last: {seen}"
                 ) from error
 
+    async def recorded(self, *, pods: int) -> None:
+        """A recorded moment in which one node had at least so many pods.
+
+        The list of nodes is drawn once a second, which may skip the moment; what the slider plays has every change.
+        """
+        if self.page is not None:
+            most = max([_most_pods(moment) async for moment in self._moments()])
+            assert most >= pods, f"no node ever had more than {most} pods"
+
+    async def _moments(self) -> AsyncIterator[dict[str, Any]]:
+        """The picture after every recorded change."""
+        span = await self._get("history")
+        picture = await self._get(f"history/at?t={span['from']}")
+        begin = span["from"]
+        while begin < span["to"]:
+            end = min(begin + MOST_CHANGES_SECONDS, span["to"])
+            for change in (await self._get(f"history/changes?from={begin}&to={end}"))["changes"]:
+                yield (picture := replayed(picture, [change]))
+            begin = end
+
+    async def _get(self, path: str) -> Any:
+        assert self.page is not None
+        read = "async path => (await fetch(`api/${path}`)).json()"
+        return await self.page.evaluate(read, path)
+
     async def view(self, name: str, text: str | Pattern[str]) -> None:
         """The view of this name, such as ``decisions``, with this text in it. Then back to the cluster."""
         if self.page is not None:
@@ -76,6 +105,11 @@ class StoryPage:
         assert self.page is not None
         found = self.page.locator(selector)
         await expect(found).to_have_text(text, timeout=PATIENCE_MILLISECONDS)
+
+
+def _most_pods(picture: dict[str, Any]) -> int:
+    nodes = Counter(pod["node"] for pod in picture["pods"] if pod["node"])
+    return max(nodes.values(), default=0)
 
 
 @asynccontextmanager

@@ -86,8 +86,6 @@ SERVICE_SETTINGS = {
     "FEATURE_GATES": "Drift=true,NodeOverlay=true,StaticCapacity=true,CapacityBuffer=true,"
     "ProvisioningRequest=true",
     "NOMINATE": "auto",
-    # Its process takes a core just when 400 pods have begun to run, and tests share two cores with other stacks.
-    "POLICY_PRICE_PERIOD": "0",
 }
 
 
