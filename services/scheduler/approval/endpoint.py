@@ -19,6 +19,7 @@ from shared.runtime.services import CALLER, Answer, json_answer
 PATH = "/approvals"
 MOST_BYTES = 4096
 LONGEST_TEXT = 500
+NOT_KNOWN = "the API server does not say at the moment whose token this is; send it again"
 BODY: Mapping[str, Any] = {
     "type": "object",
     "required": ["approved"],
@@ -45,13 +46,16 @@ class ApprovalEndpoint:
     clock: Clock
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
-        """404 for an unknown offer, 409 for one that was answered or has ended, 400 for a wrong body."""
+        """404 for an unknown offer, 409 for one that was answered or has ended, 400 for a wrong body, 503 while Redis
+        or the API server does not answer."""
         try:
             given = msgspec.json.decode(body, type=_Body)
         except msgspec.MsgspecError as error:
             text = f'the body is not {{"approved": true, "reason": "", "user": ""}}: {error}'
             return json_answer(400, {"error": text[:LONGEST_TEXT]})
         caller = query.get(CALLER)
+        if caller == "":  # else the name that the client gives would count as verified
+            return json_answer(503, {"error": NOT_KNOWN})
         who = (caller or given.user or "unknown")[:LONGEST_TEXT]
         reason = given.reason[:LONGEST_TEXT]
         answer = Given(given.approved, who, self.clock.now(), reason, caller is not None)

@@ -117,6 +117,19 @@ async def test_an_approved_command_starts_once_and_who_approved_is_kept(
     assert ("ApprovalAnswered", "default") in await events()
 
 
+async def test_nobody_answers_under_a_name_that_the_api_server_did_not_give(
+    scheduler: Scheduler, kube: Kube
+) -> None:
+    """The credential was admitted, and the API server was gone when its user was to be read."""
+    await with_drift(scheduler, kube, requiring())
+    await scheduler.disruption.step()
+    (one,) = waiting(scheduler)
+    status, _ = await respond(scheduler, one["id"], True, who="", user="root")
+    assert status == 503
+    (still,) = waiting(scheduler)
+    assert still["answer"] is None
+
+
 async def test_a_rejected_command_does_not_start_and_is_not_asked_again_at_once(
     scheduler: Scheduler, kube: Kube
 ) -> None:
