@@ -13,6 +13,7 @@ from services.console.feed.feed import Feed, Trust
 from services.console.feed.history import History, pack
 from services.console.picture.picture import KINDS, Picture
 from services.console.picture.rows import PodRow
+from services.console.recorded_hour import BOUNDS, HourQuestion, read_hour
 from services.console.reports.advice import Advice
 from services.console.reports.cost import CostHistory, cost_of
 from services.console.reports.decisions import Decisions, decision_id
@@ -28,11 +29,14 @@ from services.console.reports.repacked import Repacked
 from shared.concurrency.clock import Clock
 from shared.domain.records import PODS, decode_record
 from shared.domain.workloads.pods import Pod
+from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.log import get_logger
 from shared.redis.bus import Bus
 from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.trust import not_synced
+from shared.runtime.archive.place import ArchivePlace
+from shared.runtime.child import in_child
 
 log = get_logger(__name__)
 
@@ -47,6 +51,8 @@ OLD = (
 MOST_MARKS = 200
 QUESTION_SECONDS = 10.0
 """Between two questions that nobody asked for by hand: each one costs the scheduler a plan in a process of its own."""
+MOST_RECALLS = 3
+"""Attempts to read the recorded hour."""
 REFUSED_SECONDS = 30.0
 """After a question that was not answered."""
 
@@ -66,6 +72,8 @@ class Console:
     reader: MirrorReader
     max_age: float
     """Of the mirror, in seconds."""
+    archive: ArchivePlace
+    """Where the scheduler records; an empty address: nowhere that this console can read."""
     decisions: Decisions = field(default_factory=Decisions)
     costs: CostHistory = field(default_factory=CostHistory)
     repacked: Repacked = field(default_factory=Repacked)
@@ -74,6 +82,9 @@ class Console:
     prices: Prices = field(default_factory=Prices)
     unreadable: dict[tuple[str, str], str] = field(default_factory=dict)
     """(kind, key) -> why this record of the mirror cannot be read. It is shown as it last was."""
+    past_problem: str = ""
+    """Why the hour before the start cannot be shown; empty: it can, or is not recorded."""
+    _recalls_left: int = MOST_RECALLS
     _next_question: float = 0.0
     """When the scheduler may be asked again, in seconds since the epoch."""
 
@@ -117,6 +128,22 @@ class Console:
         if self.reader.complete and self.history.wants_picture(at):
             _, snapshot = self.feed.snapshot(at)
             self.history.add_picture(at, await asyncio.to_thread(pack, snapshot))
+
+    async def recall(self) -> None:
+        """Take the hour before the first picture from the scheduler's records, once."""
+        span = self.history.span(self.clock.now())
+        if span is None or not self.archive.address or not self._recalls_left:
+            return
+        self._recalls_left -= 1
+        try:
+            found = await in_child(read_hour, HourQuestion(self.archive, span[0]), BOUNDS)
+        except DovetailError as error:
+            self.past_problem = str(error)
+            log.warning("the recorded hour cannot be shown", error=str(error))
+            return
+        self._recalls_left, self.past_problem = 0, ""
+        self.history.put_before(found.history)
+        self.decisions.add_recorded(found.decisions)
 
     async def poll(self) -> None:
         """Ask the other services how they are."""
@@ -256,6 +283,7 @@ class Console:
             "pods": len(self.picture.pods),
             "changes": self.feed.number,
             "unreadable": len(self.unreadable),
+            "pastProblem": self.past_problem,
         }
 
     def missing(self) -> list[str]:

@@ -9,6 +9,7 @@ from services.console.console import Console
 from services.console.feed.feed import Feed
 from services.console.feed.history import History
 from services.console.picture.picture import KINDS, Picture
+from services.console.recorded_hour import BOUNDS
 from services.console.reports.cost import SAMPLE_SECONDS
 from services.console.reports.health import Health
 from services.console.reports.peers import POLL_SECONDS, QUESTION_TIMEOUT_SECONDS, SERVICES, Peers
@@ -17,6 +18,7 @@ from services.console.status.routes import add_routes
 from shared.distribution.version import VERSION
 from shared.kube.token_access import TokenAccess
 from shared.redis.mirror import MirrorReader
+from shared.runtime.archive.place import ArchivePlace
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import ConsoleSettings
@@ -24,6 +26,8 @@ from shared.settings import ConsoleSettings
 RECORD_SECONDS = 0.25
 REPACK_CHECK_SECONDS = 10.0
 QUESTION_CHECK_SECONDS = 2.0
+RECALL_SECONDS = 5.0
+"""Until the first picture is there, and between two attempts to read the recorded hour."""
 TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -43,6 +47,7 @@ async def build(env: Environment[ConsoleSettings]) -> Service:
             timed("services", POLL_SECONDS, console.poll),
             timed("cost", SAMPLE_SECONDS, console.sample),
             _patient(timed("cost of new machines", REPACK_CHECK_SECONDS, console.repack)),
+            _patient(timed("recorded hour", RECALL_SECONDS, console.recall), BOUNDS.seconds),
             _patient(timed("questions", QUESTION_CHECK_SECONDS, console.ask)),
         ],
         env.metrics,
@@ -52,9 +57,9 @@ async def build(env: Environment[ConsoleSettings]) -> Service:
     )
 
 
-def _patient(loop: Loop) -> Loop:
-    """A loop that waits for answers of the scheduler, which take up to ``QUESTION_TIMEOUT_SECONDS``."""
-    loop.late_seconds = 2 * QUESTION_TIMEOUT_SECONDS
+def _patient(loop: Loop, seconds: float = QUESTION_TIMEOUT_SECONDS) -> Loop:
+    """A loop that waits for answers, of the scheduler if nothing else is said, which take up to ``seconds``."""
+    loop.late_seconds = 2 * seconds
     return loop
 
 
@@ -88,6 +93,9 @@ def compose(env: Environment[ConsoleSettings]) -> Console:
         clock=clock,
         reader=reader,
         max_age=settings.mirror_max_age,
+        archive=ArchivePlace(
+            settings.record_store, settings.record_endpoint_url, settings.cluster_name
+        ),
     )
     return console
 

@@ -41,7 +41,7 @@ from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
-from services.scheduler.status.explain_record import Place, RecordExplainer
+from services.scheduler.status.explain_record import RecordExplainer
 from services.scheduler.status.explaining import explainer_of
 from services.scheduler.status.policy_prices import PolicyPrices
 from services.scheduler.status.simulate import Simulator
@@ -58,6 +58,7 @@ from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.pools.approvals import ApprovalStore
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
+from shared.runtime.archive.place import ArchivePlace
 from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
@@ -303,8 +304,8 @@ def _disruption(
     )
 
 
-def _place(settings: SchedulerSettings) -> Place:
-    return Place(
+def _place(settings: SchedulerSettings) -> ArchivePlace:
+    return ArchivePlace(
         settings.record_store,
         settings.record_endpoint_url,
         settings.cluster_name,

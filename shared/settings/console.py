@@ -6,11 +6,12 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
+from shared.settings.records import RecordStoreSettings
 from shared.settings.services import ServiceSettings
 from shared.settings.types import Duration
 
 
-class ConsoleSettings(ServiceSettings):
+class ConsoleSettings(RecordStoreSettings, ServiceSettings):
     """Settings of the console."""
 
     console_access: Literal["open", "authenticated", "unprotected"] = Field(

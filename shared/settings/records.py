@@ -10,14 +10,9 @@ from pydantic_settings import BaseSettings
 from shared.settings.types import Duration
 
 
-class RecordSettings(BaseSettings):
-    """Who may question the scheduler's decisions, where they are recorded, and for how long."""
+class RecordStoreSettings(BaseSettings):
+    """Where the scheduler's decisions are recorded."""
 
-    questions: Literal["off", "open", "authenticated"] = Field(
-        "off",
-        description="Access to POST /simulate and /explain: disabled, open to every client of the port, or limited to "
-        "clients whose token the API server authorizes.",
-    )
     record_store: str = Field(
         "",
         pattern="^(|/.*|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^ ]*)?)$",
@@ -27,6 +22,16 @@ class RecordSettings(BaseSettings):
         "",
         pattern="^(https?://[^ ]+)?$",
         description="URL of another S3-compatible storage; empty: that of AWS.",
+    )
+
+
+class RecordSettings(RecordStoreSettings):
+    """Who may question the scheduler's decisions, and how long they are kept."""
+
+    questions: Literal["off", "open", "authenticated"] = Field(
+        "off",
+        description="Access to POST /simulate and /explain: disabled, open to every client of the port, or limited to "
+        "clients whose token the API server authorizes.",
     )
     record_max_age: Duration = Field(
         7 * 24 * 3600.0, ge=3600, description="How long records are kept."

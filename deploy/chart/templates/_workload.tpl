@@ -176,7 +176,7 @@ securityContext:
 
 {{/* Environment of a service beyond the ConfigMap and its Secret. */}}
 {{- define "dovetail.environment" -}}
-{{- if and (eq (.module | default .name) "scheduler") .root.Values.records.store }}
+{{- if include "dovetail.seesRecords" . }}
 - name: RECORD_STORE
   value: {{ .root.Values.records.store }}
 {{- end }}
@@ -280,16 +280,28 @@ spec:
         {{- end }}
 {{- end }}
 
-{{/* The directory of decision records, in the scheduler. */}}
+{{/* Not empty: this service writes the decision records, or can read them. An emptyDir is the scheduler's alone. */}}
+{{- define "dovetail.seesRecords" -}}
+{{- $service := .module | default .name }}
+{{- $shared := or .root.Values.records.existingClaim (hasPrefix "s3://" .root.Values.records.store) }}
+{{- if and .root.Values.records.store (or (eq $service "scheduler") (and (eq $service "console") $shared)) -}}
+true
+{{- end }}
+{{- end }}
+
+{{/* The directory of decision records: the scheduler writes it, the console reads it. */}}
 {{- define "dovetail.recordsMount" -}}
-{{- if and (eq (.module | default .name) "scheduler") (hasPrefix "/" .root.Values.records.store) -}}
+{{- if and (include "dovetail.seesRecords" .) (hasPrefix "/" .root.Values.records.store) -}}
 - name: records
   mountPath: {{ .root.Values.records.store }}
+  {{- if eq .name "console" }}
+  readOnly: true
+  {{- end }}
 {{- end }}
 {{- end }}
 
 {{- define "dovetail.recordsVolume" -}}
-{{- if and (eq (.module | default .name) "scheduler") (hasPrefix "/" .root.Values.records.store) -}}
+{{- if and (include "dovetail.seesRecords" .) (hasPrefix "/" .root.Values.records.store) -}}
 - name: records
   {{- with .root.Values.records.existingClaim }}
   persistentVolumeClaim:

@@ -53,20 +53,29 @@ class History:
 
     def add_picture(self, at: float, packed: bytes) -> None:
         """``packed``: the encoded snapshot as ``pack`` makes it, which takes tens of ms for a large cluster."""
-        self._close()
+        self.close()
         self._pictured_at = at
         self._keep(_Part(at, at, False, packed))
 
     def add_change(self, at: float, body: bytes) -> None:
         """``body``: one encoded change."""
         if self._open and at - self._opened_at >= SEGMENT_SECONDS:
-            self._close()
+            self.close()
         if not self._open:
             self._opened_at = at
         self._open.append(body)
         self._last_at = at
 
-    def _close(self) -> None:
+    def put_before(self, earlier: History) -> None:
+        """Show also what ``earlier``, which is closed, holds of the time before the first picture here."""
+        first = self._parts[0].begin if self._parts else float("inf")
+        older = [part for part in earlier._parts if part.end < first]
+        self._parts.extendleft(reversed(older))
+        self._bytes += sum(len(part.body) for part in older)
+        self._drop_old()
+
+    def close(self) -> None:
+        """Compress the changes that were added last."""
         if self._open:
             packed = pack(*self._open)
             self._open = []
@@ -75,7 +84,10 @@ class History:
     def _keep(self, part: _Part) -> None:
         self._parts.append(part)
         self._bytes += len(part.body)
-        while self._is_too_much(part.end):
+        self._drop_old()
+
+    def _drop_old(self) -> None:
+        while self._parts and self._is_too_much(self._parts[-1].end):
             self._bytes -= len(self._parts.popleft().body)
         while self._parts and self._parts[0].changes:  # changes without the picture they follow
             self._bytes -= len(self._parts.popleft().body)

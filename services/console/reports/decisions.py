@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,9 +24,19 @@ class Decisions:
             if key not in self._known:
                 self._known[key] = one
                 fresh.append(one)
+        self._drop_oldest()
+        return fresh
+
+    def add_recorded(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Decisions before those that a scheduler's status lists, oldest first."""
+        oldest = min((at for _, at in self._known), default=float("inf"))
+        older = {(str(one["id"]), float(one["at"])): one for one in rows if one["at"] < oldest}
+        self._known = OrderedDict([*older.items(), *self._known.items()])
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
         while len(self._known) > MOST_DECISIONS:
             self._known.popitem(last=False)
-        return fresh
 
     def documents(self) -> list[dict[str, Any]]:
         """Newest first; of equal times the last added first. Ids are unique: two equal plans have one digest."""

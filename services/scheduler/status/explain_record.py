@@ -13,32 +13,21 @@ from functools import partial
 from services.scheduler.status.one_at_a_time import OneAtATime
 from shared.errors import DovetailError, NotFound
 from shared.runtime.archive.explaining import decision_document
-from shared.runtime.archive.opening import open_store
-from shared.runtime.archive.reading import Archive
+from shared.runtime.archive.opening import opened
+from shared.runtime.archive.place import ArchivePlace
 from shared.runtime.child import Bounds, in_child
 from shared.runtime.services import Answer, json_answer
-from shared.simulation.decisions.names import role_of
 
 PATH = "/explain/decisions/{id}"
 NOT_RECORDED = "decisions are not recorded here: set RECORD_STORE on the scheduler"
 BOUNDS = Bounds("the explanation", seconds=60.0, memory_bytes=1024 << 20, niceness=10)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a scheduler's records are."""
-
-    address: str
-    endpoint_url: str
-    cluster: str
-    shadow: bool
-
-
 @dataclass
 class RecordExplainer:
     """Answers about one recorded decision at a time."""
 
-    place: Place
+    place: ArchivePlace
     bounds: Bounds = BOUNDS
     _turn: OneAtATime = field(
         default_factory=lambda: OneAtATime(
@@ -57,19 +46,16 @@ class RecordExplainer:
         return await in_child(answer_request, (self.place, id_), self.bounds)
 
 
-def answer_request(request: tuple[Place, str]) -> Answer:
+def answer_request(request: tuple[ArchivePlace, str]) -> Answer:
     """The body of the reading process."""
     return asyncio.run(_answered(*request))
 
 
-async def _answered(place: Place, id_: str) -> Answer:
-    store = open_store(place.address, endpoint_url=place.endpoint_url)
+async def _answered(place: ArchivePlace, id_: str) -> Answer:
     try:
-        record = await Archive(store, place.cluster, role_of(place.shadow)).find(id_)
-        return json_answer(200, decision_document(record))
+        async with opened(place) as archive:
+            return json_answer(200, decision_document(await archive.find(id_)))
     except NotFound as error:
         return json_answer(404, {"error": error.message})
     except DovetailError as error:
         return json_answer(503, {"error": str(error)})
-    finally:
-        await store.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from shared.errors import InvalidObject, NotFound
 from shared.runtime.archive.compression import decompress
 from shared.runtime.archive.store import Store
 from shared.simulation.decisions.assembling import DecodedRecords
-from shared.simulation.decisions.contents import Contents, decode_kind
+from shared.simulation.decisions.contents import Contents, Objects, decode_kind
 from shared.simulation.decisions.entries import Base, Decided, Entry, Put, decode_entries
 from shared.simulation.decisions.names import Chunk, blob_name, chunk_of, folder
 from shared.simulation.decisions.records import DecisionRecord, digest_of
@@ -35,6 +35,14 @@ class Seen(NamedTuple):
     kind: str
     key: str
     body: bytes | None
+
+
+class Stretch(NamedTuple):
+    """A part of the log: the objects at the time ``at`` where a series begins, else None; and the entries after."""
+
+    at: float
+    objects: Objects | None
+    entries: Sequence[Entry]
 
 
 @dataclass
@@ -187,6 +195,23 @@ class Archive:
             for entry in await self._entries(chunk):
                 if isinstance(entry, Put) and begin <= entry.at <= end:
                     yield Seen(entry.at, entry.kind, entry.key, entry.record)
+
+    async def stretches(
+        self, begin: float, end: float, kinds: Collection[str]
+    ) -> AsyncIterator[Stretch]:
+        """The log of every series that has entries from ``begin`` to ``end``, each from its base on, in order.
+        ``kinds``: of the objects at a base."""
+        for series in await self._series_between(begin, end):
+            for chunk in await self.chunks():
+                if chunk.series == series and chunk.first <= end:
+                    yield await self._stretch(await self._entries(chunk), kinds)
+
+    async def _stretch(self, entries: list[Entry], kinds: Collection[str]) -> Stretch:
+        base = entries[0]
+        if not isinstance(base, Base):
+            return Stretch(0.0, None, entries)
+        found = {one: await self._blob(name) for one, name in base.kinds.items() if one in kinds}
+        return Stretch(base.at, {kind: decode_kind(blob) for kind, blob in found.items()}, entries)
 
     async def _restored(
         self, record: DecisionRecord, contents: Contents, decoded: DecodedRecords, position: int

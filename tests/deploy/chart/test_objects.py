@@ -345,3 +345,28 @@ def test_the_check_itself_finds_faults(wrong: Document, said: str, release: Rele
     spec = {**whole["spec"], **wrong["spec"]}
     assert any(said in fault for fault in faults({**whole, "spec": spec}))
     assert REQUIRED["image"]["repository"] in str(whole)
+
+
+@pytest.mark.parametrize(
+    ("records", "mounted"),
+    [
+        pytest.param({"existingClaim": "records"}, True, id="claim"),
+        pytest.param({"store": "s3://bucket/records"}, False, id="bucket"),
+    ],
+)
+def test_the_console_reads_records_that_others_than_the_scheduler_can_read(
+    records: dict[str, str], mounted: bool, tmp_path: Path
+) -> None:
+    objects = rendered({"records": records}, tmp_path)
+    (container,) = pod_of(objects, "console")["containers"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["RECORD_STORE"] == records.get("store", "/var/lib/dovetail/records")
+    mounts = [one for one in container["volumeMounts"] if one["name"] == "records"]
+    assert [one["readOnly"] for one in mounts] == [True] * mounted
+    assert len(mounts) == mounted
+
+
+def test_the_console_does_not_look_for_records_in_the_schedulers_own_volume(tmp_path: Path) -> None:
+    pod = pod_of(rendered({}, tmp_path), "console")
+    assert "records" not in [one["name"] for one in pod["volumes"]]
+    assert "RECORD_STORE" not in [one["name"] for one in pod["containers"][0].get("env", [])]

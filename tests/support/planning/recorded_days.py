@@ -60,7 +60,8 @@ def make_recorder(
 
 
 class Day:
-    """One made cluster. ``settings``: of its planner; ``planner``: solves, as some version does."""
+    """One made cluster. ``settings``: of its planner; ``planner``: solves, as some version does.
+    ``begin``: in seconds since the epoch."""
 
     def __init__(
         self,
@@ -70,10 +71,11 @@ class Day:
         planner: Callable[..., Plan] = solve,
         *,
         shadow: bool = False,
+        begin: float = NOW,
     ) -> None:
         self.planner = planner
         self.chance = random.Random(seed)
-        self.clock = FakeClock(wall=NOW)
+        self.clock = FakeClock(wall=begin)
         self.kinds: dict[str, dict[str, bytes]] = {}
         self.lost = 0
         self.recorder = make_recorder(
