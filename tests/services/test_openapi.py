@@ -16,7 +16,7 @@ import pytest
 
 from services.scheduler.approval.endpoint import ApprovalEndpoint
 from services.scheduler.status.access import offered
-from services.scheduler.status.explain_record import Place, RecordExplainer
+from services.scheduler.status.explain_record import RecordExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
@@ -24,6 +24,7 @@ from shared.kube.token_access import TokenAccess
 from shared.metrics import Metrics
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
+from shared.runtime.archive.place import ArchivePlace
 from shared.runtime.services import Service
 from shared.runtime.status import Listener, mount, server_loop
 from tests.services.console.conftest import NOBODY, Start, start_console
@@ -70,7 +71,7 @@ async def served_scheduler(
 ) -> AsyncIterator[str]:
     clock = SystemClock()
     simulator = Simulator(CatalogueStore(bus.redis, bus.prefix))
-    records = RecordExplainer(Place("", "", "one", False))
+    records = RecordExplainer(ArchivePlace("", "", "one", False))
     parts, access = scheduler.parts, TokenAccess(kube, clock)
     approvals = ApprovalEndpoint(parts.disruption.approvals, clock)
     questions = offered(mode, simulator, parts.explainer, records, approvals, access)

@@ -11,13 +11,14 @@ import pytest
 
 from services.scheduler.approval.endpoint import ApprovalEndpoint
 from services.scheduler.status.access import offered
-from services.scheduler.status.explain_record import Place, RecordExplainer
+from services.scheduler.status.explain_record import RecordExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.concurrency.clock import SystemClock
 from shared.kube.token_access import TokenAccess
 from shared.metrics import Metrics
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
+from shared.runtime.archive.place import ArchivePlace
 from shared.runtime.services import Service
 from shared.runtime.status import Listener, mount, server_loop
 from shared.settings import SchedulerSettings, read
@@ -42,7 +43,7 @@ async def asked(
             mode,
             Simulator(CatalogueStore(bus.redis, bus.prefix)),
             scheduler.parts.explainer,
-            RecordExplainer(Place("", "", "one", False)),
+            RecordExplainer(ArchivePlace("", "", "one", False)),
             ApprovalEndpoint(scheduler.parts.disruption.approvals, CLOCK),
             TokenAccess(kube, CLOCK),
         )
