@@ -35,7 +35,8 @@ from shared.runtime.archive.recorder import Counts, DecisionRecorder
 from shared.runtime.archive.store import DirectoryStore
 from shared.runtime.archive.writing import Draft, LogWriter
 from shared.simulation.decisions.assembling import DecodedRecords, assembled
-from shared.simulation.decisions.records import PassQuestion, PlanQuestion, Versions
+from shared.simulation.decisions.changes import Versions
+from shared.simulation.decisions.records import PassQuestion, PlanQuestion
 from shared.simulation.decisions.retention import Retention
 from shared.solver.solve import SolverSettings, solve
 

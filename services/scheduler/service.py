@@ -64,6 +64,7 @@ from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import SchedulerSettings
+from shared.simulation.decisions.names import role_of
 
 log = get_logger(__name__)
 
@@ -309,7 +310,7 @@ def _place(settings: SchedulerSettings) -> ArchivePlace:
         settings.record_store,
         settings.record_endpoint_url,
         settings.cluster_name,
-        settings.shadow,
+        role_of(settings.shadow),
     )
 
 

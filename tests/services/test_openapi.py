@@ -71,7 +71,7 @@ async def served_scheduler(
 ) -> AsyncIterator[str]:
     clock = SystemClock()
     simulator = Simulator(CatalogueStore(bus.redis, bus.prefix))
-    records = RecordExplainer(ArchivePlace("", "", "one", False))
+    records = RecordExplainer(ArchivePlace("", "", "one"))
     parts, access = scheduler.parts, TokenAccess(kube, clock)
     approvals = ApprovalEndpoint(parts.disruption.approvals, clock)
     questions = offered(mode, simulator, parts.explainer, records, approvals, access)

@@ -13,8 +13,9 @@ from functools import partial
 from services.scheduler.status.one_at_a_time import OneAtATime
 from shared.errors import DovetailError, NotFound
 from shared.runtime.archive.explaining import decision_document
-from shared.runtime.archive.opening import opened
+from shared.runtime.archive.opening import open_store
 from shared.runtime.archive.place import ArchivePlace
+from shared.runtime.archive.reading import Archive
 from shared.runtime.child import Bounds, in_child
 from shared.runtime.services import Answer, json_answer
 
@@ -52,10 +53,13 @@ def answer_request(request: tuple[ArchivePlace, str]) -> Answer:
 
 
 async def _answered(place: ArchivePlace, id_: str) -> Answer:
+    store = open_store(place.address, endpoint_url=place.endpoint_url)
     try:
-        async with opened(place) as archive:
-            return json_answer(200, decision_document(await archive.find(id_)))
+        record = await Archive(store, place.cluster, place.role).find(id_)
+        return json_answer(200, decision_document(record))
     except NotFound as error:
         return json_answer(404, {"error": error.message})
     except DovetailError as error:
         return json_answer(503, {"error": str(error)})
+    finally:
+        await store.close()

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from shared.distribution.version import VERSION, commit
 from shared.errors import ConfigurationError
-from shared.runtime.archive.place import ArchivePlace
-from shared.runtime.archive.reading import Archive
 from shared.runtime.archive.store import DirectoryStore, Store
-from shared.simulation.decisions.names import role_of
-from shared.simulation.decisions.records import Versions
+from shared.simulation.decisions.changes import Versions
 
 BUCKET = "s3://"
-
-
-@asynccontextmanager
-async def opened(place: ArchivePlace) -> AsyncIterator[Archive]:
-    """The records of one scheduler. Raises ConfigurationError for an empty address."""
-    store = open_store(place.address, endpoint_url=place.endpoint_url)
-    try:
-        yield Archive(store, place.cluster, role_of(place.shadow))
-    finally:
-        await store.close()
 
 
 def open_store(address: str, *, endpoint_url: str = "") -> Store:

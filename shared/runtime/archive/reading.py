@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,13 +11,13 @@ import msgspec
 from shared.domain.instance_types.types import Catalogue, decode_catalogue
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject, NotFound
-from shared.runtime.archive.compression import decompress
+from shared.runtime.archive.log import Log
 from shared.runtime.archive.store import Store
 from shared.simulation.decisions.assembling import DecodedRecords
-from shared.simulation.decisions.contents import Contents, Objects, decode_kind
-from shared.simulation.decisions.entries import Base, Decided, Entry, Put, decode_entries
-from shared.simulation.decisions.names import Chunk, blob_name, chunk_of, folder
-from shared.simulation.decisions.records import DecisionRecord, digest_of
+from shared.simulation.decisions.changes import Base, Put
+from shared.simulation.decisions.contents import Contents
+from shared.simulation.decisions.entries import Decided, Entry, decode_entries
+from shared.simulation.decisions.records import DecisionRecord
 from shared.simulation.decisions.restoring import input_digest, restored
 
 
@@ -37,14 +37,6 @@ class Seen(NamedTuple):
     body: bytes | None
 
 
-class Stretch(NamedTuple):
-    """A part of the log: the objects at the time ``at`` where a series begins, else None; and the entries after."""
-
-    at: float
-    objects: Objects | None
-    entries: Sequence[Entry]
-
-
 @dataclass
 class _Series:
     """All that was stored of one series."""
@@ -61,53 +53,32 @@ class Archive:
     store: Store
     cluster: str
     role: str
-    _chunks: list[Chunk] | None = None
+    log: Log[Entry] = field(init=False)
     _catalogues: dict[str, Catalogue] = field(default_factory=dict)
 
-    @property
-    def _base(self) -> str:
-        return folder(self.cluster, self.role)
-
-    async def chunks(self) -> list[Chunk]:
-        """All chunks, in order. The list is read once."""
-        if self._chunks is None:
-            stored = await self.store.listing(f"{self._base}log/")
-            found = (chunk_of(one.name) for one in stored)
-            self._chunks = sorted(
-                (one for one in found if one), key=lambda one: (one.series, one.number)
-            )
-        return self._chunks
+    def __post_init__(self) -> None:
+        self.log = Log(self.store, self.cluster, self.role, decode_entries)
 
     async def records(
         self, begin: float = float("-inf"), end: float = float("inf")
     ) -> AsyncIterator[DecisionRecord]:
         """Records that were decided from ``begin`` to ``end``, in order, each with its outcome."""
-        for series in await self._series_between(begin, end):
+        for series in await self.log.series_between(begin, end):
             async for record in self._records_of(series, end):
                 if begin <= record.at <= end:
                     yield record
 
-    async def _series_between(self, begin: float, end: float) -> list[str]:
-        first: dict[str, float] = {}
-        last: dict[str, float] = {}
-        for chunk in await self.chunks():
-            first.setdefault(chunk.series, chunk.first)
-            last[chunk.series] = chunk.last
-        return [one for one in sorted(first) if last[one] >= begin and first[one] <= end]
-
     async def _records_of(self, series: str, end: float) -> AsyncIterator[DecisionRecord]:
         outcomes: dict[str, msgspec.Raw] = {}
-        for chunk in await self.chunks():
-            if chunk.series != series or chunk.first > end:
-                continue
-            for entry in await self._entries(chunk):
+        for chunk in await self.log.chunks_of(series, end):
+            for entry in await self.log.entries(chunk):
                 if isinstance(entry, Decided):
                     yield _complete(entry.record, outcomes)
 
     async def find(self, id_: str) -> DecisionRecord:
         """The newest record with this id that created something, else the newest. Raises NotFound."""
         found = None
-        for series in reversed(await self._series_between(float("-inf"), float("inf"))):
+        for series in reversed(await self.log.series_between(float("-inf"), float("inf"))):
             async for record in self._records_of(series, float("inf")):
                 if record.id == id_ and (record.created or found is None or not found.created):
                     found = record
@@ -121,7 +92,7 @@ class Archive:
 
     async def at(self, time: float, kind: str = "") -> DecisionRecord:
         """The latest record up to ``time``, of this kind if one is given. Raises NotFound."""
-        for series in reversed(await self._series_between(float("-inf"), time)):
+        for series in reversed(await self.log.series_between(float("-inf"), time)):
             found = None
             async for record in self._records_of(series, time):
                 if record.at <= time and kind in ("", record.kind):
@@ -189,29 +160,12 @@ class Archive:
 
     async def changes(self, begin: float, end: float) -> AsyncIterator[Seen]:
         """The mirror's changes from ``begin`` to ``end``, in order."""
-        for chunk in await self.chunks():
+        for chunk in await self.log.chunks():
             if chunk.last < begin or chunk.first > end:
                 continue
-            for entry in await self._entries(chunk):
+            for entry in await self.log.entries(chunk):
                 if isinstance(entry, Put) and begin <= entry.at <= end:
                     yield Seen(entry.at, entry.kind, entry.key, entry.record)
-
-    async def stretches(
-        self, begin: float, end: float, kinds: Collection[str]
-    ) -> AsyncIterator[Stretch]:
-        """The log of every series that has entries from ``begin`` to ``end``, each from its base on, in order.
-        ``kinds``: of the objects at a base."""
-        for series in await self._series_between(begin, end):
-            for chunk in await self.chunks():
-                if chunk.series == series and chunk.first <= end:
-                    yield await self._stretch(await self._entries(chunk), kinds)
-
-    async def _stretch(self, entries: list[Entry], kinds: Collection[str]) -> Stretch:
-        base = entries[0]
-        if not isinstance(base, Base):
-            return Stretch(0.0, None, entries)
-        found = {one: await self._blob(name) for one, name in base.kinds.items() if one in kinds}
-        return Stretch(base.at, {kind: decode_kind(blob) for kind, blob in found.items()}, entries)
 
     async def _restored(
         self, record: DecisionRecord, contents: Contents, decoded: DecodedRecords, position: int
@@ -224,45 +178,24 @@ class Archive:
 
     async def _catalogue(self, digest: str) -> Catalogue:
         if digest not in self._catalogues:
-            self._catalogues = {digest: decode_catalogue(await self._blob(digest))}
+            self._catalogues = {digest: decode_catalogue(await self.log.blob(digest))}
         return self._catalogues[digest]
 
     async def _whole(self, name: str) -> _Series:
         """Raises NotFound when its first chunk, or one in between, is gone."""
-        chunks = [chunk for chunk in await self.chunks() if chunk.series == name]
+        chunks = await self.log.chunks_of(name)
         if not name or not chunks or [c.number for c in chunks] != list(range(len(chunks))):
             raise NotFound(
                 "a part of the log is gone: the input of this decision was not recorded, or is deleted"
             )
-        entries = [entry for chunk in chunks for entry in await self._entries(chunk)]
+        entries = [entry for chunk in chunks for entry in await self.log.entries(chunk)]
         base = entries[0]
         if not isinstance(base, Base):
             raise InvalidObject("it does not begin with a base: remove it", field=chunks[0].name)
         return _Series(base, entries)
 
     async def _begin(self, series: _Series) -> Contents:
-        kinds = series.base.kinds.items()
-        return Contents.of({kind: decode_kind(await self._blob(one)) for kind, one in kinds})
-
-    async def _blob(self, digest: str) -> bytes:
-        name = blob_name(self._base, digest)
-        document = decompress(name, await self.store.get(name))
-        if digest_of(document) != digest:
-            raise InvalidObject("damaged: its digest differs from its name; remove it", field=name)
-        return document
-
-    async def _entries(self, chunk: Chunk) -> list[Entry]:
-        document = decompress(chunk.name, await self.store.get(chunk.name))
-        if not digest_of(document).startswith(chunk.digest):
-            raise InvalidObject(
-                "damaged: its digest differs from its name; remove it", field=chunk.name
-            )
-        try:
-            return list(decode_entries(document))
-        except msgspec.DecodeError as error:
-            raise InvalidObject(
-                f"written by a version that this one cannot read ({error})", field=chunk.name
-            ) from error
+        return Contents.of(await self.log.objects(series.base))
 
 
 def _complete(record: DecisionRecord, outcomes: dict[str, msgspec.Raw]) -> DecisionRecord:

@@ -15,16 +15,22 @@ from shared.domain.instance_types.types import Catalogue, encode_catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.snapshot import Snapshot
 from shared.runtime.archive.compression import compress
+from shared.simulation.decisions.changes import Base, Put, Versions
 from shared.simulation.decisions.contents import Contents, Objects, encode_kind
-from shared.simulation.decisions.entries import Base, Decided, Entry, Put, encode_entries
-from shared.simulation.decisions.names import blob_name, chunk_name, folder, role_of, series_name
+from shared.simulation.decisions.entries import Decided, Entry, encode_entries
+from shared.simulation.decisions.names import (
+    blob_name,
+    chunk_name,
+    digest_of,
+    folder,
+    role_of,
+    series_name,
+)
 from shared.simulation.decisions.records import (
     DecisionRecord,
     Input,
     Outcome,
     Question,
-    Versions,
-    digest_of,
     encode_outcome,
 )
 from shared.simulation.decisions.restoring import input_digest, overlay_of

@@ -10,47 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from shared.simulation.decisions.records import FORMAT, DecisionRecord, Versions
-
-
-class Base(msgspec.Struct, frozen=True, tag="base"):
-    """All objects of the mirror at one position."""
-
-    series: str
-    position: int
-    generation: int
-    """Of the mirror."""
-    at: float
-    kinds: dict[str, str]
-    """Kind -> digest of the blob with its objects."""
-    versions: Versions
-    format: int = FORMAT
-
-
-_GONE = msgspec.Raw(b"null")
-
-
-class Put(msgspec.Struct, frozen=True, tag="put"):
-    """One change of the mirror."""
-
-    at: float
-    """When it was seen, in seconds since the epoch."""
-    generation: int
-    kind: str
-    key: str
-    body: msgspec.Raw
-    """``null``: the object is gone."""
-
-    @classmethod
-    def of(cls, at: float, generation: int, kind: str, key: str, body: bytes | None) -> Put:
-        """``body`` None: the object is gone."""
-        return cls(at, generation, kind, key, _GONE if body is None else msgspec.Raw(body))
-
-    @property
-    def record(self) -> bytes | None:
-        """The object's record, None when it is gone."""
-        body = bytes(self.body)
-        return None if body == bytes(_GONE) else body
+from shared.simulation.decisions.changes import Base, Put
+from shared.simulation.decisions.records import DecisionRecord
 
 
 class Decided(msgspec.Struct, frozen=True, tag="decided"):

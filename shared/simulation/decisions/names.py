@@ -9,6 +9,7 @@ of names is enough to find the chunks of a period.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import NamedTuple
 
@@ -66,6 +67,11 @@ def chunk_of(name: str) -> Chunk | None:
     return Chunk(
         name, series, int(index), int(first) / _MILLISECONDS, int(last) / _MILLISECONDS, digest
     )
+
+
+def digest_of(body: bytes) -> str:
+    """The name of ``body`` among blobs and outcomes."""
+    return hashlib.sha256(body).hexdigest()
 
 
 def _milliseconds(seconds: float) -> int:

@@ -7,7 +7,6 @@ same or by another version.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,26 +17,9 @@ from shared.disruption.records import Command, Proposal, Verdict
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.snapshot import OfferingKey
 from shared.domain.workloads.scale_down import KARPENTERS, ScaleDownRules
+from shared.simulation.decisions.changes import Versions
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import SolverSettings
-
-FORMAT = 1
-"""Grows when an older reader could not read what is written."""
-
-
-class Versions(msgspec.Struct, frozen=True):
-    """What computed a decision."""
-
-    dovetail: str
-    commit: str
-    """Empty: not known."""
-    python: str
-    packages: dict[str, str] = {}
-    """Of the libraries that plans depend on."""
-
-    def text(self) -> str:
-        """For people: ``0.1.0 (commit 0123456789ab)``."""
-        return f"{self.dovetail} (commit {self.commit})" if self.commit else self.dovetail
 
 
 class PlanQuestion(msgspec.Struct, frozen=True, tag="plan"):
@@ -213,11 +195,6 @@ def decode_outcome(kind: str, outcome: bytes | msgspec.Raw) -> Outcome:
     """Inverse of ``encode_outcome`` for a record of this kind. Raises msgspec.ValidationError."""
     found: Outcome = _OUTCOMES[kind].decode(outcome)
     return found
-
-
-def digest_of(body: bytes) -> str:
-    """The name of ``body`` among blobs and outcomes."""
-    return hashlib.sha256(body).hexdigest()
 
 
 def command_outcome(command: Command) -> CommandOutcome:

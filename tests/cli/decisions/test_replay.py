@@ -170,7 +170,7 @@ def test_what_is_not_recorded_is_an_error_that_names_the_list(folder: Path) -> N
 
 async def test_a_log_with_a_hole_is_refused_and_never_replayed(tmp_path: Path) -> None:
     archive = await day_in(tmp_path, 20)
-    await archive.store.delete((await archive.chunks())[1].name)
+    await archive.store.delete((await archive.log.chunks())[1].name)
     fresh = Archive(archive.store, CLUSTER, "main")
     with pytest.raises(NotFound, match="a part of the log is gone"):
         await fresh.restore(await fresh.at(NOW + 1_000_000))

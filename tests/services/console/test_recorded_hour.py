@@ -11,7 +11,7 @@ import pytest
 
 from services.console.feed.history import HORIZON_SECONDS, History, pack
 from services.console.picture.picture import KINDS, Picture
-from services.console.recorded_log import hour_before
+from services.console.recorded_hour import hour_before
 from services.console.reports.decisions import Decisions
 from shared.domain.records import PODS
 from shared.errors import InvalidObject, Unavailable

@@ -20,10 +20,10 @@ from shared.runtime.archive.recorder import Counts, DecisionRecorder
 from shared.runtime.archive.store import Store
 from shared.runtime.archive.writing import Draft, LogWriter, Taken
 from shared.simulation.decisions.assembling import DecodedRecords, assembled
+from shared.simulation.decisions.changes import Versions
 from shared.simulation.decisions.records import (
     PassQuestion,
     PlanQuestion,
-    Versions,
     pass_outcome,
 )
 from shared.simulation.decisions.retention import Retention

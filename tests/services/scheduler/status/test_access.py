@@ -43,7 +43,7 @@ async def asked(
             mode,
             Simulator(CatalogueStore(bus.redis, bus.prefix)),
             scheduler.parts.explainer,
-            RecordExplainer(ArchivePlace("", "", "one", False)),
+            RecordExplainer(ArchivePlace("", "", "one")),
             ApprovalEndpoint(scheduler.parts.disruption.approvals, CLOCK),
             TokenAccess(kube, CLOCK),
         )

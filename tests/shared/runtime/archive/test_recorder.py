@@ -117,8 +117,8 @@ async def test_a_series_ends_after_an_hour_and_each_can_be_read_alone(store: Sic
     day.clock.advance(SERIES_SECONDS)
     await day.run(3)
     archive = archive_of(store)
-    first, second = dict.fromkeys(chunk.series for chunk in await archive.chunks())
-    for chunk in await archive.chunks():
+    first, second = dict.fromkeys(chunk.series for chunk in await archive.log.chunks())
+    for chunk in await archive.log.chunks():
         if chunk.series == first:
             await store.delete(chunk.name)
     assert await restorable(store) == 3
