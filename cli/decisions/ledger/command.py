@@ -1,4 +1,4 @@
-"""``dovetail ledger cost``: what pools, namespaces, workloads and labels cost, as the cluster is now."""
+"""``dovetail ledger``: its commands, and ``cost``: what pools, namespaces, workloads and labels cost now."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from cli.decisions.ledger.options import HOURS_OF_MONTH, MICRO
+from cli.decisions.ledger.regret import regret
 from cli.decisions.plan.cluster import Catalogues, Held, read_cluster
 from cli.manifests.simulate import RegionOption, documents_of
 from cli.options import group
@@ -24,12 +26,12 @@ from shared.simulation.ledgers.allocation import IDLE, Charge, charges, summed, 
 from shared.simulation.ledgers.focus import COLUMNS, rows
 from shared.simulation.workloads import MOST_PODS
 
-MICRO = 1_000_000
-HOURS_OF_MONTH = 730
-"""An average month, as AWS' own calculator has it."""
 DIMENSIONS = ("pool", "namespace", "workload")
 
-ledger = group("Show who causes which part of what the machines cost.")
+ledger = group(
+    "Show who causes which part of what the machines cost, and what consolidations saved."
+)
+ledger.command()(regret)
 
 FilesOption = Annotated[
     list[str] | None,

@@ -68,6 +68,15 @@ class Archive:
                 if begin <= record.at <= end:
                     yield record
 
+    async def parts(self, series: str, end: float) -> AsyncIterator[list[Entry]]:
+        """The entries of one series up to ``end``, chunk by chunk, each record with its outcome. Raises NotFound where
+        a chunk is gone."""
+        outcomes: dict[str, msgspec.Raw] = {}
+        for number, chunk in enumerate(await self.log.chunks_of(series, end)):
+            if chunk.number != number:
+                raise NotFound(f"a part of the log is gone: chunk {number} of {series}")
+            yield [_whole_entry(one, outcomes) for one in await self.log.entries(chunk)]
+
     async def _records_of(self, series: str, end: float) -> AsyncIterator[DecisionRecord]:
         outcomes: dict[str, msgspec.Raw] = {}
         for chunk in await self.log.chunks_of(series, end):
@@ -173,10 +182,11 @@ class Archive:
         found = record.input
         if position != found.position or input_digest(contents.digest, found) != found.digest:
             raise NotFound(f"a part of the log is gone: the input of {record.id} is not complete")
-        snapshot = restored(contents, decoded, await self._catalogue(found.catalogue), found)
+        snapshot = restored(contents, decoded, await self.catalogue(found.catalogue), found)
         return Restored(record, snapshot)
 
-    async def _catalogue(self, digest: str) -> Catalogue:
+    async def catalogue(self, digest: str) -> Catalogue:
+        """The catalogue of this digest. Raises NotFound."""
         if digest not in self._catalogues:
             self._catalogues = {digest: decode_catalogue(await self.log.blob(digest))}
         return self._catalogues[digest]
@@ -196,6 +206,10 @@ class Archive:
 
     async def _begin(self, series: _Series) -> Contents:
         return Contents.of(await self.log.objects(series.base))
+
+
+def _whole_entry(entry: Entry, outcomes: dict[str, msgspec.Raw]) -> Entry:
+    return Decided(_complete(entry.record, outcomes)) if isinstance(entry, Decided) else entry
 
 
 def _complete(record: DecisionRecord, outcomes: dict[str, msgspec.Raw]) -> DecisionRecord:

@@ -42,9 +42,6 @@ class Base(msgspec.Struct, frozen=True, tag="base"):
 _GONE = msgspec.Raw(b"null")
 
 
-_GONE = msgspec.Raw(b"null")
-
-
 class Put(msgspec.Struct, frozen=True, tag="put"):
     """One change of the mirror."""
 

@@ -47,6 +47,11 @@ def series_name(at: float, suffix: str) -> str:
     return f"{_milliseconds(at):013d}-{suffix}"
 
 
+def series_begin(name: str) -> float:
+    """When a series of this name began, in seconds since the epoch."""
+    return int(name.partition("-")[0]) / _MILLISECONDS
+
+
 def chunk_name(base: str, series: str, index: int, first: float, last: float, digest: str) -> str:
     """``base``: as of ``folder``."""
     times = f"{_milliseconds(first):013d}-{_milliseconds(last):013d}"

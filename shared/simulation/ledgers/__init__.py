@@ -1,1 +1,1 @@
-"""Ledgers: who causes which part of what the machines cost."""
+"""Ledgers: who causes which part of what the machines cost, and what consolidations saved."""

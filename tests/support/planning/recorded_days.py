@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from services.scheduler.disruption.passes import methods_in, surveyed
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.records import Proposal
+from shared.disruption.records import Command, Proposal
 from shared.domain.feature_gates import FeatureGates
+from shared.domain.labels import COMMAND_ANNOTATION
+from shared.domain.machines.commands import CommandRecord, written
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, PODS
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import is_provisionable
@@ -31,7 +33,7 @@ from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import SolverSettings, solve
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_catalogue, make_node_class, make_pod, make_pool
-from tests.support.planning.disruption import NOW, make_running
+from tests.support.planning.disruption import NOW, Running, make_running
 
 CLUSTER = "made"
 VERSIONS = Versions("1.0.0", "0123456789ab", "3.11")
@@ -60,8 +62,8 @@ def make_recorder(
 
 
 class Day:
-    """One made cluster. ``settings``: of its planner; ``planner``: solves, as some version does.
-    ``begin``: in seconds since the epoch."""
+    """One made cluster. ``settings``: of its planner; ``planner``: solves, as some version does; ``begin``: in seconds
+    since the epoch; ``consolidates``: passes have commands, which takes a multiple of the time."""
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class Day:
         *,
         shadow: bool = False,
         begin: float = NOW,
+        consolidates: bool = False,
     ) -> None:
         self.planner = planner
         self.chance = random.Random(seed)
@@ -87,7 +90,10 @@ class Day:
         )
         self.settings = settings or SolverSettings()
         self.catalogue = make_catalogue()
-        self.pool = make_pool(consolidation_policy="WhenUnderutilized")
+        self.pool = make_pool(
+            consolidation_policy="WhenUnderutilized",
+            consolidate_after_seconds=0.0 if consolidates else None,
+        )
         self._decoded = DecodedRecords()
         self._generation = 0
         self._made = 0
@@ -144,7 +150,7 @@ class Day:
         names = tuple(machine.name for machine in plan.machines)
         self.decided(taken, plan.id, question, plan, created=names)
         for planned in plan.machines:
-            self._launch(planned)
+            self._launch(planned, self._new(planned))
         for node, uids in plan.existing.items():
             self._bind(uids, node)
 
@@ -166,10 +172,10 @@ class Day:
             tried.append((method.name, method.propose(world)))
             if tried[-1][1].commands:
                 break
-        self.decided(taken, "", question, pass_outcome(tried))
-        for command in tried[-1][1].commands[:1]:
-            for candidate in command.candidates:
-                self._remove(candidate.machine.key, candidate.node.name)
+        command = next(iter(tried[-1][1].commands), None)
+        self.decided(taken, command.id if command else "", question, pass_outcome(tried))
+        if command is not None:
+            self._carry_out(command)
 
     def snapshot(self) -> Snapshot:
         """As the scheduler would take it now."""
@@ -211,15 +217,37 @@ class Day:
             )
         )
 
-    def _launch(self, planned: PlannedMachine) -> None:
-        self._made += 1
-        at = planned.offering
-        made = make_running(
-            f"n{self._made}", planned.instance_type, at.zone, at.capacity_type, self.pool
-        )
+    def _carry_out(self, command: Command) -> None:
+        """Its record is written on the machines first, as the scheduler does; all is done at once."""
+        gone = tuple(candidate.machine.key for candidate in command.candidates)
+        bought = [self._new(planned) for planned in command.replacements]
+        new = tuple(one.machine.key for one in bought)
+        now = self.clock.now()
+        record = CommandRecord(command.id, command.method, command.reason, gone, new, now, True)
+        note = {COMMAND_ANNOTATION: written(record)}
+        for candidate in command.candidates:
+            self.put(MACHINES, replace(candidate.machine, annotations=note))
+        for candidate in command.candidates:
+            self._remove(candidate.machine.key, candidate.node.name)
+        for planned, one in zip(command.replacements, bought, strict=True):
+            self._launch(planned, one)
+
+    def _launch(self, planned: PlannedMachine, made: Running) -> None:
         self.put(MACHINES, made.machine)
         self.put(NODES, made.node)
         self._bind(planned.pods, made.node.name)
+
+    def _new(self, planned: PlannedMachine) -> Running:
+        self._made += 1
+        at = planned.offering
+        return make_running(
+            f"n{self._made}",
+            planned.instance_type,
+            at.zone,
+            at.capacity_type,
+            self.pool,
+            created_at=self.clock.now(),
+        )
 
     def _bind(self, uids: tuple[str, ...], node: str) -> None:
         for pod in self.records(PODS).values():
