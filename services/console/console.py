@@ -53,6 +53,7 @@ QUESTION_SECONDS = 10.0
 """Between two questions that nobody asked for by hand: each one costs the scheduler a plan in a process of its own."""
 MOST_RECALLS = 3
 """Attempts to read the recorded hour."""
+RECALL_AGAIN_SECONDS = 60.0
 REFUSED_SECONDS = 30.0
 """After a question that was not answered."""
 
@@ -85,6 +86,7 @@ class Console:
     past_problem: str = ""
     """Why the hour before the start cannot be shown; empty: it can, or is not recorded."""
     _recalls_left: int = MOST_RECALLS
+    _next_recall: float = 0.0
     _next_question: float = 0.0
     """When the scheduler may be asked again, in seconds since the epoch."""
 
@@ -131,10 +133,13 @@ class Console:
 
     async def recall(self) -> None:
         """Take the hour before the first picture from the scheduler's records, once."""
-        span = self.history.span(self.clock.now())
-        if span is None or not self.archive.address or not self._recalls_left:
+        now = self.clock.now()
+        span = self.history.span(now)
+        due = self._recalls_left and now >= self._next_recall
+        if span is None or not self.archive.address or not due:
             return
         self._recalls_left -= 1
+        self._next_recall = now + RECALL_AGAIN_SECONDS
         try:
             found = await in_child(read_hour, HourQuestion(self.archive, span[0]), BOUNDS)
         except DovetailError as error:

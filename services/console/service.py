@@ -26,8 +26,7 @@ from shared.settings import ConsoleSettings
 RECORD_SECONDS = 0.25
 REPACK_CHECK_SECONDS = 10.0
 QUESTION_CHECK_SECONDS = 2.0
-RECALL_SECONDS = 5.0
-"""Until the first picture is there, and between two attempts to read the recorded hour."""
+RECALL_CHECK_SECONDS = 1.0
 TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -47,7 +46,7 @@ async def build(env: Environment[ConsoleSettings]) -> Service:
             timed("services", POLL_SECONDS, console.poll),
             timed("cost", SAMPLE_SECONDS, console.sample),
             _patient(timed("cost of new machines", REPACK_CHECK_SECONDS, console.repack)),
-            _patient(timed("recorded hour", RECALL_SECONDS, console.recall), BOUNDS.seconds),
+            _patient(timed("recorded hour", RECALL_CHECK_SECONDS, console.recall), BOUNDS.seconds),
             _patient(timed("questions", QUESTION_CHECK_SECONDS, console.ask)),
         ],
         env.metrics,
