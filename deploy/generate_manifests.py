@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from deploy.rendering import components, helm
+from deploy.rendering import admission, components, helm
 from deploy.rendering.reference import with_reference
 from deploy.rendering.settings_schema import values_schema
 from shared.errors import ConfigurationError
@@ -54,6 +54,14 @@ SHADOW = """# A second scheduler that decides and records, and acts on nothing (
 # Add this folder under `components:` beside `resources: [dovetail/deploy]`, and set what it is to try.
 """
 VARIANTS = {"redis-tls": (REDIS_TLS, "redis.tls.enabled=true")}
+POLICIES = """# Admission policies, for Kubernetes 1.30 or newer (docs/operating/admission.md).
+# kubectl apply -k deploy/kubernetes/admission; or add this folder under `resources:` beside dovetail/deploy.
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources:
+  - policies.yaml
+"""
+ADMISSION = "deploy/chart/files/admission/policies.yaml"
 LEASE = "karpenter.lease=kube-system/karpenter-leader-election"
 
 
@@ -70,6 +78,8 @@ def chart_files() -> Iterator[tuple[str, str]]:
     values = yaml.safe_load(_text("deploy/chart/values.yaml"))
     yield PAGE, with_reference(_text(PAGE), schema, values)
     yield from _observability()
+    listed = yaml.safe_dump(admission.policies(), sort_keys=False, width=1000)
+    yield ADMISSION, f"# Generated from deploy/rendering/admission.py {MARK}\n" + listed
 
 
 def _observability() -> Iterator[tuple[str, str]]:
@@ -118,6 +128,9 @@ def manifests(chart: Path) -> Iterator[tuple[str, str]]:
         )
     yield from _beside_karpenter(base, _render(chart, LEASE))
     yield from _shadow(base, _render(chart, "shadow.enabled=true"))
+    rules = helm.files_of(_render(chart, "admissionPolicies.enabled=true"))["admission.yaml"]
+    yield "deploy/kubernetes/admission/policies.yaml", HEADER + rules
+    yield "deploy/kubernetes/admission/kustomization.yaml", HEADER + POLICIES
 
 
 def _shadow(base: str, variant: str) -> Iterator[tuple[str, str]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-_NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+_NUMBER = r"(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)"
+PATTERN = rf"(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h))+"
 _PART = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h)")
-_WHOLE = re.compile(rf"(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h))+")
+_WHOLE = re.compile(PATTERN)
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST_TEXT = 64
 

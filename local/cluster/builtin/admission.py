@@ -20,6 +20,7 @@ from local.cluster.builtin.rules import (
     object_errors,
     status_errors,
 )
+from local.cluster.crd.admission_policies import Write, check_write, policy_errors
 from local.cluster.crd.cel import ABSENT
 from local.cluster.crd.custom_resources import CustomKind, default_definition, definition_errors
 from local.cluster.storage.watches import Document
@@ -35,7 +36,12 @@ def admit_create(resource: Resource, document: Document, store: Store) -> None:
     custom = store.custom_kind(resource)
     if custom:
         _admit_custom(resource, custom, document)
-        return
+    else:
+        _admit_built_in(resource, document, store)
+    check_write(store, Write(resource, document, None))
+
+
+def _admit_built_in(resource: Resource, document: Document, store: Store) -> None:
     with _shape_checked(resource):
         apply_defaults(resource, document)
         _complete(resource, document, store)
@@ -53,7 +59,15 @@ def admit_update(
     custom = store.custom_kind(resource)
     if custom:
         _admit_custom(resource, custom, new, old)
-        return
+    else:
+        _admit_change(resource, old, new, subresource)
+    if subresource is None:
+        check_write(store, Write(resource, new, old))
+
+
+def _admit_change(
+    resource: Resource, old: Document, new: Document, subresource: str | None
+) -> None:
     if subresource == "status":
         with _shape_checked(resource):
             errors = status_errors(resource, old, new)
@@ -97,7 +111,7 @@ def _errors(resource: Resource, document: Document) -> list[FieldError]:
     if resource.plural == CRD_PLURAL:
         default_definition(document)
         return definition_errors(document)
-    return object_errors(resource, document)
+    return object_errors(resource, document) + list(policy_errors(resource, document))
 
 
 def _refuse(resource: Resource, document: Document, errors: list[FieldError]) -> None:

@@ -123,6 +123,21 @@ ADMISSION = (
     Resource(
         ADMISSION_GROUP,
         "v1",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        False,
+        subresources=STATUS,
+    ),
+    Resource(
+        ADMISSION_GROUP,
+        "v1",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        False,
+    ),
+    Resource(
+        ADMISSION_GROUP,
+        "v1",
         "mutatingwebhookconfigurations",
         "MutatingWebhookConfiguration",
         False,

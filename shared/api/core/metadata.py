@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from shared.api.faults import Fault, Parsed
 from shared.api.schema.pool_capacity import (
+    LONGEST_TEXT,
     hours_text,
     kept_text,
     read_headroom,
@@ -19,8 +20,10 @@ from shared.api.schema.pool_capacity import (
     read_minimum,
 )
 from shared.domain import labels as keys
+from shared.domain.durations import PATTERN as DURATION_PATTERN
 from shared.domain.durations import go_duration_seconds
 from shared.domain.pools.node_price import ALLOWED as ALLOWED_NODE_PRICE
+from shared.domain.pools.node_price import PATTERN as NODE_PRICE_PATTERN
 from shared.domain.pools.node_price import node_price_text, read_node_price
 from shared.domain.pools.nodepools import (
     APPROVABLE,
@@ -34,6 +37,7 @@ from shared.domain.pools.nodepools import (
 ON, OFF, REQUIRED = "on", "off", "required"
 _COUNT = re.compile(r"[0-9]{1,6}")
 LONGEST_LEAD_SECONDS = 30 * 24 * 3600.0
+_NOT_NEGATIVE = f"size(v) <= {LONGEST_TEXT} && !v.matches('[a-z][\"]?[ ]*:[ ]*[\"]?-[0-9.]')"
 
 
 class Metadata(NamedTuple):
@@ -58,18 +62,28 @@ class Choice(NamedTuple):
     text: Callable[[Any], str] = str
     faults: Callable[[str], tuple[Fault, ...]] = lambda _: ()
     """Of an annotation with structure: what is wrong with which part."""
+    cel: str = "true"
+    """The same check over the text ``v``, for admission policies. CEL reads no YAML: it may accept more, never less."""
 
 
 def _one_of(annotation: str, field: str, values: tuple[str, ...]) -> Choice:
     allowed = dict(zip(values, values, strict=True))
-    return Choice(annotation, field, allowed.get, f"one of {', '.join(values)}")
+    known = [str(value) for value in values]
+    return Choice(
+        annotation, field, allowed.get, f"one of {', '.join(values)}", cel=f"v in {known}"
+    )
 
 
 def _switch(annotation: str, field: str) -> Choice:
     """A field that is True when something is off."""
     words = {False: ON, True: OFF}
     return Choice(
-        annotation, field, {ON: False, OFF: True}.get, f"one of {ON}, {OFF}", words.__getitem__
+        annotation,
+        field,
+        {ON: False, OFF: True}.get,
+        f"one of {ON}, {OFF}",
+        words.__getitem__,
+        cel=f"v in {[ON, OFF]}",
     )
 
 
@@ -77,7 +91,15 @@ def _structured(
     annotation: str, field: str, read: Callable[[str], Parsed[Any]], text: Callable[[Any], str]
 ) -> Choice:
     """A field whose annotation is YAML."""
-    return Choice(annotation, field, lambda w: read(w).record, "", text, lambda w: read(w).faults)
+    return Choice(
+        annotation,
+        field,
+        lambda w: read(w).record,
+        "YAML of an entry or a list of entries, without negative amounts",
+        text,
+        lambda w: read(w).faults,
+        cel=_NOT_NEGATIVE,
+    )
 
 
 def _count(written: str) -> int | None:
@@ -118,6 +140,7 @@ POOL_CHOICES = (
         read_node_price,
         ALLOWED_NODE_PRICE,
         node_price_text,
+        cel=f"v.matches('^{NODE_PRICE_PATTERN}$')",
     ),
     _one_of(keys.CONSOLIDATION_ANNOTATION, "consolidator", CONSOLIDATORS),
     _switch(keys.DISRUPTION_ANNOTATION, "disruption_off"),
@@ -127,12 +150,14 @@ POOL_CHOICES = (
         _approval,
         f"{REQUIRED}, or some of {', '.join(APPROVABLE)}, separated by commas",
         _approval_text,
+        cel=f"v.trim() == '{REQUIRED}' || v.split(',').all(r, r.trim() in {list(APPROVABLE)})",
     ),
     Choice(
         keys.DISRUPTIONS_PER_HOUR_ANNOTATION,
         "most_disruptions_per_hour",
         _count,
         "a count such as 20",
+        cel=f"v.matches('^{_COUNT.pattern}$')",
     ),
     _one_of(keys.INTERRUPTION_ANNOTATION, "interruption", INTERRUPTION_MODES),
     _one_of(keys.REBALANCE_ANNOTATION, "rebalance", REBALANCE_ACTIONS),
@@ -142,6 +167,8 @@ POOL_CHOICES = (
         _lead,
         "a duration such as 24h, at most 720h",
         lambda seconds: f"{seconds:.3f}s",
+        cel=f"v == '0' || v.matches('^{DURATION_PATTERN}$') && "
+        f"duration(v) <= duration('{int(LONGEST_LEAD_SECONDS)}s')",
     ),
     _switch(keys.WEBHOOK_ANNOTATION, "webhook_off"),
     Choice(
@@ -150,6 +177,7 @@ POOL_CHOICES = (
         _percent,
         "a percentage such as 50%",
         lambda percent: f"{percent}%",
+        cel=f"v.matches('^{_COUNT.pattern}%$') && int(v.substring(0, size(v) - 1)) <= 100",
     ),
     _structured(keys.MINIMUM_ANNOTATION, "minimum", read_minimum, kept_text),
     _structured(keys.HEADROOM_ANNOTATION, "headroom", read_headroom, kept_text),
@@ -160,6 +188,7 @@ POOL_CHOICES = (
         {"keep": False, "drain": True}.get,
         "one of keep, drain",
         {False: "keep", True: "drain"}.__getitem__,
+        cel="v in ['keep', 'drain']",
     ),
 )
 

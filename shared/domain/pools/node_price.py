@@ -7,7 +7,8 @@ from decimal import Decimal
 
 MICRO_USD = 1_000_000
 ALLOWED = "a price in US dollars per hour below 1000, such as 0.02"
-_WRITTEN = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
+PATTERN = r"[0-9]{1,3}([.][0-9]{1,6})?"
+_WRITTEN = re.compile(PATTERN)
 
 
 def read_node_price(written: str) -> int | None:

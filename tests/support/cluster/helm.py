@@ -70,6 +70,7 @@ MATRIX: dict[str, Values] = {
         "kubectlPlugin": {"enabled": True, "group": "platform-team"},
         "networkPolicy": {"apiServerCidrs": ["10.0.0.0/24"], "collectorPorts": [4318]},
     },
+    "admission policies": {"admissionPolicies": {"enabled": True, "action": "Warn"}},
     "everything for pods": {
         "image": {"digest": "sha256:" + 64 * "a", "pullPolicy": "Always"},
         "imagePullSecrets": [{"name": "registry"}],
