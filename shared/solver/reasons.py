@@ -18,7 +18,7 @@ from shared.domain.resources import Resources, format_resources
 IMPLAUSIBLE_MILLI_CPU = 1_000_000 * 1000
 """A CPU request of this size or more probably has the wrong unit (SCH-45)."""
 
-NO_POOL = "no Provisioner or NodePool exists; create one"
+NO_POOL = "no Provisioner or NodePool without faults exists; create one, or mend the faults"
 NO_DEVICES = "spec.resourceClaims: dynamic resource allocation (DRA) is not supported"
 """Verdict of pods with resource claims (POD-08)."""
 NO_TYPES = "its requirements filtered out all available instance types"

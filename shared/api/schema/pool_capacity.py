@@ -35,7 +35,7 @@ Record = TypeVar("Record")
 
 def read_minimum(written: str) -> Parsed[tuple[KeptCapacity, ...]]:
     """Of ``dovetail.sh/minimum``."""
-    return _entries(written, MinimumEntry, _kept)
+    return _entries(written, MinimumEntry, _kept, "nodes: 2")
 
 
 def read_headroom(written: str) -> Parsed[tuple[KeptCapacity, ...]]:
@@ -43,7 +43,7 @@ def read_headroom(written: str) -> Parsed[tuple[KeptCapacity, ...]]:
     alone = written.strip()
     if alone.endswith("%") and ":" not in alone:
         written = f"percent: {alone}"
-    return _entries(written, HeadroomEntry, _kept)
+    return _entries(written, HeadroomEntry, _kept, "20%")
 
 
 def read_hours(written: str) -> Parsed[tuple[Window, ...]]:
@@ -52,6 +52,7 @@ def read_hours(written: str) -> Parsed[tuple[Window, ...]]:
         written,
         OpenHours,
         lambda one: Window(schedule=one.schedule or "", duration_seconds=duration_seconds(one.duration)),
+        '{schedule: "0 8 * * 1-5", duration: 10h}',
     )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def conflicts(pool: NodePool) -> tuple[Fault, ...]:
 
 
 def _entries(
-    written: str, model: type[Entry], record: Callable[[Entry], Record]
+    written: str, model: type[Entry], record: Callable[[Entry], Record], example: str
 ) -> Parsed[tuple[Record, ...]]:
     """One entry or a list of them; the paths of the faults begin with the index."""
     try:
@@ -97,7 +98,8 @@ def _entries(
         raw = None
     listed = raw if isinstance(raw, list) else [raw]
     if not listed or not all(isinstance(one, Mapping) for one in listed):
-        return Parsed(None, (Fault((), "is not YAML of one entry or a list of entries"),))
+        text = f"is not YAML of one entry or a list of entries; write for example {example}"
+        return Parsed(None, (Fault((), text),))
     if len(listed) > MOST_ENTRIES:
         return Parsed(None, (Fault((), f"has more than {MOST_ENTRIES} entries"),))
     records: list[Record] = []

@@ -70,7 +70,9 @@ def test_both_generations_read_what_the_other_wrote() -> None:
 @pytest.mark.parametrize(
     ("annotation", "written", "field", "says"),
     [
-        ("minimum", "three", "minimum]", "is not YAML of one entry"),
+        ("minimum", "three", "minimum]", "write for example nodes: 2"),
+        ("headroom", "three", "headroom]", "write for example 20%"),
+        ("hours", "always", "hours]", "write for example {schedule: "),
         ("minimum", "[", "minimum]", "is not YAML of one entry"),
         ("minimum", "[]", "minimum]", "is not YAML of one entry"),
         ("minimum", "nodes: -1", "minimum][0].nodes", "at least 0"),
