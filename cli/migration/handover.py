@@ -27,9 +27,8 @@ from shared.kube.resources import LEASES, NODES, Resource
 from shared.runtime.karpenter_lease import GIVE_BACK, HOLDER, QUIET_SECONDS
 
 Json = Mapping[str, Any]
-MARK = "dovetail.sh/migration"
-"""On a pool: that the migration halted it; ``halted-before``: somebody else had, and it stays halted."""
 HALTED, HALTED_BEFORE = "halted", "halted-before"
+"""``halted-before``: somebody else had halted the pool, and it stays halted."""
 REPLICAS = "dovetail.sh/replicas-before"
 """On Karpenter's Deployment: its replicas before it was stopped."""
 OFF = "off"
@@ -115,11 +114,14 @@ class Handover:
 
     async def _halt(self, pool: Json) -> None:
         held = pool["metadata"].get("annotations") or {}
-        if held.get(MARK) and held.get(keys.DISRUPTION_ANNOTATION) == OFF:
+        if held.get(keys.MIGRATION_ANNOTATION) and held.get(keys.DISRUPTION_ANNOTATION) == OFF:
             return
         before = held.get(keys.DISRUPTION_ANNOTATION) == OFF
         self.say(f"{title_of(pool)}: no machine is disrupted until it is released")
-        changes = {keys.DISRUPTION_ANNOTATION: OFF, MARK: HALTED_BEFORE if before else HALTED}
+        changes = {
+            keys.DISRUPTION_ANNOTATION: OFF,
+            keys.MIGRATION_ANNOTATION: HALTED_BEFORE if before else HALTED,
+        }
         await self._annotate(POOLS, pool, changes)
 
     async def _annotate(
@@ -288,7 +290,11 @@ def without_our_hashes(document: Json) -> dict[str, None]:
 
 def _released(pool: Json) -> dict[str, None]:
     """The annotations of the halt; one that somebody else set stays."""
-    mark = (pool["metadata"].get("annotations") or {}).get(MARK)
+    mark = (pool["metadata"].get("annotations") or {}).get(keys.MIGRATION_ANNOTATION)
     if not mark:
         return {}
-    return {MARK: None} if mark == HALTED_BEFORE else {MARK: None, keys.DISRUPTION_ANNOTATION: None}
+    return (
+        {keys.MIGRATION_ANNOTATION: None}
+        if mark == HALTED_BEFORE
+        else {keys.MIGRATION_ANNOTATION: None, keys.DISRUPTION_ANNOTATION: None}
+    )

@@ -31,6 +31,11 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
+_OUR_PREFIX = "dovetail.sh/"
+_OUR_KEYS = sorted(
+    one for one in vars(keys).values() if isinstance(one, str) and one.startswith(_OUR_PREFIX)
+)
+
 
 def check(document: Json) -> list[Fault]:
     """Every fault of an object of our kinds, by path: structure, rules, unknown fields, name. Never raises."""
@@ -78,7 +83,21 @@ def warnings(document: Json) -> list[Fault]:
     if identity(document) == CONFIG_MAP:
         settings = parse_global_settings(document).record
         return list(settings.notes) if settings is not None else []
-    return [*_warnings_of_kind(document), *_placeholders(document)]
+    return [
+        *_warnings_of_kind(document),
+        *_unknown_annotations(document),
+        *_placeholders(document),
+    ]
+
+
+def _unknown_annotations(document: Json) -> Iterable[Fault]:
+    """A service ignores them: a newer version may know them."""
+    for key, _ in _entries(_metadata(document).get("annotations")):
+        if not key.startswith(_OUR_PREFIX) or key in _OUR_KEYS:
+            continue
+        near = difflib.get_close_matches(key, _OUR_KEYS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        yield Fault(("metadata", "annotations", key), f"has no meaning and is ignored{hint}")
 
 
 def _warnings_of_kind(document: Json) -> list[Fault]:

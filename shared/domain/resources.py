@@ -122,6 +122,12 @@ def format_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
+def round_amount(resource: str, amount: int) -> str:
+    """For people: bytes rounded up to MiB. ``340m``, ``1201Mi``, ``3``."""
+    is_bytes = resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith("hugepages-")
+    return format_amount(resource, -(-amount // 1024**2) * 1024**2 if is_bytes else amount)
+
+
 def format_resources(resources: Resources) -> dict[str, str]:
     """Ready for a Kubernetes object: names sorted, amounts as text."""
     return {name: format_amount(name, resources[name]) for name in sorted(resources)}

@@ -55,7 +55,7 @@ def summary(answer: Json) -> str:
         f"${cost['now']:.4f} per hour now, ${cost['after']:.4f} after ({_percent(cost)})",
         f"{disrupted['machines']} of {counted(disrupted['of'], 'machine')} disrupted"
         + (f" within {duration(answer['seconds'])}" if disrupted["machines"] else ""),
-        f"{counted(len(answer['unschedulable']), 'pod')} without a place",
+        f"{counted(len(answer['unschedulable']), 'more pod')} without a place",
     ]
     if answer["unfinished"]:
         parts.append("not finished while the cluster was watched")

@@ -24,7 +24,6 @@ from shared.api.v1.node_pools import node_pool_object, parse_node_pool
 from shared.api.v1alpha5.global_settings import parse_global_settings
 from shared.api.v1alpha5.node_templates import node_template_object, parse_node_template
 from shared.api.v1alpha5.provisioners import (
-    INLINE_ANNOTATION,
     inline_template,
     parse_provisioner,
     provisioner_object,
@@ -39,7 +38,7 @@ NO_LIMIT = (Budget("100%"),)
 """The v1 budgets that have the meaning of v1alpha5, which has no budgets: any number of disruptions at once."""
 NOT_KEPT = frozenset(
     {keys.POOL_HASH, keys.POOL_HASH_VERSION, keys.CLASS_HASH, keys.CLASS_HASH_VERSION}
-    | {keys.PROVISIONER_HASH, keys.NODE_TEMPLATE_HASH, keys.HASHED_BY, INLINE_ANNOTATION}
+    | {keys.PROVISIONER_HASH, keys.NODE_TEMPLATE_HASH, keys.HASHED_BY, keys.INLINE_ANNOTATION}
     | {"kubectl.kubernetes.io/last-applied-configuration"}
 )
 """Annotations that are valid only for the original object."""

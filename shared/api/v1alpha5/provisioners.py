@@ -40,8 +40,6 @@ from shared.domain.resources import format_resources
 
 API_VERSION = Provisioner.INFO.api_version
 TEMPLATE = AWSNodeTemplate.INFO
-INLINE_ANNOTATION = "dovetail.sh/inline-provider"
-"""On an AWSNodeTemplate: the Provisioner whose ``spec.provider`` it is generated from."""
 INLINE_SUFFIX = "-inline"
 LONGEST_NAME = 253
 IGNORED_PROVIDER_KEYS = frozenset({"apiVersion", "kind"})
@@ -174,7 +172,7 @@ def inline_template(raw: Json) -> dict[str, Any] | None:
     meta = read_metadata(raw)
     metadata: dict[str, Any] = {
         "name": inline_template_name(meta.name),
-        "annotations": {INLINE_ANNOTATION: meta.name},
+        "annotations": {keys.INLINE_ANNOTATION: meta.name},
     }
     if meta.uid:
         metadata["ownerReferences"] = [_owner(meta)]

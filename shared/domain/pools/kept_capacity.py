@@ -18,7 +18,7 @@ from shared.domain.pools.hours import holds_at
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.pools.usage import NODES
 from shared.domain.pools.windows import PERCENT_OF, KeptCapacity
-from shared.domain.resources import Resources, add, at_least, format_resources, subtract
+from shared.domain.resources import Resources, add, at_least, round_amount, subtract
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
 
@@ -56,8 +56,12 @@ class Lacking(NamedTuple):
         return self.nodes > 0 or bool(self.amounts)
 
     def __str__(self) -> str:
-        written = format_resources({**self.amounts, **({NODES: self.nodes} if self.nodes else {})})
-        return ", ".join(f"{amount} {name}" for name, amount in written.items())
+        parts = [
+            f"{round_amount(name, self.amounts[name])} {name}" for name in sorted(self.amounts)
+        ]
+        if self.nodes:
+            parts.append(f"{self.nodes} node" + ("" if self.nodes == 1 else "s"))
+        return ", ".join(parts)
 
 
 def keeps_capacity(pool: NodePool) -> bool:

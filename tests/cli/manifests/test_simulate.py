@@ -92,7 +92,10 @@ def test_pods_with_one_reason_share_a_line() -> None:
     done = simulate("-f", "-", stdin=text(controller("Deployment", replicas=9), instance_type()))
     pending = [line for line in done.stdout.splitlines() if line.startswith("pending")]
     assert len(pending) == 1
-    assert "default/web-00002 and 6 more: no Provisioner or NodePool without faults exists" in pending[0]
+    assert (
+        "default/web-00002 and 6 more: no Provisioner or NodePool without faults exists"
+        in pending[0]
+    )
 
 
 def test_files_directories_lists_and_json_are_read(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_empty_machines_go_down_to_the_minimum_of_nodes() -> None:
     proposal = emptiness.propose(world)
     (command,) = proposal.commands
     assert len(command.candidates) == 2
-    assert "short of 1 nodes" in proposal.rejections[0].text
+    assert "short of 1 node" in proposal.rejections[0].text
     assert validate(world, command).command == command
 
 

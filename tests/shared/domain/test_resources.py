@@ -87,3 +87,17 @@ def test_only_kubernetes_own_digits_and_suffixes_are_quantities(text: str) -> No
     """apimachinery's grammar: no line end, no digits of other scripts."""
     with pytest.raises(InvalidObject):
         resources.parse_amount("cpu", text, field="cpu")
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("memory", 1_258_500_916, "1201Mi"),
+        ("memory", 2 << 30, "2Gi"),
+        ("memory", 1, "1Mi"),
+        ("cpu", 340, "340m"),
+        ("nvidia.com/gpu", 3, "3"),
+    ],
+)
+def test_bytes_are_rounded_up_for_people(resource: str, amount: int, text: str) -> None:
+    assert resources.round_amount(resource, amount) == text

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from shared.api.registry import warnings
 from shared.api.v1.node_pools import node_pool_object, parse_node_pool, warnings_of
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
@@ -327,3 +328,17 @@ def test_a_packing_policy_that_there_is_not_is_refused_by_name() -> None:
     (fault,) = parse_node_pool(raw).faults
     assert "dovetail.sh/packing" in str(fault)
     assert "FewestNodes, LowestCost" in str(fault)
+
+
+def test_an_annotation_of_ours_that_has_no_meaning_is_a_warning() -> None:
+    annotations = {
+        "dovetail.sh/headrom": "10%",
+        "dovetail.sh/minimum": "nodes: 1",
+        "example.com/dovetail.sh": "mine",
+    }
+    raw = pool_document()
+    raw["metadata"]["annotations"] = annotations
+    (found,) = warnings(raw)
+    assert str(found) == (
+        "metadata.annotations[dovetail.sh/headrom]: has no meaning and is ignored; did you mean dovetail.sh/headroom?"
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from shared.api.v1alpha5.provisioners import (
-    INLINE_ANNOTATION,
     inline_template,
     inline_template_name,
     parse_provisioner,
 )
+from shared.domain import labels as keys
 from tests.shared.api.conftest import META, document
 from tests.shared.api.documents.provisioners import (
     INLINE,
@@ -36,7 +36,7 @@ def test_settings_in_line_stand_for_a_template_of_their_own() -> None:
         "kind": "AWSNodeTemplate",
         "metadata": {
             "name": "one-inline",
-            "annotations": {INLINE_ANNOTATION: "one"},
+            "annotations": {keys.INLINE_ANNOTATION: "one"},
             "ownerReferences": [
                 {
                     "apiVersion": "karpenter.sh/v1alpha5",
