@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from local.aws.capacity.bill import pool_of
+from local.aws.ec2.instances import Instance
 from local.cluster.kubeconfig import write_kubeconfig
 from shared.kube.client import Kube
 from simulation import determinism
@@ -179,8 +181,10 @@ class _Simulation:
     def _on_call(self, action: str, code: str | None, by: str) -> None:
         self.trace.add("aws", action=action, code=code, by=by)
 
-    def _on_instance(self, instance_id: str, state: str) -> None:
-        self.trace.add("instance", id=instance_id, state=state)
+    def _on_instance(self, instance: Instance, state: str) -> None:
+        self.trace.add(
+            "instance", id=instance.instance_id, state=state, **pool_of(instance)._asdict()
+        )
 
     def _on_object(
         self, verb: str, resource: str, namespace: str | None, name: str, by: str

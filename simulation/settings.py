@@ -31,6 +31,8 @@ class RunSettings:
     batch_idle_seconds: float = 1.0
     batch_max_seconds: float = 10.0
     quiet_seconds: float = QUIET_SECONDS
+    records: str = ""
+    """The folder in which schedulers record their decisions; empty: they do not."""
 
     @property
     def seconds(self) -> float:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from shared.concurrency.clock import Clock
+from shared.distribution.version import COMMIT_VARIABLE
 from shared.kube.client import Kube
 from shared.runtime.environment import Entry
 from simulation.determinism import WALL_START_SECONDS
@@ -104,6 +105,8 @@ def service_environment(directory: Path, settings: RunSettings) -> dict[str, str
         "BATCH_IDLE_DURATION": f"{settings.batch_idle_seconds:g}s",
         "BATCH_MAX_DURATION": f"{settings.batch_max_seconds:g}s",
         "LOG_LEVEL": "error",
+        "RECORD_STORE": settings.records,
+        COMMIT_VARIABLE: "simulated",  # else git is asked, in real time
     }
 
 

@@ -26,6 +26,7 @@ for command in (
     events.shift,
     views.calls,
     views.instances,
+    views.bill,
     views.reset,
 ):
     cloud.command()(command)

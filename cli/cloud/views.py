@@ -8,11 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from cli.cloud.control import cloud_control, given
+from cli.decisions.recorded import moment
 from cli.demo.display import short_name
 from cli.printing import print_line, print_table
 from cli.stack.environment import StackOption
 from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print all fields as JSON.")]
@@ -49,6 +51,44 @@ def instances(
             for row in rows
         ],
     )
+
+
+def bill(
+    begin: Annotated[str, typer.Option("--from", help="From this time on, or how long ago.")] = "",
+    end: Annotated[str, typer.Option("--to", help="Up to this time. Default: now.")] = "",
+    as_json: JsonOption = False,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Show what the instances have cost: seconds from the launch to the order to end, times the price of their pool.
+
+    Examples:
+
+      dovetail cloud bill
+
+      dovetail cloud bill --from 1h --json
+    """
+    clock = SystemClock()
+    first = str(moment(begin, clock, "--from")) if begin else None
+    last = str(moment(end, clock, "--to")) if end else None
+    found = cloud_control(directory).get("bill", **given({"from": first, "to": last}))
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("type", "zone", "market", "instances", "hours", "$"),
+        [
+            (
+                line["instanceType"],
+                line["zone"],
+                line["capacityType"],
+                str(line["instances"]),
+                f"{line['seconds'] / 3600:.3f}",
+                f"{line['dollars']:.6f}",
+            )
+            for line in found["lines"]
+        ],
+    )
+    print_line(f"${found['dollars']:.6f} for {found['instanceSeconds'] / 3600:.3f} hours")
 
 
 def calls(

@@ -9,6 +9,7 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
 from local.aws.autoscaling.hooks import AutoScaling
+from local.aws.capacity.bill import Bill, pool_of
 from local.aws.capacity.reservations import Reservations
 from local.aws.capacity.stated import Capacity, Quotas
 from local.aws.capacity.supply import Supply
@@ -63,6 +64,7 @@ class Emulator:
         self._on_state = on_state
         self.catalogue = load_catalogue()
         self.prices = PriceBook(self.catalogue.types, load_listed_prices())
+        self.bill = Bill(self.prices)
         self.faults = Faults(clock)
         self.capacity = Capacity()
         self.recorder = Recorder()
@@ -132,6 +134,7 @@ class Emulator:
             # Timers before instances: a callback that is due now would announce an instance of the time before.
             self.timers.clear()
             self.inventory.clear()
+            self.bill.clear()
             self.reservations.clear()
             self.placement_groups.clear()
             self.notices.clear()
@@ -164,6 +167,8 @@ class Emulator:
 
     def _on_change(self, instance: Instance, state: str) -> None:
         self.interruptions.report_state(instance.region, instance.instance_id, state)
+        at = instance.launched_at if state == "pending" else self.clock.now()
+        self.bill.note(instance.instance_id, pool_of(instance), state, at)
         if self._on_state is not None:
             self._on_state(instance, state)
 

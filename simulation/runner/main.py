@@ -62,6 +62,7 @@ def _task(options: Options, seed: int) -> SeedTask:
         options.keep,
         options.trace,
         options.quiet_seconds,
+        options.records,
     )
 
 
@@ -105,7 +106,7 @@ def _print_shrunk(task: SeedTask, outcome: Outcome | Died, jobs: int, display: D
 
 def _first_failing(task: SeedTask, invariant: str, parts: Sequence[Keep], jobs: int) -> Keep | None:
     """The first part in order whose run breaks ``invariant``; runs that are no longer needed are ended."""
-    tasks = [replace(task, keep=part, trace=None) for part in parts]
+    tasks = [replace(task, keep=part, trace=None, records=None) for part in parts]
     failing: dict[Keep, bool] = {}
     for one, outcome in run_all(run_seed, tasks, jobs, task.cpu_seconds):
         assert one.keep is not None

@@ -31,14 +31,16 @@ class Options:
     failures: Path | None = None
     corpus: bool = False
     quiet_seconds: float = QUIET_SECONDS
+    records: Path | None = None
 
 
 def parse(arguments: Sequence[str]) -> Options:
     """Exits with status 2 and a message for arguments that are not valid."""
     parser = _parser()
     found = Options(**vars(parser.parse_args(arguments)))
-    if found.seeds > 1 and (found.trace or found.debug or found.keep is not None):
-        parser.error("--trace, --debug and --keep are for one seed: use --seeds 1")
+    one = found.trace or found.records or found.debug or found.keep is not None
+    if found.seeds > 1 and one:
+        parser.error("--trace, --records, --debug and --keep are for one seed: use --seeds 1")
     if found.shrink and found.debug:
         parser.error("use either --shrink or --debug")
     return found
@@ -71,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--shrink", action="store_true", help="reduce the first failing run to what it needs")
     add("--trace", type=Path, metavar="FILE", help="write every event of one seed as JSON lines")
+    add("--records", type=Path, metavar="DIR", help="record the decisions of one seed's schedulers")
     add("--debug", action="store_true", help="start pdb where the invariant of one seed is broken")
     add(
         "--keep",

@@ -28,6 +28,7 @@ class SeedTask:
     keep: tuple[int, ...] | None = None
     trace: Path | None = None
     quiet_seconds: float = QUIET_SECONDS
+    records: Path | None = None
 
     @property
     def settings(self) -> RunSettings:
@@ -39,6 +40,7 @@ class SeedTask:
             self.scenario,
             replicas,
             quiet_seconds=self.quiet_seconds,
+            records=str(self.records.resolve()) if self.records else "",
         )
 
     @property

@@ -14,6 +14,7 @@ import orjson
 from moto.moto_api._internal import mock_random
 
 from local.aws.control.endpoint import PREFIX, Control
+from local.aws.ec2.instances import Instance
 from local.aws.emulator import Emulator
 from local.aws.http.faults import DROPPED
 from local.aws.http.wsgi import Answer, Application, Handled
@@ -35,14 +36,14 @@ NO_INSTANCE = "no instance"
 _OWN_HEADERS = frozenset({"content-length", "connection", "transfer-encoding", "server", "date"})
 
 OnCall = Callable[[str, str | None, str], None]
-OnState = Callable[[str, str], None]
+OnState = Callable[[Instance, str], None]
 
 
 class AwsServer:
     """One account. moto keeps its state in globals, so a process has one AwsServer at a time.
 
     ``on_call`` gets every finished call: action, AWS error code or None, and the program that called. ``on_change``
-    gets the id of an instance and the state that it entered.
+    gets an instance and the state that it entered.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class AwsServer:
             clock,
             seed,
             timers=lambda stepped: LoopTimers(stepped, loop),
-            on_state=lambda instance, state: self._changed(instance.instance_id, state),
+            on_state=self._changed,
         )
         patches.install(self.emulator)
         speed.install(clock)
@@ -82,12 +83,12 @@ class AwsServer:
         return self._connections.new()
 
     def watch_states(self, callback: OnState) -> None:
-        """Call ``callback`` with the id and the state of every instance that changes."""
+        """Call ``callback`` with every instance that changes, and the state that it enters."""
         self._on_states.append(callback)
 
-    def _changed(self, instance_id: str, state: str) -> None:
+    def _changed(self, instance: Instance, state: str) -> None:
         for callback in self._on_states:
-            callback(instance_id, state)
+            callback(instance, state)
 
     # Faults
 

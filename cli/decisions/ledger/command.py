@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import csv
 import sys
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.decisions.ledger.options import HOURS_OF_MONTH, MICRO
+from cli.decisions.ledger import over_time
+from cli.decisions.ledger.options import HOURS_OF_MONTH, MICRO, EndOption
+from cli.decisions.ledger.over_time import Spent, print_spent, rows_of, spent_in
 from cli.decisions.ledger.regret import regret
 from cli.decisions.plan.cluster import Catalogues, Held, read_cluster
+from cli.decisions.recorded import ClusterOption, StoreOption, moment, read_archive
 from cli.manifests.simulate import RegionOption, documents_of
 from cli.options import group
 from cli.printing import print_line, print_table
@@ -21,6 +25,7 @@ from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import SystemClock
 from shared.disruption.candidates import offering_prices
 from shared.errors import ConfigurationError
+from shared.runtime.archive.reading import Archive
 from shared.simulation.inputs import read_inputs
 from shared.simulation.ledgers.allocation import IDLE, Charge, charges, summed, without_price
 from shared.simulation.ledgers.focus import COLUMNS, rows
@@ -42,6 +47,13 @@ FilesOption = Annotated[
 ByOption = Annotated[
     str, typer.Option(help="pool, namespace, workload, or label=KEY, a label of pods.")
 ]
+PeriodOption = Annotated[
+    str, typer.Option("--from", help="What was spent from this time on: 2026-11-25T10:42:00Z, or 24h.")
+]  # fmt: skip
+EveryOption = Annotated[
+    Literal["hour", "day", "month"] | None,
+    typer.Option(help="With --from: the parts of the period, by UTC."),
+]
 ReportOption = Annotated[
     Literal["table", "json", "csv"],
     typer.Option("--output", "-o", help="csv: a row for each pod, in the columns of FOCUS 1.1."),
@@ -51,18 +63,24 @@ ReportOption = Annotated[
 @ledger.command()
 def cost(
     by: ByOption = "namespace",
+    begin: PeriodOption = "",
+    end: EndOption = "",
+    every: EveryOption = None,
     filename: FilesOption = None,
     output: ReportOption = "table",
     region: RegionOption = None,
+    store: StoreOption = "",
+    cluster: ClusterOption = "",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Show what the machines cost now, an hour and a month, by pool, namespace, workload or label.
+    """Show what the machines cost, now or in a recorded period, by pool, namespace, workload or label.
 
     A pod pays the largest of its parts of its node's allocatable resources (the dominant share); pods that ask for more
     than the node has are scaled down to it; what nobody asked for is (idle). Prices are list prices of the offerings; a
-    machine whose price is not known is named and left out. A month has 730 hours. Nothing is changed.
+    machine whose price is not known is named and left out. A month has 730 hours. Nothing is changed. With --from it is
+    what a recorded period has cost: each instance from its launch to the order to end it, by the prices of the time.
 
-    Exit code 1: the cluster does not answer, or an option is wrong; 2: a file could not be read.
+    Exit code 1: the cluster does not answer, nothing is recorded, or an option is wrong; 2: a file could not be read.
 
     Examples:
 
@@ -71,8 +89,25 @@ def cost(
       dovetail ledger cost --by label=team -o json
 
       dovetail ledger cost -o csv > focus.csv
+
+      dovetail ledger cost --from 24h --every hour --by workload
     """
     _require_dimension(by)
+    if begin:
+        _require_no_files(filename)
+        clock = SystemClock()
+        first = moment(begin, clock, "--from")
+        last = moment(end, clock, "--to") if end else clock.now()
+
+        async def read(archive: Archive) -> Spent:
+            return await spent_in(archive, first, last, every or "", by)
+
+        _print_period(
+            read_archive(read, store=store, cluster=cluster, directory=directory), by, output
+        )
+        return
+    if end or every:
+        raise ConfigurationError("--to and --every are for a recorded period: add --from")
     held = _held(filename, directory)
     snapshot = read_inputs(held.documents, Catalogues(held, region or ""), MOST_PODS).snapshot
     found = charges(snapshot)
@@ -83,6 +118,22 @@ def cost(
         print_json(document_of(found, by, unknown))
     else:
         _print(document_of(found, by, unknown))
+
+
+def _require_no_files(filename: list[str] | None) -> None:
+    if filename:
+        raise ConfigurationError(
+            "-f is the cluster as it is now: leave it out, or leave out --from"
+        )
+
+
+def _print_period(spent: Spent, by: str, output: str) -> None:
+    if output == "csv":
+        _write_rows(rows_of(spent))
+    elif output == "json":
+        print_json(over_time.document_of(spent, by))
+    else:
+        print_spent(over_time.document_of(spent, by))
 
 
 def _require_dimension(by: str) -> None:
@@ -138,6 +189,10 @@ def _print(answer: dict[str, Any]) -> None:
 
 
 def _write_csv(found: list[Charge], region: str) -> None:
+    _write_rows(rows(found, region=region, now=SystemClock().now()))
+
+
+def _write_rows(found: Iterable[dict[str, str]]) -> None:
     writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows(found, region=region, now=SystemClock().now()))
+    writer.writerows(found)

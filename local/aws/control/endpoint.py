@@ -7,6 +7,7 @@ list is read several times a second, so its constant parts are cached per instan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -40,6 +41,7 @@ class Control:
             "calls": self._calls,
             "trail": lambda query: {"events": emulator.trail.events()},
             "faults": lambda query: {"faults": emulator.faults.waiting()},
+            "bill": self._bill,
             "capacity": lambda query: self._stated_capacity(),
             "settings": lambda query: _camel(asdict(emulator.behaviour)),
         }
@@ -103,6 +105,24 @@ class Control:
         calls = self._emulator.recorder.calls(query.get("action"))
         return {"calls": [asdict(call) for call in calls]}
 
+    def _bill(self, query: dict[str, str]) -> Any:
+        now = self._emulator.clock.now()
+        begin, end = (_number(query, name, usual) for name, usual in (("from", 0.0), ("to", now)))
+        lines = self._emulator.bill.lines(begin, end)
+        return {
+            "dollars": sum(line.dollars for line in lines),
+            "instanceSeconds": sum(line.seconds for line in lines),
+            "lines": [
+                {
+                    **_camel(line.pool._asdict()),
+                    "instances": line.instances,
+                    "seconds": line.seconds,
+                    "dollars": line.dollars,
+                }
+                for line in lines
+            ],
+        }
+
     def _settings(self, request: requests.SettingsRequest) -> None:
         for name, value in request.changes().items():
             setattr(self._emulator.behaviour, name, value)
@@ -133,6 +153,19 @@ class Control:
     def _reset(self, _request: None) -> None:
         self._emulator.reset()
         self._fixed = {}
+
+
+def _number(query: dict[str, str], name: str, usual: float) -> float:
+    text = query.get(name)
+    try:
+        found = usual if text is None else float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise ControlError(
+            f"{name} is not a time: {text}", name, "use seconds since the epoch, such as 1790000000"
+        )
+    return found
 
 
 def _camel(row: dict[str, Any]) -> dict[str, Any]:

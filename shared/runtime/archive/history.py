@@ -33,6 +33,8 @@ class History:
     kinds: Collection[str]
     gaps: int = 0
     """Series of the log that are not complete: what was in them is known from the next one on."""
+    region: str = ""
+    """Of the catalogue that was read last."""
     _bodies: dict[str, dict[str, bytes]] = field(default_factory=dict)
     """Kind -> key -> record, as of the last change that was read."""
     _catalogue: str = ""
@@ -42,12 +44,13 @@ class History:
         """All moments up to ``end``, in order. The first ones are the objects that were there at ``begin``, or when
         the log begins. Raises NotFound when nothing is recorded, and what ``Archive`` raises."""
         self._bodies = {kind: {} for kind in self.kinds}
-        begun = False
+        begun, earlier = False, False
         async for moment in self._moments(begin, end):
             if not begun and moment.at > begin:
                 begun = True
-                for one in self._start(begin):
+                for one in self._start(begin) if earlier else ():
                     yield one
+            earlier = True
             if isinstance(moment, Seen):
                 self._note(moment)
             if begun:
@@ -74,9 +77,9 @@ class History:
         log = self.archive.log
         earlier = await log.series_between(float("-inf"), begin)
         names = sorted({*await log.series_between(begin, end), *earlier[-1:]})
-        ends = [min(end, series_begin(after)) for after in names[1:]]
         # A scheduler that leads no more may go on with its log for a while: the next one's counts.
-        for name, last in zip(names, [*ends, end], strict=True):
+        ends = [*(min(end, series_begin(after)) for after in names[1:]), end][: len(names)]
+        for name, last in zip(names, ends, strict=True):
             try:
                 async for entries in self.archive.parts(name, last):
                     async for moment in self._read(entries):
@@ -109,6 +112,7 @@ class History:
         if record.input.catalogue == self._catalogue:
             return None
         catalogue = await self.archive.catalogue(record.input.catalogue)
+        self.region = catalogue.region
         self._catalogue, self._prices = record.input.catalogue, offering_prices(catalogue)
         return Priced(at, self._prices)
 

@@ -125,11 +125,12 @@ def summed(found: Iterable[Charge], by: str) -> dict[str, int]:
     """Micro-USD an hour by ``pool``, ``namespace``, ``workload`` or ``label=KEY``, dearest first."""
     totals: defaultdict[str, int] = defaultdict(int)
     for charge in found:
-        totals[_name(charge, by)] += charge.micro_usd_per_hour
+        totals[name_of(charge, by)] += charge.micro_usd_per_hour
     return dict(sorted(totals.items(), key=lambda one: (-one[1], one[0])))
 
 
-def _name(charge: Charge, by: str) -> str:
+def name_of(charge: Charge, by: str) -> str:
+    """What the charge counts for, by ``pool``, ``namespace``, ``workload`` or ``label=KEY``."""
     if by == "pool":
         return charge.machine.pool_key or UNLABELLED
     if by == "namespace":

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from shared.disruption.candidates import Prices
 from shared.domain.machines.commands import CommandRecord, holder
-from shared.domain.machines.machine import INSTANCE_TERMINATING, LAUNCHED, Machine
+from shared.domain.machines.machine import INSTANCE_TERMINATING, Machine
 from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.simulation.decisions.records import (
     CommandOutcome,
@@ -29,10 +29,10 @@ from shared.simulation.decisions.records import (
     decode_outcome,
 )
 from shared.simulation.ledgers.allocation import UNLABELLED, price_of
+from shared.simulation.ledgers.instances import HOUR, end_of, launch_of
 
 METHODS = frozenset({"emptiness", "multi-node", "single-node", "global"})
 """Those that promise to save."""
-HOUR = 3600.0
 STILL = "still saves"
 ROLLED_BACK = "rolled back"
 BOUGHT_AGAIN = "bought again"
@@ -265,20 +265,6 @@ def _took_pods(account: Account, machine: Machine) -> bool:
     return (
         machine.key in account.added or machine.node_name in targets or machine.name in targets
     ) and machine.key not in account.removed
-
-
-def launch_of(at: float, machine: Machine) -> float:
-    """When its instance was launched. ``at``: when that was seen."""
-    launched = machine.conditions.get(LAUNCHED)
-    return max(launched.since, machine.created_at) if launched and launched.since else at
-
-
-def end_of(at: float, machine: Machine | None) -> float | None:
-    """When its instance ended, as seen ``at``; None: it did not yet."""
-    if machine is None:
-        return at
-    ended = machine.conditions.get(INSTANCE_TERMINATING)
-    return (ended.since or at) if ended is not None and ended.status == "True" else None
 
 
 def promise_of(record: DecisionRecord) -> Promise | None:

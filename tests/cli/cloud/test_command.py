@@ -168,6 +168,8 @@ def test_views_of_an_idle_cloud_are_empty(run: Run, monkeypatch: pytest.MonkeyPa
     assert json.loads(run("calls", "--trail", "--json")) == []
     monkeypatch.delenv("FORCE_COLOR")
     assert "CLIENT TOKEN" in run("calls")
+    assert json.loads(run("bill", "--from", "1h", "--json"))["dollars"] == 0
+    assert run("bill").splitlines()[-1] == "$0.000000 for 0.000 hours"
 
 
 async def test_an_instance_is_a_row_of_its_zone(run: Run, aws_emulator_url: str) -> None:

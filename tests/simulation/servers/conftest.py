@@ -152,7 +152,7 @@ def new_servers(directory: Path, seed: int = 1) -> Servers:
         loop,
         Random(f"{seed} aws"),
         on_call=lambda *call: calls.append(call),
-        on_change=lambda *state: states.append(state),
+        on_change=lambda instance, state: states.append((instance.instance_id, state)),
     )
     cluster = ClusterServer(
         settings,

@@ -216,3 +216,23 @@ async def test_an_unknown_path_lists_the_known_ones(control: ControlClient) -> N
     status, answer = control.call("GET", "nothing")
     assert status == 404
     assert "instances" in answer["fix"]
+
+
+async def test_the_bill_has_the_seconds_since_the_launch_at_the_price_of_the_pool(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
+    await ec2.create_fleet(**fleet(network, [("m5.large", "a")]))
+    await eventually(lambda: bool(control.get("bill")["lines"]))
+    control.post("clock", {"stepSeconds": 3600})
+    found = control.get("bill")
+    (line,) = found["lines"]
+    assert (line["instanceType"], line["zone"], line["instances"]) == ("m5.large", "us-west-2a", 1)
+    assert 3600 <= line["seconds"] < 3700
+    assert found["dollars"] == pytest.approx(line["dollars"])
+    assert 0.09 < line["dollars"] / line["seconds"] * 3600 < 0.1
+    assert control.get("bill?to=1000")["lines"] == []
+
+
+def test_a_wrong_time_of_the_bill_is_named(control: ControlClient) -> None:
+    status, body = control.call("GET", "bill?from=yesterday")
+    assert (status, body["field"]) == (400, "from")

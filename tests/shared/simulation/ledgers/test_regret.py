@@ -25,9 +25,9 @@ from shared.simulation.decisions.records import (
     ValidationQuestion,
     encode_outcome,
 )
+from shared.simulation.ledgers.instances import HOUR
 from shared.simulation.ledgers.regret import (
     BOUGHT_AGAIN,
-    HOUR,
     METHODS,
     ROLLED_BACK,
     STILL,

@@ -1,0 +1,108 @@
+"""A simulated run whose scheduler records: its decisions are made again byte for byte, and its ledger is AWS' bill."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Set
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from cli.decisions.ledger.over_time import spent_in
+from cli.decisions.replay import replay_all
+from local.aws.capacity.bill import Bill, Pool
+from local.aws.catalogue.prices import PriceBook, load_listed_prices
+from local.aws.emulator import load_catalogue
+from shared.runtime.archive.reading import Archive
+from shared.runtime.archive.store import DirectoryStore
+from simulation.determinism import WALL_START_SECONDS
+from simulation.loop import START_SECONDS
+from simulation.settings import CLUSTER
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+PROJECT = Path(__file__).resolve().parents[2]
+BEGIN = WALL_START_SECONDS + START_SECONDS
+LONGEST = BEGIN + 86_400.0
+SHOWN_SECONDS = 10.0
+"""An instance is in the mirror so long after its launch, at the latest."""
+LATE_SECONDS = 15.0
+"""From the order to end an instance until its object is gone: 8 s of shutting down, and looking for that."""
+SHARE = 0.001
+"""The ledger may differ from the bill by so much."""
+
+
+class Recorded(NamedTuple):
+    """``trace``: the file with the events of the run."""
+
+    records: Path
+    trace: Path
+
+    @property
+    def archive(self) -> Archive:
+        return Archive(DirectoryStore(self.records), CLUSTER, "main")
+
+    def bill(self, instances: Set[str]) -> Bill:
+        """The emulator's bill of these instances, from their states."""
+        made = Bill(PriceBook(load_catalogue().types, load_listed_prices()))
+        for event in self.events():
+            if event["kind"] == "instance" and event["id"] in instances:
+                pool = Pool(event["instance_type"], event["zone"], event["capacity_type"])
+                made.note(event["id"], pool, event["state"], BEGIN + event["at"])
+        return made
+
+    def launched(self, before: float) -> set[str]:
+        """The instances that were launched in time."""
+        return {
+            event["id"]
+            for event in self.events()
+            if event["kind"] == "instance" and event["state"] == "pending" and event["at"] < before
+        }
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        with self.trace.open() as lines:
+            yield from map(json.loads, lines)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = tmp_path_factory.mktemp("recorded")
+    records, trace = folder / "records", folder / "trace"
+    command = [
+        sys.executable, "-m", "simulation", "--scenario", "quiet", "--first-seed", "8",
+        "--minutes", "30", "--records", str(records), "--trace", str(trace),
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Recorded(records, trace)
+
+
+async def test_every_round_of_the_services_comes_out_byte_for_byte_the_same(
+    recorded: Recorded,
+) -> None:
+    done = await replay_all(recorded.archive, BEGIN, LONGEST)
+    assert (done.different, done.lost, done.timed_out) == ([], [], 0)
+    assert done.same >= 1000
+
+
+async def test_the_ledger_is_the_bill_of_the_instance_seconds(recorded: Recorded) -> None:
+    """Of NodeClaims, which say when their instance was ordered to end. A Machine counts until its object is gone."""
+    spent = await spent_in(recorded.archive, BEGIN, LONGEST, "", "pool")
+    begin, end = spent.edges
+    for prefix, late in (("NodePool/", 0.0), ("Provisioner/", LATE_SECONDS)):
+        own = {owner for _, owner in spent.owners if owner.pool.startswith(prefix)}
+        lines = recorded.bill({owner.instance for owner in own}).lines(begin, end)
+        billed = sum(line.dollars for line in lines)
+        more = sum(line.dollars / line.seconds * line.instances * late for line in lines)
+        counted = sum(micro for (_, owner), micro in spent.owners.items() if owner in own) / 1e6
+        assert billed * (1 - SHARE) <= counted <= billed * (1 + SHARE) + more, prefix
+
+
+async def test_every_instance_is_in_the_ledger(recorded: Recorded) -> None:
+    spent = await spent_in(recorded.archive, BEGIN, LONGEST, "", "pool")
+    end = spent.edges[-1]
+    known = {owner.instance for _, owner in spent.owners}
+    assert recorded.launched(end - BEGIN - SHOWN_SECONDS) - known == set()
+    assert spent.unpriced == ()
