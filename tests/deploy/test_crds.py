@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
@@ -37,6 +38,7 @@ NAMES = [
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.INFO.kind)
 
 
+@functools.cache
 def schema_of(kind: type[Resource]) -> dict[str, Any]:
     """Of all its versions: they differ in nothing but their names."""
     version, *others = custom_resource_definition(kind)["spec"]["versions"]

@@ -67,7 +67,9 @@ def test_none_in_the_documents_and_manifests() -> None:
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Line and value of every string of a module that is no docstring and no comment for the next reader."""
-    tree = ast.parse(path.read_text())
+    if not ids_in(text := path.read_text()):
+        return
+    tree = ast.parse(text)
     notes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:

@@ -42,6 +42,7 @@ def test_a_line_that_cannot_be_read_is_named(line: str, tmp_path: Path) -> None:
         read_corpus(path)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_a_seed_gives_the_same_run_in_every_process() -> None:
     seed = ("--first-seed", "7", "--minutes", "0.5", "--quiet-seconds", "30")

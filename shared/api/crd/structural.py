@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import inspect
 import itertools
 import re
@@ -107,6 +108,7 @@ def attribute_docstrings(model: type) -> dict[str, str]:
     return found
 
 
+@functools.cache
 def _docstrings_of(one: type) -> dict[str, str]:
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
     assert isinstance(body, ast.ClassDef)

@@ -318,7 +318,7 @@ def test_a_pod_may_refuse_capacity_that_its_owner_takes_back(
 
 
 @POLICIES
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     places=st.lists(
         st.tuples(st.sampled_from(["m5.large", "m5.xlarge"]), st.sampled_from(ZONES), st.integers(1, 3)),
@@ -347,7 +347,7 @@ def test_nothing_is_bought_that_a_free_place_would_hold(
 
 
 @POLICIES
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     places=st.lists(
         st.tuples(st.sampled_from(["m5.large", "m5.xlarge"]), st.sampled_from(ZONES), st.integers(1, 2)),
