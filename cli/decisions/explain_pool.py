@@ -62,3 +62,7 @@ def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
     for one in offerings["cheapest"]:
         place = f"{one['instanceType']} {one['zone']} {one['capacityType']}"
         yield Text(f"           ${one['pricePerHour']:.4f}  {place}")
+    for one in answer.get("shortages", ()):  # a scheduler of an older version has none
+        place = f"{one['instanceType']} {one['zone']} {one['capacityType']}"
+        now = "refused now" if one["refusedNow"] else "refused of late"
+        yield Text(f"short      {place}: {now}, counts {one['dearerPercent']:.2f} % dearer")

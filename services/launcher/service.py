@@ -51,6 +51,7 @@ from shared.redis.mirror.catalogue.offerings import (
 from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
 from shared.redis.mirror.catalogue.reservations import ReservationStore
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
 from shared.redis.mirror.pools.pool_health import PoolHealth
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
@@ -140,7 +141,12 @@ class Launcher:
         records = LaunchRecords(ports, self.machines)
         subnets = SubnetReservations(catalogues, ports.clock, self.node_classes.cluster.is_ipv6)
         errors = CapacityErrors(
-            self.unavailable, catalogues, subnets, ports.settings, ports.metrics
+            self.unavailable,
+            catalogues,
+            subnets,
+            ports.settings,
+            ports.metrics,
+            ShortageHistory(*self._redis, ports.clock, ports.settings),
         )
         results = LaunchResults(ports, self.machines, self.writer, catalogues, self.node_classes)
         requests = LaunchRequests(

@@ -56,6 +56,7 @@ from shared.redis import streams
 from shared.redis.bus.follower import Follower
 from shared.redis.mirror import Change, MirrorReader
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
+from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.redis.mirror.pools.approvals import ApprovalStore
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.runtime.archive.place import ArchivePlace
@@ -246,7 +247,8 @@ def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
     view = View(reader, priority_cutoff=env.settings.expendable_pods_priority_cutoff)
     catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
     unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
-    return ClusterState(env.settings, env.clock, view, catalogues, unavailable)
+    shortages = ShortageHistory(env.bus.redis, env.bus.prefix, env.clock, env.settings)
+    return ClusterState(env.settings, env.clock, view, catalogues, unavailable, shortages)
 
 
 def _disruption(
@@ -330,6 +332,7 @@ def _status(parts: Parts) -> dict[str, object]:
         "approvals": parts.disruption.approvals.status(),
         "decisions": planner.reporter.decisions.documents(),
         "policies": parts.policy_prices.status(),
+        "shortages": parts.cluster.shortages.status(),
         "records": parts.recorder.status() if parts.recorder else {"kept": False},
     }
 

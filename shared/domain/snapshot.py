@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from shared.domain.instance_types.shortages import OfferingKey as OfferingKey
+from shared.domain.instance_types.shortages import Shortages
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node
@@ -14,9 +16,6 @@ from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.domain.workloads.provisioning_requests import ProvisioningRequest
 from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim
-
-OfferingKey = tuple[str, str, str]
-"""(capacity type, instance type, zone)."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -40,6 +39,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     buffers: tuple[CapacityBuffer, ...] = ()
     pod_templates: tuple[PodTemplate, ...] = ()
     requests: tuple[ProvisioningRequest, ...] = ()
+    shortages: Shortages = ()
+    """What past shortages add to the prices of offerings when they are ordered."""
 
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:

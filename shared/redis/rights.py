@@ -57,7 +57,12 @@ def rights_of(user: str) -> tuple[Right, ...]:
         return _SHADOW
     if user == AGENT:
         targets = (streams.INTERRUPTIONS, streams.TERMINATIONS)
-        return (*_ALL_SERVICES, *(r for s in targets for r in _publish(s)), _UNAVAILABLE)
+        return (
+            *_ALL_SERVICES,
+            *(r for s in targets for r in _publish(s)),
+            _UNAVAILABLE,
+            _SHORTAGES,
+        )
     published = [r for s, users in streams.PUBLISHERS.items() if user in users for r in _publish(s)]
     consumed = [
         r for s, users in streams.GROUPS.items() if user in users for r in _consume(s, user)
@@ -116,6 +121,8 @@ _UNAVAILABLE_READ = Right(("unavailable",), ("zrangebyscore",))
 _UNAVAILABLE = Right(
     ("unavailable",), ("zadd", "zremrangebyrank", "zremrangebyscore", "zrangebyscore")
 )
+_SHORTAGES_READ = Right(("shortages:*",), ("hgetall",), read_only=True)
+_SHORTAGES = Right(("shortages:*",), ("hgetall", "hincrby", "hlen", "expire"))
 _BACKOFF = Right(("launch-backoff:*",), ("get", "set", "del"))
 _OUTCOMES = Right(("registrations:*",), ("lrem", "lpush", "ltrim", "expire", "lrange", "del"))
 _OWN: Mapping[str, tuple[Right, ...]] = {
@@ -129,6 +136,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
     "scheduler": (
         *_MIRROR_READ,
         _UNAVAILABLE_READ,
+        _SHORTAGES_READ,
         Right(("catalogue", "catalogue:*"), ("get",), read_only=True),
         Right(("reservations:*",), ("mget",), read_only=True),
         Right(("disrupted",), ("zadd", "zremrangebyrank", "zremrangebyscore", "zrangebyscore")),
@@ -136,6 +144,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
     ),
     "launcher": (
         _UNAVAILABLE,
+        _SHORTAGES,
         _BACKOFF,
         _OUTCOMES,
         Right(("catalogue", "catalogue:*", "reservations:*"), ("get", "set", "mget")),
@@ -150,6 +159,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
     "interruption": (
         *_MIRROR_READ,
         _UNAVAILABLE,
+        _SHORTAGES,
         *_add_dead_letters(streams.INTERRUPTIONS),
     ),
 }
@@ -167,6 +177,7 @@ _OPERATOR = (
 )
 
 _SHADOW = (
+    _SHORTAGES_READ,
     *(right for right in _MIRROR_READ if right.read_only),
     Right(("unavailable", "disrupted"), ("zrangebyscore",), read_only=True),
     Right(("approvals", "approvals:answers"), ("zrange",), read_only=True),

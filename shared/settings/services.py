@@ -14,6 +14,7 @@ from shared.settings.lifecycle_hooks import LifecycleHookSettings
 from shared.settings.observability import ClusterMetricsSettings
 from shared.settings.records import RecordSettings
 from shared.settings.scale_down import ScaleDownSettings
+from shared.settings.shortages import ShortageSettings
 from shared.settings.types import (
     CountTerminating,
     Duration,
@@ -148,7 +149,9 @@ class WatcherSettings(ServiceSettings, ClusterMetricsSettings):
     )
 
 
-class SchedulerSettings(RecordSettings, ServiceSettings, ClusterMetricsSettings, ScaleDownSettings):
+class SchedulerSettings(
+    RecordSettings, ServiceSettings, ClusterMetricsSettings, ScaleDownSettings, ShortageSettings
+):
     """Settings of the scheduler: batching, planning, disruption."""
 
     limits_count_terminating: CountTerminating = True
@@ -251,7 +254,7 @@ class SchedulerSettings(RecordSettings, ServiceSettings, ClusterMetricsSettings,
     )
 
 
-class LauncherSettings(AwsSettings):
+class LauncherSettings(AwsSettings, ShortageSettings):
     """Settings of the launcher."""
 
     limits_count_terminating: CountTerminating = True
@@ -334,7 +337,7 @@ class TerminatorSettings(AwsSettings):
     kube_client_burst: int = Field(500, ge=1, description="Burst of requests to the API server.")
 
 
-class InterruptionSettings(AwsSettings, LifecycleHookSettings):
+class InterruptionSettings(AwsSettings, LifecycleHookSettings, ShortageSettings):
     """Settings of the interruption service."""
 
     interruption_queue: str = Field(

@@ -53,6 +53,7 @@ def pool_report(pool: NodePool, snapshot: Snapshot, policy: str, *, now: float) 
             for (_, reason), found in budgets.items()
         },
         "offerings": {"allowed": len(offerings), "cheapest": offerings[:MOST_OFFERINGS]},
+        "shortages": _shortages(pool, snapshot)[:MOST_OFFERINGS],
         "usage": format_resources(pool.usage),
     }
 
@@ -89,10 +90,39 @@ def _cost(machines: list[Machine], snapshot: Snapshot) -> int:
 
 def _offerings(pool: NodePool, snapshot: Snapshot) -> list[dict[str, Any]]:
     """What it may buy now, cheapest first."""
+    return [
+        {"instanceType": name, "zone": zone, "capacityType": market, "pricePerHour": price / MICRO}
+        for price, name, zone, market in sorted(_allowed(pool, snapshot))
+        if (market, name, zone) not in snapshot.unavailable
+    ]
+
+
+def _shortages(pool: NodePool, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Its offerings that had no capacity of late, the worst first: EC2 refuses them now, or they come later."""
+    added = dict(snapshot.shortages)
+    found = [
+        (-added.get(offering, 0), *offering)
+        for _, name, zone, market in _allowed(pool, snapshot)
+        if (offering := (market, name, zone)) in added or offering in snapshot.unavailable
+    ]
+    return [
+        {
+            "instanceType": name,
+            "zone": zone,
+            "capacityType": market,
+            "refusedNow": (market, name, zone) in snapshot.unavailable,
+            "dearerPercent": -less / 10_000,
+        }
+        for less, market, name, zone in sorted(found)
+    ]
+
+
+def _allowed(pool: NodePool, snapshot: Snapshot) -> list[tuple[int, str, str, str]]:
+    """(price, type, zone, capacity type) of what its requirements allow, whether or not EC2 has it now."""
     wanted = Requirements.of(pool.requirements)
     node_class = next((c for c in snapshot.node_classes if c.key == pool.node_class_key), None)
     zones = {one.zone for one in node_class.subnets} if node_class else set()
-    found = [
+    return [
         (offering.price_micro_usd_per_hour, kind.name, offering.zone, offering.capacity_type)
         for kind in snapshot.catalogue.types
         if all(
@@ -103,11 +133,5 @@ def _offerings(pool: NodePool, snapshot: Snapshot) -> list[dict[str, Any]]:
             if rule.key not in (keys.ZONE, keys.CAPACITY_TYPE)
         )
         for offering in kind.offerings
-        if allows(wanted, offering)
-        and (not zones or offering.zone in zones)
-        and (offering.capacity_type, kind.name, offering.zone) not in snapshot.unavailable
-    ]
-    return [
-        {"instanceType": name, "zone": zone, "capacityType": market, "pricePerHour": price / MICRO}
-        for price, name, zone, market in sorted(found)
+        if allows(wanted, offering) and (not zones or offering.zone in zones)
     ]

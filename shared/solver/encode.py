@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shared.domain import labels as keys
+from shared.domain.instance_types.shortages import Shortages, surcharge
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted, effective, is_a1
 from shared.domain.instance_types.types import Catalogue, InstanceType
@@ -68,7 +69,11 @@ class TypeTable:
     """All instance types of the catalogue, sorted by name."""
 
     def __init__(
-        self, catalogue: Catalogue, axis: ResourceAxis, unavailable: frozenset[OfferingKey]
+        self,
+        catalogue: Catalogue,
+        axis: ResourceAxis,
+        unavailable: frozenset[OfferingKey],
+        shortages: Shortages = (),
     ) -> None:
         self.axis = axis
         self.region = catalogue.region
@@ -77,6 +82,7 @@ class TypeTable:
         self.index = {name: i for i, name in enumerate(self.names)}
         self.allocatable = axis.matrix([t.allocatable() for t in self.types])
         self._encode_offerings(unavailable)
+        self._count_as_dearer(shortages)
         self._images = frozenset(image for t in self.types for image in t.memory_by_image)
         self._has_a1 = any(map(is_a1, self.names))
         self._sized: dict[SizeSettings, TypeTable] = {USUAL: self}
@@ -138,6 +144,16 @@ class TypeTable:
             if name in self.index and zone in zone_at and kind in capacity_at:
                 self.price[self.index[name], zone_at[zone], capacity_at[kind]] = NO_PRICE
         self.available = self.price != NO_PRICE
+
+    def _count_as_dearer(self, shortages: Shortages) -> None:
+        """Reserved capacity is paid for: it keeps its order."""
+        for (kind, name, zone), added in shortages:
+            if kind == keys.RESERVED or kind not in self.capacity_types or zone not in self.zones:
+                continue
+            if name in self.index:
+                at = self.index[name], self.zones.index(zone), self.capacity_types.index(kind)
+                if self.available[at]:
+                    self.price[at] += surcharge(int(self.price[at]), added)
 
     def capacity(self, resource: str) -> Amounts:
         """[types]: the capacity of the whole machine; an amount above 2**61 exceeds every limit."""

@@ -231,7 +231,7 @@ def _prepare(
     axis = ResourceAxis(
         [*(p.requests for p in chosen), *(d.requests for d in snapshot.daemon_sets)]
     )
-    table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
+    table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable, snapshot.shortages)
     templates, refusals = usable_templates(snapshot, table, settings.counting)
     for template in templates:
         template.node_price = node_price(

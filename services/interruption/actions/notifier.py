@@ -25,6 +25,7 @@ from shared.redis import streams
 from shared.redis.bus import Bus
 from shared.redis.messages import InterruptionReceived, Message, TerminateMachine, send
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
+from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
@@ -57,6 +58,7 @@ class Notifier:
     bus: Bus
     unavailable: UnavailableOfferings
     clock: Clock
+    history: ShortageHistory
     last_progress: float = 0.0
     _deletions: dict[str, Deletion] = field(default_factory=dict)
     """By machine key."""
@@ -100,6 +102,7 @@ class Notifier:
             await self.unavailable.add(sorted(offerings), seconds=self.settings.unavailable_seconds)
         except TransientError as error:
             log.warning("cannot mark offerings", count=len(offerings), error=error.message)
+        await self.history.add(sorted(offerings))
         for stream, message, cause in messages_for(list(deletions.values())):
             if not await send(self.bus, stream, message, cause=cause, clock=self.clock):
                 return

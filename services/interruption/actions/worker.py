@@ -29,6 +29,7 @@ from shared.kube.node_taints import NodeTaints
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
+from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.runtime.environment import Environment
 from shared.runtime.services import Loop
 from shared.settings import InterruptionSettings
@@ -154,7 +155,8 @@ class NoticeHandling:
     ) -> NoticeHandling:
         """For the instances that ``directory`` knows. ``take_lifecycle`` gets the notices of lifecycle hooks."""
         unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
-        notifier = Notifier(env.settings, env.bus, unavailable, env.clock)
+        history = ShortageHistory(env.bus.redis, env.bus.prefix, env.clock, env.settings)
+        notifier = Notifier(env.settings, env.bus, unavailable, env.clock, history)
         machines, nodes = Machines(env.kube), NodeTaints(env.kube)
         actions = MachineActions(env, machines, nodes, directory, notifier, webhook)
         backlog = Backlog()

@@ -117,7 +117,7 @@ def _pools(
             if template is None or offering.zone not in subnets:
                 continue
             override = _override(choice.type.name, offering, subnets[offering.zone], template)
-            pool = (template, offering.price_micro_usd_per_hour, override)
+            pool = (template, offering.price_micro_usd_per_hour + offering.order, override)
             found.setdefault((choice.type.name, offering.zone), pool)
     return list(found.values())
 
@@ -136,9 +136,14 @@ def _override(type_name: str, offering: Offering, subnet: str, template: Templat
         "InstanceType": type_name,
         "SubnetId": subnet,
         "AvailabilityZone": offering.zone,
-        "Priority": offering.price_micro_usd_per_hour / 1_000_000,
+        "Priority": (offering.price_micro_usd_per_hour + _past_shortages(offering)) / 1_000_000,
         **({"ImageId": template.image} if template.image else {}),
     }
+
+
+def _past_shortages(offering: Offering) -> int:
+    """What they add to the price; the order of reserved offerings says nothing of shortages."""
+    return 0 if offering.capacity_type == keys.RESERVED else offering.order
 
 
 def _cheapest(pools: list[_Pool]) -> list[_Pool]:

@@ -159,7 +159,7 @@ def _offered(
                 and (capacity_type, kind.name, o.zone) not in unavailable
                 and _is_asked_reservation(o, desired)
             ),
-            key=lambda o: (o.price_micro_usd_per_hour, o.order, o.zone),
+            key=lambda o: (o.price_micro_usd_per_hour + o.order, o.zone),
         )
         if offerings:
             found.append(Choice(kind, tuple(offerings)))
@@ -180,8 +180,8 @@ def _is_asked_reservation(offering: Offering, desired: Requirements) -> bool:
 
 
 def _by_price(choices: Iterable[Choice]) -> list[Choice]:
-    """Reserved ones all cost nothing, so their order distinguishes them (IT-07)."""
-    return sorted(choices, key=lambda one: (one.price, one.offerings[0].order, one.type.name))
+    """Reserved ones all cost nothing, so their order distinguishes them (IT-07); of others it counts past shortages."""
+    return sorted(choices, key=lambda one: (one.price + one.offerings[0].order, one.type.name))
 
 
 def _ranked(by_kind: _ByKind, desired: Requirements) -> Iterator[tuple[str, list[Choice]]]:

@@ -30,6 +30,7 @@ from services.launcher.ports import Ports
 from services.launcher.resolved_class import Resolved
 from shared.domain import labels as keys
 from shared.domain.instance_types.reservations import with_reserved
+from shared.domain.instance_types.shortages import weighed
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
@@ -113,7 +114,8 @@ class LaunchRequests:
         )
         unavailable = await self.capacity_errors.unavailable_now()
         epoch, oldest = await self.admission.epoch(), first_made(machines)
-        return LaunchRound(limits, epoch, catalogue, unavailable, oldest)
+        ordered = weighed(catalogue, await self.capacity_errors.history.current())
+        return LaunchRound(limits, epoch, ordered, unavailable, oldest)
 
     async def request(self, machine: Machine, now: LaunchRound) -> LaunchRequest:
         """What this machine asks for; room is reserved for it in the limits of the round.

@@ -19,6 +19,7 @@ from shared.errors import TransientError
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.redis.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
+from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
@@ -47,6 +48,7 @@ class CapacityErrors:
     subnets: SubnetReservations
     settings: LauncherSettings
     metrics: Metrics
+    history: ShortageHistory
 
     async def unavailable_now(self) -> frozenset[OfferingKey]:
         """Offerings that are unavailable now; none while Redis is away, which costs some failed requests (R2)."""
@@ -64,16 +66,18 @@ class CapacityErrors:
         errors = result.errors
         nothing = not result.instances and is_shortage(errors)
         short: set[OfferingKey] = _asked_for(record) if nothing else set()
+        forbidden: set[OfferingKey] = set()
         for error in errors:
             zone = error.zone or ""
             self.metrics.launch_failures.labels(zone, record.capacity_type, error.code).inc()
             if error.code == SUBNET_IS_FULL and error.subnet_id:
                 self.subnets.exhausted(error.subnet_id)
             if error.code == SPOT_ROLE_MISSING:
-                short |= await self._all_spot()
+                forbidden |= await self._all_spot()
             elif is_capacity_error(error.code):
                 short |= _named(record, error)
         await self._mark(short)
+        await self._mark(forbidden, is_shortage=False)
 
     def count(self, record: LaunchRecord, code: str) -> None:
         """One failure of the whole call: it names no zone."""
@@ -83,7 +87,8 @@ class CapacityErrors:
         """The call itself failed with a code of LCH-60, or for want of the spot role: it names no offering."""
         self.count(record, code)
         whole = code == SPOT_ROLE_MISSING
-        await self._mark(await self._all_spot() if whole else _asked_for(record))
+        offerings = await self._all_spot() if whole else _asked_for(record)
+        await self._mark(offerings, is_shortage=not whole)
 
     async def _all_spot(self) -> set[OfferingKey]:
         """The whole capacity type (LCH-63)."""
@@ -95,7 +100,8 @@ class CapacityErrors:
             if offering.capacity_type == keys.SPOT
         }
 
-    async def _mark(self, short: set[OfferingKey]) -> None:
+    async def _mark(self, short: set[OfferingKey], *, is_shortage: bool = True) -> None:
+        """``is_shortage``: EC2 lacked capacity, rather than we a right."""
         if not short:
             return
         shown = [":".join(key) for key in sorted(short)[:20]]
@@ -104,6 +110,8 @@ class CapacityErrors:
             await self.unavailable.add(sorted(short), seconds=self.settings.unavailable_seconds)
         except TransientError as error:
             log.warning("cannot remember unavailable offerings", error=error.message)
+        if is_shortage:
+            await self.history.add(sorted(short))
 
 
 def _named(record: LaunchRecord, error: FleetError) -> set[OfferingKey]:

@@ -25,6 +25,7 @@ from shared.disruption.methods import (
     static_drift,
 )
 from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
+from shared.domain.instance_types.shortages import Shortages
 from shared.domain.pools.generations import Generation
 from shared.domain.pools.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED
 from shared.domain.snapshot import OfferingKey
@@ -106,6 +107,7 @@ class Inputs(NamedTuple):
     """Of the mirror; what follows changes without it, with time or by our own writes."""
     catalogue: str
     unavailable: frozenset[OfferingKey]
+    shortages: Shortages
     allowed: tuple[tuple[tuple[str, str], int], ...]
     kept: tuple[tuple[str, str], ...]
     """(pool key, what it lacks or keeps now), which changes with time."""
@@ -118,6 +120,7 @@ def inputs_of(world: World, churn: Churn) -> Inputs:
         world.snapshot.generation,
         world.snapshot.catalogue.generation,
         world.snapshot.unavailable,
+        world.snapshot.shortages,
         tuple(sorted(world.allowed.items())),
         world.keeping.required(),
         frozenset(

@@ -310,13 +310,14 @@ class Planner:
             await pause(stop, NOT_SYNCED_PAUSE_SECONDS)
             return None
         unavailable = await self.cluster.unavailable.current()
+        shortages = await self.cluster.shortages.current()
         # Again: it may have become doubtful while we waited for Redis. From here to the snapshot nothing waits.
         if not await view.reader.wait_until_verified(VERIFY_SECONDS):
             return None
         self._lacking = bool(catalogue.lacking)
         count, opened = self.window.close()
         log.info("batched pods", triggers=count, seconds=round(opened, 3))
-        shown = view.snapshot(catalogue, unavailable)
+        shown = view.snapshot(catalogue, unavailable, shortages)
         snapshot = replace(shown, pods=tuple(self.handover.settled(shown.pods)))
         return snapshot, self.recording.taken(shown, snapshot)
 

@@ -21,6 +21,7 @@ from shared.concurrency.clock import Clock
 from shared.disruption.pod_blocks import holds, pdb_block
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.overlays import Overlay
+from shared.domain.instance_types.shortages import Shortages
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
@@ -49,6 +50,7 @@ from shared.redis.mirror.catalogue.offerings import (
 )
 from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
 from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
+from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.redis.mirror.pending_writes import PendingWrites
 from shared.redis.mirror.trust import not_synced
 from shared.settings import SchedulerSettings
@@ -106,7 +108,9 @@ class View:
         """Valid pools by key."""
         return self.records(NODE_POOLS)
 
-    def snapshot(self, catalogue: Catalogue, unavailable: frozenset[OfferingKey]) -> Snapshot:
+    def snapshot(
+        self, catalogue: Catalogue, unavailable: frozenset[OfferingKey], shortages: Shortages = ()
+    ) -> Snapshot:
         """One immutable picture, in a fixed order."""
         return assembled(
             self.records,
@@ -114,6 +118,7 @@ class View:
             machines=self.machines(),
             catalogue=catalogue,
             unavailable=unavailable,
+            shortages=shortages,
         )
 
     def own_machines(self) -> list[Machine]:
@@ -151,6 +156,7 @@ class ClusterState:
     view: View
     catalogues: CatalogueSource
     unavailable: UnavailableOfferings
+    shortages: ShortageHistory
 
     def not_synced(self, patience: float = 0.0) -> str:
         """Why the picture of the cluster may not be acted on (OPS-13); empty when it may. A doubt that is younger than
@@ -168,11 +174,11 @@ class ClusterState:
         catalogue = await self.catalogues.get()
         if catalogue is None:
             return None
-        unavailable = await self.unavailable.current()
+        unavailable, shortages = await self.unavailable.current(), await self.shortages.current()
         # Asked last: the picture may have become doubtful while we waited for Redis.
         if self.not_synced():
             return None
-        return hours.at(self.view.snapshot(catalogue, unavailable), now=self.clock.now())
+        return hours.at(self.view.snapshot(catalogue, unavailable, shortages), now=self.clock.now())
 
 
 def catalogue_source(bus: Bus, gates: FeatureGates, view: View) -> CatalogueSource:

@@ -131,7 +131,9 @@ class _Encoded:
         self.axis = ResourceAxis(
             [*(p.requests for p in moving), *(d.requests for d in snapshot.daemon_sets)]
         )
-        self._table = TypeTable(snapshot.catalogue, self.axis, snapshot.unavailable)
+        self._table = TypeTable(
+            snapshot.catalogue, self.axis, snapshot.unavailable, snapshot.shortages
+        )
         ruled = (p for p in snapshot.pods if p.spread or p.affinity or p.anti_affinity)
         selected = frozenset[str]().union(*map(label_keys, ruled))
         self._registry = ClassRegistry(self.axis, selected, self._volumes.resolved)

@@ -235,6 +235,7 @@ class LogWriter:
             catalogue=self._catalogue_blob(taken.snapshot.catalogue),
             unavailable=tuple(sorted(taken.snapshot.unavailable)),
             overlay=overlay_of(taken.shown, taken.snapshot, taken.own),
+            shortages=taken.snapshot.shortages,
             series=mark.series if mark else "",
             position=taken.position,
         )

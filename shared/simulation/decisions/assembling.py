@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shared.domain.instance_types.shortages import Shortages
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.records import (
@@ -56,6 +57,7 @@ def assembled(
     machines: Iterable[Machine],
     catalogue: Catalogue,
     unavailable: frozenset[OfferingKey],
+    shortages: Shortages = (),
 ) -> Snapshot:
     """One snapshot, in a fixed order. ``records``: of one kind by key; ``machines``: of the mirror, and ours."""
 
@@ -82,6 +84,7 @@ def assembled(
         buffers=by_name(CAPACITY_BUFFERS),
         pod_templates=by_name(POD_TEMPLATES),
         requests=by_name(PROVISIONING_REQUESTS),
+        shortages=shortages,
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.records import Command, Proposal, Verdict
 from shared.domain.feature_gates import FeatureGates
+from shared.domain.instance_types.shortages import Shortages
 from shared.domain.snapshot import OfferingKey
 from shared.domain.workloads.scale_down import KARPENTERS, ScaleDownRules
 from shared.simulation.decisions.changes import Versions
@@ -137,6 +138,8 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     """Digest of the encoded catalogue, which is the name of its blob."""
     unavailable: tuple[OfferingKey, ...] = ()
     overlay: Overlay = Overlay()
+    shortages: Shortages = ()
+    """What past shortages added to prices."""
     series: str = ""
     """The series of the log that has the cluster; empty: it was lost, and the decision cannot be made again."""
     position: int = 0

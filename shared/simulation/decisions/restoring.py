@@ -1,7 +1,7 @@
 """From a snapshot to what a record keeps of it, and back.
 
 The log has the mirror. A record keeps what its snapshot had beside it: the overlay, the catalogue's digest, and the
-offerings that EC2 had refused.
+offerings that EC2 had refused, now and before.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def _changed(before: Pod, after: Pod) -> dict[str, Any]:
 
 def input_digest(contents: bytes, found: Input) -> str:
     """Digest of a whole snapshot. ``contents``: that of the mirror's objects."""
-    parts = (found.generation, found.catalogue, found.unavailable, found.overlay)
+    parts: tuple[Any, ...] = (found.generation, found.catalogue, found.unavailable, found.overlay)
+    if found.shortages:
+        parts = (*parts, found.shortages)
     return sha256(contents + _ENCODER.encode(parts)).hexdigest()[:32]
 
 
@@ -69,6 +71,7 @@ def restored(
         machines=machines.values(),
         catalogue=catalogue,
         unavailable=frozenset(found.unavailable),
+        shortages=found.shortages,
     )
     if not found.overlay.pods:
         return snapshot

@@ -203,3 +203,22 @@ def test_decisions_are_listed_without_passes_that_found_nothing(folder: Path) ->
     assert len(everything) == 20
     assert len(some) < 20
     assert {one["kind"] for one in everything} == {"plan", "pass"}
+
+
+async def test_what_past_shortages_added_to_prices_is_part_of_the_record(tmp_path: Path) -> None:
+    """A round is made again with the history that it had, and without it another zone comes first."""
+    store = DirectoryStore(tmp_path)
+    day = Day(store, 7)
+    day.shortages = tuple(
+        (("on-demand", kind.name, "us-west-2a"), 10_000) for kind in day.catalogue.types
+    )
+    await day.run(6)
+    archive = Archive(store, CLUSTER, "main")
+    async for found in archive.walk():
+        if found.record.created:
+            assert found.record.input.shortages == day.shortages
+            question, without = found.record.question, replace(found.snapshot, shortages=())
+            assert difference(found.record, decided_again(found.snapshot, question)) is None
+            assert difference(found.record, decided_again(without, question)) is not None
+            return
+    raise AssertionError("nothing was bought")

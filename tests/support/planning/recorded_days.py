@@ -13,6 +13,7 @@ from services.scheduler.disruption.passes import methods_in, surveyed
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.records import Command, Proposal
 from shared.domain.feature_gates import FeatureGates
+from shared.domain.instance_types.shortages import Shortages
 from shared.domain.labels import COMMAND_ANNOTATION
 from shared.domain.machines.commands import CommandRecord, written
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, PODS
@@ -90,6 +91,7 @@ class Day:
         )
         self.settings = settings or SolverSettings()
         self.catalogue = make_catalogue()
+        self.shortages: Shortages = ()
         self.pool = make_pool(
             consolidation_policy="WhenUnderutilized",
             consolidate_after_seconds=0.0 if consolidates else None,
@@ -185,6 +187,7 @@ class Day:
             machines=self.records(MACHINES).values(),
             catalogue=self.catalogue,
             unavailable=frozenset(),
+            shortages=self.shortages,
         )
 
     def _count_lost(self, number: int) -> None:

@@ -18,12 +18,14 @@ from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.redis.mirror.catalogue.reservations import ReservationStore
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from shared.redis.mirror.seen_events import SharedSeenEvents
 from shared.redis.mirror.template_use import TemplateUse
 from shared.redis.rights import AGENT
+from shared.settings import LauncherSettings, read
 from tests.support.planning.builders import make_catalogue, make_node_class
 from tests.support.redis.guarded import CLUSTER
 from tests.support.waiting import wait_until
@@ -148,6 +150,7 @@ async def _scheduler(bus: Bus, url: str) -> None:
     await CatalogueStore(bus.redis, bus.prefix).get()
     await ReservationStore(bus.redis, bus.prefix).get([make_node_class()])
     await UnavailableOfferings(bus.redis, bus.prefix, CLOCK).current()
+    await _history(bus).current()
     rate = DisruptionRate(bus.redis, bus.prefix, CLOCK)
     await rate.spend(POOL, ["u1"])
     await rate.spent()
@@ -206,6 +209,18 @@ async def _mark_offerings(bus: Bus) -> None:
     offerings = UnavailableOfferings(bus.redis, bus.prefix, CLOCK)
     await offerings.add([OFFERING], seconds=60.0)
     await offerings.current()
+    history = _history(bus)
+    await history.add([OFFERING])
+    assert await history.scores()  # it logs a refusal, and raises none
+
+
+def _history(bus: Bus) -> ShortageHistory:
+    return ShortageHistory(
+        bus.redis,
+        bus.prefix,
+        CLOCK,
+        read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2"),
+    )
 
 
 async def follow(url: str) -> None:

@@ -17,6 +17,7 @@ from shared.concurrency.clock import SystemClock
 from shared.redis.bus import Bus
 from shared.redis.messages import InterruptionReceived, TerminateMachine, encode
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
+from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.settings import InterruptionSettings, read
 from tests.support.planning.builders import make_machine
 
@@ -70,7 +71,9 @@ async def test_without_redis_a_deletion_waits_for_nothing_and_the_loop_goes_on()
     clock = SystemClock()
     bus = Bus("redis://127.0.0.1:9/0", "nowhere", clock=clock, random=random.Random(1))
     settings = read(InterruptionSettings, cluster_name="c", aws_region="us-west-2")
-    notifier = Notifier(settings, bus, UnavailableOfferings(bus.redis, bus.prefix, clock), clock)
+    unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
+    history = ShortageHistory(bus.redis, bus.prefix, clock, settings)
+    notifier = Notifier(settings, bus, unavailable, clock, history)
     stop = asyncio.Event()
     running = asyncio.create_task(notifier.run(stop))
     notifier.mark_unavailable(("spot", "m5.large", "us-west-2a"))

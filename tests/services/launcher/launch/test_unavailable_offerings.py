@@ -17,6 +17,7 @@ from shared.domain.instance_types.types import encode_catalogue
 from shared.metrics import Metrics
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
+from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.settings import LauncherSettings, read
 from tests.support.aws.ice_codes import ICE
 from tests.support.clock.fake import FakeClock
@@ -64,7 +65,9 @@ async def world(bus: Bus, clock: FakeClock, metrics: Metrics) -> World:
     unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
     elsewhere = UnavailableOfferings(bus.redis, bus.prefix, clock)
     subnets = SubnetReservations(store, clock, lambda: False)
-    return World(CapacityErrors(unavailable, store, subnets, settings, metrics), elsewhere)
+    history = ShortageHistory(bus.redis, bus.prefix, clock, settings)
+    errors = CapacityErrors(unavailable, store, subnets, settings, metrics, history)
+    return World(errors, elsewhere)
 
 
 def test_every_code_is_known() -> None:
@@ -90,6 +93,19 @@ async def test_a_call_that_fails_as_a_whole_marks_all_it_asked_for(world: World,
     """LCH-60: and so does an error that names no offering."""
     await world.errors.record_call(record(), code)
     assert await world.elsewhere.current() == ASKED
+
+
+async def test_a_refusal_is_remembered_when_it_has_expired(world: World, clock: FakeClock) -> None:
+    await world.errors.record_fleet(record(), partly(error(ICE[0])))
+    clock.advance(600)
+    assert [offering for offering, _ in await world.errors.history.current()] == [FIRST]
+
+
+async def test_a_missing_right_is_no_shortage(world: World) -> None:
+    """LCH-63: spot comes back at once when the role exists."""
+    await world.errors.record_call(record(), SPOT_ROLE_MISSING)
+    assert await world.elsewhere.current()
+    assert await world.errors.history.current() == ()
 
 
 async def test_an_error_without_a_zone_is_about_all_that_was_asked_for(world: World) -> None:

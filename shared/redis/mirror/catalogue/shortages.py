@@ -1,0 +1,108 @@
+"""How often each offering had no capacity of late, shared by all services and kept when they restart.
+
+One hash per half-life counts refusals and interruptions by offering: adding is one atomic increment, and what is old
+goes with its hash. Without Redis there is no history, and offerings are ordered by price alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from redis.asyncio import Redis
+
+from shared.concurrency.clock import Clock
+from shared.domain import labels as keys
+from shared.domain.instance_types.shortages import (
+    OfferingKey,
+    Shortages,
+    decayed,
+    shortages_of,
+)
+from shared.errors import DovetailError
+from shared.log import get_logger
+from shared.redis.bus.connection import redis_errors
+from shared.settings.shortages import ShortageSettings
+
+log = get_logger(__name__)
+
+HALF_LIVES = 8
+"""That are kept: what is older counts less than 1/256."""
+MOST_SHOWN = 20
+MOST_OFFERINGS = 20_000
+"""Of one half-life; a region has about 10,000 offerings."""
+
+
+class ShortageHistory:
+    """Never raises: a plan without history is a plan."""
+
+    def __init__(self, redis: Redis, prefix: str, clock: Clock, settings: ShortageSettings) -> None:
+        self._redis = redis
+        self._prefix = f"{prefix}shortages:"
+        self._clock = clock
+        self._settings = settings
+        self._shown: Shortages = ()
+
+    async def add(self, offerings: Iterable[OfferingKey]) -> None:
+        """Each of these had no capacity just now, or lost it. Reserved ones have a count of their own in EC2."""
+        listed = [":".join(one) for one in offerings if one[0] != keys.RESERVED]
+        seconds = self._settings.shortage_half_life
+        if not listed or not seconds:
+            return
+        key = self._keys(seconds)[0]
+        try:
+            async with redis_errors("remember shortages"):
+                if await self._redis.hlen(key) > MOST_OFFERINGS:
+                    return
+                async with self._redis.pipeline(transaction=False) as pipe:
+                    for member in listed:
+                        pipe.hincrby(key, member, 1)
+                    pipe.expire(key, int(seconds * (HALF_LIVES + 1)) + 1)
+                    await pipe.execute()
+        except DovetailError as error:
+            log.warning("cannot remember shortages", error=error.message)
+
+    async def scores(self) -> dict[OfferingKey, float]:
+        """The decayed number of shortages by offering; empty when Redis does not answer."""
+        seconds = self._settings.shortage_half_life
+        if not seconds:
+            return {}
+        try:
+            async with (
+                redis_errors("read shortages"),
+                self._redis.pipeline(transaction=False) as pipe,
+            ):
+                for key in self._keys(seconds):
+                    pipe.hgetall(key)
+                answers: list[list[bytes]] = await pipe.execute()
+        except DovetailError as error:
+            log.warning("cannot read shortages", error=error.message)
+            return {}
+        return _scores([dict(zip(one[::2], one[1::2], strict=True)) for one in answers])
+
+    async def current(self) -> Shortages:
+        """What the history adds to prices now."""
+        self._shown = shortages_of(await self.scores(), self._settings.shortage_margin)
+        return self._shown
+
+    def status(self) -> dict[str, Any]:
+        """What was read last, for ``/status``: how many offerings, and the worst of them."""
+        worst = sorted(self._shown, key=lambda one: (-one[1], one[0]))[:MOST_SHOWN]
+        shown = [{"offering": ":".join(o), "dearerPercent": added / 10_000} for o, added in worst]
+        return {"offerings": len(self._shown), "worst": shown}
+
+    def _keys(self, seconds: float) -> list[str]:
+        """The present half-life first. Another half-life begins a history of its own."""
+        now = int(self._clock.now() // seconds)
+        return [f"{self._prefix}{seconds:g}:{now - age}" for age in range(HALF_LIVES)]
+
+
+def _scores(hashes: list[dict[bytes, bytes]]) -> dict[OfferingKey, float]:
+    members = sorted({member for held in hashes for member in held})
+    found: dict[OfferingKey, float] = {}
+    for member in members:
+        parts = member.decode().split(":", 2)
+        if len(parts) == 3:
+            counts = [int(held.get(member, b"0")) for held in hashes]
+            found[parts[0], parts[1], parts[2]] = decayed(counts)
+    return found
