@@ -22,6 +22,7 @@ from shared.kube.client import Kube
 from simulation import determinism
 from simulation.faults import Fault, end_faults
 from simulation.invariants import Liveness, Safety, all_liveness, all_safety
+from simulation.invariants.delivery import NEW_GROUP
 from simulation.invariants.failures import observe_logs
 from simulation.loop import START_SECONDS, SimulatedLoop, Stuck, run
 from simulation.network.connections import Network
@@ -176,7 +177,10 @@ class _Simulation:
 
     def _on_command(self, command: str, arguments: list[bytes]) -> None:
         stream = arguments[0].decode("utf-8", "replace").rpartition("}:")[2] if arguments else ""
-        self.trace.add("redis", command=command, stream=stream, by=self.loop.owner().name)
+        group = arguments[1].decode("utf-8", "replace") if command == NEW_GROUP else None
+        self.trace.add(
+            "redis", command=command, stream=stream, group=group, by=self.loop.owner().name
+        )
 
     def _on_call(self, action: str, code: str | None, by: str) -> None:
         self.trace.add("aws", action=action, code=code, by=by)
@@ -194,13 +198,11 @@ class _Simulation:
     def _on_process(self, name: str, what: str) -> None:
         self.trace.add("process", name=name, what=what)
 
-    def on_log(self, what: str, error: str, text: str, foreseen: int) -> None:
+    def on_log(self, **fields: str | int | None) -> None:
         """A service logged a warning or an error."""
         name = self.loop.owner().name
         if self.world is not None and name in self.world.processes:
-            self.trace.add(
-                "failure", name=name, what=what, error=error, text=text, foreseen=foreseen
-            )
+            self.trace.add("failure", name=name, **fields)
 
     async def _collect(self) -> None:
         while True:

@@ -18,7 +18,7 @@ from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
-from shared.errors import AlreadyExists
+from shared.errors import AlreadyExists, Unavailable
 from shared.kube.machines import Machines, Stored
 from shared.redis import streams
 from shared.redis.messages import LaunchMachine, TerminateMachine, send
@@ -48,6 +48,7 @@ class MachineActions:
         """Write one Machine, which is not launched yet. Raises AlreadyExists and other DovetailErrors."""
         with self._span(planned, plan, reason) as span:
             pool, body = self._body(planned, snapshot, plan, span.traceparent)
+            self._fence()
             return self._note(await self.machines.create(body), planned, pool, reason)
 
     async def create_or_adopt(
@@ -56,6 +57,7 @@ class MachineActions:
         """As ``create``, but a Machine of this name will do that a crashed scheduler created, unless it terminates."""
         with self._span(planned, plan, reason) as span:
             pool, body = self._body(planned, snapshot, plan, span.traceparent)
+            self._fence()
             try:
                 stored = await self.machines.create(body)
             except AlreadyExists:
@@ -63,6 +65,12 @@ class MachineActions:
                 if stored.machine.terminating:
                     raise
             return self._note(stored, planned, pool, reason)
+
+    def _fence(self) -> None:
+        """Raises Unavailable for a former leader: it may have been stopped since it decided this (F14)."""
+        # Right before the write: between this look and a request that is sent nothing else runs.
+        if not self.leadership.held:
+            raise Unavailable("another scheduler may lead by now: the lease is not held any more")
 
     def _span(
         self, planned: PlannedMachine, plan: str, reason: str
@@ -102,7 +110,8 @@ class MachineActions:
         await send(self.env.bus, streams.LAUNCHES, message, cause=cause, clock=self.env.clock)
 
     async def delete(self, machine: Machine) -> bool:
-        """Order its deletion. False when it is gone, or another machine has its name."""
+        """Order its deletion. False when it is gone, or another machine has its name. Raises Unavailable."""
+        self._fence()
         if not await self.machines.delete(machine):
             return False
         self._deleted.note(machine.uid, None)

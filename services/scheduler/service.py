@@ -179,7 +179,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         cluster=cluster,
         machines=machines,
         solver=solver,
-        creation=_creation(env, actions, leadership),
+        creation=_creation(env, actions),
         handover=handover,
         reporter=PlanReporter(env.recorder, {}, decisions),
         inputs=inputs,
@@ -233,14 +233,8 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     )
 
 
-def _creation(
-    env: SchedulerEnvironment, actions: MachineActions, leadership: Leadership
-) -> Creation:
-    return (
-        NoCreation()
-        if env.settings.shadow
-        else MachineCreation(actions, Need(env.kube), leadership)
-    )
+def _creation(env: SchedulerEnvironment, actions: MachineActions) -> Creation:
+    return NoCreation() if env.settings.shadow else MachineCreation(actions, Need(env.kube))
 
 
 def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:

@@ -17,6 +17,11 @@ THROTTLED = {
     "message": "Request limit exceeded.",
     "status": 503,
 }
+FORBIDDEN = {
+    "code": "UnauthorizedOperation",
+    "message": "You are not authorized to perform this operation.",
+    "status": 403,
+}
 EFFECTS = (
     "CreateFleet",
     "CreateFleet",
@@ -55,6 +60,18 @@ class StaleLists(Fault):
         lags = dict.fromkeys(LAGS, self.lag_seconds)
         world.aws.control("settings", {**lags, "describeLagSeed": self.seed})
         later(self.seconds, world.aws.control, "settings", dict.fromkeys(LAGS, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class ListsLate(StaleLists):
+    """As ``ec2-stale-lists``, by what EC2 is known to need: up to a minute and a half."""
+
+    kind: ClassVar[str] = "ec2-lists-late"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        lag, seconds = round(random.uniform(60.0, 90.0), 1), span.seconds(random, 60.0, 120.0)
+        return cls(span.begin, lag, seconds, random.randrange(LARGEST_SEED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +148,26 @@ class AwsErrors(Throttling):
     async def apply(self, world: FaultyWorld) -> None:
         which = {"action": self.action, "percent": self.percent, "seed": self.seed}
         world.aws.control("faults", {"status": 500, **which, "seconds": self.seconds})
+
+
+@dataclass(frozen=True, slots=True)
+class Denied(Fault):
+    """AWS refuses calls that start instances for good, as when somebody takes a right away for a while."""
+
+    kind: ClassVar[str] = "aws-denied"
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return f"AWS forbids CreateFleet for {self.seconds} s"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        return cls(span.begin, span.seconds(random, 2.0, 20.0))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        which = {"action": "CreateFleet", "percent": 100.0, "seconds": self.seconds}
+        world.aws.control("faults", {**FORBIDDEN, **which})
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,19 @@ class LauncherKilled(Kill):
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerKilled(Kill):
+    """As ``kill``, of a scheduler: the next one finds what it had begun."""
+
+    kind: ClassVar[str] = "scheduler-killed"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        schedulers = [name for name in processes if name.startswith("scheduler")]
+        callbacks = random.randint(1, CALLBACKS_BEFORE_KILL)
+        return cls(span.begin, random.choice(schedulers or processes), callbacks)
+
+
+@dataclass(frozen=True, slots=True)
 class Terminate(Fault):
     """SIGTERM, as a rollout sends it, and SIGKILL after the grace period. The kubelet starts it again."""
 
@@ -92,6 +105,32 @@ class Pause(Fault):
 
     async def apply(self, world: FaultyWorld) -> None:
         world.processes[self.process].pause(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderPaused(Pause):
+    """A scheduler is stopped for longer than its Lease lasts, so another replica has taken over when it continues."""
+
+    kind: ClassVar[str] = "leader-paused"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        schedulers = [name for name in processes if name.startswith("scheduler")]
+        begin, seconds = _long(random, span, LEASE_SECONDS + 3.0, 2 * LEASE_SECONDS)
+        return cls(begin, random.choice(schedulers or processes), seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherStopped(Pause):
+    """Every watcher is stopped for longer than a mirror is believed that nobody writes."""
+
+    kind: ClassVar[str] = "watcher-stopped"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        watchers = [name for name in processes if name.startswith("watcher")]
+        begin, seconds = _long(random, span, 80.0, 115.0)
+        return cls(begin, random.choice(watchers or processes), seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +192,13 @@ class LoopEnds(Fault):
         process = world.processes[self.process]
         process.end_loop(self.choice)
         later(self.seconds, _kill_same, process, process.starts)
+
+
+def _long(random: Random, span: Span, shortest: float, longest: float) -> tuple[float, float]:
+    """Begin and duration: a fault that would end too late begins earlier, because a short one is another fault."""
+    seconds = round(random.uniform(shortest, longest), 1)
+    begin = round(max(0.0, min(span.begin, span.latest_end - seconds)), 3)
+    return begin, round(min(seconds, span.latest_end - begin), 1)
 
 
 def _kill_same(process: Process, starts: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from simulation.faults import aws, cluster, network, processes, redis
+from simulation.faults import aws, cluster, network, notices, processes, redis
 from simulation.faults.fault import Fault
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
@@ -59,6 +59,14 @@ KINDS: Mapping[str, type[Fault]] = MappingProxyType(
             network.WatcherCutOff,
             network.WatcherLate,
             processes.LauncherKilled,
+            processes.SchedulerKilled,
+            processes.LeaderPaused,
+            processes.WatcherStopped,
+            aws.Denied,
+            aws.ListsLate,
+            notices.NoticeAndKill,
+            notices.NoticeRefused,
+            notices.NoticesLost,
         )
     }
 )
@@ -125,6 +133,9 @@ MOVING = {
 """What people do to nodes, more often than usual, and pods that are protected."""
 LIMITING = {"tighten limits": 150.0, "burst": 20.0}
 COMING_AND_GOING = {"burst": 150.0, "change mind": 75.0}
+UNANSWERED = {"aws-lost-answer": 6.0}
+UNSURE = UNANSWERED | {"aws-denied": 3.0}
+DELETING = {"delete machine": 60.0, "burst": 60.0, "change mind": 20.0}
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
@@ -163,6 +174,67 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 STALE,
                 users=COMING_AND_GOING,
                 actions_per_minute=40.0,
+            ),
+            Scenario(
+                "takeovers",
+                "services are killed while nodes are replaced and drained",
+                {"kill": 4.0, "scheduler-killed": 4.0},
+                users=MOVING,
+                actions_per_minute=40.0,
+            ),
+            Scenario(
+                "leaders",
+                "leaders are stopped for longer than a Lease while pods come and go",
+                {"leader-paused": 3.0},
+                replicas=2,
+                users=COMING_AND_GOING,
+                actions_per_minute=40.0,
+            ),
+            Scenario(
+                "no-answers",
+                "answers of EC2 are lost while machines are deleted",
+                UNANSWERED,
+                users=DELETING,
+                actions_per_minute=30.0,
+            ),
+            Scenario(
+                "unsure",
+                "calls to EC2 get no answer and are forbidden then, and instances end",
+                UNSURE | {"ec2-instances-die": 4.0},
+                users=DELETING,
+                actions_per_minute=30.0,
+            ),
+            Scenario(
+                "late-lists",
+                "the same while EC2's lists are late",
+                UNSURE | {"ec2-lists-late": 1.5, "never-joins": 0.7},
+                users=DELETING,
+                actions_per_minute=30.0,
+            ),
+            Scenario(
+                "rivals",
+                "two launchers wait for EC2, which throttles and does not answer",
+                UNSURE | {"aws-throttling": 3.0, "launcher-killed": 2.0},
+                replicas=2,
+                users=COMING_AND_GOING,
+                actions_per_minute=30.0,
+            ),
+            Scenario(
+                "old-mirror",
+                "watchers are stopped while nodes are replaced",
+                {"watcher-stopped": 0.5},
+                users=MOVING,
+                actions_per_minute=40.0,
+            ),
+            Scenario(
+                "notices",
+                "announcements of EC2 come while something else fails",
+                {"notice-and-kill": 1.0, "notice-refused": 0.7},
+            ),
+            Scenario(
+                "joining",
+                "instances end, or never become nodes, and nobody says so",
+                {"never-joins": 1.5, "ec2-instances-die": 2.0, "notices-lost": 1.0},
             ),
             Scenario("rollback", "etcd is restored from a backup", ROLLBACK | {"kill": 0.5}),
             Scenario(

@@ -10,16 +10,19 @@ from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels
 from shared.domain.machines.commands import holder
-from shared.domain.machines.machine import INITIALIZED, Machine
+from shared.domain.machines.machine import INITIALIZED, REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import NODES
-from simulation.invariants.launches import RESTORE_SECONDS, Launches
-from simulation.invariants.picture import MACHINE_KINDS, Json, record_of
+from simulation.invariants.disturbances import Disturbances
+from simulation.invariants.launches import LIVE, RESTORE_SECONDS, Launches
+from simulation.invariants.picture import MACHINE_KINDS, Change, Json, record_of
 
 if TYPE_CHECKING:
     from simulation.trace import Event
     from simulation.world import World
 
+VISIBLE_SECONDS = 120.0
+"""EC2 need not list a new instance for so long."""
 GRACE_SECONDS = 60.0
 """GARBAGE_GRACE: an instance must be without an owner in two observations so far apart."""
 SETTLED_SECONDS = 30.0
@@ -40,18 +43,44 @@ class ProvenTerminations:
     kinds: tuple[str, ...] = ("api", "aws")
     _unowned_since: dict[str, float] = field(default_factory=dict)
     """Instance id -> when the last machine that named it was removed."""
+    _going: set[str] = field(default_factory=set)
+    """Ids of instances whose machine or node was being deleted at any time."""
+    _owned: set[str] = field(default_factory=set)
+    """Ids of instances that machines name; a restore removes none."""
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when TerminateInstances was called."""
         change = self.launches.follow(event, world)
-        if change is not None and change.key[0] in MACHINE_KINDS and change.after is None:
-            machine = record_of(change.resource, change.before)
-            if machine is not None and machine.provider_id:
-                self._unowned_since[provider_instance_id(machine.provider_id)] = event.at
+        if change is not None and _has_instance(change):
+            self._note(change, event.at)
         ended = ended_by_services(event, world)
-        if event.at - self.launches.picture.rolled_back_at < RESTORE_SECONDS:
-            return []
+        since = event.at - self.launches.picture.rolled_back_at
+        if since < RESTORE_SECONDS:
+            return [why for one in ended if (why := self._why_not_yet(one, since))]
         return [why for instance in ended if (why := self._why_not(instance, event.at))]
+
+    def _note(self, change: Change, at: float) -> None:
+        record = record_of(change.resource, change.after or change.before)
+        name = "" if record is None else provider_instance_id(record.provider_id)
+        if change.begins_deletion:
+            self._going.add(name)
+        if not isinstance(record, Machine) or not name:
+            return
+        if change.after is None:
+            self._unowned_since[name] = at
+            self._owned.discard(name)
+        else:
+            self._owned.add(name)
+
+    def _why_not_yet(self, instance: Any, since: float) -> str:
+        """Why the instance should not have been ended so soon after a restore of the API server."""
+        picture, name = self.launches.picture, instance.instance_id
+        if name in self._going or name not in self._owned or picture.machine_of(name) is not None:
+            return ""  # It was ordered before the restore.
+        token = instance.tags.get(TOKEN_TAG, "")
+        if ("launchrecords", "", token) in picture.documents["launchrecords"]:
+            return ""
+        return f"{name} was ended {since:.1f} s after a restore forgot its machine, at once"
 
     def _why_not(self, instance: Any, at: float) -> str:
         """Why the instance should not have been ended; empty when it was right."""
@@ -82,7 +111,8 @@ class ProvenTerminations:
 
 @dataclass
 class ProvenDeletions:
-    """R7, F24, LCH-80, TRM-02: no service deletes a machine that is healthy, except the scheduler by a decision."""
+    """R7, F20, F24, LCH-80, TRM-02: no service deletes a machine that is healthy, except the scheduler by a decision,
+    and none as garbage whose instance is too new for EC2's lists."""
 
     launches: Launches
     name: str = "a healthy machine is deleted only by a decision"
@@ -94,7 +124,11 @@ class ProvenDeletions:
         if change is None or change.key[0] not in MACHINE_KINDS or not change.begins_deletion:
             return []
         machine = record_of(change.resource, change.before)
-        if machine is None or not machine.has(INITIALIZED):
+        if machine is None:
+            return []
+        if change.by == "launcher" and self._is_new(machine, world):
+            return [f"{machine.key} was deleted as garbage although its instance is new and runs"]
+        if not machine.has(INITIALIZED):
             return []
         if change.by == "launcher" and self._is_healthy(machine, world):
             return [
@@ -105,6 +139,13 @@ class ProvenDeletions:
             if node is not None and not node.terminating:
                 return [f"{machine.key} was deleted although its node {node.name} stays"]
         return []
+
+    def _is_new(self, machine: Machine, world: World) -> bool:
+        """Whether its instance runs and started so short a time ago that EC2 need not list it."""
+        instance = world.emulator.inventory.get(provider_instance_id(machine.provider_id))
+        if instance is None or instance.state not in LIVE or machine.has(REGISTERED):
+            return False
+        return bool(world.clock.now() - instance.launched_at < VISIBLE_SECONDS - SKEW_SECONDS)
 
     def _is_healthy(self, machine: Machine, world: World) -> bool:
         instance = world.emulator.inventory.get(provider_instance_id(machine.provider_id))
@@ -130,29 +171,46 @@ def _is_ready_since(raw: Json, since: float) -> bool:
 
 @dataclass
 class ReleasedLast:
-    """I3, TRM-02, TRM-14: the terminator takes its finalizer off a machine or node when the instance has ended."""
+    """I3, TRM-02, TRM-14: the terminator takes its finalizer off a machine or node when the instance has ended, and
+    off one without an instance when no launch for it is under way."""
 
     launches: Launches
+    disturbances: Disturbances
     name: str = "machines and nodes outlive their instance"
-    kinds: tuple[str, ...] = ("api",)
+    kinds: tuple[str, ...] = ("api", "fault", "process")
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when the finalizer is removed."""
+        self.disturbances.note(event)
         change = self.launches.follow(event, world)
-        if change is None or change.by != "terminator":
-            return []
-        if change.key[0] not in MACHINE_KINDS and change.resource is not NODES:
+        if change is None or change.by != "terminator" or not _has_instance(change):
             return []
         if not _has_finalizer(change.before) or _has_finalizer(change.after):
             return []
         record = record_of(change.resource, change.before)
         name = "" if record is None else provider_instance_id(record.provider_id)
+        if record is not None and not name and isinstance(record, Machine):
+            return self._under_way(record, event.at)
         instance = world.emulator.inventory.get(name)
         if instance is None or instance.state == "terminated":
             return []
         return [
             f"{change.resource.kind}/{change.key[2]} was released while {name} was {instance.state}"
         ]
+
+    def _under_way(self, machine: Machine, at: float) -> list[str]:
+        seen = at - self.disturbances.cluster_read_seconds(at)
+        return [
+            f"{machine.key} was released while launch record {key[2]} was open for it"
+            for key in self.launches.picture.documents["launchrecords"]
+            if machine.uid in self.launches.uids.get(key[2], ())
+            and self.launches.written_at.get(key[2], at) < seen
+        ]
+
+
+def _has_instance(change: Change) -> bool:
+    """Whether it is about a machine or a node."""
+    return change.key[0] in MACHINE_KINDS or change.resource is NODES
 
 
 def _has_finalizer(document: Json | None) -> bool:
@@ -188,7 +246,7 @@ class ReplacedFirst:
         return self._faults(before, world) if before.has(INITIALIZED) else []
 
     def _faults(self, machine: Machine, world: World) -> list[str]:
-        if _is_expired(machine, world):
+        if is_expired(machine, world):
             return []
         command = holder(machine)
         if command is None:
@@ -199,7 +257,7 @@ class ReplacedFirst:
         return []
 
 
-def _is_expired(machine: Machine, world: World) -> bool:
+def is_expired(machine: Machine, world: World) -> bool:
     """By the clock that is furthest ahead: the scheduler's may be wrong."""
     if machine.expire_seconds is None or machine.api.replaces_expired:
         return False

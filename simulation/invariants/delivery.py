@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from simulation.trace import Event
     from simulation.world import World
 
+NEW_GROUP = "xgroup|create"
+"""The command whose event names the group."""
+MOST_DELIVERIES = 5
+"""After so many a message is kept as a dead letter."""
 LOOK_SECONDS = 10.0
 APPROXIMATION = 1.1
 """Redis trims whole nodes of a stream: it may be a tenth longer than its limit."""
@@ -70,11 +74,11 @@ class NoMessageIsDropped:
         """Judged when entries are removed."""
         if event.kind == "fault":
             # A failover takes writes back, a flush drops everything: what is there afterwards counts.
-            if str(event.fields.get("fault", "redis")).startswith(("redis", "disk")):
+            if _is_of_redis(event):
                 self._known.clear()
             return []
         stream = str(event.fields["stream"])
-        if stream not in GROUPS or event.fields["command"] == "xack":
+        if stream not in GROUPS or event.fields["command"] not in ("xadd", "xdel", "xtrim"):
             return []
         key, known = prefix_of(world) + stream, self._known.setdefault(stream, {})
         if event.fields["command"] == "xadd":
@@ -89,6 +93,81 @@ class NoMessageIsDropped:
             for group in GROUPS[stream]
             if entry not in now and not world.redis.is_settled(key, group, entry)
         ]
+
+
+def _is_of_redis(event: Event) -> bool:
+    return str(event.fields.get("fault", "redis")).startswith(("redis", "disk"))
+
+
+@dataclass
+class GroupsReadEverything:
+    """I7, F11: a group that is created (again) begins with the oldest entry of its stream: nobody handled it yet."""
+
+    name: str = "a new group reads all that is on its stream"
+    kinds: tuple[str, ...] = ("redis",)
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when a group is created."""
+        stream, group = str(event.fields["stream"]), str(event.fields.get("group"))
+        if event.fields["command"] != NEW_GROUP or group not in GROUPS.get(stream, ()):
+            return []
+        key = prefix_of(world) + stream
+        skipped = world.redis.length(key) - world.redis.unread(key, group)
+        return [f"the new group {group} of {stream} skips {skipped} entries"] if skipped else []
+
+
+@dataclass
+class FailuresComeAgain:
+    """F4, F5: a message whose handling failed stays with its group until it is handled again, or is a dead letter.
+
+    What Redis itself loses is a fault of Redis.
+    """
+
+    name: str = "a message whose handling failed comes again"
+    kinds: tuple[str, ...] = ("redis", "failure", "fault")
+    _failed: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """Stream, group and entry -> how often the entry was delivered when its handling failed."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when entries are acknowledged, which must have been delivered once more before."""
+        if event.kind == "fault":
+            if _is_of_redis(event):
+                self._failed.clear()
+            return []
+        if event.kind == "failure":
+            self._note(event, world)
+            return []
+        stream = str(event.fields["stream"])
+        if event.fields["command"] not in ("xack", "xclaim"):
+            return []
+        return [
+            f"{group} acknowledged {entry} of {stream}, whose handling failed"
+            for known, group, entry in list(self._failed)
+            if known == stream and self._is_forgotten(stream, group, entry, world)
+        ]
+
+    def _note(self, event: Event, world: World) -> None:
+        entry, deliveries = event.fields.get("entry"), event.fields.get("deliveries")
+        if entry is None or deliveries is None:
+            return
+        group = str(event.fields["name"]).rpartition("-")[0]
+        found = [
+            (stream, group, one.id)
+            for stream, readers in GROUPS.items()
+            if group in readers
+            for one in world.redis.pending(prefix_of(world) + stream, group)
+            if one.id == entry and one.deliveries == deliveries < MOST_DELIVERIES
+        ]
+        if len(found) == 1:  # Entries of two streams may have the same id.
+            self._failed[found[0]] = int(deliveries)
+
+    def _is_forgotten(self, stream: str, group: str, entry: str, world: World) -> bool:
+        pending = world.redis.pending(prefix_of(world) + stream, group)
+        held = next((one for one in pending if one.id == entry), None)
+        if held is not None and held.deliveries <= self._failed[stream, group, entry]:
+            return False
+        del self._failed[stream, group, entry]
+        return held is None
 
 
 @dataclass

@@ -22,11 +22,23 @@ NOTICES = ("two minutes", "rebalance", "health event")
 """Words of the faults that are announcements and disturb nobody."""
 PROMPT_FAULTS = frozenset(
     {
-        "kill", "terminate", "launcher-killed", "loop-ends", "watcher-cut-off", "watcher-late", "clock-skew",
-        "clock-jump", "rebalance", "spot-interruption", "health-event",
+        "kill", "terminate", "launcher-killed", "scheduler-killed", "leader-paused", "watcher-stopped", "loop-ends",
+        "watcher-cut-off", "watcher-late", "clock-skew", "clock-jump", "rebalance", "spot-interruption",
+        "health-event", "notice-and-kill", "never-joins", "notices-lost",
     }
 )  # fmt: skip
-"""Kinds of faults that hold up no request of a process that plans, launches or ends machines."""
+"""Kinds of faults that hold up no request of a process that plans, launches or ends machines. A leader that was paused
+has lost its Lease when it continues, so it writes nothing that it read before."""
+LISTS_ARE_LATE = frozenset({"ec2-stale-lists", "ec2-lists-late"})
+LATE_LISTS_SECONDS = 450.0
+"""For how long such a fault may last, and how late a list may be then."""
+AWS_FAULTS = frozenset(
+    {
+        "aws-throttling", "aws-errors", "aws-lost-answer", "aws-denied", *LISTS_ARE_LATE, "ec2-shortage",
+        "ec2-partial-fleets", "ec2-instances-die", "ec2-instances-stop", "sqs-repeats", "sqs-broken-message",
+    }
+)  # fmt: skip
+"""Kinds of faults that hold up no request to the API server."""
 LONGEST_FAULT_SECONDS = 90.0
 """The longest of the others."""
 
@@ -47,6 +59,10 @@ class Disturbances:
     """Of the last disturbance that is no announcement of EC2."""
     slow_at: float = -inf
     """Of the last fault that may hold up a request."""
+    cluster_slow_at: float = -inf
+    """Of the last fault that may hold up a request to the API server."""
+    late_lists_at: float = -inf
+    """Of the last fault that makes EC2's lists late."""
 
     def note(self, event: Event) -> None:
         """Take note of a fault or of the start or end of a process."""
@@ -55,8 +71,13 @@ class Disturbances:
         self.at = event.at
         if not any(words in str(event.fields.get("what")) for words in NOTICES):
             self.notice_at = event.at
-        if event.kind == "fault" and event.fields.get("fault") not in PROMPT_FAULTS:
+        kind = event.fields.get("fault")
+        if event.kind == "fault" and kind not in PROMPT_FAULTS:
             self.slow_at = event.at
+            if kind not in AWS_FAULTS:
+                self.cluster_slow_at = event.at
+        if kind in LISTS_ARE_LATE:
+            self.late_lists_at = event.at
 
     def is_calm(self, at: float) -> bool:
         """Whether nothing excuses a delay."""
@@ -64,5 +85,16 @@ class Disturbances:
 
     def read_seconds(self, at: float) -> float:
         """The longest time from reading something from the API server to the write that was decided by it."""
-        prompt = at - self.slow_at >= LONGEST_FAULT_SECONDS + SLOW_READ_SECONDS
+        return self._seconds(self.slow_at, at)
+
+    def cluster_read_seconds(self, at: float) -> float:
+        """The same for a decision that waits for nothing but the API server."""
+        return self._seconds(self.cluster_slow_at, at)
+
+    def _seconds(self, slow_at: float, at: float) -> float:
+        prompt = at - slow_at >= LONGEST_FAULT_SECONDS + SLOW_READ_SECONDS
         return READ_SECONDS if prompt else SLOW_READ_SECONDS
+
+    def lists_are_late(self, at: float) -> bool:
+        """Whether EC2's lists may show an instance in a state that it left."""
+        return at - self.late_lists_at < LATE_LISTS_SECONDS

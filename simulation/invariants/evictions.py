@@ -10,9 +10,9 @@ from local.cluster.storage.selectors import selector_matches
 from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import CORDONED, DISRUPTED, Node, provider_instance_id
 from shared.domain.workloads.pods import Pod
-from shared.kube.resources import PODS
+from shared.kube.resources import NODES, PODS
 from simulation.invariants.deletions import ended_by_services, skew_of
-from simulation.invariants.launches import RESTORE_SECONDS
+from simulation.invariants.launches import LIVE, RESTORE_SECONDS
 from simulation.invariants.picture import Change, Json, Picture, record_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class PodBudgets:
 
 @dataclass
 class DrainedFirst:
-    """TRM-03, TRM-09, TRM-12: a registered node's instance is ended after its pods have left, or at the deadline."""
+    """TRM-03, TRM-09, TRM-12: a registered node's instance is ended after its pods have left, or at the deadline, and
+    the node stays until then, whoever deletes it."""
 
     picture: Picture
     name: str = "an instance is ended after its pods have left"
@@ -83,10 +84,25 @@ class DrainedFirst:
             self._note(change, event.at)
         if event.at - self.picture.rolled_back_at < RESTORE_SECONDS:
             return []
-        found = []
+        found = self._vanished(change, world) if change is not None else []
         for instance in ended_by_services(event, world):
             found += self._left_behind(instance, event.at, world)
         return found
+
+    def _vanished(self, change: Change, world: World) -> list[str]:
+        """A registered node that went at once when it was deleted: nobody could drain it."""
+        if change.resource is not NODES or change.after is not None:
+            return []
+        node: Node | None = record_of(NODES, change.before)
+        if node is None or node.terminating:
+            return []
+        name = provider_instance_id(node.provider_id)
+        machine, instance = self.picture.machine_of(name), world.emulator.inventory.get(name)
+        if machine is None or not machine.has(REGISTERED) or machine.terminating:
+            return []
+        if instance is None or instance.state not in LIVE:
+            return []
+        return [f"node {node.name} was removed at once, although {name} runs"]
 
     def _note(self, change: Change, at: float) -> None:
         before, after = _node_of(change.before), _node_of(change.after)

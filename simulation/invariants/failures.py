@@ -34,7 +34,8 @@ LINES_PER_MINUTE = 1_200
 TEXT_LIMIT = 300
 
 Note = Callable[..., None]
-"""Gets what is logged, the class of the exception, its text, and whether it was foreseen (1) or not (0)."""
+"""Gets what is logged, the class of the exception, its text, whether it was foreseen (1) or not (0), and the id of the
+message that it is about and how often that was delivered, if it is about one."""
 
 
 def observe_logs(note: Note) -> None:
@@ -47,6 +48,8 @@ def observe_logs(note: Note) -> None:
             error="" if error is None else type(error).__name__,
             text=str(event.get("error") or error or "")[:TEXT_LIMIT],
             foreseen=int(_is_foreseen(error, "exc_info" in event, "loop" in event)),
+            entry=event.get("entry"),
+            deliveries=event.get("deliveries"),
         )
         raise structlog.DropEvent
 

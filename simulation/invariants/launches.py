@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 LIVE = frozenset({"pending", "running", "stopping", "stopped"})
+ENDED = frozenset({"shutting-down", "terminated"})
+ANSWER_SECONDS = 3.0
+"""From EC2's answer to the write of the instance, beside the requests of the write: host names are waited for."""
 STARTS = frozenset({"CreateFleet", "RunInstances"})
 LONGEST_LAUNCH_SECONDS = 900.0
 """The same, for a launch whose record is not known."""
@@ -192,6 +195,37 @@ class IntentFirst:
 
 
 @dataclass
+class LivingInstances:
+    """F19, F20: a machine gets an instance that runs, and none that had ended when the launcher looked."""
+
+    launches: Launches
+    disturbances: Disturbances
+    name: str = "a machine gets an instance that lives"
+    kinds: tuple[str, ...] = ("api", "instance", "fault", "process")
+    _ended_at: dict[str, float] = field(default_factory=dict)
+    """Instance id -> when it began to end."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when a machine gets its instance."""
+        self.disturbances.note(event)
+        change = self.launches.follow(event, world)
+        if event.kind == "instance" and event.fields["state"] in ENDED:
+            self._ended_at.setdefault(str(event.fields["id"]), event.at)
+        if change is None or change.key[0] not in MACHINE_KINDS:
+            return []
+        before, after = (record_of(change.resource, one) for one in (change.before, change.after))
+        if before is None or after is None or before.provider_id or not after.provider_id:
+            return []
+        if self.disturbances.lists_are_late(event.at):
+            return []
+        name = provider_instance_id(after.provider_id)
+        seconds = event.at - self._ended_at.get(name, event.at)
+        if seconds <= ANSWER_SECONDS + self.disturbances.cluster_read_seconds(event.at):
+            return []
+        return [f"{after.key} got {name}, which had ended {seconds:.1f} s before"]
+
+
+@dataclass
 class WithinLimits:
     """I4, BAT-08, SCH-100: no launch makes a pool exceed a limit that held when it was decided.
 
@@ -311,8 +345,8 @@ class FencedLaunches:
                     newer = self._newer(machine, machines, written)
                     if newer is not None:
                         found.append(
-                            f"{instance.instance_id} was launched for {machine.key} of epoch {_epoch(machine)}, "
-                            f"although {newer.key} of epoch {_epoch(newer)} existed before it"
+                            f"{instance.instance_id} was launched for {machine.key} of epoch {epoch_of(machine)}, "
+                            f"although {newer.key} of epoch {epoch_of(newer)} existed before it"
                         )
         return found
 
@@ -321,11 +355,16 @@ class FencedLaunches:
         born = self.launches.born_at.get(machine.uid, -inf)
         for other in machines:
             at = self.launches.born_at.get(other.uid, inf)
-            if _epoch(other) > _epoch(machine) and at + EPOCH_TIE_SECONDS < born and at < written:
+            if (
+                epoch_of(other) > epoch_of(machine)
+                and at + EPOCH_TIE_SECONDS < born
+                and at < written
+            ):
                 return other
         return None
 
 
-def _epoch(machine: Machine) -> int:
+def epoch_of(machine: Machine) -> int:
+    """The scheduler's epoch in which the machine was made; 0 without one."""
     text = machine.annotations.get(labels.EPOCH_ANNOTATION, "")
     return int(text) if text.isdigit() else 0

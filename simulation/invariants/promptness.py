@@ -6,12 +6,18 @@ Listings repair what messages lose, so a lost message shows in nothing but the d
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from shared.domain import labels
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.kube.resources import LAUNCH_RECORDS
-from simulation.invariants.disturbances import Disturbances
+from simulation.invariants.disturbances import (
+    LONGEST_FAULT_SECONDS,
+    PROMPT_FAULTS,
+    SLOW_READ_SECONDS,
+    Disturbances,
+)
 from simulation.invariants.launches import Launches, alive
 from simulation.invariants.picture import FOLLOWED, MACHINE_KINDS, Json, Key, record_of
 
@@ -21,6 +27,10 @@ if TYPE_CHECKING:
 
 PROMPT_SECONDS = 8.0
 """A listing comes every 15 s."""
+REPEAT_SECONDS = 8.0
+"""A call is repeated after 2 s, and a little later by chance."""
+LOST_ANSWER = "aws-lost-answer"
+"""Kind of the fault."""
 NOTICE_SECONDS = 120.0
 """From EC2's announcement of the end of a spot instance to the end."""
 NOTICE_CALM_SECONDS = 60.0
@@ -115,6 +125,65 @@ class Promptness:
         records = self.launches.picture.documents[LAUNCH_RECORDS.plural]
         tokens = [key[2] for key in records]
         return any(machine.uid in self.launches.uids.get(token, ()) for token in tokens)
+
+
+@dataclass
+class RepeatedSoon:
+    """F1, F17, F30: a call whose answer was lost is repeated a moment later, by the message that was put off.
+
+    A listing would find it too, up to 15 s later.
+    """
+
+    launches: Launches
+    disturbances: Disturbances
+    name: str = "a call without an answer is repeated soon"
+    kinds: tuple[str, ...] = ("api", "aws", "fault", "process")
+    _calls: dict[str, list[float]] = field(default_factory=dict)
+    """Client token of an open record -> when it was sent."""
+    _disturbed_at: float = -inf
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when time has passed since the first call of a record that is still open."""
+        self.disturbances.note(event)
+        self.launches.follow(event, world)
+        if self._is_disturbed(event):
+            self._disturbed_at = event.at
+        if (
+            event.kind == "process"
+            or event.at - self._disturbed_at < LONGEST_FAULT_SECONDS + SLOW_READ_SECONDS
+        ):
+            self._calls.clear()
+            return []
+        if event.kind == "aws" and event.fields.get("action") == "CreateFleet":
+            token = str(_parameters(world).get("ClientToken") or "")
+            self._calls.setdefault(token, []).append(event.at)
+        open_ = {key[2] for key in self.launches.picture.documents[LAUNCH_RECORDS.plural]}
+        found = []
+        for token, times in list(self._calls.items()):
+            if token not in open_ or len(times) > 1:
+                del self._calls[token]
+            elif event.at - times[0] > REPEAT_SECONDS:
+                del self._calls[token]
+                found += self._waiting(token)
+        return found
+
+    def _is_disturbed(self, event: Event) -> bool:
+        """By anything but lost answers."""
+        kind = event.fields.get("fault")
+        return event.kind == "fault" and kind not in PROMPT_FAULTS and kind != LOST_ANSWER
+
+    def _waiting(self, token: str) -> list[str]:
+        uids = self.launches.uids.get(token, frozenset())
+        return [
+            f"the call for {machine.key} was not repeated within {REPEAT_SECONDS:g} s"
+            for machine in self.launches.picture.machines()
+            if machine.uid in uids and not machine.provider_id and not machine.terminating
+        ]
+
+
+def _parameters(world: World) -> Json:
+    call = world.emulator.recorder.latest
+    return (call.parameters or {}) if call is not None else {}
 
 
 def _instance_of(document: Json | None) -> str:

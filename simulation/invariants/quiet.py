@@ -29,6 +29,8 @@ from simulation.invariants.picture import Picture
 if TYPE_CHECKING:
     from simulation.world import World
 
+JUDGED_TERMINATIONS = ("Node/", "Machine/", "NodeClaim/")
+"""How the names of open terminations begin that are of objects of the cluster."""
 HELD_LEAST, HELD_SHARE = 5, 0.2
 """More than so many of a pool, and than this share of it, are held back when they are to end within ten minutes."""
 
@@ -221,6 +223,43 @@ class DeletionsEnd:
             if raw["metadata"].get("deletionTimestamp")
             and f"{kind.kind}/{raw['metadata']['name']}" not in used
         ]
+
+
+@dataclass
+class TerminationsEnd:
+    """I12, TRM-01: at the end the terminator says of nothing that it works on it but of what is being deleted."""
+
+    picture: Picture
+    name: str = "terminations end"
+
+    def check(self, world: World) -> list[str]:
+        """Open terminations of machines and nodes that are gone or stay."""
+        self.picture.refresh(world)
+        going = {machine.key for machine in self.picture.machines() if machine.terminating}
+        going |= {f"Node/{node.name}" for node in self.picture.nodes() if node.terminating}
+        return [
+            f"{name} still works on {key}"
+            for name, process in world.processes.items()
+            if name.startswith("terminator-")
+            for key in _names(process.status().get("open"))
+            if key.startswith(JUDGED_TERMINATIONS) and key not in going
+        ]
+
+
+def _names(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+@dataclass
+class NoticesAreSettled:
+    """INT-01: at the end no message is left in the queue of notices: each that was handled is deleted."""
+
+    name: str = "every notice is settled"
+
+    def check(self, world: World) -> list[str]:
+        """Messages that wait or were received and not deleted."""
+        left = world.aws.messages(world.emulator.settings.cluster_name)
+        return [f"{left} messages are left in the queue"] if left else []
 
 
 @dataclass

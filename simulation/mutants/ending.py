@@ -56,7 +56,7 @@ ENDING = (
         "            if is_cordoned(node) or machine.has(DISRUPTION_REASON):",
         "            if False:",
         "a node that a dead scheduler closed stays closed",
-        "crashes",
+        "takeovers",
     ),
     Mutant(
         "half-begun-command-continues",
@@ -64,7 +64,7 @@ ENDING = (
         "    if not begun:",
         "    if False:",
         "a command whose beginning was cut off goes on",
-        "crashes",
+        "takeovers",
     ),
     Mutant(
         "deleted-instead-of-evicted",
@@ -104,7 +104,7 @@ ENDING = (
         "            return self.answered - self.absent_since >= ABSENT_SECONDS",
         "            return True",
         "an instance that one list does not show counts as gone",
-        "aws",
+        "late-lists",
     ),
     Mutant(
         "released-during-a-launch",
@@ -112,7 +112,7 @@ ENDING = (
         '            if any(subject.get("uid") == machine.uid for subject in subjects):',
         "            if False:",
         "a deleted machine is released while its launch is under way",
-        "aws",
+        "no-answers",
     ),
     Mutant(
         "finalizer-stays",
@@ -136,7 +136,7 @@ ENDING = (
         "                    self.add(resource.kind, one.name)",
         "                    pass",
         "a termination whose message was lost is never done",
-        "redis",
+        "takeovers",
     ),
     Mutant(
         "ended-termination-stays-open",
@@ -160,7 +160,7 @@ ENDING = (
         '        await self.writer.end_instances(sorted(ids), "no machine owns it")',
         "        pass",
         "instances without a machine are never terminated",
-        "quiet",
+        "rollback",
     ),
     Mutant(
         "lost-machines-kept",
@@ -168,7 +168,7 @@ ENDING = (
         "        if not await self.writer.delete(machine, reason):\n            return",
         "        return",
         "machines whose instance is gone are never deleted",
-        "drains",
+        "joining",
     ),
     Mutant(
         "deleted-at-the-first-sweep",
@@ -176,7 +176,7 @@ ENDING = (
         "        return [name for name, since in self.first.items() if now - since >= grace]",
         "        return list(self.first)",
         "one sweep that misses something is proof enough",
-        "aws",
+        "rollback",
     ),
     Mutant(
         "absence-proven-by-age-zero",
@@ -184,7 +184,7 @@ ENDING = (
         "            elif self._age(machine) > INSTANCE_VISIBLE_SECONDS:",
         "            elif True:",
         "a new machine is deleted because EC2 does not list its instance yet",
-        "aws",
+        "late-lists",
     ),
     Mutant(
         "abandoned-launches-kept",
@@ -192,7 +192,7 @@ ENDING = (
         "            await self._end_record(record, inventory)",
         "            pass",
         "LaunchRecords that nobody needs stay, and their instances too",
-        "aws",
+        "no-answers",
     ),
     Mutant(
         "orphaned-nodes-kept",
@@ -200,7 +200,7 @@ ENDING = (
         "                await self._delete(node)",
         "                pass",
         "nodes without machine and instance stay",
-        "drains",
+        "joining",
     ),
     Mutant(
         "notice-deleted-before-the-effect",
@@ -208,7 +208,7 @@ ENDING = (
         "            known = await self.handle(notice)\n",
         "            entry.done()\n            known = await self.handle(notice)\n",
         "a notice is deleted from the queue before it is acted on",
-        "spot",
+        "notices",
     ),
     Mutant(
         "notices-not-deleted",
@@ -224,7 +224,7 @@ ENDING = (
         "            self._recent.forget(name)\n            raise",
         "            raise",
         "an action that failed counts as done when the notice comes again",
-        "spot",
+        "notices",
     ),
     Mutant(
         "notices-ignored",

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from simulation.mutants.loaded_code import PROJECT
-from simulation.mutants.mutant import Mutant
 
 FINDINGS = Path(__file__).with_name("findings.json")
 PAGE = PROJECT / "docs" / "development" / "mutants.md"
@@ -15,29 +14,22 @@ PAGE = PROJECT / "docs" / "development" / "mutants.md"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``runs``: how many there were; ``invariant``: the broken one, empty for a mutant that survived."""
+    """``seeds``: how many were run; ``invariant``: what the last of them broke, empty for a mutant that survived."""
 
     name: str
-    runs: int
+    seeds: int
     invariant: str = ""
     scenario: str = ""
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The same for all mutants. A mutant is searched in its own scenario and in ``scenarios``, each with the seeds from
-    1 to ``seeds``."""
+    """A mutant is searched in its own scenario, with the seeds from 1 to ``seeds``. A mutant may have other times."""
 
-    seeds: int = 3
-    scenarios: tuple[str, ...] = ("quiet", "mixed")
+    seeds: int = 10
     minutes: float = 3.0
     quiet_seconds: float = 300.0
     """Shorter than usual, because most mutants never come to rest; sound runs need seconds."""
-
-    def scenarios_of(self, mutant: Mutant) -> list[str]:
-        """In the order of the search."""
-        return [*dict.fromkeys((mutant.scenario, *self.scenarios))]
 
 
 def read_findings(path: Path) -> dict[str, Finding]:

@@ -23,9 +23,11 @@ LAUNCHING = (
         '            await self._report(_waiting(record, machines), "LaunchFailed", error.message)\n'
         "            return retry(record.uids, RETRY_SECONDS)",
         '            await self._report(_waiting(record, machines), "LaunchFailed", error.message)\n'
-        "            return await self._next_attempt(record, _waiting(record, machines))",
+        "            answers = await self._next_attempt(record, _waiting(record, machines))\n"
+        "            await self._close(record)\n"
+        "            return answers",
         "a call without an answer is repeated with another client token",
-        "aws",
+        "no-answers",
     ),
     Mutant(
         "one-empty-list-believed",
@@ -33,7 +35,7 @@ LAUNCHING = (
         "        if left and not certain and since_first_list < LISTS_APART_SECONDS:",
         "        if False:",
         "one list without instances proves that a call started none",
-        "aws",
+        "late-lists",
     ),
     Mutant(
         "dead-instance-adopted",
@@ -41,7 +43,7 @@ LAUNCHING = (
         "        alive = [instance for instance in found if instance.state in LIVE_STATES]",
         "        alive = list(found)",
         "a terminated instance is assigned to a machine",
-        "aws",
+        "unsure",
     ),
     Mutant(
         "record-never-dropped",
@@ -57,7 +59,7 @@ LAUNCHING = (
         "        first = await self.is_first(record)",
         "        first = True",
         "two launchers send records of the same machine",
-        "two-replicas",
+        "rivals",
     ),
     Mutant(
         "second-instance-replaces-the-first",
@@ -66,7 +68,7 @@ LAUNCHING = (
         "                instance.provider_id,\n            )",
         "            return False",
         "a machine that has an instance gets another one",
-        "aws",
+        "rivals",
     ),
     Mutant(
         "launches-in-flight-not-counted",
@@ -98,7 +100,7 @@ LAUNCHING = (
         '                "finalizers": sorted({*fresh.finalizers, keys.FINALIZER}),',
         '                "finalizers": sorted(fresh.finalizers),',
         "a deleted node goes at once, before it is drained",
-        "quiet",
+        "drains",
     ),
     Mutant(
         "never-too-late",
@@ -106,7 +108,8 @@ LAUNCHING = (
         "        if reason is None:\n            return False",
         "        return False",
         "machines whose node never joins stay for ever",
-        "aws",
+        "joining",
+        quiet_seconds=1200.0,
     ),
     Mutant(
         "stale-mirror-planned",
@@ -114,7 +117,8 @@ LAUNCHING = (
         "    if age > max_age:",
         "    if age > 1e9:",
         "the scheduler plans with an old mirror",
-        "stale",
+        "old-mirror",
+        minutes=5.0,
     ),
     Mutant(
         "created-machines-forgotten",
@@ -127,18 +131,18 @@ LAUNCHING = (
     Mutant(
         "need-not-proven",
         f"{PROVISIONING}/creation.py",
-        "            if not self.leadership.held or not await self._is_needed(planned, pods, waiting):",
-        "            if not self.leadership.held:",
+        "            if not await self._is_needed(planned, pods, waiting):",
+        "            if False:",
         "machines are bought for pods that are gone",
         "stale",
     ),
     Mutant(
         "fence-not-checked",
-        f"{PROVISIONING}/creation.py",
-        "            if not self.leadership.held or not await self._is_needed(planned, pods, waiting):",
-        "            if not await self._is_needed(planned, pods, waiting):",
+        "services/scheduler/actions.py",
+        "        if not self.leadership.held:",
+        "        if False:",
         "a scheduler that lost its Lease while it planned writes its machines",
-        "two-replicas",
+        "leaders",
     ),
     Mutant(
         "unplaced-pods-not-tried-again",
@@ -146,6 +150,6 @@ LAUNCHING = (
         "        self.trigger_waiting()\n        view = self.cluster.view",
         "        view = self.cluster.view",
         "a pod that no plan placed is not planned for again",
-        "quiet",
+        "aws",
     ),
 )

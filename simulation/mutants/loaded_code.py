@@ -6,17 +6,19 @@ it. A function that others imported is changed for them too, because the functio
 
 from __future__ import annotations
 
+import ast
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from simulation.mutants.mutant import Mutant
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONSTANTS = (str, int, float, bool)
+EMPTY: Mapping[str, object] = MappingProxyType({})
 
 
 class LoadedCode:
@@ -35,18 +37,29 @@ class LoadedCode:
 
         Raises ValueError when the text does not stand in it once, or when it changes nothing that is loaded.
         """
-        path = PROJECT / mutant.file
-        source = path.read_text()
+        source = (PROJECT / mutant.file).read_text()
+        if not self.replace(mutant.file, mutant.change(source)):
+            raise ValueError(f"mutant {mutant.name} changes nothing that {mutant.file} has loaded")
+
+    def replace(
+        self, file: str, changed: str | ast.Module, names: Mapping[str, object] = EMPTY
+    ) -> bool:
+        """Give the functions of a module what stands in its changed source; whether one differs.
+
+        ``names`` are put into the module, for the changed source to use. Raises ValueError for a module that is not
+        imported.
+        """
+        path = PROJECT / file
         module = _module_of(path)
+        module.__dict__.update(names)
         old, new = (
             # Without the __future__ imports of this file, or no code object would be equal to a loaded one.
-            compile(text, str(path), "exec", dont_inherit=True)
-            for text in (source, mutant.change(source))
+            compile(one, str(path), "exec", dont_inherit=True)
+            for one in (path.read_text(), changed)
         )
-        changed = {before: after for before, after in _pairs(old, new) if before != after}
-        done = [self._swap(one, changed) for one in self._functions.get(str(path), ())]
-        if not any(done) and not _set_constants(module, new):
-            raise ValueError(f"mutant {mutant.name} changes nothing that {mutant.file} has loaded")
+        swaps = {before: after for before, after in _pairs(old, new) if before != after}
+        done = [self._swap(one, swaps) for one in self._functions.get(str(path), ())]
+        return any(done) or _set_constants(module, new)
 
     def _swap(self, function: FunctionType, changed: dict[CodeType, CodeType]) -> bool:
         code = changed.get(function.__code__)

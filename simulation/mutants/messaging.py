@@ -22,7 +22,7 @@ MESSAGING = (
         "            await self.delay.put(again, seconds)",
         "            pass",
         "a message that asked for a retry is acknowledged and forgotten",
-        "aws",
+        "no-answers",
     ),
     Mutant(
         "acknowledged-before-the-effect",
@@ -38,7 +38,7 @@ MESSAGING = (
         "    if pending[1] > 0 then candidate = pending[2] end",
         "    if false then candidate = pending[2] end",
         "a stream is trimmed above entries that are not acknowledged",
-        "crashes",
+        "api",
     ),
     Mutant(
         "group-not-created-again",
@@ -126,7 +126,7 @@ MESSAGING = (
         "        return self.clock.monotonic() < self._held_until",
         "        return self.acquired.is_set()",
         "a process that was stopped longer than its Lease still believes that it leads",
-        "two-replicas",
+        "leaders",
     ),
     Mutant(
         "lease-taken-early",

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 class Mutant:
     """``old`` stands exactly once in ``file`` and is replaced by ``new``. ``breaks``: what is wrong then, for people.
 
-    ``scenario``: the runs in which it is searched first. ``harmless``: why no invariant can see it, when that is shown.
+    ``scenario``: the runs in which it is searched. ``harmless``: why no invariant can see it, when that is shown.
+    ``missing``: what a seed would have to bring about for it to be seen, of one that was not found. ``minutes`` and
+    ``quiet_seconds`` of its runs; 0: as usual.
     """
 
     name: str
@@ -19,6 +21,9 @@ class Mutant:
     breaks: str
     scenario: str = "mixed"
     harmless: str = ""
+    missing: str = ""
+    minutes: float = 0.0
+    quiet_seconds: float = 0.0
 
     def change(self, text: str) -> str:
         """The text of the file with the fault. Raises ValueError unless ``old`` stands in it once."""

@@ -14,23 +14,23 @@ the real code by `python -m simulation.mutants`, which then runs seeds until an 
 without the mutant. Only the process of the run has the fault. This page is written by that command.
 
 """
-SETTING = """Setting, the same for all: runs of {minutes:g} simulated minutes, and {quiet:g} s for the quiet end. First
-seed 1 of the mutant's own scenario, then seed 1 of {others}; then seed 2 of each, up to seed {seeds}.
+SETTING = """A mutant is searched in its scenario with the seeds 1, 2, 3 and so on; the column seeds says how many were
+run. A run has {minutes:g} simulated minutes and {quiet:g} s for the quiet end, unless the catalogue says otherwise.
 
 """
-COLUMNS = "| mutant | what it breaks | runs | found by |\n|---|---|---:|---|\n"
+COLUMNS = "| mutant | what it breaks | seeds | found by |\n|---|---|---:|---|\n"
 SURVIVORS = """
 ## Survivors
 
-Each is an invariant or a fault that is missing, or it needs more seeds than were run.
+Nothing that was run brought about what would show these.
 
-| mutant | what it breaks | runs | searched in |
-|---|---|---:|---|
+| mutant | what it breaks | seeds | scenario | what is missing |
+|---|---|---:|---|---|
 """
 HARMLESS = """
-## Harmless
+## Equivalent
 
-Another part of Dovetail makes these harmless, so nothing that was promised can break.
+Another part of Dovetail holds what these break, so nothing that was promised can break. They are counted apart.
 
 | mutant | what it changes | why it is harmless |
 |---|---|---|
@@ -45,15 +45,12 @@ def page(mutants: Iterable[Mutant], findings: Mapping[str, Finding]) -> str:
     found = [one for one in searched if findings[one.name].invariant]
     rest = [one for one in searched if not findings[one.name].invariant]
     survived = [one for one in rest if not one.harmless]
-    others = " and of ".join(f"`{name}`" for name in setting.scenarios)
-    text = HEAD + SETTING.format(
-        minutes=setting.minutes, quiet=setting.quiet_seconds, others=others, seeds=setting.seeds
-    )
+    text = HEAD + SETTING.format(minutes=setting.minutes, quiet=setting.quiet_seconds)
     text += _summary(len(listed), len(searched), len(found), len(rest) - len(survived)) + COLUMNS
     text += "".join(_found(one, findings[one.name]) for one in found)
     if survived:
         text += SURVIVORS + "".join(
-            f"| `{one.name}` | {one.breaks} | {findings[one.name].runs:,} | {_searched(one)} |\n"
+            f"| `{one.name}` | {one.breaks} | {findings[one.name].seeds:,} | `{one.scenario}` | {one.missing} |\n"
             for one in survived
         )
     return text + _harmless([one for one in rest if one.harmless])
@@ -62,19 +59,15 @@ def page(mutants: Iterable[Mutant], findings: Mapping[str, Finding]) -> str:
 def _summary(listed: int, searched: int, found: int, harmless: int) -> str:
     parts = [f"{found} of {searched} mutants were found"]
     if harmless:
-        parts.append(f"{harmless} are harmless")
+        parts.append(f"{harmless} are equivalent to the sound code")
     if listed > searched:
         parts.append(f"{listed - searched} were not searched yet")
     return "; ".join(parts) + ".\n\n"
 
 
 def _found(mutant: Mutant, finding: Finding) -> str:
-    by = f"{finding.invariant} (`{finding.scenario}`, seed {finding.seed})"
-    return f"| `{mutant.name}` | {mutant.breaks} | {finding.runs:,} | {by} |\n"
-
-
-def _searched(mutant: Mutant) -> str:
-    return ", ".join(f"`{name}`" for name in Setting().scenarios_of(mutant))
+    by = f"{finding.invariant} (`{finding.scenario}`)"
+    return f"| `{mutant.name}` | {mutant.breaks} | {finding.seeds:,} | {by} |\n"
 
 
 def _harmless(mutants: Sequence[Mutant]) -> str:

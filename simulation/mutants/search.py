@@ -6,6 +6,7 @@ without the mutant proves nothing: it is repeated without.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from simulation.mutants.findings import Finding, Setting
 from simulation.mutants.loaded_code import LoadedCode
 from simulation.mutants.mutant import Mutant
+from simulation.mutants.reach import Reach
 from simulation.run import Outcome
 from simulation.runner.children import Died, run_all
 from simulation.runner.report import failed, invariant_of
@@ -29,40 +31,53 @@ class Search:
     setting: Setting
     jobs: int = 1
     _code: LoadedCode = field(default_factory=LoadedCode)
-    _sound: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Scenario and seed -> the invariant that breaks without any mutant, usually none."""
+    _sound: dict[SeedTask, str] = field(default_factory=dict)
+    """Run -> the invariant that breaks without any mutant, usually none."""
 
-    def find(self, mutant: Mutant) -> Finding:
-        """Run seeds with the mutant until one fails that does not fail without it."""
-        tasks = self._tasks_of(mutant)
-        with closing(self._run(tasks, mutant)) as results:
-            for runs, (task, outcome) in enumerate(results, 1):
+    def find(self, mutant: Mutant, done: int = 0) -> Finding:
+        """Run seeds with the mutant until one fails that does not fail without it. ``done``: seeds that did not."""
+        with closing(self._run(self._tasks_of(mutant, done), mutant)) as results:
+            for task, outcome in results:
                 if failed(outcome) and self._sound_invariant(task) != invariant_of(outcome):
-                    return Finding(
-                        mutant.name, runs, invariant_of(outcome), task.scenario, task.seed
-                    )
-        return Finding(mutant.name, len(tasks))
+                    return Finding(mutant.name, task.seed, invariant_of(outcome), task.scenario)
+        return Finding(mutant.name, max(done, self.setting.seeds))
 
-    def _tasks_of(self, mutant: Mutant) -> list[SeedTask]:
-        """The first seed of each scenario in order, then the second of each, and so on."""
-        return [
-            self._task(scenario, seed)
+    def reach(self, mutants: Sequence[Mutant], scenarios: Sequence[str]) -> dict[str, Counter[str]]:
+        """Scenario -> how often the code of each mutant runs in its seeds, without any mutant."""
+
+        def work(task: SeedTask) -> Counter[str]:
+            reach = Reach()
+            reach.watch(self._code, mutants)
+            run_seed(task)
+            return reach.counts
+
+        setting = self.setting
+        tasks = [
+            SeedTask(seed, scenario, setting.minutes, quiet_seconds=setting.quiet_seconds)
+            for scenario in scenarios
             for seed in range(1, self.setting.seeds + 1)
-            for scenario in self.setting.scenarios_of(mutant)
+        ]
+        found: dict[str, Counter[str]] = {scenario: Counter() for scenario in scenarios}
+        for task, counts in run_all(work, tasks, self.jobs, CPU_SECONDS):
+            if isinstance(counts, Died):
+                raise RuntimeError(counts.reason)
+            found[task.scenario] += counts
+        return found
+
+    def _tasks_of(self, mutant: Mutant, done: int) -> list[SeedTask]:
+        """One run for each seed."""
+        minutes = mutant.minutes or self.setting.minutes
+        quiet_seconds = mutant.quiet_seconds or self.setting.quiet_seconds
+        return [
+            SeedTask(seed, mutant.scenario, minutes, quiet_seconds=quiet_seconds)
+            for seed in range(done + 1, self.setting.seeds + 1)
         ]
 
-    def _task(self, scenario: str, seed: int) -> SeedTask:
-        """One run."""
-        return SeedTask(
-            seed, scenario, self.setting.minutes, quiet_seconds=self.setting.quiet_seconds
-        )
-
     def _sound_invariant(self, task: SeedTask) -> str:
-        key = task.scenario, task.seed
-        if key not in self._sound:
+        if task not in self._sound:
             with closing(self._run([task], None)) as results:
-                self._sound[key] = next(invariant_of(outcome) for _, outcome in results)
-        return self._sound[key]
+                self._sound[task] = next(invariant_of(outcome) for _, outcome in results)
+        return self._sound[task]
 
     def _run(
         self, tasks: Sequence[SeedTask], mutant: Mutant | None

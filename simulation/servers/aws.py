@@ -107,6 +107,10 @@ class AwsServer:
         """For ``seconds`` SQS delivers each message ``copies`` times and out of order."""
         self._queues.mix(copies, seconds)
 
+    def messages(self, queue: str) -> int:
+        """How many messages a queue holds, those included that were received and are not deleted yet."""
+        return self._queues.length(queue)
+
     def down(self, seconds: float) -> None:
         """For ``seconds`` every connection is reset."""
         self._connections.stop(seconds)

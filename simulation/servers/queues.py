@@ -43,12 +43,15 @@ class Queues:
         Queue.add_message = lambda queue, message: self._arrive(queue, message)
 
     def mix(self, copies: int, seconds: float) -> None:
-        """For ``seconds`` every message arrives ``copies`` times, each time late, so that newer ones overtake it."""
+        """For ``seconds`` every message arrives ``copies`` times, each time late, so that newer ones overtake it; 0: it
+        is lost."""
         self._copies, self._mixed_until = copies, self._loop.time() + seconds
 
     def _arrive(self, queue: Any, message: Any) -> None:
         if self._loop.time() >= self._mixed_until:
             self._add(queue, message)
+            return
+        if self._copies == 0:
             return
         self._later(queue, message, LATE_SECONDS)
         for _ in range(self._copies - 1):
@@ -75,6 +78,11 @@ class Queues:
         """Whether a message of the queue can be received now."""
         queue = self._find(name)
         return queue is not None and bool(queue.messages)
+
+    def length(self, name: str) -> int:
+        """How many messages the queue holds, visible or not."""
+        queue = self._find(name)
+        return len(queue._messages) if queue is not None else 0
 
     def seconds_until_visible(self, name: str) -> float | None:
         """When the next message in flight becomes visible again; None when there is none."""

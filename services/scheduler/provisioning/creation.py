@@ -24,7 +24,6 @@ from shared.errors import AlreadyExists, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import CAPACITY_BUFFERS, PODS, PROVISIONING_REQUESTS
 from shared.log import get_logger
-from shared.runtime.leadership import Leadership
 from shared.solver.plan import Plan, PlannedMachine
 
 log = get_logger(__name__)
@@ -108,11 +107,10 @@ class Creation(Protocol):
 
 @dataclass
 class MachineCreation:
-    """Creates Machines that somebody needs, while this process leads."""
+    """Creates Machines that somebody needs; ``actions`` writes none for a former leader."""
 
     actions: MachineActions
     need: Need
-    leadership: Leadership
 
     async def create(
         self, desired: list[PlannedMachine], plan: Plan, snapshot: Snapshot
@@ -122,8 +120,7 @@ class MachineCreation:
         waiting = await self._listed(len(desired))
 
         async def create(planned: PlannedMachine) -> bool:
-            # Asked for every machine: another scheduler may have begun to plan while we waited (F14).
-            if not self.leadership.held or not await self._is_needed(planned, pods, waiting):
+            if not await self._is_needed(planned, pods, waiting):
                 return False
             return await self._create_one(planned, plan, snapshot)
 

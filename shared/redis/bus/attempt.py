@@ -131,6 +131,7 @@ class Attempts:
         log.warning(
             "message handler failed",
             group=self.group,
+            entry=delivery.entry_id,
             type=envelope.type,
             key=envelope.key,
             deliveries=delivery.deliveries,

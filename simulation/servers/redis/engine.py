@@ -27,8 +27,8 @@ from simulation.servers.redis.scripts import Scripts
 
 FAMILIES = (claiming, collections, groups, keys, reading, sorted_sets, streams, strings)
 """Importing them has filled ``COMMANDS``."""
-REPORTED = frozenset({"xadd", "xack", "xdel", "xtrim"})
-"""Commands that ``on_command`` is called with: what adds, settles and removes messages."""
+REPORTED = frozenset({"xadd", "xack", "xdel", "xtrim", "xclaim", "xgroup|create"})
+"""Commands that ``on_command`` is called with: what adds, delivers again, settles and removes messages."""
 OnCommand = Callable[[str, list[bytes]], None]
 
 OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'."

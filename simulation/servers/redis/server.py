@@ -41,8 +41,8 @@ class PendingEntry:
 class RedisServer:
     """``connection`` is the protocol factory for ``loop.create_server``.
 
-    ``loop_time`` is that of the loop. ``on_command`` gets each XADD, XACK and XDEL that changed a stream: the name in
-    lower case and the arguments, the stream's key first. ``version`` is REDIS_7 or REDIS_6.
+    ``loop_time`` is that of the loop. ``on_command`` gets each command of ``engine.REPORTED`` that changed something:
+    the name in lower case and the arguments, the stream's key first. ``version`` is REDIS_7 or REDIS_6.
     """
 
     def __init__(

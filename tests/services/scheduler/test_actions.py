@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
 from msgspec.structs import replace
 
 from shared.api.v1alpha5.machines import parse_machine
+from shared.errors import Unavailable
 from shared.kube.client import Kube
+from shared.kube.lease import Lease
+from shared.runtime.leadership import Leadership
 from tests.services.conftest import create_machine
-from tests.services.scheduler.conftest import Later, Scheduler
+from tests.services.scheduler.conftest import Later, Scheduler, machines, pool_of
+from tests.support.planning.builders import make_pod
+
+
+def follow(scheduler: Scheduler, kube: Kube) -> None:
+    """Another scheduler leads: the Lease of this one is not held any more."""
+    clock = scheduler.commands.clock
+    lease = Lease(kube, "scheduler", "dovetail", "former", clock, Random(1))
+    scheduler.parts.actions.leadership = Leadership(lease, clock)
+
+
+async def test_a_former_leader_deletes_no_machine(scheduler: Scheduler, kube: Kube) -> None:
+    # F14: it may have been stopped between its decision and the write.
+    machine = parse_machine(await create_machine(kube))
+    follow(scheduler, kube)
+    with pytest.raises(Unavailable, match="another scheduler may lead"):
+        await scheduler.parts.actions.delete(machine)
+    assert [one["metadata"]["uid"] for one in await machines(kube)] == [machine.uid]
+
+
+async def test_a_former_leader_makes_no_machine(scheduler: Scheduler, kube: Kube) -> None:
+    await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("web")])
+    follow(scheduler, kube)
+    await scheduler.plan()
+    assert await machines(kube) == []
 
 
 async def test_a_deleted_machine_is_busy_until_the_mirror_shows_it(
