@@ -29,6 +29,8 @@ PROMPT_SECONDS = 8.0
 """A listing comes every 15 s."""
 REPEAT_SECONDS = 8.0
 """A call is repeated after 2 s, and a little later by chance."""
+MOST_CALLS, CALLS_SECONDS = 3, 60.0
+"""Calls for one machine within so long; the next one waits."""
 LOST_ANSWER = "aws-lost-answer"
 """Kind of the fault."""
 NOTICE_SECONDS = 120.0
@@ -138,8 +140,10 @@ class RepeatedSoon:
     disturbances: Disturbances
     name: str = "a call without an answer is repeated soon"
     kinds: tuple[str, ...] = ("api", "aws", "fault", "process")
+    _last: dict[str, float] = field(default_factory=dict)
+    """Client token of an open record -> when it was sent last."""
     _calls: dict[str, list[float]] = field(default_factory=dict)
-    """Client token of an open record -> when it was sent."""
+    """UID of a machine -> the times of its calls."""
     _disturbed_at: float = -inf
 
     def check(self, event: Event, world: World) -> list[str]:
@@ -152,33 +156,44 @@ class RepeatedSoon:
             event.kind == "process"
             or event.at - self._disturbed_at < LONGEST_FAULT_SECONDS + SLOW_READ_SECONDS
         ):
-            self._calls.clear()
+            self._last.clear()
             return []
         if event.kind == "aws" and event.fields.get("action") == "CreateFleet":
-            token = str(_parameters(world).get("ClientToken") or "")
-            self._calls.setdefault(token, []).append(event.at)
+            self._note(str(_parameters(world).get("ClientToken") or ""), event.at)
         open_ = {key[2] for key in self.launches.picture.documents[LAUNCH_RECORDS.plural]}
         found = []
-        for token, times in list(self._calls.items()):
-            if token not in open_ or len(times) > 1:
-                del self._calls[token]
-            elif event.at - times[0] > REPEAT_SECONDS:
-                del self._calls[token]
-                found += self._waiting(token)
+        for token, last in list(self._last.items()):
+            if token not in open_:
+                del self._last[token]
+            elif event.at - last > REPEAT_SECONDS:
+                del self._last[token]
+                found += self._waiting(token, last)
         return found
+
+    def _note(self, token: str, at: float) -> None:
+        self._last[token] = at
+        for uid in self.launches.uids.get(token, ()):
+            self._calls.setdefault(uid, []).append(at)
 
     def _is_disturbed(self, event: Event) -> bool:
         """By anything but lost answers."""
         kind = event.fields.get("fault")
         return event.kind == "fault" and kind not in PROMPT_FAULTS and kind != LOST_ANSWER
 
-    def _waiting(self, token: str) -> list[str]:
+    def _waiting(self, token: str, last: float) -> list[str]:
         uids = self.launches.uids.get(token, frozenset())
+        if any(self._is_used_up(uid, last) for uid in uids):
+            return []
         return [
             f"the call for {machine.key} was not repeated within {REPEAT_SECONDS:g} s"
             for machine in self.launches.picture.machines()
             if machine.uid in uids and not machine.provider_id and not machine.terminating
         ]
+
+    def _is_used_up(self, uid: str, last: float) -> bool:
+        """Whether the machine had so many calls within a minute that it has to wait."""
+        recent = [at for at in self._calls.get(uid, ()) if at > last - CALLS_SECONDS]
+        return len(recent) >= MOST_CALLS
 
 
 def _parameters(world: World) -> Json:

@@ -47,15 +47,13 @@ class Reach:
 
 
 def table(mutants: Iterable[Mutant], by_scenario: Mapping[str, Counter[str]]) -> Iterator[str]:
-    """A line for each mutant: in each scenario how often its code ran, and the body of its condition."""
+    """A line for each mutant: in each scenario how often its code ran, and the body of its statement if it has one."""
     for mutant in mutants:
         parts = []
         for scenario, counts in by_scenario.items():
-            text = f"{scenario} {counts[mutant.name]}"
-            if mutant.name + BODY in counts or counts[mutant.name]:
-                text += f"/{counts[mutant.name + BODY]}"
-            parts.append(text)
-        yield f"{mutant.name}: {', '.join(parts)}"
+            body = f", body {counts[mutant.name + BODY]}" if mutant.name + BODY in counts else ""
+            parts.append(f"{scenario} {counts[mutant.name]}{body}")
+        yield f"{mutant.name}: {'; '.join(parts)}"
 
 
 def _place(tree: ast.Module, mutant: Mutant) -> Place | None:

@@ -12,6 +12,7 @@ from simulation.invariants.deletions import (
     ReleasedLast,
     ReplacedFirst,
 )
+from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import Launches
 from simulation.invariants.picture import Picture
 from tests.simulation.invariants.builders import History
@@ -102,6 +103,31 @@ def test_a_person_may_end_any_instance(history: History) -> None:
     assert history.judge() == []
 
 
+@pytest.mark.parametrize("going", [True, False])
+def test_after_a_restore_the_forgotten_are_not_ended_at_once(history: History, going: bool) -> None:
+    """F23; an order that was given before the restore may still arrive."""
+    launched(history)
+    if going:
+        history.delete_machine("a")
+    forget(history)
+    history.end("i-1")
+    assert (history.judge() == []) is going
+
+
+def forget(history: History) -> None:
+    """The API server is restored from a backup that is older than the machine."""
+    before = history.store.on_change
+    history.store.on_change = None
+    history.store.patch("nodeclaims", "a", {"metadata": {"finalizers": None}}, group="karpenter.sh")
+    if history.store.find("nodeclaims", "a", group="karpenter.sh"):
+        history.store.delete("nodeclaims", "a", group="karpenter.sh")
+    history.store.on_change = before
+    for one in history.invariants:
+        picture = one.launches.picture  # type: ignore[attr-defined]
+        picture.rolled_back_at = history.elapsed
+        picture.documents.clear()
+
+
 def healthy() -> History:
     history = History(ProvenDeletions(Launches(Picture())))
     launched(history)
@@ -130,6 +156,19 @@ def test_a_machine_whose_instance_is_gone_is_garbage() -> None:
     history.end("i-1")
     history.delete_machine("a", by="launcher")
     assert history.judge() == []
+
+
+@pytest.mark.parametrize(("seconds", "sound"), [(60, False), (130, True)])
+def test_a_machine_whose_instance_is_too_new_for_lists_is_no_garbage(
+    seconds: float, sound: bool
+) -> None:
+    # F20
+    history = History(ProvenDeletions(Launches(Picture())))
+    history.start("i-1").launched_at = history.clock.now()
+    history.machine("a", "i-1", conditions=("Launched",))
+    history.wait(seconds)
+    history.delete_machine("a", by="launcher")
+    assert (history.judge() == []) is sound
 
 
 def test_a_machine_whose_node_is_not_ready_may_be_garbage() -> None:
@@ -218,7 +257,7 @@ def test_a_machine_whose_time_is_up_goes_without_a_command(
 @pytest.fixture
 def leaving() -> History:
     """A deleted machine with a running instance and a node."""
-    history = History(ReleasedLast(Launches(Picture())))
+    history = History(ReleasedLast(Launches(Picture()), Disturbances()))
     launched(history)
     history.node("i-1")
     history.delete_machine("a")
@@ -249,6 +288,18 @@ def test_a_release_while_the_instance_still_ends_is_found(leaving: History) -> N
         "Node/node-i-1 was released while i-1 was shutting-down",
         "NodeClaim/a was released while i-1 was shutting-down",
     ]
+
+
+@pytest.mark.parametrize(("seconds", "sound"), [(1, True), (5, False)])
+def test_a_release_during_a_launch_is_found(seconds: float, sound: bool) -> None:
+    """LCH-81; a record that was written a moment ago was not seen, and is not sent."""
+    history = History(ReleasedLast(Launches(Picture()), Disturbances()))
+    history.record("t1", history.machine("a"))
+    history.wait(seconds)
+    history.delete_machine("a")
+    with history.by("terminator"):
+        history.release_machine("a")
+    assert (history.judge() == []) is sound
 
 
 def test_a_person_may_remove_finalizers(leaving: History) -> None:

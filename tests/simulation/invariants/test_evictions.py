@@ -144,3 +144,20 @@ def test_at_the_deadline_pods_are_not_waited_for(seconds: float, sound: bool) ->
     history.wait(60)
     history.end("i-1")
     assert (history.judge() == []) is sound
+
+
+@pytest.mark.parametrize(("finalizers", "sound"), [([labels.FINALIZER], True), ([], False)])
+def test_a_registered_node_stays_until_it_was_drained(finalizers: list[str], sound: bool) -> None:
+    """TRM-02: whoever deletes it."""
+    history = drained()
+    history.store.patch("nodes", "node-i-1", {"metadata": {"finalizers": finalizers}})
+    history.store.delete("nodes", "node-i-1")
+    assert (history.judge() == []) is sound
+
+
+def test_the_node_of_an_instance_that_ended_may_go_at_once() -> None:
+    history = drained()
+    history.store.patch("nodes", "node-i-1", {"metadata": {"finalizers": []}})
+    history.end("i-1")
+    history.store.delete("nodes", "node-i-1")
+    assert history.judge() == []

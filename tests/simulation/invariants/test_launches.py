@@ -10,6 +10,7 @@ from simulation.invariants.launches import (
     FencedLaunches,
     IntentFirst,
     Launches,
+    LivingInstances,
     OneInstancePerMachine,
     WithinLimits,
 )
@@ -245,3 +246,27 @@ def test_a_machine_that_changes_its_instance_is_found() -> None:
     assert history.judge() == [
         "NodeClaim/a changed from aws:///us-west-2a/i-1 to aws:///us-west-2a/i-2"
     ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "seconds", "sound"),
+    [
+        ("", 2, True),
+        ("", 10, False),
+        ("latency", 10, True),
+        ("aws-lost-answer", 10, False),
+        ("ec2-stale-lists", 10, True),
+    ],
+)
+def test_a_machine_gets_no_instance_that_had_ended(fault: str, seconds: float, sound: bool) -> None:
+    """F19, F20: where neither lists nor requests are late."""
+    history = History(LivingInstances(Launches(Picture()), Disturbances()))
+    history.machine("a")
+    history.start("i-1")
+    history.wait(10)
+    if fault:
+        history.fault(fault)
+    history.event("instance", id="i-1", state="shutting-down")
+    history.wait(seconds)
+    history.status("a", "i-1", "Launched")
+    assert (history.judge() == []) is sound

@@ -8,7 +8,7 @@ from local.aws.ec2.instances import SPOT_TERMINATION
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import Launches
 from simulation.invariants.picture import Picture
-from simulation.invariants.promptness import NoticesAreHeeded, Promptness
+from simulation.invariants.promptness import NoticesAreHeeded, Promptness, RepeatedSoon
 from tests.simulation.invariants.builders import History
 
 HEALTHY = ("Launched", "Registered", "Initialized")
@@ -161,3 +161,46 @@ def test_an_instance_that_somebody_ended_was_not_announced() -> None:
     history.end("i-1")
     history.event("instance", id="i-1", state="shutting-down")
     assert history.judge() == []
+
+
+def unanswered(calls: int = 1) -> History:
+    """The calls for one machine have their effect, and their answers are lost."""
+    history = History(RepeatedSoon(Launches(Picture()), Disturbances()))
+    history.wait(400)
+    history.record("t1", history.machine("a"))
+    history.fault("aws-lost-answer")
+    for _ in range(calls):
+        history.call("CreateFleet", ClientToken="t1")
+    return history
+
+
+def test_a_call_without_an_answer_that_is_not_repeated_is_found() -> None:
+    # F1
+    assert late(unanswered()) == ["the call for NodeClaim/a was not repeated within 8 s"]
+
+
+def test_a_call_that_is_repeated_soon_is_sound() -> None:
+    history = unanswered()
+    history.wait(5)
+    history.call("CreateFleet", ClientToken="t1")
+    history.wait(5)
+    history.lease("somebody", 1)
+    assert history.judge() == []
+
+
+def test_the_third_call_within_a_minute_is_the_last() -> None:
+    # F17
+    assert late(unanswered(calls=3)) == []
+
+
+@pytest.mark.parametrize("kind", ["aws-throttling", "latency"])
+def test_where_something_else_holds_up_calls_nothing_is_said(kind: str) -> None:
+    history = unanswered()
+    history.fault(kind)
+    assert late(history) == []
+
+
+def test_a_launch_that_is_over_needs_no_repeat() -> None:
+    history = unanswered()
+    history.drop_record("t1")
+    assert late(history) == []

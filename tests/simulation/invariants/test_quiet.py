@@ -17,7 +17,9 @@ from simulation.invariants.quiet import (
     NodesAreOpen,
     NodesHaveMachines,
     NothingLeaked,
+    NoticesAreSettled,
     RecordsEnd,
+    TerminationsEnd,
 )
 from tests.simulation.invariants.builders import History
 
@@ -217,3 +219,26 @@ def test_a_closed_node_that_stays_is_found(history: History) -> None:
     assert check(NodesAreOpen, history) == ["node node-i-1 is closed although it stays"]
     history.command("a")
     assert check(NodesAreOpen, history) == []
+
+
+@pytest.mark.parametrize(
+    ("open_", "sound"), [([], True), (["NodeClaim/a"], False), (["Instance/i-1"], True)]
+)
+def test_the_terminator_works_on_what_is_being_deleted(
+    history: History, open_: list[str], sound: bool
+) -> None:
+    # I12
+    history.processes["terminator-0"].status = lambda: {"open": open_}
+    world: Any = history
+    assert (TerminationsEnd(Picture()).check(world) == []) is sound
+    history.delete_machine("a")
+    assert TerminationsEnd(Picture()).check(world) == []
+
+
+@pytest.mark.parametrize("left", [0, 2])
+def test_the_queue_of_notices_is_empty_in_the_end(history: History, left: int) -> None:
+    # INT-01
+    world: Any = history
+    world.aws = SimpleNamespace(messages=lambda _name: left)
+    found = NoticesAreSettled().check(world)
+    assert found == ([f"{left} messages are left in the queue"] if left else [])

@@ -12,6 +12,8 @@ from shared.redis.mirror import Change, MirrorWriter
 from shared.redis.streams import GROUPS
 from simulation.invariants.delivery import (
     EveryMessageIsSettled,
+    FailuresComeAgain,
+    GroupsReadEverything,
     NoMessageIsDropped,
     QueuesAreBounded,
     StreamsAreTrimmed,
@@ -214,3 +216,66 @@ async def test_keys_are_bounded(world: Any, bus: Bus) -> None:
         await pipeline.execute()
     world.event("redis", command="XADD")
     assert world.judge() == ["keys has 5506 entries, at most 5000"]
+
+
+@pytest.mark.parametrize(("start", "sound"), [("0", True), ("$", False)])
+async def test_a_new_group_reads_what_is_on_the_stream_already(
+    history: History, bus: Bus, start: str, sound: bool
+) -> None:
+    # I7
+    world: Any = history
+    world.invariants = (GroupsReadEverything(),)
+    await send(bus, "XADD", LAUNCHES, "1-1", "a", "b")
+    await send(bus, "XGROUP", "CREATE", LAUNCHES, "launcher", start)
+    world.event("redis", command="xgroup|create", stream="launches", group="launcher")
+    assert world.judge() == (
+        [] if sound else ["the new group launcher of launches skips 1 entries"]
+    )
+
+
+async def failed(world: Any, bus: Bus, deliveries: int = 1) -> None:
+    """The launcher fails to handle the only message."""
+    world.invariants = (FailuresComeAgain(),)
+    await send(bus, "XADD", LAUNCHES, "1-1", "a", "b")
+    await bus.redis.xreadgroup("launcher", "c", {LAUNCHES: ">"})
+    for _ in range(deliveries - 1):
+        await bus.redis.xclaim(LAUNCHES, "launcher", "c", 0, ["1-1"])
+    world.event(
+        "failure", name="launcher-0", what="failed", entry="1-1", deliveries=deliveries, foreseen=1
+    )
+
+
+async def acknowledge(world: Any, bus: Bus) -> list[str]:
+    await bus.redis.xack(LAUNCHES, "launcher", "1-1")
+    world.event("redis", command="xack", stream="launches")
+    found: list[str] = world.judge()
+    return found
+
+
+async def test_a_message_whose_handling_failed_is_not_acknowledged(world: Any, bus: Bus) -> None:
+    # F4
+    await failed(world, bus)
+    assert await acknowledge(world, bus) == [
+        "launcher acknowledged 1-1 of launches, whose handling failed"
+    ]
+
+
+async def test_a_message_that_was_delivered_once_more_may_be_acknowledged(
+    world: Any, bus: Bus
+) -> None:
+    await failed(world, bus)
+    await bus.redis.xclaim(LAUNCHES, "launcher", "c", 0, ["1-1"])
+    world.event("redis", command="xclaim", stream="launches")
+    assert await acknowledge(world, bus) == []
+
+
+async def test_a_message_that_failed_too_often_is_a_dead_letter(world: Any, bus: Bus) -> None:
+    # F5
+    await failed(world, bus, deliveries=5)
+    assert await acknowledge(world, bus) == []
+
+
+async def test_what_redis_forgot_was_acknowledged_by_nobody(world: Any, bus: Bus) -> None:
+    await failed(world, bus)
+    world.fault("redis-failover")
+    assert await acknowledge(world, bus) == []

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from simulation.faults import SCENARIOS
 from simulation.mutants.catalogue import MUTANTS
+from simulation.mutants.findings import FINDINGS, read_findings
 from simulation.mutants.mutant import Mutant
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -25,6 +27,16 @@ def test_there_are_enough_mutants_with_names_of_their_own() -> None:
     assert len(MUTANTS) >= 30
     assert len({one.name for one in MUTANTS}) == len(MUTANTS)
     assert all(one.breaks for one in MUTANTS)
+
+
+def test_each_mutant_is_searched_in_a_scenario_that_exists() -> None:
+    assert {one.scenario for one in MUTANTS} <= set(SCENARIOS)
+
+
+def test_a_survivor_says_what_is_missing() -> None:
+    findings = read_findings(FINDINGS)
+    survived = [one for one in MUTANTS if one.name in findings and not findings[one.name].invariant]
+    assert [one.name for one in survived if not (one.missing or one.harmless)] == []
 
 
 def test_a_mutant_whose_text_is_gone_says_so() -> None:

@@ -9,7 +9,6 @@ from simulation.mutants.findings import (
     FINDINGS,
     PAGE,
     Finding,
-    Setting,
     read_findings,
     write_findings,
 )
@@ -17,35 +16,29 @@ from simulation.mutants.mutant import Mutant
 from simulation.mutants.page import page
 
 ONE = Mutant("one", "a.py", "x", "y", "all of it")
-TWO = Mutant("two", "a.py", "z", "y", "a part", "api")
+TWO = Mutant("two", "a.py", "z", "y", "a part", "api", missing="a late list")
 THREE = Mutant("three", "a.py", "w", "y", "nothing", harmless="the API server refuses it")
 
 
 def test_found_mutants_survivors_and_harmless_ones_have_tables_of_their_own() -> None:
-    found_by = Finding("one", 1200, "pods run", "redis", 3)
+    found_by = Finding("one", 1200, "pods run", "redis")
     findings = {"one": found_by, "two": Finding("two", 9), "three": Finding("three", 9)}
     found, rest = page([ONE, TWO, THREE], findings).split("## Survivors")
-    survivors, harmless = rest.split("## Harmless")
-    assert "1 of 3 mutants were found; 1 are harmless.\n" in found
-    assert "| `one` | all of it | 1,200 | pods run (`redis`, seed 3) |" in found
-    assert "| `two` | a part | 9 | `api`, `quiet`, `mixed` |" in survivors
+    survivors, harmless = rest.split("## Equivalent")
+    assert "1 of 3 mutants were found; 1 are equivalent to the sound code.\n" in found
+    assert "| `one` | all of it | 1,200 | pods run (`redis`) |" in found
+    assert "| `two` | a part | 9 | `api` | a late list |" in survivors
     assert "| `three` | nothing | the API server refuses it |" in harmless
 
 
 def test_a_mutant_that_was_not_searched_is_counted_and_has_no_row() -> None:
-    text = page([ONE, TWO], {"two": Finding("two", 1, "pods run", "api", 1)})
+    text = page([ONE, TWO], {"two": Finding("two", 1, "pods run", "api")})
     assert "1 of 1 mutants were found; 1 were not searched yet." in text
     assert "`one`" not in text
 
 
-def test_each_mutant_is_searched_in_its_own_scenario_first() -> None:
-    setting = Setting(scenarios=("quiet", "mixed"))
-    assert setting.scenarios_of(TWO) == ["api", "quiet", "mixed"]
-    assert setting.scenarios_of(ONE) == ["mixed", "quiet"]
-
-
 def test_findings_are_read_back(tmp_path: Path) -> None:
-    findings = {"one": Finding("one", 3, "pods run", "redis", 1)}
+    findings = {"one": Finding("one", 3, "pods run", "redis")}
     write_findings(tmp_path / "findings.json", findings)
     assert read_findings(tmp_path / "findings.json") == findings
     assert read_findings(tmp_path / "none.json") == {}
