@@ -20,7 +20,7 @@ from simulation.faults.plan import faults_of
 from simulation.trace import Event
 from simulation.users import Action, UserSettings, perform, plan_users
 
-PEOPLE = UserSettings(cluster=CLUSTER, actions_per_minute=4.0, most_pods=80)
+PEOPLE = UserSettings(cluster=CLUSTER, actions_per_minute=4.0, most_pods=80, weights=CHAOS.users)
 """A cluster that two cores can carry together with the stack."""
 POLL_SECONDS = 5.0
 QUEUES_SECONDS = 10.0

@@ -20,4 +20,7 @@ RATES = {
     "redis-full": 0.2,
     **{kind: rate / 2 for kind, rate in (API | AWS | SPOT).items() if kind != "sqs-repeats"},
 }
-CHAOS = Scenario("chaos", "real processes, real signals, a real Redis", RATES)
+REPLACING = {"edit class": 30.0}
+"""Machines that drift are replaced, each by a command that waits for what it buys: nothing else that people do shows as
+often whether that is waited for."""
+CHAOS = Scenario("chaos", "real processes, real signals, a real Redis", RATES, users=REPLACING)

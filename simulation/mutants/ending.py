@@ -161,6 +161,7 @@ ENDING = (
         "        pass",
         "instances without a machine are never terminated",
         "rollback",
+        quiet_seconds=400.0,
     ),
     Mutant(
         "lost-machines-kept",
@@ -169,6 +170,7 @@ ENDING = (
         "        return",
         "machines whose instance is gone are never deleted",
         "joining",
+        quiet_seconds=400.0,
     ),
     Mutant(
         "deleted-at-the-first-sweep",
@@ -193,6 +195,7 @@ ENDING = (
         "            pass",
         "LaunchRecords that nobody needs stay, and their instances too",
         "no-answers",
+        quiet_seconds=400.0,
     ),
     Mutant(
         "orphaned-nodes-kept",
@@ -201,6 +204,7 @@ ENDING = (
         "                pass",
         "nodes without machine and instance stay",
         "joining",
+        quiet_seconds=400.0,
     ),
     Mutant(
         "notice-deleted-before-the-effect",

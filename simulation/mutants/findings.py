@@ -28,7 +28,7 @@ class Setting:
 
     seeds: int = 10
     minutes: float = 3.0
-    quiet_seconds: float = 300.0
+    quiet_seconds: float = 150.0
     """Shorter than usual, because most mutants never come to rest; sound runs need seconds."""
 
 

@@ -150,6 +150,6 @@ LAUNCHING = (
         "        self.trigger_waiting()\n        view = self.cluster.view",
         "        view = self.cluster.view",
         "a pod that no plan placed is not planned for again",
-        "aws",
+        "limits",
     ),
 )

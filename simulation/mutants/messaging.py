@@ -38,7 +38,7 @@ MESSAGING = (
         "    if pending[1] > 0 then candidate = pending[2] end",
         "    if false then candidate = pending[2] end",
         "a stream is trimmed above entries that are not acknowledged",
-        "api",
+        "limits",
     ),
     Mutant(
         "group-not-created-again",

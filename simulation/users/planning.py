@@ -56,6 +56,8 @@ class Planner:
     budgets: list[str] = field(default_factory=list)
     pools: dict[str, str] = field(default_factory=dict)
     """Pool -> generation; its class has the same name as the first pool of the generation."""
+    tight: set[str] = field(default_factory=set)
+    """Pools whose limits somebody tightened."""
     numbers: dict[str, int] = field(default_factory=dict)
 
     def name(self, prefix: str) -> str:
@@ -112,9 +114,13 @@ def _begin(planner: Planner) -> None:
 
 
 def _end(planner: Planner) -> None:
-    """Machines expire no more: a cluster that replaces them for ever never comes to rest."""
+    """Machines expire no more: a cluster that replaces them for ever never comes to rest. Pools with tight limits get
+    room, and nothing happens any more that would make anybody look at the pods that wait for it."""
     for name, api in sorted(planner.pools.items()):
         planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.without_expiry(api)})
+    for name in sorted(planner.tight & planner.pools.keys()):
+        api = planner.pools[name]
+        planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.wide_limits(api)})
 
 
 def _apply_pool(planner: Planner, name: str, api: str) -> None:
@@ -250,6 +256,7 @@ def _tighten_limits(planner: Planner) -> None:
     api = planner.pools[name]
     patch = {"spec": pools.tight_limits(planner.random, api)}
     planner.add(What.PATCH, pools.POOLS[api], name, patch)
+    planner.tight.add(name)
 
 
 def _change_mind(planner: Planner) -> None:

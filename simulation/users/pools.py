@@ -145,6 +145,12 @@ def tight_limits(random: Random, api: str) -> Json:
     return {"limits": limits if api == V1 else {"resources": limits}}
 
 
+def wide_limits(api: str) -> Json:
+    """A merge patch of a pool's spec with room for everything."""
+    limits = {"cpu": "1000", "memory": "4000Gi"}
+    return {"limits": limits | {"nodes": None} if api == V1 else {"resources": limits}}
+
+
 def without_expiry(api: str) -> Json:
     """A merge patch of a pool's spec after which its machines expire no more."""
     if api == V1ALPHA5:
