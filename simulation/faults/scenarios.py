@@ -220,6 +220,13 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 actions_per_minute=30.0,
             ),
             Scenario(
+                "refusals",
+                "the API server refuses requests while pods come and go",
+                {"api-refusals": 4.0},
+                users=COMING_AND_GOING,
+                actions_per_minute=30.0,
+            ),
+            Scenario(
                 "old-mirror",
                 "watchers are stopped while nodes are replaced",
                 {"watcher-stopped": 0.5},

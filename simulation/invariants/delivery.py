@@ -148,7 +148,7 @@ class FailuresComeAgain:
 
     def _note(self, event: Event, world: World) -> None:
         entry, deliveries = event.fields.get("entry"), event.fields.get("deliveries")
-        if entry is None or deliveries is None:
+        if entry is None or not isinstance(deliveries, int):
             return
         group = str(event.fields["name"]).rpartition("-")[0]
         found = [
@@ -159,7 +159,7 @@ class FailuresComeAgain:
             if one.id == entry and one.deliveries == deliveries < MOST_DELIVERIES
         ]
         if len(found) == 1:  # Entries of two streams may have the same id.
-            self._failed[found[0]] = int(deliveries)
+            self._failed[found[0]] = deliveries
 
     def _is_forgotten(self, stream: str, group: str, entry: str, world: World) -> bool:
         pending = world.redis.pending(prefix_of(world) + stream, group)

@@ -205,6 +205,9 @@ ENDING = (
         "nodes without machine and instance stay",
         "joining",
         quiet_seconds=400.0,
+        harmless="A machine outlives its node, also in every backup, so no node is left without "
+        "its machine. Only a person who takes finalizers off makes one, and the control "
+        "plane deletes it with its instance.",
     ),
     Mutant(
         "notice-deleted-before-the-effect",

@@ -26,7 +26,7 @@ class Finding:
 class Setting:
     """A mutant is searched in its own scenario, with the seeds from 1 to ``seeds``. A mutant may have other times."""
 
-    seeds: int = 10
+    seeds: int = 8
     minutes: float = 3.0
     quiet_seconds: float = 150.0
     """Shorter than usual, because most mutants never come to rest; sound runs need seconds."""

@@ -14,7 +14,7 @@ MESSAGING = (
         "        if delivery.deliveries < self.limits.deliveries:\n            return False",
         "        if delivery.deliveries < self.limits.deliveries:\n            return True",
         "a message whose handler failed is acknowledged",
-        "api",
+        "refusals",
     ),
     Mutant(
         "retry-not-stored",
@@ -71,6 +71,8 @@ MESSAGING = (
         '                log.warning("mirror lost, writing it anew")',
         "a mirror that Redis forgot is not written again",
         "redis",
+        harmless="The heartbeat, two seconds later at most, finds the loss as well and has the "
+        "mirror written anew.",
     ),
     Mutant(
         "unwritten-changes-forgotten",
@@ -103,6 +105,7 @@ MESSAGING = (
         '    if status.get("reason") == "Gone":',
         "a watch whose position expired is resumed at that position",
         "api",
+        harmless="The event has the code 410 too, and an error with that code lists again.",
     ),
     Mutant(
         "deletions-missed-by-a-list",

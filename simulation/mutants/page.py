@@ -38,12 +38,12 @@ Another part of Dovetail holds what these break, so nothing that was promised ca
 
 
 def page(mutants: Iterable[Mutant], findings: Mapping[str, Finding]) -> str:
-    """The whole page. Mutants that were not searched have no row."""
+    """The whole page. Mutants whose search is not complete have no row."""
     listed = list(mutants)
     setting = Setting()
-    searched = [one for one in listed if one.name in findings]
-    found = [one for one in searched if findings[one.name].invariant]
-    rest = [one for one in searched if not findings[one.name].invariant]
+    searched = [one for one in listed if is_complete(one, findings.get(one.name))]
+    found = [one for one in searched if one.name in findings and findings[one.name].invariant]
+    rest = [one for one in searched if one not in found]
     survived = [one for one in rest if not one.harmless]
     text = HEAD + SETTING.format(minutes=setting.minutes, quiet=setting.quiet_seconds)
     text += _summary(len(listed), len(searched), len(found), len(rest) - len(survived)) + COLUMNS
@@ -56,12 +56,19 @@ def page(mutants: Iterable[Mutant], findings: Mapping[str, Finding]) -> str:
     return text + _harmless([one for one in rest if one.harmless])
 
 
+def is_complete(mutant: Mutant, finding: Finding | None) -> bool:
+    """Whether nothing is left to be searched: it was found, is equivalent, or all seeds were run."""
+    if finding is None:
+        return bool(mutant.harmless)
+    return bool(finding.invariant or mutant.harmless) or finding.seeds >= Setting().seeds
+
+
 def _summary(listed: int, searched: int, found: int, harmless: int) -> str:
     parts = [f"{found} of {searched} mutants were found"]
     if harmless:
         parts.append(f"{harmless} are equivalent to the sound code")
     if listed > searched:
-        parts.append(f"{listed - searched} were not searched yet")
+        parts.append(f"{listed - searched} were not searched to the end yet")
     return "; ".join(parts) + ".\n\n"
 
 

@@ -33,7 +33,7 @@ def test_found_mutants_survivors_and_harmless_ones_have_tables_of_their_own() ->
 
 def test_a_mutant_that_was_not_searched_is_counted_and_has_no_row() -> None:
     text = page([ONE, TWO], {"two": Finding("two", 1, "pods run", "api")})
-    assert "1 of 1 mutants were found; 1 were not searched yet." in text
+    assert "1 of 1 mutants were found; 1 were not searched to the end yet." in text
     assert "`one`" not in text
 
 

@@ -7,12 +7,15 @@ from collections import Counter
 from dataclasses import asdict
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulation.faults import SCENARIOS
 from simulation.users.actions import Action, What
 from simulation.users.performing import KINDS
 from simulation.users.planning import ACTIONS, LAST_SECONDS, UserSettings, plan_users
+from simulation.users.pools import POOLS
 
 BUSY = UserSettings(actions_per_minute=60.0)
 BY_HAND = {
@@ -108,3 +111,17 @@ def test_in_the_end_no_pool_lets_its_machines_expire(seed: int) -> None:
     last = [action for action in plan if action.at_seconds == plan[-1].at_seconds]
     assert {action.name for action in last} == living
     assert all("xpire" in action.text for action in last)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_in_the_end_pools_whose_limits_were_tightened_have_room(seed: int) -> None:
+    """Nothing happens after that, so a pod that waits for room has to be looked at again without an occasion."""
+    weights = SCENARIOS["limits"].users
+    plan = plan_users(Random(seed), 5, UserSettings(actions_per_minute=40.0, weights=weights))
+    last = {
+        one.name: one.body["spec"]["limits"]
+        for one in plan
+        if one.what is What.PATCH and one.kind in POOLS.values() and "limits" in one.body["spec"]
+    }
+    assert last
+    assert all(limits.get("resources", limits)["cpu"] == "1000" for limits in last.values())
