@@ -108,16 +108,25 @@ class Pause(Fault):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderPaused(Pause):
-    """A scheduler is stopped for longer than its Lease lasts, so another replica has taken over when it continues."""
+class LeaderPaused(Fault):
+    """The scheduler that leads is stopped for longer than its Lease lasts: another replica has taken over when it
+    continues."""
 
     kind: ClassVar[str] = "leader-paused"
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return f"the scheduler that leads is stopped for {self.seconds} s and continues"
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        schedulers = [name for name in processes if name.startswith("scheduler")]
-        begin, seconds = _long(random, span, LEASE_SECONDS + 3.0, 2 * LEASE_SECONDS)
-        return cls(begin, random.choice(schedulers or processes), seconds)
+        return cls(*_long(random, span, LEASE_SECONDS + 3.0, 2 * LEASE_SECONDS))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        for name, process in world.processes.items():
+            if name.startswith("scheduler") and process.status().get("leading"):
+                process.pause(self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

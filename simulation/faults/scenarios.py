@@ -185,7 +185,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             Scenario(
                 "leaders",
                 "leaders are stopped for longer than a Lease while pods come and go",
-                {"leader-paused": 3.0},
+                {"leader-paused": 1.5},
                 replicas=2,
                 users=COMING_AND_GOING,
                 actions_per_minute=40.0,

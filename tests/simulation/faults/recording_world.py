@@ -51,6 +51,9 @@ class RecordedProcess:
     def skew(self, seconds: float) -> None:
         self.calls.append(("process.skew", (seconds,), ()))
 
+    def status(self) -> Mapping[str, object]:
+        return {"leading": True}
+
     def end_loop(self, choice: float) -> None:
         self.calls.append(("process.end_loop", (choice,), ()))
 
