@@ -12,7 +12,7 @@ import heapq
 import socket
 from asyncio import events
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextvars import Context
+from contextvars import Context, copy_context
 from itertools import count
 from random import Random
 from typing import Any, TypeVarTuple, cast
@@ -31,6 +31,42 @@ TIMER_LATENESS_SECONDS = 0.0005
 
 class Stuck(RuntimeError):
     """Nothing can run and no timer is set, although the run has not ended."""
+
+
+class _Handle(events.Handle):
+    """A handle that is made in a third of the time: this loop has no debug mode."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context,
+    ) -> None:
+        self._callback, self._args, self._loop, self._context = callback, args, loop, context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
+class _Timer(events.TimerHandle):
+    """The same for a timer."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context,
+    ) -> None:
+        self._callback, self._args, self._loop, self._context = callback, args, loop, context
+        self._cancelled = self._scheduled = False
+        self._repr = self._source_traceback = None
+        self._when = when
 
 
 class SimulatedTask(asyncio.Task[Any]):
@@ -86,9 +122,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.Handle:
         """Schedule ``callback`` for its owner, which the context names."""
-        handle = events.Handle(callback, args, self, context)
-        owner = self.owner(context)
-        self._make_ready(owner, handle)
+        if context is None:
+            context = copy_context()
+        handle = _Handle(callback, args, self, context)
+        owner = context.get(CURRENT) or self._world
+        if owner.alive:
+            if not owner.ready and not owner.paused:
+                self._active.append(owner)
+            owner.ready.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon  # There is one thread.
@@ -101,9 +142,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Schedule ``callback`` for the virtual time ``when``."""
-        timer = events.TimerHandle(when, callback, args, self, context)
-        due = max(when, self._now) + self._random.random() * TIMER_LATENESS_SECONDS
-        heapq.heappush(self._timers, (due, next(self._numbers), timer, self.owner(context)))
+        if context is None:
+            context = copy_context()
+        timer = _Timer(when, callback, args, self, context)
+        due = when if when > self._now else self._now
+        due += self._random.random() * TIMER_LATENESS_SECONDS
+        owner = context.get(CURRENT) or self._world
+        heapq.heappush(self._timers, (due, next(self._numbers), timer, owner))
         return timer
 
     def call_later(
@@ -124,39 +169,39 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         context: Context,
     ) -> None:
         """As ``call_at``, but never late: deliveries of one connection keep their order."""
-        timer = events.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(
-            self._timers, (max(when, self._now), next(self._numbers), timer, self.owner(context))
-        )
+        timer = _Timer(when, callback, args, self, context)
+        due = when if when > self._now else self._now
+        owner = context.get(CURRENT) or self._world
+        heapq.heappush(self._timers, (due, next(self._numbers), timer, owner))
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Cancelled timers are dropped when they become due."""
 
-    def _make_ready(self, owner: Owner, handle: asyncio.Handle) -> None:
-        if not owner.alive:
-            return
-        if not owner.ready and not owner.paused:
-            self._active.append(owner)
-        owner.ready.append(handle)
-
     def _run_once(self) -> None:
-        while not self._active and not self._stopping:  # type: ignore[attr-defined]  # BaseEventLoop.stop sets it
-            self._advance()
-        if self._stopping:  # type: ignore[attr-defined]  # set by BaseEventLoop.stop
-            return
-        active = self._active
-        index = int(self._random.random() * len(active)) if len(active) > 1 else 0
-        owner = active[index]
-        handle = owner.ready.popleft()
-        if not owner.ready:
-            active[index] = active[-1]
-            active.pop()
-        if handle._cancelled:
-            return
-        self.steps += 1
-        handle._run()
-        if owner.budget is not None:
-            self._spend(owner)
+        """Run callbacks until the loop stops: nothing else is to be done between them."""
+        active, random = self._active, self._random.random
+        while not self._stopping:  # type: ignore[attr-defined]  # BaseEventLoop.stop sets it
+            if not active:
+                self._advance()
+                continue
+            index = int(random() * len(active)) if len(active) > 1 else 0
+            owner = active[index]
+            handle = owner.ready.popleft()
+            if not owner.ready:
+                active[index] = active[-1]
+                active.pop()
+            if handle._cancelled:
+                continue
+            self.steps += 1
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001  # as asyncio's Handle does
+                context = {"message": f"Exception in callback {handle!r}", "exception": error}
+                self.call_exception_handler(context)
+            if owner.budget is not None:
+                self._spend(owner)
 
     def _spend(self, owner: Owner) -> None:
         owner.budget = (owner.budget or 0) - 1
@@ -165,13 +210,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             owner.exhausted()
 
     def _advance(self) -> None:
-        """Jump to the next timer and make it ready."""
+        """Jump to the next timer and make it ready. No callback is ready now."""
         while self._timers:
             due, _, timer, owner = heapq.heappop(self._timers)
             if timer._cancelled:
                 continue
-            self._now = max(self._now, due)
-            self._make_ready(owner, timer)
+            if due > self._now:
+                self._now = due
+            if owner.alive:
+                if not owner.ready and not owner.paused:
+                    self._active.append(owner)
+                owner.ready.append(timer)
             return
         raise Stuck("nothing can run and no timer is set")
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 Json = Mapping[str, Any]
+MOST_RECORDS = 5_000
 MACHINE_KINDS = frozenset({MACHINES.plural, NODE_CLAIMS.plural})
 Key = tuple[str, str, str]
 """Plural, namespace (empty for cluster-scoped kinds), name."""
@@ -93,7 +94,6 @@ class Picture:
     _revision: int = 0
     _followed: int = 0
     _last: Change | None = None
-    _parsed: dict[Key, tuple[Json, Any]] = field(default_factory=dict)
 
     def follow(self, event: Event, world: World) -> Change | None:
         """Take note of one event; the change that it stands for, None for other events and kinds."""
@@ -141,7 +141,6 @@ class Picture:
         before = None if is_first else held.get(key)
         if after is None:
             held.pop(key, None)
-            self._parsed.pop(key, None)
         else:
             held[key] = after
         if after is before:
@@ -180,12 +179,10 @@ class Picture:
         return next((node for node in self.nodes() if node.provider_id == provider_id), None)
 
     def _all(self, resource: Resource) -> Iterator[Any]:
-        for key, document in self.documents[resource.plural].items():
-            known = self._parsed.get(key)
-            if known is None or known[0] is not document:
-                known = self._parsed[key] = document, record_of(resource, document)
-            if known[1] is not None:
-                yield known[1]
+        for document in self.documents[resource.plural].values():
+            record = record_of(resource, document)
+            if record is not None:
+                yield record
 
 
 def _key(resource: Resource, raw: Json) -> Key:
@@ -193,13 +190,27 @@ def _key(resource: Resource, raw: Json) -> Key:
 
 
 def record_of(resource: Resource, document: Json | None) -> Any:
-    """The record of a document of a kind that has one; None for an unreadable or missing one."""
+    """The record of a document of a kind that has one; None for an unreadable or missing one.
+
+    A document must not change afterwards: most invariants ask for the same ones, and each is parsed once.
+    """
     if document is None:
         return None
+    known = _records.get(id(document))
+    if known is not None and known[0] is document:
+        return known[1]
+    if len(_records) >= MOST_RECORDS:
+        _records.clear()
     try:
-        return _PARSERS[resource.plural](document)
+        record = _PARSERS[resource.plural](document)
     except InvalidObject:
-        return None
+        record = None
+    _records[id(document)] = document, record
+    return record
+
+
+_records: dict[int, tuple[Json, Any]] = {}
+"""Address of a document -> the document, which keeps its address as long as it is here, and its record."""
 
 
 _PARSERS: Mapping[str, Callable[[Json], Any]] = {

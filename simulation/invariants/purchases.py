@@ -71,7 +71,8 @@ class BoughtOnce:
     """BAT-05, SCH-01, I1: machines under way offer no more than the pods ask for that needed a place meanwhile.
 
     Judged for the new machine alone, and together with those that were made before it and are not ready yet. Machines
-    that replace others, and those of static pools, are made for another reason.
+    that replace others, and those of static pools, are made for another reason. A machine whose node somebody deleted
+    takes no pods any more, also before the terminator has seen it.
     """
 
     launches: Launches
@@ -106,10 +107,12 @@ class BoughtOnce:
         return usable and machine.key not in self.launches.replaces
 
     def _surplus(self, machine: Machine, at: float, world: World) -> list[str]:
+        leaving = {node.name for node in self.launches.picture.nodes() if node.terminating}
         under_way = [
             one
             for one in self.launches.picture.machines()
             if not one.terminating
+            and one.node_name not in leaving
             and not one.has(INITIALIZED)
             and labels.PLAN_ANNOTATION in one.annotations
             and self._is_for_pods(one)

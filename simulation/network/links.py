@@ -53,9 +53,10 @@ class Links:
         link = self._links.get((sender, receiver) if sender < receiver else (receiver, sender))
         if link is not None and link.slow_until > self.time():
             seconds += link.slow_seconds * self._random.random()
-        until, slow = self._party_slow.get(receiver, (0.0, 0.0))
-        if until > self.time():
-            seconds += slow
+        if receiver in self._party_slow:
+            until, slow = self._party_slow[receiver]
+            if until > self.time():
+                seconds += slow
         return seconds
 
     def blocked_until(self, first: str, second: str) -> float:
@@ -65,8 +66,9 @@ class Links:
 
     def arrival(self, sender: str, receiver: str) -> float:
         """When bytes that are sent now arrive: TCP sends again what a partition swallowed."""
-        start = max(self.time(), self.blocked_until(sender, receiver))
-        return start + self.latency(sender, receiver)
+        now = self.time()
+        blocked = self.blocked_until(sender, receiver)
+        return (blocked if blocked > now else now) + self.latency(sender, receiver)
 
     def fate(self, sender: str, receiver: str) -> Fate:
         """Whether bytes pass, or are lost with their connection."""

@@ -12,6 +12,7 @@ template is made again (LCH-25).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,7 @@ from services.launcher.launch_template.variants import Choice, Template, Variant
 from services.launcher.ports import Ports
 from services.launcher.resolved_class import Resolved
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.launch_templates import TemplateNotListed
 from shared.cloud.ec2.ownership import cluster_tag
 from shared.cloud.ec2.records import LaunchTemplate
 from shared.cloud.user_data.bootstrap import Bootstrap, boot_taints, kubelet_labels
@@ -49,6 +51,9 @@ log = get_logger(__name__)
 
 TEMPLATE_FRESH_SECONDS = 50.0
 """How long a process believes that a template is there: less, for clocks differ."""
+HIDDEN_SECONDS = 5.0
+"""EC2 is not asked again so soon for a template whose name is taken and which it does not list: its lists may be
+minutes behind, and each launch that waits for one would ask four times at each attempt."""
 SWEEP_SECONDS = 20.0
 MOST_TEMPLATES_KNOWN = 1000
 MOST_TEMPLATES_DELETED = 50
@@ -88,21 +93,43 @@ class TemplateStore:
     _known: dict[str, _Known] = field(default_factory=dict)
     _complete: bool = False
     """Every template with our tags is known: found since the start, or since they were forgotten."""
+    _hidden: dict[str, float] = field(default_factory=dict)
+    """Name of a template that EC2 does not list, although the name is taken -> when it is asked again."""
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def ensure(self, name: str, data: dict[str, Any], tags: dict[str, str]) -> LaunchTemplate:
-        """The template of this name, made now if there is none. Raises what EC2 says against it."""
+        """The template of this name, made now if there is none.
+
+        Raises what EC2 says against it, and TemplateNotListed for one that EC2 did not list a moment ago.
+        """
         async with self._lock(name):
             known, now = self._known.get(name), self.ports.clock.monotonic()
+            if now < self._hidden.get(name, -math.inf):
+                raise TemplateNotListed(f"EC2 does not list launch template {name} yet", name=name)
             await self.use.record(name)
             if known is None or now - known.used_at >= TEMPLATE_FRESH_SECONDS:
-                template, is_new = await self.ports.cloud.launch_templates.ensure(name, data, tags)
-                if is_new:
-                    _log_created(template)
-                known = _Known(template, now)
+                known = _Known(await self._found_or_made(name, data, tags), now)
                 self._remember(name, known)
             known.used_at = now
             return known.template
+
+    async def _found_or_made(
+        self, name: str, data: dict[str, Any], tags: dict[str, str]
+    ) -> LaunchTemplate:
+        try:
+            template, is_new = await self.ports.cloud.launch_templates.ensure(name, data, tags)
+        except TemplateNotListed:
+            self._hide(name)
+            raise
+        self._hidden.pop(name, None)
+        if is_new:
+            _log_created(template)
+        return template
+
+    def _hide(self, name: str) -> None:
+        now = self.ports.clock.monotonic()
+        self._hidden = {one: until for one, until in self._hidden.items() if now < until}
+        self._hidden[name] = now + HIDDEN_SECONDS
 
     def forget(self) -> None:
         """EC2 says that one is gone (LCH-25): each is searched in EC2 again before its next use."""

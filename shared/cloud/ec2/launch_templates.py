@@ -24,6 +24,10 @@ log = get_logger(__name__)
 CREATE_ATTEMPTS = 2
 
 
+class TemplateNotListed(Unavailable):
+    """The name of the template is taken, but EC2 does not list it: its lists are behind, or somebody deletes it now."""
+
+
 class LaunchTemplates(AwsService):
     """Calls on one region's launch templates. Every method may raise the errors of ``shared.cloud.client.errors``."""
 
@@ -32,7 +36,8 @@ class LaunchTemplates(AwsService):
     ) -> tuple[LaunchTemplate, bool]:
         """The template of this name, and whether it was created now. The name contains the hash of ``data`` (LCH-20).
 
-        The SDK chooses the ClientToken: with a fixed one EC2 would return a template that was deleted since.
+        The SDK chooses the ClientToken: with a fixed one EC2 would return a template that was deleted since. Raises
+        TemplateNotListed.
         """
         for _ in range(CREATE_ATTEMPTS):
             try:
@@ -41,7 +46,7 @@ class LaunchTemplates(AwsService):
                 # Another launcher may delete it between the two calls.
                 with suppress(NotFound):
                     return await self.named(name), False
-        raise Unavailable(f"launch template {name} was deleted while it was read", name=name)
+        raise TemplateNotListed(f"EC2 has launch template {name} and does not list it", name=name)
 
     async def _create(self, name: str, data: Json, tags: dict[str, str]) -> LaunchTemplate:
         answer = await self._calls.write(

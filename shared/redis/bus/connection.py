@@ -10,9 +10,10 @@ cost a task and three timers for each command, where ``redis_errors`` sets one t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
+from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -136,29 +137,36 @@ def pairs(flat: Sequence[Any]) -> dict[bytes, Any]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-@asynccontextmanager
-async def redis_errors(operation: str) -> AsyncIterator[None]:
+class redis_errors:
     """Bound what one command takes, and turn redis-py's errors into the family of shared.errors.
 
     Raises Unreachable (the outcome is unknown, also after ``COMMAND_TIMEOUT_SECONDS``), Unavailable, Unauthorized or
-    GroupMissing; and CancelledError when the task was cancelled meanwhile.
+    GroupMissing; and CancelledError when the task was cancelled meanwhile: redis-py 8.1 sometimes swallows a
+    cancellation and returns a reply (seen within a few dozen cancelled consumers), which would leave a cancelled loop
+    running. A class, because a generator takes three times as long, at each command.
     """
-    with translated(operation):
-        async with asyncio.timeout(COMMAND_TIMEOUT_SECONDS):
-            with _cancellation_kept():
-                yield
 
+    __slots__ = ("_before", "_operation", "_timeout")
 
-@contextmanager
-def _cancellation_kept() -> Iterator[None]:
-    """redis-py 8.1 sometimes swallows a cancellation and returns a reply (seen within a few dozen cancelled consumers),
-    which would leave a cancelled loop running."""
-    before = _cancellations()
-    try:
-        yield
-    finally:
-        if _cancellations() > before:
-            raise asyncio.CancelledError
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+        self._timeout = asyncio.timeout(COMMAND_TIMEOUT_SECONDS)
+
+    async def __aenter__(self) -> None:
+        self._before = _cancellations()
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: object, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not isinstance(error, asyncio.CancelledError) and _cancellations() > self._before:
+            error = asyncio.CancelledError()
+        if error is None:
+            await self._timeout.__aexit__(None, None, None)
+            return
+        with translated(self._operation):
+            await self._timeout.__aexit__(type(error), error, traceback)
+            raise error
 
 
 def _cancellations() -> int:

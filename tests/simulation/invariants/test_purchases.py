@@ -92,6 +92,15 @@ def test_a_machine_that_is_ready_is_not_counted_again() -> None:
     assert history.judge() == []
 
 
+def test_a_machine_whose_node_is_deleted_takes_no_pods_any_more() -> None:
+    history = shop("a")
+    buy(history, "m1", 1)
+    history.status("m1", "i-1", "Launched", "Registered")
+    history.store.delete("nodes", history.node("i-1"))
+    buy(history, "m2", 1)
+    assert history.judge() == []
+
+
 def test_pods_of_a_node_that_leaves_need_another_place() -> None:
     history = shop()
     history.machine("old", "i-1", conditions=("Launched", "Initialized"))

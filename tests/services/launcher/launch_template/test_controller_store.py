@@ -10,13 +10,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from services.launcher.launch_template.controller import (
+    HIDDEN_SECONDS,
     TEMPLATE_FRESH_SECONDS,
     TemplateStore,
     templates_of,
 )
 from services.launcher.ports import Ports
 from shared.cloud.client.session import Cloud
-from shared.errors import Unauthorized
+from shared.cloud.ec2.launch_templates import CREATE_ATTEMPTS
+from shared.errors import Unauthorized, Unavailable
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.redis.mirror.template_use import UNUSED_SECONDS, TemplateUse
@@ -212,3 +214,19 @@ async def test_a_template_that_is_gone_in_between_is_made_anew(
     code = "InvalidLaunchTemplateName.AlreadyExistsException"
     control.post("faults", action="CreateLaunchTemplate", code=code, status=400)
     assert (await store.ensure(NAME, DATA, OWNED)).name == NAME
+
+
+async def test_a_template_that_ec2_does_not_list_yet_is_not_asked_for_all_the_time(
+    store: TemplateStore, control: Control, clock: FakeClock
+) -> None:
+    """EC2's lists may be minutes behind: every launch that needs the template asks, and each asked four times."""
+    made = await store.ensure(NAME, DATA, OWNED)
+    store.forget()
+    control.post("settings", templateLagSeconds=600)
+    for _ in range(5):
+        with pytest.raises(Unavailable, match=NAME):
+            await store.ensure(NAME, DATA, OWNED)
+    assert len(calls(control, "CreateLaunchTemplate")) == 1 + CREATE_ATTEMPTS
+    control.post("settings", templateLagSeconds=0)
+    clock.advance(HIDDEN_SECONDS)
+    assert await store.ensure(NAME, DATA, OWNED) == made
