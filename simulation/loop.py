@@ -194,7 +194,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 continue
             self.steps += 1
             try:
-                handle._context.run(handle._callback, *handle._args)
+                handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]  # asyncio's own
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:  # noqa: BLE001  # as asyncio's Handle does
