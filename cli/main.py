@@ -66,7 +66,7 @@ COMMANDS = {
     ),
     "ledger": Command(
         "cli.decisions.ledger.command",
-        "Show who causes which part of what the machines cost, and what consolidations saved.",
+        "Show who causes which part of the cost, what rules cost, and what consolidations saved.",
     ),
     "validate": Command("cli.manifests.validate", "Check manifests of both API generations."),
     "convert": Command("cli.manifests.convert", "Convert manifests to the other API generation."),

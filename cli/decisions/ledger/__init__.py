@@ -1,1 +1,1 @@
-"""``dovetail ledger``: who causes which part of what the machines cost, and what consolidations saved."""
+"""``dovetail ledger``: who causes which part of the cost, what rules cost, and what consolidations saved."""

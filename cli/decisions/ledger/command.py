@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import sys
 from collections.abc import Iterable
@@ -11,39 +10,33 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cli.decisions.ledger import over_time
-from cli.decisions.ledger.options import HOURS_OF_MONTH, MICRO, EndOption
+from cli.decisions.ledger.constraints import constraints
+from cli.decisions.ledger.options import HOURS_OF_MONTH, MICRO, EndOption, FilesOption
 from cli.decisions.ledger.over_time import Spent, print_spent, rows_of, spent_in
 from cli.decisions.ledger.regret import regret
-from cli.decisions.plan.cluster import Catalogues, Held, read_cluster
+from cli.decisions.ledger.sources import snapshot_now
 from cli.decisions.recorded import ClusterOption, StoreOption, moment, read_archive
-from cli.manifests.simulate import RegionOption, documents_of
+from cli.manifests.simulate import RegionOption
 from cli.options import group
 from cli.printing import print_line, print_table
-from cli.stack.environment import StackOption, variables_of
+from cli.stack.environment import StackOption
 from cli.text import counted, print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import SystemClock
 from shared.disruption.candidates import offering_prices
 from shared.errors import ConfigurationError
 from shared.runtime.archive.reading import Archive
-from shared.simulation.inputs import read_inputs
 from shared.simulation.ledgers.allocation import IDLE, Charge, charges, summed, without_price
 from shared.simulation.ledgers.focus import COLUMNS, rows
-from shared.simulation.workloads import MOST_PODS
 
 DIMENSIONS = ("pool", "namespace", "workload")
 
 ledger = group(
-    "Show who causes which part of what the machines cost, and what consolidations saved."
+    "Show who causes which part of the cost, what rules of workloads cost, and what consolidations saved."
 )
+ledger.command()(constraints)
 ledger.command()(regret)
 
-FilesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filename", "-f", help="Files or directories with the objects, or -; default: the cluster.",
-    ),
-]  # fmt: skip
 ByOption = Annotated[
     str, typer.Option(help="pool, namespace, workload, or label=KEY, a label of pods.")
 ]
@@ -108,8 +101,7 @@ def cost(
         return
     if end or every:
         raise ConfigurationError("--to and --every are for a recorded period: add --from")
-    held = _held(filename, directory)
-    snapshot = read_inputs(held.documents, Catalogues(held, region or ""), MOST_PODS).snapshot
+    snapshot = snapshot_now(filename, region or "", directory, SystemClock().now()).snapshot
     found = charges(snapshot)
     unknown = without_price(snapshot.machines, offering_prices(snapshot.catalogue))
     if output == "csv":
@@ -139,12 +131,6 @@ def _print_period(spent: Spent, by: str, output: str) -> None:
 def _require_dimension(by: str) -> None:
     if by not in DIMENSIONS and not (by.startswith("label=") and by != "label="):
         raise ConfigurationError(f"--by must be {', '.join(DIMENSIONS)} or label=KEY, not {by!r}")
-
-
-def _held(filename: list[str] | None, directory: Any) -> Held:
-    if filename:
-        return Held(documents_of(filename))
-    return asyncio.run(read_cluster(variables_of(directory), frozenset()))
 
 
 def document_of(found: list[Charge], by: str, unknown: list[str]) -> dict[str, Any]:

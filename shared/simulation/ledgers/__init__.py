@@ -1,1 +1,1 @@
-"""Ledgers: who causes which part of what the machines cost, and what consolidations saved."""
+"""Ledgers: who causes which part of the cost, what rules cost, and what consolidations saved."""
