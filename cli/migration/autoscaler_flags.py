@@ -15,6 +15,7 @@ from shared.domain.durations import go_duration_seconds
 
 DEFAULTS = {"scale-down-unneeded-time": "10m", "max-node-provision-time": "15m"}
 """Flags that are translated although nobody gave them."""
+STATUS_NAME = "cluster-autoscaler-status"
 TRUE = frozenset({"", "true", "1", "t"})
 NOT_NEEDED = {
     "cloud-provider": "Dovetail is for AWS",
@@ -163,6 +164,20 @@ def _expander(value: str, found: Translation) -> tuple[str, str]:
     return "not needed", "the cheapest types that hold the pods are chosen"
 
 
+def _status(value: str, found: Translation) -> tuple[str, str]:
+    if value.lower() not in TRUE:
+        return "kept", "no status ConfigMap is written"
+    return _named_status(STATUS_NAME, found)
+
+
+def _named_status(value: str, found: Translation) -> tuple[str, str]:
+    found.settings["STATUS_CONFIG_MAP"] = f"kube-system/{value}"
+    return (
+        "kept",
+        f"STATUS_CONFIG_MAP=kube-system/{value} of the scheduler (chart: statusConfigMap)",
+    )
+
+
 def _balance(value: str, _: Translation) -> tuple[str, str]:
     if value.lower() not in TRUE:
         return "not needed", "zones are chosen by price and capacity"
@@ -237,6 +252,8 @@ _RULES: dict[str, _Rule] = {
     "scale-down-unready-time": _repair,
     "max-node-provision-time": _provision,
     "expander": _expander,
+    "write-status-configmap": _status,
+    "status-config-map-name": _named_status,
     "balance-similar-node-groups": _balance,
     "max-graceful-termination-sec": _grace,
     "max-empty-bulk-delete": _budget("Empty"),

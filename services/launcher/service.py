@@ -38,6 +38,7 @@ from services.launcher.lifecycle.controller import LifecycleController
 from services.launcher.lifecycle.steps import LifecycleSteps
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
+from services.launcher.node_class.discovery import TURN_SECONDS
 from services.launcher.ports import Ports
 from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.kube.machines import Machines
@@ -62,7 +63,6 @@ from shared.runtime.services import Loop, Service, periodic
 from shared.settings import LauncherSettings
 from shared.settings.own import AccessKey
 
-NODE_CLASS_SECONDS = 60.0
 LAUNCH_TIMEOUT_SECONDS = 120.0
 GARBAGE_LATE_SECONDS = 360.0
 
@@ -275,7 +275,7 @@ def _timed(env: Environment[LauncherSettings], launcher: Launcher) -> list[Loop]
     timed = partial(periodic, clock=ports.clock, jitter=env.random)
     return [
         timed("resync", ports.settings.resync_seconds, launcher.handlers.resync),
-        timed("node classes", NODE_CLASS_SECONDS, node_classes.refresh_all),
+        timed("node classes", TURN_SECONDS, node_classes.refresh_all),
         timed("drift", CHECK_SECONDS, launcher.drift.check),
         timed("launch templates", SWEEP_SECONDS, launcher.template_store.sweep),
         timed("consistency", nodes.PERIOD_SECONDS, checks.check_all),

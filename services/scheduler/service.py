@@ -14,6 +14,8 @@ from services.scheduler.actions import MachineActions
 from services.scheduler.approval.approvals import Approvals
 from services.scheduler.approval.endpoint import ApprovalEndpoint
 from services.scheduler.approval.reporting import ApprovalReporter
+from services.scheduler.autoscaler_status.writer import STEP_SECONDS as STATUS_SECONDS
+from services.scheduler.autoscaler_status.writer import AutoscalerStatus
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.controller import Disruption, Provisioning
@@ -345,6 +347,7 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     planner, handover, not_synced = parts.planner, parts.handover, parts.cluster.not_synced
     timed = partial(periodic, clock=env.clock, jitter=env.random)
     seconds, prices = env.settings.policy_price_period, parts.policy_prices
+    status = AutoscalerStatus.of(env, parts.cluster, parts.disruption.findings)
     return [
         *([timed("policy prices", seconds, prices.step)] if seconds else ()),
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
@@ -355,6 +358,7 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
         ),
         timed("buffers", BUFFER_SECONDS, planner.buffers.step),
         timed("provisioning requests", BUFFER_SECONDS, planner.requests.step),
+        *([timed("status", STATUS_SECONDS, status.step)] if status.place else ()),
         timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
         timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
     ]

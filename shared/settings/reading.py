@@ -95,9 +95,7 @@ def describe(kind: type[BaseSettings]) -> str:
 _STATUS = "STATUS_HOST and STATUS_PORT: one server for metrics, health and readiness"
 _LOGS = "logs are JSON lines on standard output"
 _NO_WEBHOOK = "there is no admission webhook"
-_EVERY_MINUTE = "images, subnets and security groups are looked up every minute"
 INSTEAD: Mapping[str, str] = {
-    "AMI_REFRESH_INTERVAL": _EVERY_MINUTE,
     "AWS_FEATURE_GATES": "expressions in kubelet settings are not evaluated",
     "CPU_REQUESTS": "worker pools have fixed bounds",
     "DISABLE_CONTROLLER_WARMUP": "there is nothing to warm up",
@@ -111,7 +109,6 @@ INSTEAD: Mapping[str, str] = {
     "LOGGING_CONFIG": _LOGS,
     "MEMORY_LIMIT": "set the container's limit",
     "METRICS_PORT": _STATUS,
-    "SUBNET_REFRESH_INTERVAL": _EVERY_MINUTE,
     "WEBHOOK_METRICS_PORT": _NO_WEBHOOK,
     "WEBHOOK_PORT": _NO_WEBHOOK,
 }

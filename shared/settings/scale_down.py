@@ -39,6 +39,12 @@ class ScaleDownSettings(BaseSettings):
         0.0,
         description="No emptiness or consolidation for so long after a disruption was rolled back.",
     )
+    status_config_map: str = Field(
+        "",
+        pattern="^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
+        max_length=300,
+        description="ConfigMap to write Cluster Autoscaler's status to, as namespace/name; empty: none.",
+    )
     expendable_pods_priority_cutoff: int | None = Field(
         None,
         description="Pods of a lower priority get no machines and keep none; unset: every pod counts.",

@@ -11,6 +11,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.settings.lifecycle_hooks import LifecycleHookSettings
+from shared.settings.node_classes import NodeClassSettings
 from shared.settings.observability import ClusterMetricsSettings
 from shared.settings.records import RecordSettings
 from shared.settings.scale_down import ScaleDownSettings
@@ -254,7 +255,7 @@ class SchedulerSettings(
     )
 
 
-class LauncherSettings(AwsSettings, ShortageSettings):
+class LauncherSettings(AwsSettings, NodeClassSettings, ShortageSettings):
     """Settings of the launcher."""
 
     limits_count_terminating: CountTerminating = True

@@ -48,6 +48,7 @@ watcher, scheduler, launcher, terminator, interruption{{ if .Values.console.enab
 {{/* The settings of all services: those of the values over those that follow from the chart. */}}
 {{- define "dovetail.allSettings" -}}
 {{- $own := dict "SYSTEM_NAMESPACE" .Release.Namespace "AWS_EC2_METADATA_DISABLED" "true" "STATUS_HOST" "0.0.0.0" "STATUS_PORT" "8080" "PROBE_PORT" "8081" -}}
+{{- with .Values.statusConfigMap }}{{ $_ := set $own "STATUS_CONFIG_MAP" . }}{{ end -}}
 {{- with .Values.karpenter.lease }}{{ $_ := set $own "KARPENTER_LEASE" . }}{{ end -}}
 {{- mergeOverwrite $own .Values.settings | toYaml -}}
 {{- end }}

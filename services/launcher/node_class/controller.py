@@ -71,7 +71,13 @@ class NodeClasses:
             self.ports.cloud, self.ports.clock, gate, self.reservation_store
         )
         self._discovery = Discovery(
-            self.ports.cloud, images, self.profiles, self._groups, self.reservations
+            self.ports.cloud,
+            images,
+            self.profiles,
+            self._groups,
+            self.reservations,
+            clock,
+            self.ports.settings,
         )
         self._authorization = Authorization(self.ports)
         self._finalizer = ClassFinalizer(self.ports, self.profiles)

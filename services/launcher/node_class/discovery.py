@@ -7,8 +7,9 @@ user mends a class once. What may go wrong beyond that (EC2 throttles, no networ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from services.launcher.node_class import (
     capacity_reservations,
@@ -40,12 +41,18 @@ from shared.cloud.ec2.records import (
 from shared.cloud.eks import EksCluster
 from shared.cloud.user_data.bootstrap import Bootstrap
 from shared.cloud.user_data.rendering import render
+from shared.concurrency.clock import Clock
 from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 from shared.errors import InvalidObject, Unauthorized
 from shared.log import get_logger
+from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
+MOST_REMEMBERED = 1000
+TURN_SECONDS = 60.0
+"""Between two looks at all node classes."""
+Value = TypeVar("Value")
 UNKNOWN_CLUSTER = EksCluster("", "", "", "")
 
 
@@ -56,16 +63,30 @@ class Discovery:
     profiles: InstanceProfiles
     placement_groups: PlacementGroups
     reservations: CapacityReservations
+    clock: Clock
+    settings: LauncherSettings
+    _remembered: dict[tuple[str, str, int, str], tuple[float, Any]] = field(default_factory=dict)
+    """(part, uid and generation of the class, version of Kubernetes) -> when, and what."""
 
     async def find(self, node_class: NodeClass, cluster: EksCluster) -> Findings:
         """Everything of this class, for nodes of this cluster. Raises TransientError."""
         problems = problems_of(node_class, cluster)
         subnets, groups, found, profile, snapshots, (reserved, group) = await asyncio.gather(
-            part(self._subnets(node_class), Part.SUBNETS, "SubnetsNotFound", problems),
             part(
-                self._groups(node_class), Part.SECURITY_GROUPS, "SecurityGroupsNotFound", problems
+                self._network(node_class, "subnets", self._subnets),
+                Part.SUBNETS,
+                "SubnetsNotFound",
+                problems,
             ),
-            part(self._images(node_class, cluster), Part.AMIS, images.NOT_FOUND, problems),
+            part(
+                self._network(node_class, "groups", self._groups),
+                Part.SECURITY_GROUPS,
+                "SecurityGroupsNotFound",
+                problems,
+            ),
+            part(
+                self._refreshed_images(node_class, cluster), Part.AMIS, images.NOT_FOUND, problems
+            ),
             part(
                 self.profiles.resolve(node_class),
                 Part.INSTANCE_PROFILE,
@@ -88,6 +109,44 @@ class Discovery:
             reserved,
             group,
         )
+
+    async def _network(
+        self,
+        node_class: NodeClass,
+        what: str,
+        look_up: Callable[[NodeClass], Awaitable[Value]],
+    ) -> Value:
+        key = (what, node_class.uid, node_class.generation, "")
+        return await self._remember(
+            key, self.settings.subnet_refresh_interval, lambda: look_up(node_class)
+        )
+
+    async def _refreshed_images(
+        self, node_class: NodeClass, cluster: EksCluster
+    ) -> tuple[LaunchTemplate | None, tuple[BootImage, ...]]:
+        key = ("images", node_class.uid, node_class.generation, cluster.version)
+        return await self._remember(
+            key, self.settings.ami_refresh_interval, lambda: self._images(node_class, cluster)
+        )
+
+    async def _remember(
+        self,
+        key: tuple[str, str, int, str],
+        seconds: float,
+        look_up: Callable[[], Awaitable[Value]],
+    ) -> Value:
+        """What was found before, unless it were older than ``seconds`` at the next turn; else anew. What fails is not
+        remembered."""
+        now = self.clock.monotonic()
+        known = self._remembered.get(key)
+        if known is not None and now - known[0] < seconds - TURN_SECONDS:
+            found: Value = known[1]
+            return found
+        found = await look_up()
+        if len(self._remembered) >= MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[key] = (now, found)
+        return found
 
     async def _capacity(
         self, node_class: NodeClass, problems: list[Problem]

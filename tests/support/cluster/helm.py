@@ -109,6 +109,7 @@ MATRIX: dict[str, Values] = {
     "a shadow": {"shadow": {"enabled": True, "settings": {"PACKING_POLICY": "LowestCost"}}},
     "without records": {"records": {"store": ""}},
     "without console": {"console": {"enabled": False}},
+    "a status ConfigMap": {"statusConfigMap": "kube-system/cluster-autoscaler-status"},
     "beside Karpenter": {"karpenter": {"lease": "kube-system/karpenter-leader-election"}},
     "monitoring": {
         "monitoring": {

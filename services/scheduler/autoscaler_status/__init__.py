@@ -1,0 +1,1 @@
+"""The ConfigMap with Cluster Autoscaler's status, for those who read it."""

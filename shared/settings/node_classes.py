@@ -1,0 +1,20 @@
+"""Settings of the launcher about what node classes select, under Karpenter's names."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from shared.settings.types import Duration
+
+
+class NodeClassSettings(BaseSettings):
+    """How old what AWS said may be."""
+
+    ami_refresh_interval: Duration = Field(
+        60.0, description="How old images of a node class may be before they are looked up again."
+    )
+    subnet_refresh_interval: Duration = Field(
+        60.0,
+        description="How old subnets and security groups of a node class may be before they are looked up again.",
+    )

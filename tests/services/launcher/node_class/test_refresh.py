@@ -1,0 +1,49 @@
+"""How often what a node class selects is looked up: AMI_REFRESH_INTERVAL and SUBNET_REFRESH_INTERVAL."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.launcher.node_class.controller import NodeClasses
+from services.launcher.node_class.discovery import TURN_SECONDS
+from services.launcher.ports import Ports
+from shared.kube.client import Kube
+from shared.kube.resources import EC2_NODE_CLASSES
+from tests.services.conftest import Control, create_node_class
+from tests.services.launcher.conftest import with_settings
+from tests.services.launcher.node_class.test_controller import V1_KEY, reads
+from tests.support.clock.fake import FakeClock
+
+
+@pytest.mark.parametrize(
+    ("setting", "kept", "asked"),
+    [
+        ("ami_refresh_interval", "DescribeImages", "DescribeSubnets"),
+        ("subnet_refresh_interval", "DescribeSubnets", "DescribeImages"),
+    ],
+)
+async def test_what_may_be_older_is_not_looked_up_each_minute(
+    kube: Kube,
+    ports: Ports,
+    control: Control,
+    clock: FakeClock,
+    setting: str,
+    kept: str,
+    asked: str,
+) -> None:
+    """An edit of the class looks at once."""
+    node_classes = NodeClasses(with_settings(ports, **{setting: "5m"}))
+    await create_node_class(kube)
+    await node_classes.refresh_all()
+    before = reads(control, kept), reads(control, asked)
+    clock.advance(TURN_SECONDS)
+    await node_classes.refresh_all()
+    assert reads(control, kept) == before[0]
+    assert reads(control, asked) > before[1]
+    clock.advance(300 - 2 * TURN_SECONDS + 1)
+    await node_classes.refresh_all()
+    assert reads(control, kept) > before[0]
+    now = reads(control, kept)
+    await kube.patch(EC2_NODE_CLASSES, "default", {"spec": {"tags": {"team": "a"}}})
+    await node_classes.refresh_one(V1_KEY)
+    assert reads(control, kept) > now
