@@ -93,7 +93,7 @@ def place(state: ClusterState, pods: Iterable[Pod], draw: random.Random) -> list
     return found
 
 
-class NoVolumes:
+class NoClaims:
     """The claims of pods that have none."""
 
     def refusal(self, shape: PodShape) -> str:
@@ -107,7 +107,7 @@ def realise(
     pods: list[Pod], plan: Plan, nodes: list[Node], *, at_once: bool, nominate: bool, seed: int
 ) -> list[Pod]:
     """The pods, with their nodes, after all nodes have joined."""
-    draw, state = random.Random(seed), ClusterState(NoVolumes())
+    draw, state = random.Random(seed), ClusterState(NoClaims(), NoClaims())
     promised = {uid: m.name for m in plan.machines for uid in m.pods}
     placed, waiting = [], draw.sample(pods, len(pods))
     for group in [nodes] if at_once else [[node] for node in nodes]:

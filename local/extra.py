@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from shared.errors import ConfigurationError
 
-MODULES = ("cel", "flask", "flask_cors", "jsonpatch", "jsonschema", "moto", "werkzeug")
+MODULES = ("flask", "flask_cors", "jsonpatch", "jsonschema", "moto", "werkzeug")
 """Import names of the packages."""
 
 

@@ -82,6 +82,8 @@ class StackSettings:
     log_level: str = "info"
     addons: str = USUAL
     """EKS add-ons that run on every node; see ``local.cluster.addons``."""
+    dra_drivers: str = ""
+    """Drivers that publish the devices of nodes, with commas; see ``local.cluster.kubelet.device_driver``."""
     mirror_key: str = ""
     """The key with which the services sign the mirror's entries; when empty, the supervisor creates one."""
     cluster_url: str = ""
@@ -293,6 +295,7 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
         "READY_SECONDS": str(settings.ready_seconds),
         "POD_START_SECONDS": str(settings.pod_start_seconds),
         "ADDONS": settings.addons,
+        **({"DRA_DRIVERS": settings.dra_drivers} if settings.dra_drivers else {}),
         "SERVICE_URLS": ",".join(_in_cluster(settings, environment)),
     }
     if settings.extra.get("KARPENTER_LEASE"):

@@ -22,6 +22,7 @@ from shared.errors import ConfigurationError, NotFound
 from shared.simulation.changes.answer import document_of
 from shared.simulation.changes.search import explain_pod
 from shared.simulation.inputs import read_inputs
+from shared.simulation.simulate import counting_devices
 from shared.simulation.workloads import MOST_PODS
 from shared.solver.solve import SolverSettings
 
@@ -86,7 +87,8 @@ def _from_scheduler(directory: Any, name: str) -> Mapping[str, Any]:
 def _from_files(filename: list[str], name: str) -> Mapping[str, Any]:
     documents = documents_of(filename)
     snapshot = read_inputs(documents, lambda: catalogue_of(documents), MOST_PODS).snapshot
-    return document_of(explain_pod(snapshot, _uid_of(snapshot, name), SolverSettings()))
+    settings = counting_devices(snapshot, SolverSettings())
+    return document_of(explain_pod(snapshot, _uid_of(snapshot, name), settings))
 
 
 def _uid_of(snapshot: Snapshot, name: str) -> str:

@@ -83,6 +83,14 @@ class ClusterSettings(BaseSettings):
         default=USUAL,
         description=f"EKS add-ons on every node, with commas: {', '.join(ADDONS)}; or all, or none",
     )
+    dra_drivers: str = Field(
+        default="",
+        description="drivers that publish the devices of nodes as ResourceSlices, with commas: gpu.nvidia.com, "
+        "neuron.aws.com, dra.net",
+    )
+    dra_driver_seconds: float = Field(
+        default=2.0, ge=0, description="from a node's being ready to its ResourceSlices"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="lowest level that is logged"
     )

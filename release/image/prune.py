@@ -38,7 +38,11 @@ INSTALLERS = (
     *("pkg_resources", "setuptools", "setuptools-*.dist-info", "wheel", "wheel-*.dist-info"),
 )
 """Which of them an environment has depends on the version of Python. ``bin``: programs of packages, for the builder."""
-SOLVER = ("highspy", "highspy-*.dist-info", "numpy", "numpy-*.dist-info", "numpy.libs")
+SOLVER = (
+    *("cel", "common_expression_language-*.dist-info", "highspy", "highspy-*.dist-info"),
+    *("numpy", "numpy-*.dist-info", "numpy.libs", "prompt_toolkit", "prompt_toolkit-*.dist-info"),
+    *("wcwidth", "wcwidth-*.dist-info"),
+)
 """What only the scheduler imports; an import rule in ``pyproject.toml`` holds that."""
 TESTS = "tests"
 """Folders of this name are removed wherever they are."""

@@ -15,13 +15,17 @@ import msgspec
 from services.scheduler.provisioning.planner import Planner
 from shared.domain.records import (
     CAPACITY_BUFFERS,
+    CLAIM_TEMPLATES,
     CLAIMS,
+    DEVICE_CLASSES,
     NAMESPACES,
     NODE_CLASSES,
     NODE_OVERLAYS,
     NODE_POOLS,
     POD_TEMPLATES,
     PROVISIONING_REQUESTS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     VOLUMES,
 )
@@ -39,6 +43,7 @@ from shared.redis.mirror import Change, MirrorReader
 RECONSIDERED = (
     NODE_POOLS, NODE_CLASSES, NODE_OVERLAYS, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES,
     CAPACITY_BUFFERS, POD_TEMPLATES, PROVISIONING_REQUESTS,
+    DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES,
 )  # fmt: skip
 """Kinds whose change may give a place to pods that had none, or ask for room."""
 RETRY_SECONDS = 1.0

@@ -20,6 +20,12 @@ from shared.api.core.pods import parse_daemon_set, parse_pod
 from shared.api.core.provisioning_requests import parse_provisioning_request
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.faults import Fault, Parsed
+from shared.api.hardware.device_claims import (
+    parse_claim_template,
+    parse_device_class,
+    parse_resource_claim,
+    parse_resource_slice,
+)
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.v1.node_claims import parse_node_claim
 from shared.api.v1.node_overlays import parse_node_overlay
@@ -30,9 +36,11 @@ from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.records import (
     CAPACITY_BUFFERS,
+    CLAIM_TEMPLATES,
     CLAIMS,
     CSI_NODES,
     DAEMON_SETS,
+    DEVICE_CLASSES,
     MACHINES,
     NAMESPACES,
     NODE_CLASSES,
@@ -43,6 +51,8 @@ from shared.domain.records import (
     POD_TEMPLATES,
     PODS,
     PROVISIONING_REQUESTS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     VOLUMES,
 )
@@ -139,6 +149,10 @@ KINDS = (
         resources.PROVISIONING_REQUESTS,
         _staying(_carrying(parse_provisioning_request)),
     ),
+    Kind(DEVICE_CLASSES, resources.DEVICE_CLASSES, _lenient(parse_device_class)),
+    Kind(RESOURCE_SLICES, resources.RESOURCE_SLICES, _lenient(parse_resource_slice)),
+    Kind(RESOURCE_CLAIMS, resources.RESOURCE_CLAIMS, _lenient(parse_resource_claim)),
+    Kind(CLAIM_TEMPLATES, resources.CLAIM_TEMPLATES, _lenient(parse_claim_template)),
     Kind(POD_TEMPLATES, resources.POD_TEMPLATES, parse_pod_template),
     Kind(POD_TEMPLATES, resources.DEPLOYMENTS, parse_pod_template),
     Kind(POD_TEMPLATES, resources.REPLICA_SETS, parse_pod_template),
@@ -150,9 +164,10 @@ WORKLOADS = (resources.DEPLOYMENTS, resources.REPLICA_SETS, resources.STATEFUL_S
 """What a CapacityBuffer may name beside PodTemplates."""
 
 
-def kinds(gates: FeatureGates) -> tuple[Kind, ...]:
-    """Those that are watched: of kinds behind a gate (OPS-02) a cluster without it need not know."""
-    closed: set[Resource] = set()
+def kinds(gates: FeatureGates, *, devices: bool = False) -> tuple[Kind, ...]:
+    """Those that are watched: of kinds behind a gate (OPS-02) a cluster without it need not know. ``devices``: device
+    claims are planned."""
+    closed: set[Resource] = set() if devices else set(resources.DEVICE_KINDS)
     if not gates.node_overlay:
         closed.add(resources.NODE_OVERLAYS)
     if not gates.capacity_buffer:

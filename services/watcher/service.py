@@ -22,8 +22,11 @@ from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
 from services.watcher.status.machine_notes import JoinedNodes, PodEvents
 from shared.concurrency.waiting import run_until
+from shared.errors import DovetailError
 from shared.kube.informer import Event, Informer
 from shared.kube.machines import Machines
+from shared.kube.resources import RESOURCE_SLICES
+from shared.log import get_logger
 from shared.redis.mirror import MirrorWriter
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from shared.redis.streams import GROUPS
@@ -31,6 +34,8 @@ from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import WatcherSettings
+
+log = get_logger(__name__)
 
 TICK_SECONDS = 0.25
 """How soon readers learn that a watch ceased to be sound."""
@@ -49,7 +54,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     statuses = _statuses(env, journal)
     pod_events, joined_nodes = PodEvents(env.clock), JoinedNodes(env.clock)
     intake = _intake(env, journal, statuses, pod_events, joined_nodes, leadership)
-    watched = kinds(env.settings.feature_gates)
+    watched = kinds(env.settings.feature_gates, devices=await _counts_devices(env))
     watches = [Watch(kind, _informer(kind, env, intake)) for kind in watched]
     informers = {kind.resource.plural: informer for kind, informer in watches}
     comparison = Comparison(env.kube, watches, journal, env.metrics, env.clock, env.random)
@@ -109,6 +114,22 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         *map(leadership.led, acting),
     ]
     return Service("watcher", loops, env.metrics, status, missing)
+
+
+async def _counts_devices(env: Environment[WatcherSettings]) -> bool:
+    """Are device claims planned, and does the server know them? A server that does not answer counts as one that does:
+    the watch says what is wrong."""
+    if env.settings.ignore_dra_requests:
+        return False
+    try:
+        served = await env.kube.serves(RESOURCE_SLICES)
+    except DovetailError:
+        return True
+    if not served:
+        log.warning(
+            "no device claims are planned: the API server does not serve resource.k8s.io/v1"
+        )
+    return served
 
 
 def _statuses(env: Environment[WatcherSettings], journal: Journal) -> Statuses:

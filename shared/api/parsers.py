@@ -38,7 +38,7 @@ PARSERS = {
     "Provisioner": ("v1alpha5.provisioners", "parse_provisioner"),
     "AWSNodeTemplate": ("v1alpha5.node_templates", "parse_node_template"),
     "Machine": ("v1alpha5.machines", "parse_machine"),
-    "InstanceType": ("instance_types", "parse_instance_type"),
+    "InstanceType": ("hardware.instance_types", "parse_instance_type"),
     "CapacityBuffer": ("core.capacity_buffers", "parse_capacity_buffer"),
     "ProvisioningRequest": ("core.provisioning_requests", "parse_provisioning_request"),
 }

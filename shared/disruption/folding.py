@@ -108,10 +108,10 @@ def _folded(name: str, pods: Sequence[Pod], rules: _Rules, moving: frozenset[str
 
 def _is_plain(pod: Pod) -> bool:
     """Does the planner read only the pod's requests? Not for daemon pods: the newest one sets its daemon set's requests
-    (SCH-46). Virtual pods move in every simulation, and those of
-    a gang count for pods of it that wait."""
+    (SCH-46). Virtual pods move in every simulation, those of a gang count for pods of it that wait, and a promised pod
+    may not have its devices yet."""
     special = pod.anti_affinity or pod.host_ports or pod.volume_claims or pod.virtual or pod.gang
-    return not (special or pod.is_daemon or pod.is_terminal)
+    return not (special or pod.device_claims or pod.is_daemon or pod.is_terminal)
 
 
 def _sum(name: str, pods: Sequence[Pod]) -> Pod:

@@ -6,6 +6,12 @@ from typing import Any
 
 import msgspec
 
+from shared.domain.devices.records import (
+    ClaimTemplate,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+)
 from shared.domain.instance_types.overlays import Overlay
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node
@@ -25,6 +31,8 @@ PDBS, NAMESPACES = "poddisruptionbudgets", "namespaces"
 NODE_OVERLAYS = "nodeoverlays"
 CAPACITY_BUFFERS, POD_TEMPLATES = "capacitybuffers", "podtemplates"
 PROVISIONING_REQUESTS = "provisioningrequests"
+DEVICE_CLASSES, RESOURCE_SLICES = "deviceclasses", "resourceslices"
+RESOURCE_CLAIMS, CLAIM_TEMPLATES = "resourceclaims", "resourceclaimtemplates"
 
 RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PODS: Pod,
@@ -43,6 +51,10 @@ RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     CAPACITY_BUFFERS: CapacityBuffer,
     POD_TEMPLATES: PodTemplate,
     PROVISIONING_REQUESTS: ProvisioningRequest,
+    DEVICE_CLASSES: DeviceClass,
+    RESOURCE_SLICES: ResourceSlice,
+    RESOURCE_CLAIMS: ResourceClaim,
+    CLAIM_TEMPLATES: ClaimTemplate,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from shared.domain.devices.records import (
+    ClaimTemplate,
+    DeviceClass,
+    DeviceTemplate,
+    ResourceClaim,
+    ResourceSlice,
+)
 from shared.domain.instance_types.shortages import OfferingKey as OfferingKey
 from shared.domain.instance_types.shortages import Shortages
 from shared.domain.instance_types.types import Catalogue
@@ -41,6 +48,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     requests: tuple[ProvisioningRequest, ...] = ()
     shortages: Shortages = ()
     """What past shortages add to the prices of offerings when they are ordered."""
+    device_classes: tuple[DeviceClass, ...] = ()
+    resource_claims: tuple[ResourceClaim, ...] = ()
+    claim_templates: tuple[ClaimTemplate, ...] = ()
+    resource_slices: tuple[ResourceSlice, ...] = ()
+    device_templates: tuple[DeviceTemplate, ...] = ()
 
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.settings.devices import DeviceSettings
 from shared.settings.lifecycle_hooks import LifecycleHookSettings
 from shared.settings.node_classes import NodeClassSettings
 from shared.settings.observability import ClusterMetricsSettings
@@ -140,7 +141,7 @@ class AwsSettings(ServiceSettings):
     )
 
 
-class WatcherSettings(ServiceSettings, ClusterMetricsSettings):
+class WatcherSettings(DeviceSettings, ServiceSettings, ClusterMetricsSettings):
     """Settings of the watcher."""
 
     watch_check_period: Duration = Field(
@@ -151,7 +152,12 @@ class WatcherSettings(ServiceSettings, ClusterMetricsSettings):
 
 
 class SchedulerSettings(
-    RecordSettings, ServiceSettings, ClusterMetricsSettings, ScaleDownSettings, ShortageSettings
+    DeviceSettings,
+    RecordSettings,
+    ServiceSettings,
+    ClusterMetricsSettings,
+    ScaleDownSettings,
+    ShortageSettings,
 ):
     """Settings of the scheduler: batching, planning, disruption."""
 
@@ -174,9 +180,6 @@ class SchedulerSettings(
         "Strict",
         pattern="^(Strict|BestEffort)$",
         description="Strict: no machine below a pool's minValues; BestEffort: minValues may be relaxed.",
-    )
-    ignore_dra_requests: bool = Field(
-        True, description="Do not plan pods with resource claims; false: plan them too."
     )
     scheduler_config: str = Field(
         "",

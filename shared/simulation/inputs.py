@@ -24,6 +24,12 @@ from shared.api.core.provisioning_requests import parse_provisioning_request
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.crd.model import UNKNOWN_FIELD
 from shared.api.faults import Parsed, texts_of
+from shared.api.hardware.device_claims import (
+    parse_claim_template,
+    parse_device_class,
+    parse_resource_claim,
+    parse_resource_slice,
+)
 from shared.api.parsers import parser_of
 from shared.api.registry import check
 from shared.domain.instance_types.overlays import judged, overlaid
@@ -103,6 +109,7 @@ class _Inputs:
             pdbs=_sorted(self._all("PodDisruptionBudget", parse_pdb)),
             **self._storage(),
             **self._kept_room(),
+            **self._devices(),
         )
         ignored = self.objects.ignored
         return Inputs(snapshot, tuple(self.faults), ignored, self.usable)
@@ -234,6 +241,22 @@ class _Inputs:
             "buffers": _sorted(buffers),
             "pod_templates": _sorted(templates),
             "requests": _sorted(self._requests(templates)),
+        }
+
+    def _devices(self) -> dict[str, Any]:
+        """What claims of devices are planned with, as with IGNORE_DRA_REQUESTS=false in a cluster (POD-08)."""
+        claims = _sorted(self._all("ResourceClaim", parse_resource_claim))
+        templates = _sorted(self._all("ResourceClaimTemplate", parse_claim_template))
+        names = {one.key: one for one in (*claims, *templates)}
+        for one in self.objects.of("ResourceClaim", "ResourceClaimTemplate"):
+            for fault in names[one.name].faults if one.name in names else ():
+                place, _, message = fault.partition(": ")
+                self.faults.append(one.fault(place, message))
+        return {
+            "device_classes": _sorted(self._all("DeviceClass", parse_device_class)),
+            "resource_slices": _sorted(self._all("ResourceSlice", parse_resource_slice)),
+            "resource_claims": claims,
+            "claim_templates": templates,
         }
 
     def _requests(self, templates: Iterable[PodTemplate]) -> list[ProvisioningRequest]:

@@ -67,6 +67,10 @@ KINDS = {
     "CapacityBuffer": Known("autoscaling.x-k8s.io", True),
     "ProvisioningRequest": Known("autoscaling.x-k8s.io", True),
     "PodTemplate": Known("", True),
+    "DeviceClass": Known("resource.k8s.io", False, "v1"),
+    "ResourceSlice": Known("resource.k8s.io", False, "v1"),
+    "ResourceClaim": Known("resource.k8s.io", True, "v1"),
+    "ResourceClaimTemplate": Known("resource.k8s.io", True, "v1"),
     "InstanceType": Known("dovetail.sh", False, "v1alpha1"),
 }
 

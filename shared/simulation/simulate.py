@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from shared.api.core.nodes import taint_objects
 from shared.api.schema.requirements import requirement_objects
 from shared.concurrency.clock import Clock
@@ -63,6 +65,7 @@ def simulate(
     inputs = read_inputs(given, catalogue, most_pods)
     now = clock.now()
     opened = hours.at(inputs.snapshot, now=now)
+    settings = counting_devices(opened, settings)
     snapshot = with_virtual_pods(opened, settings, now=0.0)
     problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
@@ -76,6 +79,13 @@ def simulate(
         answer["asFewestNodes"] = unchanged
     answer["cost"]["otherPolicy"] = other_policy(plan, snapshot, settings)
     return Simulation({**answer, "faults": faults_of(faults)}, inputs.usable > 0, inputs.ignored)
+
+
+def counting_devices(snapshot: Snapshot, settings: SolverSettings) -> SolverSettings:
+    """The settings with which a file's objects are planned: device claims count where it has a DeviceClass (POD-08)."""
+    if not snapshot.device_classes:
+        return settings
+    return msgspec.structs.replace(settings, ignore_device_claims=False)
 
 
 def as_fewest_nodes(plan: Plan, snapshot: Snapshot, settings: SolverSettings) -> dict[str, str]:

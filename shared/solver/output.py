@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shared.domain import labels as keys
+from shared.domain.devices.reduction import without_columns
 from shared.domain.expressions import Expression
 from shared.domain.instance_types.types import Offering
 from shared.domain.pools.nodepools import NodePool
@@ -69,7 +70,7 @@ class PlanWriter:
             pods=tuple(machine.pods),
             instance_types=choice.names,
             requirements=choice.requirements,
-            requests=self._table.axis.resources(machine.used + choice.overhead),
+            requests=without_columns(self._table.axis.resources(machine.used + choice.overhead)),
             labels=choice.fields.labels(name),
             taints=pool.taints,
             startup_taints=pool.startup_taints,

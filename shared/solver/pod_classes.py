@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec.structs import replace
 
 from shared.domain.labels import normalise
 from shared.domain.requirements import Requirements
@@ -50,7 +51,8 @@ class PodClass:
     attaches: bool = False
     """True for volumes whose number some node limits (SCH-91). Such pods are placed one by one."""
     others: tuple[PodClass, ...] = ()
-    """The same pods with the other alternatives of their volumes, tried after this class (SCH-93)."""
+    """The same pods with the other alternatives of their volumes (SCH-93) and device claims (DRA-01), tried after this
+    class."""
     errors: dict[str, str] = field(default_factory=dict)
     """Pool key -> why no new machine of the pool can run this class. Machines only fill up in a plan, so a reason that
     does not depend on topology stays valid."""
@@ -62,15 +64,17 @@ class PodClass:
 
 class ClassRegistry:
     """Finds the class of a pod. ``label_keys``: the label keys that some selector reads; ``volumes``: pod UID -> its
-    resolved volumes."""
+    resolved volumes; ``ways``: pod UID -> its requests in other ways of meeting its device claims."""
 
     def __init__(
         self,
         axis: ResourceAxis,
         label_keys: frozenset[str],
         volumes: Mapping[str, PodVolumes] | None = None,
+        ways: Mapping[str, tuple[Resources, ...]] | None = None,
     ) -> None:
         self.volumes = volumes or {}
+        self._ways = ways or {}
         self._axis = axis
         self._label_keys = label_keys
         self._found: dict[tuple[bytes, tuple[tuple[str, int], ...], object], PodClass] = {}
@@ -89,7 +93,9 @@ class ClassRegistry:
         """
         volumes = self.volumes.get(pod.uid) if pod.volume_claims else None
         rules = self._rules(pod)
-        places = volumes.identity if volumes else None
+        places: object = volumes.identity if volumes else None
+        if ways := self._ways.get(pod.uid) if pod.device_claims else None:
+            places = (places, tuple(tuple(sorted(way.items())) for way in ways))
         size = tuple(pod.requests.items())
         known = self._found.get((rules, size, places))
         if known is None:
@@ -108,17 +114,24 @@ class ClassRegistry:
         return known
 
     def _new(self, pod: Pod, kind: int, volumes: PodVolumes | None) -> PodClass:
+        first, *others = self._by_places(pod, kind, volumes)
+        for requests in self._ways.get(pod.uid, ()):
+            others += self._by_places(replace(pod, requests=dict(requests)), kind, volumes)
+        first.others = tuple(others)
+        return first
+
+    def _by_places(self, pod: Pod, kind: int, volumes: PodVolumes | None) -> list[PodClass]:
+        """The pod in each alternative of its volumes, at least one."""
         if volumes is None:
-            return self._class(pod, kind, pod_requirements(pod) if pod.preferred_terms else None)
+            wanted = pod_requirements(pod) if pod.preferred_terms else None
+            return [self._class(pod, kind, wanted)]
         pod = reachable(pod, volumes.alternatives)
         excluded = sorted({normalise(term.topology_key) for term in pod.anti_affinity})
         places = with_single_values(volumes.alternatives, excluded)
-        first, *others = (
+        return [
             self._class(pod, (kind, at), wanted, bool(volumes.attached))
             for at, wanted in enumerate(requirements_by_place(pod, places))
-        )
-        first.others = tuple(others)
-        return first
+        ]
 
     def _class(
         self, pod: Pod, kind: Hashable, requirements: Requirements | None, attaches: bool = False

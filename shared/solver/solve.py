@@ -15,6 +15,7 @@ from enum import StrEnum
 
 import msgspec
 
+from shared.domain.devices.reduction import Reduced, with_devices
 from shared.domain.expressions import PREFER_NO_SCHEDULE
 from shared.domain.pools.nodepools import PackingPolicy
 from shared.domain.pools.usage import USUAL, Counting
@@ -72,7 +73,7 @@ class SolverSettings(msgspec.Struct, frozen=True):
     most_node_cpu_milli: int | None = None
     """LowestCost plans no machines with more CPU, unless a single pod needs one."""
     ignore_device_claims: bool = True
-    """True: pods with resource claims are not planned. False: they are planned by their other requests (POD-08)."""
+    """True: pods with resource claims are not planned. False: they are planned with their devices (POD-08, DRA-01)."""
     default_spread: tuple[SpreadConstraint, ...] = ()
     """Constraints for pods with a controller and without constraints of their own (SCH-85)."""
     fills_reservations: bool = True
@@ -104,30 +105,35 @@ def solve(
 ) -> Plan:
     """The plan for one snapshot.
 
-    ``now``: seconds since the epoch; no rule depends on it at present. ``reschedule``: UIDs of bound pods that need
-    another node. ``time_is_up``: once it returns True, the plan contains only the pods placed so far (BAT-07).
+    ``now``: seconds since the epoch, for the age of nodes whose devices are not published yet. ``reschedule``: UIDs of
+    bound pods that need another node. ``time_is_up``: once it returns True, the plan contains only the pods placed so
+    far (BAT-07).
     """
-    del now
+    counted = Reduced(snapshot)
+    if not settings.ignore_device_claims:
+        counted = with_devices(snapshot, now=now, reschedule=reschedule)
 
     def without(refused: Mapping[str, str]) -> Plan:
-        return _solve(snapshot, settings, reschedule, time_is_up, refused)
+        return _solve(counted, settings, reschedule, time_is_up, refused)
 
     return with_whole_gangs(without, snapshot.pods)
 
 
 def _solve(
-    snapshot: Snapshot,
+    counted: Reduced,
     settings: SolverSettings,
     reschedule: frozenset[str],
     time_is_up: Callable[[], bool],
     refused_gangs: Mapping[str, str],
 ) -> Plan:
     """The plan without the pods of ``refused_gangs``: gang -> verdict."""
-    snapshot, sharing = with_shared_claims(with_namespaces(with_running_daemons(snapshot)))
+    named = with_namespaces(with_running_daemons(counted.snapshot))
+    snapshot, sharing = with_shared_claims(named)
     volumes = Volumes(snapshot)
     chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings, refused_gangs)
     free = free_places(snapshot)
-    given = (snapshot, chosen, verdicts, settings, reschedule, volumes, free, time_is_up)
+    others = counted.others
+    given = (snapshot, chosen, verdicts, settings, reschedule, volumes, others, free, time_is_up)
     fewest, queue = _prepare(*given)
     fewest.run(queue)
     identity = plan_id(
@@ -148,7 +154,8 @@ def _solve(
     planned = _machines(choice.placement, identity, settings.max_instance_types)
     machines, refused = reserve(planned, snapshot)
     for uid, text in choice.placement.verdicts.items():
-        verdicts[uid] = text + volumes.explanation(uid) + sharing.get(uid, "")
+        notes = (volumes.explanation(uid), sharing.get(uid, ""), counted.notes.get(uid, ""))
+        verdicts[uid] = "".join((text, *notes))
     return _plan(identity, snapshot, choice, machines, verdicts | refused)
 
 
@@ -222,14 +229,17 @@ def _prepare(
     settings: SolverSettings,
     reschedule: frozenset[str],
     volumes: Volumes,
+    others: Mapping[str, tuple[dict[str, int], ...]],
     free: tuple[FreePlaces, ...],
     time_is_up: Callable[[], bool],
 ) -> tuple[Placement, list[Run]]:
-    """An empty placement over the encoded snapshot, and the queue."""
+    """An empty placement over the encoded snapshot, and the queue. ``others``: pod UID -> its requests in other ways of
+    meeting its device claims."""
     bound = group_by_node(snapshot.pods, reschedule)
     owners = [p for pods in bound.values() for p in pods if p.anti_affinity and not p.terminating]
+    ways = (way for found in others.values() for way in found)
     axis = ResourceAxis(
-        [*(p.requests for p in chosen), *(d.requests for d in snapshot.daemon_sets)]
+        [*(p.requests for p in chosen), *(d.requests for d in snapshot.daemon_sets), *ways]
     )
     table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable, snapshot.shortages)
     templates, refusals = usable_templates(snapshot, table, settings.counting)
@@ -239,7 +249,7 @@ def _prepare(
         )
     selected = frozenset[str]().union(*map(label_keys, _with_rules([*chosen, *owners])))
     topology = _topology(snapshot, templates, bound, selected, owners)
-    registry = ClassRegistry(axis, selected, volumes.resolved)
+    registry = ClassRegistry(axis, selected, volumes.resolved, others)
     queue = _queue(chosen, registry, verdicts, settings)
     for pods, _ in queue:
         topology.register(pods)

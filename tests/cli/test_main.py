@@ -52,7 +52,7 @@ CLIENTS = ("kubernetes_asyncio", "aiobotocore", "botocore", "redis", "structlog"
 OTHER_KINDS = tuple(
     f"shared.api.{name}"
     for name in ("schema.catalogue", "schema.v1alpha5.provisioner", "schema.v1.node_overlay",
-                 "schema.launch_record", "conversion.v1beta1", "instance_types")
+                 "schema.launch_record", "conversion.v1beta1", "hardware.instance_types")
 )  # fmt: skip
 """Kinds that are not in the file."""
 POOL = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\n"

@@ -41,6 +41,9 @@ WORKLOAD = {
     "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": TEMPLATE, "replicas": 0}
 }
 OURS = {kind.kind: kind.spec for kind in our_kinds.KINDS}
+DEVICES = {
+    "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}
+}
 BODIES: Mapping[str, Json] = {
     "Pod": {"spec": {"containers": [{"name": "main", "image": "app"}]}},
     "Node": {"spec": {"providerID": "aws:///us-west-2a/i-1"}},
@@ -75,6 +78,17 @@ BODIES: Mapping[str, Json] = {
             "podSets": [{"count": 2, "podTemplateRef": {"name": "web"}}],
         }
     },
+    "DeviceClass": {"spec": {}},
+    "ResourceSlice": {
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": "a",
+            "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        }
+    },
+    "ResourceClaim": {"spec": DEVICES},
+    "ResourceClaimTemplate": {"spec": {"spec": DEVICES}},
     "CapacityBuffer": {"spec": {"podTemplateRef": {"name": "web"}, "replicas": 2}},
     **{kind: {"spec": spec} for kind, spec in OURS.items()},
 }
@@ -175,7 +189,8 @@ async def watching(
             config, Timeouts(connect=2, read=5, total=10, watch_silence=watch_silence)
         )
         gates = {
-            "feature_gates": "NodeOverlay=true,CapacityBuffer=true,ProvisioningRequest=true"
+            "feature_gates": "NodeOverlay=true,CapacityBuffer=true,ProvisioningRequest=true",
+            "ignore_dra_requests": False,
         }  # with it every kind is watched
         chosen = {"cluster_name": "test", "redis_url": redis_url, **gates, **settings}
         read_settings = read(WatcherSettings, disable_leader_election=True, **chosen)

@@ -49,6 +49,8 @@ async def read_cluster(variables: Mapping[str, str], workloads: frozenset[str]) 
     chosen = (*_KINDS, *(one for one in _WORKLOADS if one.kind in wanted))
     documents: list[Any] = []
     async with connected_to(variables, command="plan") as kube:
+        if await kube.serves(resources.DEVICE_CLASSES):
+            chosen = (*chosen, *resources.DEVICE_KINDS)
         for resource in chosen:
             for one in await listed(kube, resource):
                 documents.append({**one, "apiVersion": resource.api_version, "kind": resource.kind})

@@ -111,6 +111,15 @@ STORAGE = (
     Resource(STORAGE_GROUP, "v1", "volumeattachments", "VolumeAttachment", False, (), (), STATUS),
 )
 
+DEVICE_GROUP = "resource.k8s.io"
+DEVICES = (
+    Resource(DEVICE_GROUP, "v1", "deviceclasses", "DeviceClass", False),
+    Resource(DEVICE_GROUP, "v1", "resourceclaims", "ResourceClaim", True, (), (), STATUS),
+    Resource(DEVICE_GROUP, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True),
+    Resource(DEVICE_GROUP, "v1", "resourceslices", "ResourceSlice", False),
+)
+"""Dynamic resource allocation."""
+
 NETWORKING_GROUP = "networking.k8s.io"
 NETWORKING = (
     Resource(NETWORKING_GROUP, "v1", "ingressclasses", "IngressClass", False),
@@ -200,6 +209,6 @@ TOKEN_REQUEST = _review(IDENTITY_GROUP, "TokenRequest", namespaced=True)
 """The body of ``serviceaccounts/token``; not a resource of its own."""
 
 BUILT_IN: tuple[Resource, ...] = (
-    CORE + APPS + BATCH + RBAC + STORAGE + NETWORKING + ADMISSION + OTHERS
+    CORE + APPS + BATCH + RBAC + STORAGE + DEVICES + NETWORKING + ADMISSION + OTHERS
 )
 """Every kind that is served from the start."""

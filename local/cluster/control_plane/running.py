@@ -25,9 +25,11 @@ from local.cluster.controllers.job import JobController
 from local.cluster.controllers.namespaces import NamespaceController
 from local.cluster.controllers.node_lifecycle import NodeLifecycleController
 from local.cluster.controllers.replicaset import ReplicaSetController
+from local.cluster.controllers.resource_claims import ResourceClaimController
 from local.cluster.controllers.statefulset import StatefulSetController
 from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
+from local.cluster.kubelet.device_driver import DeviceDrivers
 from local.cluster.kubelet.instances import InstanceClient, InstanceSource
 from local.cluster.kubelet.node_objects import fixed_node
 from local.cluster.kubelet.pods import kubelets
@@ -90,12 +92,19 @@ class ControlPlane:
             DisruptionController(store, clock),
             VolumeController(store, recorder),
             EphemeralVolumeController(store, recorder),
+            ResourceClaimController(store, informers),
+            self._device_drivers(),
             AttachmentController(store, informers, pods_by_node, recorder),
             NodeLifecycleController(store, pods_by_node, clock),
             StartupTaintController(store, pods_by_node),
             NamespaceController(store),
             GarbageCollector(store),
         ]
+
+    def _device_drivers(self) -> DeviceDrivers:
+        settings = self._settings
+        named = frozenset(filter(None, map(str.strip, settings.dra_drivers.split(","))))
+        return DeviceDrivers(self._store, self._clock, named, settings.dra_driver_seconds)
 
     def create_first_objects(self) -> None:
         """Create the objects of CRD_DIRECTORY, the fixed nodes and the add-ons. Raises ConfigurationError."""

@@ -14,10 +14,10 @@ import cel
 
 from local.cluster.api.errors import ApiError, FieldError, forbidden, invalid_value
 from local.cluster.builtin.resources import ADMISSION_GROUP, Resource
-from local.cluster.crd.cel_functions import FUNCTIONS
 from local.cluster.crd.cel_values import FAILURES, cel_value
 from local.cluster.storage.selectors import selector_matches
 from local.cluster.storage.watches import Document
+from shared.domain.devices.cel_functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from local.cluster.storage.store import Store

@@ -23,8 +23,8 @@ from local.cluster.api.errors import (
     invalid_value,
     required,
 )
-from local.cluster.crd.cel_functions import Function
 from local.cluster.crd.cel_values import FAILURES, Schema, cel_value
+from shared.domain.devices.cel_functions import Function
 
 ABSENT: Any = object()
 """Marks a missing old value: the object is new, or its list does not identify the old entry."""

@@ -19,8 +19,8 @@ import cel
 
 from local.cluster.api.errors import FieldError, invalid_value, required, unsupported_value
 from local.cluster.crd.cel import REASONS, Rule, RuleNode
-from local.cluster.crd.cel_functions import FUNCTIONS, NAMES
 from local.cluster.crd.cel_values import Schema, escaped
+from shared.domain.devices.cel_functions import FUNCTIONS, NAMES
 
 RULES = "x-kubernetes-validations"
 _TEXTS = ("rule", "message", "messageExpression", "fieldPath", "reason")

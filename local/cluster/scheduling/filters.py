@@ -3,7 +3,7 @@
 Order and texts follow Kubernetes 1.32's default profile: NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
 NodeResourcesFit, VolumeBinding, PodTopologySpread, InterPodAffinity; a node counts under the first plugin that refuses
 it. Verdicts that depend only on the node are cached per shape. Preemption is in ``preemption.py``, volumes are in
-``local/cluster/volumes``.
+``local/cluster/volumes``, devices in ``devices.py``.
 """
 
 from __future__ import annotations
@@ -120,8 +120,7 @@ def evaluate(
 ) -> Evaluation:
     """Filter ``candidates`` (all existing nodes, in the order to try); stop after ``enough`` that fit."""
     shape, nodes = pod.shape, len(candidates)
-    whole = state.volumes.refusal(shape) if shape.claims else ""
-    if whole:
+    if whole := _refusal(shape, state):
         return Evaluation([], Counter(), nodes, helpless=nodes, whole=whole)
     result = Evaluation([], Counter(), nodes)
     if shape.node_names is not None:
@@ -141,6 +140,12 @@ def evaluate(
         if len(result.feasible) >= enough:
             break
     return result
+
+
+def _refusal(shape: PodShape, state: ClusterState) -> str:
+    """Why the pod's claims keep it from every node; empty when they do not."""
+    whole = state.volumes.refusal(shape) if shape.claims else ""
+    return whole or (state.devices.refusal(shape) if shape.device_claims else "")
 
 
 def refusals(
@@ -169,6 +174,7 @@ def pod_checks(shape: PodShape, state: ClusterState) -> list[NodeCheck]:
     """Checks that depend on the placement of other pods. Valid until the next placement."""
     hard = [constraint for constraint in shape.spread if constraint.hard]
     checks = list(state.volumes.checks(shape)) if shape.claims else []
+    checks += state.devices.checks(shape) if shape.device_claims else []
     checks += [_spread_check(shape, state, constraint, hard) for constraint in hard]
     checks += _existing_anti_affinity(shape, state)
     checks += [_anti_affinity(shape, state, term) for term in shape.anti_affinity]

@@ -12,9 +12,11 @@ import asyncio
 import random
 
 from local.cluster.api.errors import ApiError
+from local.cluster.builtin.resources import DEVICE_GROUP
 from local.cluster.control_plane.conditions import find_condition, with_conditions
 from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
 from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.scheduling.devices import PodDevices
 from local.cluster.scheduling.filters import evaluate
 from local.cluster.scheduling.preemption import Budgets, find_candidate, refusal_to_preempt
 from local.cluster.scheduling.queue import PodGroup, SchedulingQueue
@@ -65,7 +67,8 @@ class Scheduler:
         self._store, self._recorder, self._clock = store, recorder, clock
         self._rng, self._strategy = rng, strategy
         self._volumes = PodVolumes(store)
-        self._state = ClusterState(self._volumes)
+        self._devices = PodDevices(store)
+        self._state = ClusterState(self._volumes, self._devices)
         self._queue = SchedulingQueue()
         self._wake = asyncio.Event()
         self._start = 0
@@ -75,13 +78,15 @@ class Scheduler:
         """The monotonic time of the next write, by ``writes_per_second``."""
 
     def register(self, informers: Informers) -> None:
-        """Watch pods, nodes, namespaces and volumes."""
+        """Watch pods, nodes, namespaces, volumes and devices."""
         informers.on("namespaces", self._on_namespace)
         informers.on("nodes", self._on_node)
         informers.on("pods", self._on_pod)
         for plural in ("persistentvolumeclaims", "persistentvolumes"):
             informers.on(plural, self._on_storage)
         informers.on("storageclasses", self._on_storage, group="storage.k8s.io")
+        for plural in ("deviceclasses", "resourceclaims", "resourceslices"):
+            informers.on(plural, self._on_storage, group=DEVICE_GROUP)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -200,8 +205,9 @@ class Scheduler:
         self._dequeue(pod.key)
         self._spend_write()
         try:
-            # Volumes first: a pod whose claims are not bound would start without them.
+            # Claims first: a pod whose claims are not bound would start without them.
             self._volumes.bind(pod.shape, node)
+            self._devices.bind(pod, node)
             self._store.bind(pod.key.name, pod.key.namespace, node.name)
         except ApiError as error:
             log.info("binding refused", pod=str(pod.key), node=node.name, error=error.message)

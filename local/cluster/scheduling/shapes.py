@@ -53,6 +53,7 @@ def shape_key(pod: Obj) -> bytes:
         (pod.get("status") or {}).get("nominatedNodeName"),
         [spec.get(name) for name in SPEC_FIELDS],
         claim_names(pod),
+        device_claim_names(pod),
         containers,
     ]
     return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
@@ -67,6 +68,21 @@ def claim_names(pod: Obj) -> tuple[str, ...]:
             name = f"{pod['metadata']['name']}-{volume['name']}"
         if name:
             found.append(name)
+    return tuple(found)
+
+
+def device_claim_names(pod: Obj) -> tuple[str, ...]:
+    """The ResourceClaims of a pod; empty names stand for claims that are not made from their templates yet."""
+    made = {
+        one["name"]: one.get("resourceClaimName")
+        for one in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    }
+    found: list[str] = []
+    for one in pod["spec"].get("resourceClaims") or ():
+        if name := one.get("resourceClaimName"):
+            found.append(name)
+        elif made.get(one["name"], "") is not None:
+            found.append(made.get(one["name"]) or "")
     return tuple(found)
 
 
@@ -140,6 +156,7 @@ class PodShape:
     nominated: str | None
     preempts: bool
     claims: tuple[str, ...] = ()
+    device_claims: tuple[str, ...] = ()
     nonzero_requests: list[tuple[str, int]] = field(init=False)
     """The requests that are not zero."""
     node_verdicts: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -199,6 +216,7 @@ def compile_shape(pod: Obj, key: bytes) -> PodShape:
         nominated=(pod.get("status") or {}).get("nominatedNodeName") or None,
         preempts=spec.get("preemptionPolicy") != "Never",
         claims=claim_names(pod),
+        device_claims=device_claim_names(pod),
     )
 
 

@@ -68,8 +68,8 @@ class PodCounter:
         return verdict
 
 
-class Volumes(Protocol):
-    """Constraints by the claims of pods; used only for shapes with claims."""
+class Claimed(Protocol):
+    """Constraints by the claims of pods, for volumes or for devices; used only for shapes with such claims."""
 
     def refusal(self, shape: PodShape) -> str:
         """The reason why no node at all can run the shape; empty when one could."""
@@ -83,8 +83,8 @@ class Volumes(Protocol):
 class ClusterState:
     """All nodes, all placed pods, and the counters over them."""
 
-    def __init__(self, volumes: Volumes) -> None:
-        self.volumes = volumes
+    def __init__(self, volumes: Claimed, devices: Claimed) -> None:
+        self.volumes, self.devices = volumes, devices
         self.nodes: dict[str, NodeState] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.nominated: dict[str, dict[Key, PodInfo]] = {}

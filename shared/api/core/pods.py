@@ -17,6 +17,7 @@ from shared.api.core.gangs import read_gang
 from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.core.pod_requests import pod_requests
 from shared.api.faults import Faults
+from shared.api.hardware.device_claims import read_pod_claims
 from shared.api.shapes import TIMESTAMP_EXAMPLE, entries, mapping, text, text_list, texts, whole
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
@@ -97,6 +98,7 @@ def parse_pod(raw: Json) -> Pod:
         terminate_at=_time(meta.get("deletionTimestamp"), "metadata.deletionTimestamp"),
         grace_seconds=attempt(lambda: _grace(spec), DEFAULT_GRACE_SECONDS),
         claims_devices=bool(spec.get("resourceClaims")),
+        device_claims=attempt(lambda: read_pod_claims(spec, status), ()),
         consumes=_annotation(meta, keys.CONSUMES_REQUEST),
     )
     gang, size = attempt(lambda: read_gang(meta), ("", 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from shared.domain import labels as keys
+from shared.domain.devices.records import PodClaim
 from shared.domain.expressions import Expression, Toleration
 from shared.domain.workloads.namespaces import NamespaceSelector
 
@@ -107,6 +108,7 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     """spec.terminationGracePeriodSeconds (TRM-11)."""
     claims_devices: bool = False
     """Whether it has ``resourceClaims``, so that dynamic resource allocation selects its node (POD-08)."""
+    device_claims: tuple[PodClaim, ...] = ()
     gang: str = ""
     """Pods of one gang in a namespace are placed all or none (SCH-114); empty: of none."""
     gang_size: int = 0

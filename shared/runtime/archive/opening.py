@@ -33,5 +33,6 @@ def versions_now() -> Versions:
     import platform
     from importlib.metadata import version
 
-    packages = {name: version(name) for name in ("highspy", "numpy")}
+    deciding = ("common-expression-language", "highspy", "numpy")
+    packages = {name: version(name) for name in deciding}
     return Versions(VERSION, commit(), platform.python_version(), packages)

@@ -153,7 +153,7 @@ def _requesting(resource: str, amount: int) -> Change:
 
 def _without_devices(pod: Pod) -> Edit:
     text = "remove its resource claims"
-    change: Change = partial(replace, claims_devices=False)
+    change: Change = partial(replace, claims_devices=False, device_claims=())
     return _edit(pod, "spec.resourceClaims", "remove", None, text, WITHOUT_DEVICES, change)
 
 

@@ -11,9 +11,11 @@ from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.records import (
     CAPACITY_BUFFERS,
+    CLAIM_TEMPLATES,
     CLAIMS,
     CSI_NODES,
     DAEMON_SETS,
+    DEVICE_CLASSES,
     NAMESPACES,
     NODE_CLASSES,
     NODE_POOLS,
@@ -23,6 +25,8 @@ from shared.domain.records import (
     PODS,
     PROVISIONING_REQUESTS,
     RECORD_TYPES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     VOLUMES,
     decode_record,
@@ -85,6 +89,10 @@ def assembled(
         pod_templates=by_name(POD_TEMPLATES),
         requests=by_name(PROVISIONING_REQUESTS),
         shortages=shortages,
+        device_classes=by_name(DEVICE_CLASSES),
+        resource_claims=by_name(RESOURCE_CLAIMS),
+        claim_templates=by_name(CLAIM_TEMPLATES),
+        resource_slices=by_name(RESOURCE_SLICES),
     )
 
 

@@ -14,12 +14,12 @@ import yaml
 from deploy.rendering.admission import policies
 from local.cluster.api.errors import ApiError
 from local.cluster.builtin.resources import ADMISSION_GROUP
-from local.cluster.crd.cel_functions import FUNCTIONS
 from local.cluster.storage.store import Store
 from local.stack_plan import PROJECT
 from shared.api.core.metadata import POOL_CHOICES, Choice
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
+from shared.domain.devices.cel_functions import FUNCTIONS
 from tests.support.cluster.admission_cases import ANNOTATIONS, CASES, Case
 from tests.support.cluster.our_kinds import CRDS
 

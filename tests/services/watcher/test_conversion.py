@@ -108,7 +108,15 @@ def test_buffers_and_workloads_are_watched_only_where_they_count() -> None:
     alone = {kind.resource.kind for kind in kinds(FeatureGates(provisioning_request=True))}
     assert alone - watched[False] == {"ProvisioningRequest", "PodTemplate"}
     gates = FeatureGates(capacity_buffer=True, node_overlay=True, provisioning_request=True)
-    assert len(kinds(gates)) == len(KINDS)
+    assert len(kinds(gates, devices=True)) == len(KINDS)
+
+
+def test_devices_are_watched_only_where_they_count() -> None:
+    """POD-08: a cluster older than the kinds need not know them."""
+    alone = {kind.resource.kind for kind in kinds(FeatureGates(), devices=True)}
+    assert alone - {kind.resource.kind for kind in kinds(FeatureGates())} == {
+        "DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate",
+    }  # fmt: skip
 
 
 def test_a_bad_pod_is_a_record_that_says_what_is_wrong() -> None:

@@ -86,6 +86,7 @@ SERVICE_SETTINGS = {
     "FEATURE_GATES": "Drift=true,NodeOverlay=true,StaticCapacity=true,CapacityBuffer=true,"
     "ProvisioningRequest=true",
     "NOMINATE": "auto",
+    "IGNORE_DRA_REQUESTS": "false",
 }
 
 
@@ -129,6 +130,7 @@ def short_settings(
         boot_seconds=DEMO.boot_seconds,
         ready_seconds=DEMO.ready_seconds,
         pod_start_seconds=0.1,
+        dra_drivers="gpu.nvidia.com",
         instance_pending_seconds=0.3,
         instance_shutting_down_seconds=0.3,
         extra=SERVICE_SETTINGS | extra,

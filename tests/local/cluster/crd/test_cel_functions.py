@@ -5,8 +5,8 @@ from __future__ import annotations
 import cel
 import pytest
 
-from local.cluster.crd.cel_functions import FUNCTIONS
 from local.cluster.crd.cel_values import FAILURES
+from shared.domain.devices.cel_functions import FUNCTIONS
 
 
 def evaluated(expression: str) -> object:

@@ -1,9 +1,9 @@
-"""The functions that Kubernetes adds to CEL, for the rules of custom resources.
+"""The functions that Kubernetes adds to CEL, for the rules of custom resources and the selectors of devices.
 
-Values of Kubernetes' own CEL types (quantity, URL, IP, CIDR) are represented as maps with one reserved key, because the
-library passes only JSON-like values to functions. Quantities are stored in their shortest form, so ``==`` compares
-amounts. Only the functions of a Kubernetes API server exist here, so that a rule which needs others fails here too.
-``find`` and ``findAll`` use Python's ``re``, which differs from RE2 in rare cases.
+Values of Kubernetes' own CEL types (quantity, version, URL, IP, CIDR) are represented as maps with one reserved key,
+because the library passes only JSON-like values to functions. Quantities are stored in their shortest form, so ``==``
+compares amounts. Only the functions of a Kubernetes API server exist here, so that a rule which needs others fails here
+too. ``find`` and ``findAll`` use Python's ``re``, which differs from RE2 in rare cases.
 """
 
 from __future__ import annotations
@@ -67,6 +67,10 @@ def _amount(value: Any) -> Decimal:
 
 
 def _compare(left: Any, right: Any) -> int:
+    """Of two quantities, or of two versions."""
+    if isinstance(left, dict) and "@semver" in left:
+        one, other = _precedence(left), _precedence(right)
+        return (one > other) - (one < other)
     return int(_amount(left).compare(_amount(right)))
 
 
@@ -99,6 +103,40 @@ QUANTITIES: dict[str, Function] = {
     "compareTo": _compare,
     "isGreaterThan": lambda left, right: _compare(left, right) > 0,
     "isLessThan": lambda left, right: _compare(left, right) < 0,
+}
+
+
+_VERSION = re.compile(
+    r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:-([0-9A-Za-z.-]{1,64}))?(?:\+[0-9A-Za-z.-]{1,64})?"
+)
+
+
+def _semver(text: Any) -> Carrier:
+    if not isinstance(text, str) or not _VERSION.fullmatch(text):
+        raise ValueError(f"{str(text)[:80]!r} is not a semantic version")
+    return {"@semver": text}
+
+
+def _precedence(value: Any) -> tuple[tuple[int, ...], bool, list[tuple[bool, int, str]]]:
+    """The order of semantic versions: a pre-release is less than its release, numbers in it are less than texts."""
+    match = _VERSION.fullmatch(_inside(value, "@semver"))
+    if match is None:
+        raise ValueError("not a semantic version")
+    parts = match[4].split(".") if match[4] else []
+    shown = [(False, int(p), "") if p.isdecimal() else (True, 0, p) for p in parts]
+    return _numbers(match), not parts, shown
+
+
+def _numbers(match: re.Match[str]) -> tuple[int, ...]:
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+VERSIONS: dict[str, Function] = {
+    "semver": _semver,
+    "isSemver": _can(_semver),
+    "major": lambda value: _precedence(value)[0][0],
+    "minor": lambda value: _precedence(value)[0][1],
+    "patch": lambda value: _precedence(value)[0][2],
 }
 
 
@@ -217,14 +255,35 @@ TEXTS_AND_LISTS: dict[str, Function] = {
     "format": _format,
 }
 
+_OF_SELECTORS = [
+    "charAt",
+    "lowerAscii",
+    "upperAscii",
+    "trim",
+    "substring",
+    "indexOf",
+    "lastIndexOf",
+    "min",
+    "max",
+]
+
 FUNCTIONS: dict[str, Function] = {
     **{name: STDLIB_FUNCTIONS[name] for name in _FROM_LIBRARY},
     **QUANTITIES,
+    **VERSIONS,
     **URLS,
     **ADDRESSES,
     **TEXTS_AND_LISTS,
 }
 """Functions that rules can call in addition to those of the language."""
+
+SELECTOR_FUNCTIONS: dict[str, Function] = {
+    **{name: FUNCTIONS[name] for name in _OF_SELECTORS},
+    **QUANTITIES,
+    **VERSIONS,
+}
+"""Those that selectors of devices may call. The scheduler evaluates what any user wrote, so functions are left out that
+may make long texts out of short ones, or that match with Python's ``re``."""
 
 _NATIVE = """size contains startsWith endsWith matches string bytes double int uint bool duration timestamp dyn type
 getFullYear getMonth getDayOfMonth getDate getDayOfWeek getDayOfYear getHours getMinutes getSeconds getMilliseconds

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.faults import field_text
-from shared.api.instance_types import ParsedType, parse_instance_type
+from shared.api.hardware.instance_types import ParsedType, parse_instance_type
 from shared.api.registry import check
 from tests.shared.simulation.documents import instance_type, offering
 

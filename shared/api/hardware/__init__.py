@@ -1,0 +1,1 @@
+"""Instance types, and the devices that nodes have and pods claim."""
