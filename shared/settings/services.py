@@ -56,8 +56,7 @@ class ServiceSettings(BaseSettings):
         description="Namespace of the ConfigMap karpenter-global-settings.",
     )
     kube_client_qps: Rate = Field(
-        200,
-        description="Requests per second to the API server, on average.",
+        200, description="Requests per second to the API server, on average."
     )
     kube_client_burst: int = Field(300, ge=1, description="Burst of requests to the API server.")
     feature_gates: Gates = Field(
