@@ -18,6 +18,7 @@ from shared.domain.records import (
     CLAIM_TEMPLATES,
     CLAIMS,
     DEVICE_CLASSES,
+    GANG_SIZES,
     NAMESPACES,
     NODE_CLASSES,
     NODE_OVERLAYS,
@@ -42,7 +43,7 @@ from shared.redis.mirror import Change, MirrorReader
 
 RECONSIDERED = (
     NODE_POOLS, NODE_CLASSES, NODE_OVERLAYS, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES,
-    CAPACITY_BUFFERS, POD_TEMPLATES, PROVISIONING_REQUESTS,
+    CAPACITY_BUFFERS, POD_TEMPLATES, PROVISIONING_REQUESTS, GANG_SIZES,
     DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES,
 )  # fmt: skip
 """Kinds whose change may give a place to pods that had none, or ask for room."""

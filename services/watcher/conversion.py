@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from shared.api.core.capacity_buffers import parse_capacity_buffer
+from shared.api.core.gangs import parse_pod_group, parse_workload
 from shared.api.core.namespaces import parse_namespace
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
@@ -41,6 +42,7 @@ from shared.domain.records import (
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,
+    GANG_SIZES,
     MACHINES,
     NAMESPACES,
     NODE_CLASSES,
@@ -122,7 +124,7 @@ class Kind:
 
     def key_of(self, key: Key) -> str:
         """``namespace/name`` or ``name``, after the kind where several kinds share a name in the mirror."""
-        shared = self.name in (NODE_POOLS, NODE_CLASSES, MACHINES, POD_TEMPLATES)
+        shared = self.name in (NODE_POOLS, NODE_CLASSES, MACHINES, POD_TEMPLATES, GANG_SIZES)
         return f"{self.resource.kind}/{key}" if shared else str(key)
 
 
@@ -153,6 +155,8 @@ KINDS = (
     Kind(RESOURCE_SLICES, resources.RESOURCE_SLICES, _lenient(parse_resource_slice)),
     Kind(RESOURCE_CLAIMS, resources.RESOURCE_CLAIMS, _lenient(parse_resource_claim)),
     Kind(CLAIM_TEMPLATES, resources.CLAIM_TEMPLATES, _lenient(parse_claim_template)),
+    Kind(GANG_SIZES, resources.POD_GROUPS, _staying(parse_pod_group)),
+    Kind(GANG_SIZES, resources.WORKLOADS, _staying(parse_workload)),
     Kind(POD_TEMPLATES, resources.POD_TEMPLATES, parse_pod_template),
     Kind(POD_TEMPLATES, resources.DEPLOYMENTS, parse_pod_template),
     Kind(POD_TEMPLATES, resources.REPLICA_SETS, parse_pod_template),
@@ -174,6 +178,10 @@ def kinds(gates: FeatureGates, *, devices: bool = False) -> tuple[Kind, ...]:
         closed |= {resources.CAPACITY_BUFFERS, *WORKLOADS}
     if not gates.provisioning_request:
         closed.add(resources.PROVISIONING_REQUESTS)
+    if not gates.pod_group:
+        closed.add(resources.POD_GROUPS)
+    if not gates.workload:
+        closed.add(resources.WORKLOADS)
     if not (gates.capacity_buffer or gates.provisioning_request):
         closed.add(resources.POD_TEMPLATES)
     return tuple(kind for kind in KINDS if kind.resource not in closed)

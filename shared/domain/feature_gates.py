@@ -25,6 +25,10 @@ class FeatureGates(msgspec.Struct, frozen=True):
     """Keep the room that CapacityBuffers ask for (GAT-02)."""
     provisioning_request: bool = False
     """Answer ProvisioningRequests (GAT-04). Karpenter has no such gate."""
+    pod_group: bool = False
+    """Read the sizes of gangs from PodGroups of scheduler-plugins (SCH-114). Karpenter has no such gate."""
+    workload: bool = False
+    """Read the sizes of gangs from Workloads of Kubernetes (SCH-114). Karpenter has no such gate."""
     drift: bool = False
     """Replace drifted Machines of Provisioners (DRF-08). NodeClaims of NodePools always may drift (OPS-05)."""
 

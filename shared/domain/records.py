@@ -17,6 +17,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
+from shared.domain.workloads.gang_sizes import GangSizes
 from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod
@@ -33,6 +34,7 @@ CAPACITY_BUFFERS, POD_TEMPLATES = "capacitybuffers", "podtemplates"
 PROVISIONING_REQUESTS = "provisioningrequests"
 DEVICE_CLASSES, RESOURCE_SLICES = "deviceclasses", "resourceslices"
 RESOURCE_CLAIMS, CLAIM_TEMPLATES = "resourceclaims", "resourceclaimtemplates"
+GANG_SIZES = "gangsizes"
 
 RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PODS: Pod,
@@ -55,6 +57,7 @@ RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     RESOURCE_SLICES: ResourceSlice,
     RESOURCE_CLAIMS: ResourceClaim,
     CLAIM_TEMPLATES: ClaimTemplate,
+    GANG_SIZES: GangSizes,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()

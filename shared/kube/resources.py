@@ -99,6 +99,8 @@ CLAIM_TEMPLATES = Resource(
 )
 DEVICE_KINDS = (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES)
 """Of dynamic resource allocation."""
+POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True)
+WORKLOADS = Resource("scheduling.k8s.io", "v1alpha1", "workloads", "Workload", True)
 
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False

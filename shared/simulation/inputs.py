@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from shared.api.core.capacity_buffers import parse_capacity_buffer
+from shared.api.core.gangs import parse_pod_group, parse_workload
 from shared.api.core.namespaces import parse_namespace
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
@@ -38,6 +39,7 @@ from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.domain.workloads.capacity_buffers import POD_TEMPLATE, SCALABLE_KINDS, PodTemplate
+from shared.domain.workloads.gang_sizes import GangSizes, with_sizes
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.provisioning_requests import ProvisioningRequest
 from shared.domain.workloads.virtual_pods import BUFFER, REQUEST, request_pods, resolved
@@ -96,7 +98,7 @@ class _Inputs:
         )
         snapshot = Snapshot(
             generation=0,
-            pods=self._pods(),
+            pods=tuple(with_sizes(self._pods(), self._gang_sizes())),
             nodes=self._nodes(catalogue),
             machines=_sorted(
                 [one for kind in CLAIMS for one in self._all(kind, partial(_parsed, kind))]
@@ -163,6 +165,17 @@ class _Inputs:
         self.faults += [given[name].fault("spec", text) for name, text in sorted(refused.items())]
         self.usable -= len(refused)
         return overlaid(catalogue, [one for one in found.used if one.name not in refused])
+
+    def _gang_sizes(self) -> list[GangSizes]:
+        found = []
+        for kind, parse in (("PodGroup", parse_pod_group), ("Workload", parse_workload)):
+            for one in self.objects.of(kind):
+                parsed = parse(one.raw)
+                self.faults += one.faults(parsed.faults)
+                if parsed.record is not None:
+                    found.append(parsed.record)
+        self.usable += len(found)
+        return found
 
     def _pods(self) -> tuple[Pod, ...]:
         found = []

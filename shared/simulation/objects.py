@@ -66,6 +66,8 @@ KINDS = {
     "NodeOverlay": Known("karpenter.sh", False, "v1alpha1"),
     "CapacityBuffer": Known("autoscaling.x-k8s.io", True),
     "ProvisioningRequest": Known("autoscaling.x-k8s.io", True),
+    "PodGroup": Known("scheduling.x-k8s.io", True),
+    "Workload": Known("scheduling.k8s.io", True),
     "PodTemplate": Known("", True),
     "DeviceClass": Known("resource.k8s.io", False, "v1"),
     "ResourceSlice": Known("resource.k8s.io", False, "v1"),

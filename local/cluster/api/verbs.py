@@ -39,7 +39,7 @@ from local.cluster.storage.lifecycle import copied
 from local.cluster.storage.selectors import object_predicate
 from local.cluster.storage.watches import Document
 
-WRITABLE = ("", "status", "scale", "finalize")
+WRITABLE = ("", "status", "scale", "finalize", "resize")
 
 
 def read(call: Call) -> Response:

@@ -73,7 +73,9 @@ CORE = (
     _core("nodes", "Node", ("no",), STATUS, namespaced=False),
     _core("persistentvolumeclaims", "PersistentVolumeClaim", ("pvc",), STATUS),
     _core("persistentvolumes", "PersistentVolume", ("pv",), STATUS, namespaced=False),
-    _core("pods", "Pod", ("po",), ("binding", "eviction", "log", "status"), categories=ALL),
+    _core(
+        "pods", "Pod", ("po",), ("binding", "eviction", "log", "resize", "status"), categories=ALL
+    ),
     _core("podtemplates", "PodTemplate"),
     _core("replicationcontrollers", "ReplicationController", ("rc",), SCALABLE, categories=ALL),
     _core("resourcequotas", "ResourceQuota", ("quota",), STATUS),

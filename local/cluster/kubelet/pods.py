@@ -19,6 +19,7 @@ from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj,
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.pod_templates import phase
+from local.cluster.kubelet import resizes
 from local.cluster.kubelet.fleet import BootTimes, Fleet
 from local.cluster.kubelet.run_times import run_seconds
 from local.cluster.settings import ClusterSettings
@@ -31,7 +32,7 @@ log = get_logger(__name__)
 
 POD_READY_TYPES = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
-Step = Literal["create", "start", "finish", "stop"]
+Step = Literal["create", "start", "resize", "finish", "stop"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class PodRunner:
         self._clock, self._times = clock, times
         self._due: list[tuple[float, int, Key, str, Step]] = []
         self._planned: dict[tuple[str, Step], None] = {}
+        self._deferred: dict[str, dict[Key, None]] = {}
+        """Node -> pods whose resize waits for room there."""
         self._sequence = itertools.count()
         self._addresses = itertools.count(2)
         self._wake = asyncio.Event()
@@ -80,6 +83,8 @@ class PodRunner:
     def _on_pod(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
         if event_type != "DELETED" and obj["spec"].get("nodeName"):
             self._plan_next(obj)
+        if event_type == "DELETED" or phase(obj) in resizes.ENDED:
+            self._retry_resizes(obj["spec"].get("nodeName") or "")
 
     def _plan_next(self, pod: Obj) -> None:
         metadata = pod["metadata"]
@@ -91,9 +96,14 @@ class PodRunner:
         elif phase(pod) == "Pending":
             self._plan(pod, "start", self._times.start)
         elif phase(pod) == "Running":
+            self._plan_resize(pod)
             seconds = run_seconds(pod)
             if seconds is not None:
                 self._plan(pod, "finish", seconds)
+
+    def _plan_resize(self, pod: Obj) -> None:
+        if phase(pod) == "Running" and resizes.is_due(pod):
+            self._plan(pod, "resize", 0.0)
 
     def _plan(self, pod: Obj, step: Step, seconds: float) -> None:
         uid = pod["metadata"]["uid"]
@@ -143,10 +153,31 @@ class PodRunner:
                 # Otherwise the event of its attachment plans this step again.
                 if has_volumes(self._store, pod):
                     self._write(pod, self._running(pod))
+            elif step == "resize" and phase(pod) == "Running":
+                self._resize(pod)
             elif step == "finish" and phase(pod) == "Running":
                 self._write(pod, self._succeeded(pod))
         except ApiError as error:
             log.info("pod step refused", pod=str(key), step=step, error=error.message)
+
+    def _resize(self, pod: Obj) -> None:
+        node = find(self._store, "nodes", Key("", pod["spec"]["nodeName"])) or {}
+        allocatable = (node.get("status") or {}).get("allocatable") or {}
+        members = self._pods.members(pod["spec"]["nodeName"])
+        now = rfc3339(self._clock.now())
+        status = {**pod["status"], **resizes.status_of(pod, members, allocatable, now)}
+        self._store.update("pods", {**pod, "status": status}, subresource="status")
+        if resizes.is_deferred(status):
+            self._deferred.setdefault(pod["spec"]["nodeName"], {})[key_of(pod)] = None
+        else:
+            self._retry_resizes(pod["spec"]["nodeName"])
+
+    def _retry_resizes(self, node: str) -> None:
+        """A pod has gone or became smaller: its room may be what others of the node wait for."""
+        for key in self._deferred.pop(node, {}):
+            pod = find(self._store, "pods", key)
+            if pod is not None:
+                self._plan_resize(pod)
 
     def _kubelet_runs(self, pod: Obj) -> bool:
         node = find(self._store, "nodes", Key("", pod["spec"].get("nodeName") or ""))
@@ -177,7 +208,9 @@ class PodRunner:
             "podIP": address,
             "podIPs": [{"ip": address}],
             "conditions": _conditions({}),
-            "containerStatuses": container_statuses(pod, state, ready=True),
+            "containerStatuses": resizes.with_resources(
+                pod, container_statuses(pod, state, ready=True)
+            ),
         }
 
     def _succeeded(self, pod: Obj) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from local.cluster.builtin.admission import admit_create, admit_update
 from local.cluster.builtin.first_objects import first_objects
 from local.cluster.builtin.resources import BUILT_IN, CRD_GROUP, CRD_PLURAL, Resource
 from local.cluster.crd.custom_resources import CustomKind, established, names_conflict
-from local.cluster.storage import lifecycle
+from local.cluster.storage import lifecycle, resizing
 from local.cluster.storage.collection import Collection, key_of
 from local.cluster.storage.selectors import object_predicate, selector_text
 from local.cluster.storage.watches import Change, Cursor, Document, Stored, Subscription
@@ -193,6 +193,8 @@ class Store:
         if subresource == "finalize":
             finalizers = (document.get("spec") or {}).get("finalizers") or []
             return {**old, "spec": {**old["spec"], "finalizers": finalizers}}
+        if subresource == "resize":
+            return resizing.resized(resource, old, document)
         part = "status" if subresource == "status" else None
         new = lifecycle.successor(resource, old, document, part)
         new["apiVersion"], new["kind"] = resource.api_version, resource.kind

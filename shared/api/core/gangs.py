@@ -1,6 +1,7 @@
 """Which gang a pod belongs to, by its labels and annotations (SCH-114).
 
-Read are ours, Kueue's groups of plain pods, and the label of scheduler-plugins' PodGroups, which says no size.
+Read are ours, Kueue's groups of plain pods, the label of scheduler-plugins' PodGroups, and ``spec.workloadRef`` of
+Kubernetes' Workload API. The last two say no size: it is in the PodGroup or Workload.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.shapes import mapping, text
+from shared.api.faults import Fault, Parsed
+from shared.api.shapes import entries, mapping, text
 from shared.domain import labels as keys
+from shared.domain.workloads.gang_sizes import WORKLOAD, GangSizes, workload_gang
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
@@ -20,7 +23,7 @@ LARGEST_GANG = 5000
 _SIZE = re.compile(r"[0-9]{1,5}")
 
 
-def read_gang(meta: Json) -> tuple[str, int]:
+def read_gang(meta: Json, spec: Json) -> tuple[str, int]:
     """(name, number of pods; 0: not said); ("", 0) for a pod of no gang. Raises InvalidObject."""
     labels = mapping(meta.get("labels"), "metadata.labels")
     annotations = mapping(meta.get("annotations"), "metadata.annotations")
@@ -31,7 +34,58 @@ def read_gang(meta: Json) -> tuple[str, int]:
     group = labels.get(KUEUE_GROUP)
     if group:
         return text(group, f"metadata.labels[{KUEUE_GROUP}]"), _size(annotations, KUEUE_COUNT)
-    return text(labels.get(POD_GROUP), f"metadata.labels[{POD_GROUP}]"), 0
+    named = text(labels.get(POD_GROUP), f"metadata.labels[{POD_GROUP}]")
+    return named or _workload(spec), 0
+
+
+def _workload(spec: Json) -> str:
+    at = "spec.workloadRef"
+    found = mapping(spec.get("workloadRef"), at)
+    parts = [text(found.get(n), f"{at}.{n}") for n in ("name", "podGroup", "podGroupReplicaKey")]
+    return workload_gang(*parts) if parts[0] and parts[1] else ""
+
+
+def parse_pod_group(raw: Json) -> Parsed[GangSizes]:
+    """scheduling.x-k8s.io/v1alpha1 PodGroup."""
+    name = raw["metadata"]["name"]
+    try:
+        spec = mapping(raw.get("spec"), "spec")
+        least = _least(spec.get("minMember"), "spec.minMember")
+    except InvalidObject as error:
+        return Parsed(None, (Fault((error.field,), error.fault),))
+    return Parsed(_record(raw, "PodGroup", {name: least}))
+
+
+def parse_workload(raw: Json) -> Parsed[GangSizes]:
+    """scheduling.k8s.io/v1alpha1 Workload: its pod groups with the policy ``gang``."""
+    try:
+        listed = entries(mapping(raw.get("spec"), "spec").get("podGroups"), "spec.podGroups")
+        sizes: dict[str, int] = {}
+        for index, group in enumerate(listed):
+            at = f"spec.podGroups[{index}]"
+            policy = mapping(group.get("policy"), f"{at}.policy")
+            gang = mapping(policy.get("gang"), f"{at}.policy.gang")
+            if gang:
+                name = text(group.get("name"), f"{at}.name")
+                least = _least(gang.get("minCount"), f"{at}.policy.gang.minCount")
+                sizes[workload_gang(raw["metadata"]["name"], name)] = least
+    except InvalidObject as error:
+        return Parsed(None, (Fault((error.field,), error.fault),))
+    return Parsed(_record(raw, WORKLOAD, sizes))
+
+
+def _record(raw: Json, kind: str, sizes: dict[str, int]) -> GangSizes:
+    meta = raw["metadata"]
+    return GangSizes(kind, meta.get("namespace") or "", meta["name"], sizes)
+
+
+def _least(value: object, field: str) -> int:
+    """0 when it is absent. Raises InvalidObject."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_GANG:
+        raise InvalidObject(f"must be a number of pods from 0 to {LARGEST_GANG}", field=field)
+    return value
 
 
 def _size(annotations: Json, name: str) -> int:

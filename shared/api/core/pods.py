@@ -101,7 +101,7 @@ def parse_pod(raw: Json) -> Pod:
         device_claims=attempt(lambda: read_pod_claims(spec, status), ()),
         consumes=_annotation(meta, keys.CONSUMES_REQUEST),
     )
-    gang, size = attempt(lambda: read_gang(meta), ("", 0))
+    gang, size = attempt(lambda: read_gang(meta, spec), ("", 0))
     if gang:
         record = replace(record, gang=gang, gang_size=size)
     return record if not faults.found else replace(record, faults=tuple(faults.found))

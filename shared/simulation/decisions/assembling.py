@@ -16,6 +16,7 @@ from shared.domain.records import (
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,
+    GANG_SIZES,
     NAMESPACES,
     NODE_CLASSES,
     NODE_POOLS,
@@ -32,6 +33,7 @@ from shared.domain.records import (
     decode_record,
 )
 from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.domain.workloads.gang_sizes import with_sizes
 
 
 @dataclass
@@ -68,7 +70,8 @@ def assembled(
     def by_name(kind: str) -> tuple[Any, ...]:
         return _sorted(records(kind).values())
 
-    pods = (pod for pod in records(PODS).values() if not pod.is_terminal)
+    living = (pod for pod in records(PODS).values() if not pod.is_terminal)
+    pods = with_sizes(living, records(GANG_SIZES).values())
     return Snapshot(
         generation=generation,
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),

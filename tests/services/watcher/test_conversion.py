@@ -107,7 +107,16 @@ def test_buffers_and_workloads_are_watched_only_where_they_count() -> None:
     }  # fmt: skip
     alone = {kind.resource.kind for kind in kinds(FeatureGates(provisioning_request=True))}
     assert alone - watched[False] == {"ProvisioningRequest", "PodTemplate"}
-    gates = FeatureGates(capacity_buffer=True, node_overlay=True, provisioning_request=True)
+    for gate, kind in (("pod_group", "PodGroup"), ("workload", "Workload")):
+        with_it = {one.resource.kind for one in kinds(FeatureGates(**{gate: True}))}
+        assert with_it - watched[False] == {kind}
+    gates = FeatureGates(
+        capacity_buffer=True,
+        node_overlay=True,
+        provisioning_request=True,
+        pod_group=True,
+        workload=True,
+    )
     assert len(kinds(gates, devices=True)) == len(KINDS)
 
 
