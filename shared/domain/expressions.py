@@ -14,7 +14,7 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 NO_EXECUTE = "NoExecute"
 
 
-class Expression(msgspec.Struct, frozen=True, omit_defaults=True):
+class Expression(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One entry of ``requirements`` or ``matchExpressions``.
 
     ``operator`` is In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte or Lte (NP-02). ``key`` is the current name of a
@@ -27,7 +27,7 @@ class Expression(msgspec.Struct, frozen=True, omit_defaults=True):
     min_values: int | None = None
 
 
-class Taint(msgspec.Struct, frozen=True, omit_defaults=True):
+class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A node taint; ``effect`` is NoSchedule, PreferNoSchedule or NoExecute."""
 
     key: str
@@ -44,7 +44,7 @@ class Taint(msgspec.Struct, frozen=True, omit_defaults=True):
 _EQUAL = ("", "Equal")
 
 
-class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
+class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod's toleration; an empty key with operator Exists tolerates everything."""
 
     key: str = ""

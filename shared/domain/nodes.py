@@ -8,7 +8,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import NO_EXECUTE, NO_SCHEDULE, Expression, Taint, Toleration
 
 
-class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One node of the cluster, ours or not."""
 
     uid: str
@@ -50,7 +50,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.labels.get(keys.INITIALIZED) == "true"
 
 
-class DaemonSet(msgspec.Struct, frozen=True, omit_defaults=True):
+class DaemonSet(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A daemon set's pod template, for the overhead that each new node carries (SCH-46)."""
 
     uid: str

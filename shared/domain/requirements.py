@@ -59,7 +59,7 @@ def _within(value: str, gte: int | None, lte: int | None) -> bool:
     return (gte is None or number >= gte) and (lte is None or number <= lte)
 
 
-class Requirement(msgspec.Struct, frozen=True):
+class Requirement(msgspec.Struct, frozen=True, gc=False):
     """The values that a label key may have (SCH-01). ``gte`` and ``lte`` bound a complement."""
 
     key: str
@@ -232,6 +232,11 @@ class Requirements:
     def asks_for_values(self) -> bool:
         """Whether a requirement has minValues (SCH-12)."""
         return any(r.min_values is not None for r in self)
+
+    @cached_property
+    def asks_for_zone_id(self) -> bool:
+        """Whether the zone id is constrained, which narrows the zone too."""
+        return keys.ZONE_ID in self._by_key
 
     def __hash__(self) -> int:
         return self._hash

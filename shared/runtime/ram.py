@@ -19,13 +19,15 @@ COMMANDS_COLLECT_EVERY = (100_000, 20, 20)
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Disables the garbage collector inside the block. Imports create almost no garbage, and collecting takes a fifth
-    of the start of a service."""
+    """Disables the garbage collector inside the block, for work that creates many objects and few cycles: collecting
+    takes a fifth of the start of a service and a tenth of a plan."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def settle() -> None:

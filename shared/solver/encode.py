@@ -7,6 +7,7 @@ it. Amounts are int64, capped at 2**61 so that adding one pod to a machine's con
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import TypeAlias
@@ -87,6 +88,28 @@ class TypeTable:
         self._has_a1 = any(map(is_a1, self.names))
         self._sized: dict[SizeSettings, TypeTable] = {USUAL: self}
         self._clear_caches()
+
+    @classmethod
+    def of(
+        cls,
+        catalogue: Catalogue,
+        axis: ResourceAxis,
+        unavailable: frozenset[OfferingKey],
+        shortages: Shortages = (),
+    ) -> TypeTable:
+        """As the constructor. Arrays of an earlier table of the same catalogue, resources and offerings are used again,
+        because a catalogue changes once in many plans."""
+        made_of = (catalogue.region, axis.names, unavailable, shortages)
+        for types, before, table in _RECENT:
+            if types is catalogue.types and before == made_of:
+                break
+        else:
+            table = cls(catalogue, axis, unavailable, shortages)
+            _RECENT.appendleft((catalogue.types, made_of, table))
+        found = copy(table)
+        found._sized = {USUAL: found}
+        found._clear_caches()
+        return found
 
     def _clear_caches(self) -> None:
         self._codes: dict[str, tuple[list[tuple[str, ...]], Indices]] = {}
@@ -244,6 +267,12 @@ class TypeTable:
             return False
         distinct, codes = self._coded(key)
         return any(not distinct[code] for code in set(codes[types].tolist()))
+
+
+_RECENT: deque[tuple[tuple[InstanceType, ...], list[str], frozenset[OfferingKey], TypeTable]] = (
+    deque(maxlen=4)
+)
+"""The last tables, with what they were made of. Their arrays are never written."""
 
 
 def _is_price(amount: object) -> bool:

@@ -12,7 +12,7 @@ FLUID, CONFIGURATION = "fluid", "configuration"
 """Kinds of lower bounds: over divisible pods, and over whole pods in machines."""
 
 
-class PlannedMachine(msgspec.Struct, frozen=True):
+class PlannedMachine(msgspec.Struct, frozen=True, gc=False):
     """One machine to create. ``name`` is deterministic: the same plan gives the same names."""
 
     name: str
@@ -41,7 +41,7 @@ class PlannedMachine(msgspec.Struct, frozen=True):
         return OF_KIND[self.pool_key.partition("/")[0]]
 
 
-class GivenUp(msgspec.Struct, frozen=True):
+class GivenUp(msgspec.Struct, frozen=True, gc=False):
     """A preference that was dropped for equal pods, because they did not fit with it (SCH-24)."""
 
     uid: str

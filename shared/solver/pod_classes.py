@@ -97,9 +97,10 @@ class ClassRegistry:
         if ways := self._ways.get(pod.uid) if pod.device_claims else None:
             places = (places, tuple(tuple(sorted(way.items())) for way in ways))
         size = tuple(pod.requests.items())
-        known = self._found.get((rules, size, places))
+        at = (rules, size, places)
+        known = self._found.get(at)
         if known is None:
-            known = self._found[rules, size, places] = self._interned(pod, rules, places, volumes)
+            known = self._found[at] = self._interned(pod, rules, places, volumes)
         return known
 
     def _interned(
@@ -161,8 +162,8 @@ class ClassRegistry:
 
     def _rules(self, pod: Pod) -> bytes:
         """The pod's fields that decide its class, except requests and volumes, encoded."""
-        keys = self._label_keys
-        seen = {k: v for k, v in pod.labels.items() if k in keys} if keys else {}
+        keys, labels = self._label_keys, pod.labels
+        seen = {k: labels[k] for k in labels if k in keys} if keys else {}
         return _ENCODER.encode(
             (
                 pod.namespace if keys else "",

@@ -23,6 +23,7 @@ from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable, is_reschedulable
 from shared.errors import ConfigurationError, InvalidObject
+from shared.runtime.ram import uncollected
 from shared.solver import reasons
 from shared.solver.encode import ResourceAxis, TypeTable
 from shared.solver.gangs import gang_of, with_whole_gangs
@@ -116,7 +117,8 @@ def solve(
     def without(refused: Mapping[str, str]) -> Plan:
         return _solve(counted, settings, reschedule, time_is_up, refused)
 
-    return with_whole_gangs(without, snapshot.pods)
+    with uncollected():
+        return with_whole_gangs(without, snapshot.pods)
 
 
 def _solve(
@@ -196,29 +198,40 @@ def _pods_to_place(
     """Pods in queue order, and the verdicts of pods that are not planned (POD-03, POD-06)."""
     chosen, verdicts = [], {}
     for pod in snapshot.pods:
-        moves = pod.uid in reschedule and is_reschedulable(pod)
-        if not moves and not is_provisionable(pod):
+        if not is_provisionable(pod) and not (pod.uid in reschedule and is_reschedulable(pod)):
             continue
-        gang = gang_of(pod)
-        if pod.faults or gang in refused_gangs:
-            verdicts[pod.uid] = "; ".join(pod.faults) or refused_gangs[gang]
-            continue
-        if pod.claims_devices and settings.ignore_device_claims:
-            verdicts[pod.uid] = reasons.NO_DEVICES
-            continue
-        try:
-            volumes.resolve(pod)
-        except InvalidObject as error:
-            verdicts[pod.uid] = str(error)
-            continue
-        chosen.append(with_default_spread(pod, settings.default_spread))
+        if pod.faults or pod.gang or pod.claims_devices or pod.volume_claims:
+            verdict = _refusal(pod, volumes, settings, refused_gangs)
+            if verdict:
+                verdicts[pod.uid] = verdict
+                continue
+        chosen.append(pod)
+    if settings.default_spread:
+        chosen = [with_default_spread(pod, settings.default_spread) for pod in chosen]
     return sorted(chosen, key=_queue_position), verdicts
+
+
+def _refusal(
+    pod: Pod, volumes: Volumes, settings: SolverSettings, refused_gangs: Mapping[str, str]
+) -> str:
+    """Why the pod is not planned; empty when it is. Its volumes are resolved."""
+    gang = gang_of(pod)
+    if pod.faults or gang in refused_gangs:
+        return "; ".join(pod.faults) or refused_gangs[gang]
+    if pod.claims_devices and settings.ignore_device_claims:
+        return reasons.NO_DEVICES
+    try:
+        volumes.resolve(pod)
+    except InvalidObject as error:
+        return str(error)
+    return ""
 
 
 def _queue_position(pod: Pod) -> tuple[bool, int, int, float, str]:
     """The sort key of the queue: real pods before virtual ones (GAT-02), CPU and memory descending, age, UID
     (SCH-30)."""
-    cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
+    requests = pod.requests
+    cpu, memory = requests.get(CPU, 0), requests.get(MEMORY, 0)
     return (pod.virtual, -cpu, -memory, pod.created_at, pod.uid)
 
 
@@ -241,7 +254,7 @@ def _prepare(
     axis = ResourceAxis(
         [*(p.requests for p in chosen), *(d.requests for d in snapshot.daemon_sets), *ways]
     )
-    table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable, snapshot.shortages)
+    table = TypeTable.of(snapshot.catalogue, axis, snapshot.unavailable, snapshot.shortages)
     templates, refusals = usable_templates(snapshot, table, settings.counting)
     for template in templates:
         template.node_price = node_price(
@@ -251,7 +264,7 @@ def _prepare(
     topology = _topology(snapshot, templates, bound, selected, owners)
     registry = ClassRegistry(axis, selected, volumes.resolved, others)
     queue = _queue(chosen, registry, verdicts, settings)
-    for pods, _ in queue:
+    for pods in dict.fromkeys(pods for pods, _ in queue):
         topology.register(pods)
     placement = Placement(
         table=table,
@@ -287,17 +300,19 @@ def _queue(
 ) -> list[Run]:
     """Runs of neighbouring pods of one class. A pod with an invalid expression gets its verdict here."""
     queue: list[Run] = []
+    last: PodClass | None = None
+    uids: list[str] = []
+    ignores = settings.preference_policy == IGNORE
     for pod in chosen:
-        wanted = without_preferences(pod) if settings.preference_policy == IGNORE else pod
         try:
-            found: PodClass = registry.intern(wanted)
+            found = registry.intern(without_preferences(pod) if ignores else pod)
         except InvalidObject as error:
             verdicts[pod.uid] = str(error)
             continue
-        if queue and queue[-1][0] is found:
-            queue[-1][1].append(pod.uid)
-        else:
-            queue.append((found, [pod.uid]))
+        if found is not last:
+            last, uids = found, []
+            queue.append((found, uids))
+        uids.append(pod.uid)
     return queue
 
 

@@ -131,7 +131,7 @@ class _Encoded:
         self.axis = ResourceAxis(
             [*(p.requests for p in moving), *(d.requests for d in snapshot.daemon_sets)]
         )
-        self._table = TypeTable(
+        self._table = TypeTable.of(
             snapshot.catalogue, self.axis, snapshot.unavailable, snapshot.shortages
         )
         ruled = (p for p in snapshot.pods if p.spread or p.affinity or p.anti_affinity)

@@ -21,7 +21,7 @@ EFA = "vpc.amazonaws.com/efa"
 """The resource of Elastic Fabric Adapters."""
 
 
-class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
+class Offering(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An offering of a type (IT-04): a zone, a capacity type (spot, on-demand, reserved) and the hourly price."""
 
     zone: str
@@ -44,7 +44,7 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the price comes from a NodeOverlay (NO-01)."""
 
 
-class SizeFacts(msgspec.Struct, frozen=True):
+class SizeFacts(msgspec.Struct, frozen=True, gc=False):
     """Hardware facts from which pods and disk follow for the settings of a pool (IT-13..15, IT-31)."""
 
     interfaces: int
@@ -57,7 +57,7 @@ class SizeFacts(msgspec.Struct, frozen=True):
     """The type's own disks together, in 10**9 bytes."""
 
 
-class InstanceType(msgspec.Struct, frozen=True, omit_defaults=True):
+class InstanceType(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One machine shape, in a catalogue with the usual settings (see ``instance_sizes.adapted``).
 
     ``labels``: label key -> possible values (IT-40..46). ``capacity`` and ``overhead``: resource -> amount; cpu in

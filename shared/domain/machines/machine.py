@@ -24,7 +24,7 @@ CONSISTENT = "ConsistentStateFound"
 """Condition types. On a v1alpha5 Machine most of them have the prefix ``Machine`` (M-03, NC-03)."""
 
 
-class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
+class Condition(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One status condition; ``since`` is lastTransitionTime in seconds since the epoch."""
 
     status: str
@@ -35,7 +35,7 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
     """observedGeneration; 0: absent."""
 
 
-class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
+class Machine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One machine, as stored on the API server: a Machine or a NodeClaim."""
 
     uid: str

@@ -18,7 +18,7 @@ class Namespace(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: dict[str, str] = {}
 
 
-class NamespaceSelector(msgspec.Struct, frozen=True, omit_defaults=True):
+class NamespaceSelector(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A label selector of namespaces that is not empty; an empty selector is stored as "all namespaces"."""
 
     match_labels: dict[str, str] = {}

@@ -12,7 +12,7 @@ from shared.domain.workloads.pods import Pod
 ALWAYS_ALLOW = "AlwaysAllow"
 
 
-class PodDisruptionBudget(msgspec.Struct, frozen=True, omit_defaults=True):
+class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One budget; ``allowed`` is status.disruptionsAllowed. An empty selector protects the whole namespace."""
 
     uid: str

@@ -18,7 +18,7 @@ NOBODY = Expression("", "In")
 _POOL_LABELS = (keys.NODE_POOL, keys.PROVISIONER_NAME)
 
 
-class SpreadConstraint(msgspec.Struct, frozen=True, omit_defaults=True):
+class SpreadConstraint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """``topologySpreadConstraints[]``; ``match_labels`` and ``expressions`` are its label selector."""
 
     max_skew: int
@@ -33,14 +33,14 @@ class SpreadConstraint(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which nodes count as domains (SCH-76): Honor or Ignore the pod's node affinity and tolerations."""
 
 
-class PreferredTerm(msgspec.Struct, frozen=True):
+class PreferredTerm(msgspec.Struct, frozen=True, gc=False):
     """One preferred node-affinity term, weight 1..100."""
 
     weight: int
     expressions: tuple[Expression, ...]
 
 
-class AffinityTerm(msgspec.Struct, frozen=True, omit_defaults=True):
+class AffinityTerm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One pod affinity or anti-affinity term. ``namespaces`` None means the pod's own, () means all (SCH-83)."""
 
     topology_key: str
@@ -53,7 +53,7 @@ class AffinityTerm(msgspec.Struct, frozen=True, omit_defaults=True):
     """Selects namespaces in addition to ``namespaces``, whose None then means no namespace."""
 
 
-class Owner(msgspec.Struct, frozen=True):
+class Owner(msgspec.Struct, frozen=True, gc=False):
     """The controlling owner reference."""
 
     kind: str
@@ -61,7 +61,7 @@ class Owner(msgspec.Struct, frozen=True):
     uid: str
 
 
-class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
+class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One pod. ``requests`` already hold containers, init containers, overhead and ``pods: 1`` (SCH-60)."""
 
     uid: str
@@ -146,10 +146,9 @@ def is_provisionable(pod: Pod) -> bool:
         and not pod.nominated_node
         and not pod.terminating
         and not pod.is_terminal
-        and not pod.is_daemon
-        and not pod.is_mirror
+        and (pod.owner is None or not (pod.is_daemon or pod.is_mirror))
         and not pod.expendable
-        and not opts_out(pod)
+        and not (pod.required_terms and opts_out(pod))
     )
 
 

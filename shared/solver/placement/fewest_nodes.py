@@ -156,32 +156,42 @@ class Placement:
 
     def _place(self, pods: PodClass, uids: list[str]) -> list[str]:
         """Places pods of one class and returns the UIDs that do not fit: when one does not, neither do the rest."""
-        if len(uids) > 1 and self._takes_hosts_in_turn(pods):
+        if len(uids) == 1:
+            return [] if self._place_batch(pods, uids) else uids
+        if self._takes_hosts_in_turn(pods):
             return self._place_apart(pods, uids)
         single, at = self.is_single(pods), 0
         while at < len(uids):
             batch = uids[at : at + 1] if single else uids[at:]
-            placed = self._on_existing(pods, batch) or self._on_open_machines(pods, batch)
-            if placed == 0:
-                placed = self._on_new_machine(pods, batch)
+            placed = self._place_batch(pods, batch)
             if placed == 0:
                 self.verdicts.update(dict.fromkeys(uids[at:], self.verdicts[batch[0]]))
                 break
-            for uid in batch[:placed]:
-                self.verdicts.pop(uid, None)
             at += placed
         return uids[at:]
 
+    def _place_batch(self, pods: PodClass, uids: list[str]) -> int:
+        """Places pods from the front of ``uids`` on the first target. Returns how many; if none, they get a verdict."""
+        placed = self._on_existing(pods, uids)
+        if placed == 0 and self.machines:
+            placed = self._on_open_machines(pods, uids)
+        if placed == 0:
+            placed = self._on_new_machine(pods, uids)
+        if self.verdicts:
+            for uid in uids[:placed]:
+                self.verdicts.pop(uid, None)
+        return placed
+
     def _takes_hosts_in_turn(self, pods: PodClass) -> bool:
         plain = not pods.pod.host_ports and not pods.attaches
-        return plain and self.topology.closes_hosts(pods)
+        return plain and self.topology.rules(pods).closes_hosts
 
     def _place_apart(self, pods: PodClass, uids: list[str]) -> list[str]:
         """As ``_place``, for pods that close each host to one another: each host is looked at once for all of them."""
         at, end = 0, len(uids)
         while at < end and self._on_existing(pods, uids[at : at + 1]):
             at += 1
-        allowed = self._columns.allowed(pods, self.topology.limits(pods), self.machines)
+        allowed = self._columns.allowed(pods, self.topology.rules(pods).checks, self.machines)
         for index in self._columns.candidates(pods.amounts, allowed)[1] if at < end else ():
             at += self._on_open_machine(index, pods, uids[at : at + 1], 1)
             if at == end:
@@ -201,7 +211,7 @@ class Placement:
         last = self.machines[-1]
         if last.template.remaining is not None or self.held.free:
             return 0
-        admission = Admission(1, last.requirements, last.types, last.used)
+        admission = Admission(1, last.requirements, last.types, last.content)
         for uid in uids:
             self.machines.append(last.alike(len(self.machines) + 1))
             self._columns.append()
@@ -210,7 +220,7 @@ class Placement:
 
     def is_single(self, pods: PodClass) -> bool:
         """True when pods of the class must be placed one by one."""
-        return self.topology.concerns(pods) or bool(pods.pod.host_ports) or pods.attaches
+        return bool(self.topology.rules(pods).checks) or bool(pods.pod.host_ports) or pods.attaches
 
     def _on_existing(self, pods: PodClass, uids: list[str]) -> int:
         """Places pods from the front of ``uids`` on the first target with room (SCH-50). Returns how many."""
@@ -263,15 +273,13 @@ class Placement:
 
     def _on_open_machines(self, pods: PodClass, uids: list[str]) -> int:
         """Places pods on a machine that this plan opened already, fewest pods first (SCH-32). Returns how many."""
-        if not self.machines:
-            return 0
-        columns = self._columns
-        allowed = columns.allowed(pods, self.topology.limits(pods), self.machines)
-        if allowed is not None and not len(allowed):
-            return 0
-        first = columns.emptiest(pods.amounts, allowed) if len(uids) == 1 else None
+        columns, checks = self._columns, self.topology.rules(pods).checks
+        first = columns.first(pods, checks, self.machines) if len(uids) == 1 else None
         if first is not None and (placed := self._on_open_machine(first, pods, uids, 1)):
             return placed
+        allowed = columns.allowed(pods, checks, self.machines)
+        if allowed is not None and not len(allowed):
+            return 0
         number, candidates = columns.candidates(pods.amounts, allowed)
         count = len(uids) if number == 1 else 1
         for index in candidates:
@@ -283,7 +291,7 @@ class Placement:
         """Places up to ``count`` of ``uids`` on one machine. Returns how many."""
         machine = self.machines[index]
         admission = self._admitter.admit(machine, pods, count)
-        if isinstance(admission, Admission):
+        if self.held.free and isinstance(admission, Admission):
             admission = self.held.admit(machine, admission)
         if isinstance(admission, Admission):
             self._commit(index, admission, pods, uids)
@@ -301,8 +309,10 @@ class Placement:
         if other_place:
             self._columns.set_zone(index, machine)
         self._columns.set_content(index, machine)
-        self.topology.record(pods, machine.host(machine.requirements), admission.count)
-        self._columns.count(index, machine, self.topology.counted_by_host(pods))
+        for group in self.topology.record(
+            pods, machine.host(machine.requirements), admission.count
+        ):
+            self._columns.count(index, machine, group)
 
     def _on_new_machine(self, pods: PodClass, uids: list[str]) -> int:
         """Opens a machine of the first pool, by preference, that can run the class (SCH-32, SCH-104)."""

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from operator import ge
+from itertools import islice
+from operator import ge, sub
 
 import numpy as np
 
 from shared.domain import labels as keys
 from shared.solver.encode import Amounts, Indices, Mask
+from shared.solver.placement.machine_order import NOWHERE, MachineOrder
 from shared.solver.placement.planned_machines import OpenMachine
 from shared.solver.pod_classes import PodClass
+from shared.solver.topology.counting import Check
 from shared.solver.topology.groups import DomainLimit, Group
 
-UNDECIDED = -1
+UNDECIDED = NOWHERE
+_MOST_TRIED = 40
+"""So many machines are tried in order; with more, comparing all at once takes less time."""
 _FIRST_ROWS = 64
 _NO_ROWS: Indices = np.empty(0, dtype=np.intp)
 
@@ -39,6 +44,11 @@ class MachineColumns:
     not_above: dict[tuple[Group, int], tuple[Indices, int]] = field(default_factory=dict)
     """(group, most) -> rows of at most so many of its pods, ascending, and the number of rows looked at."""
 
+    order: MachineOrder = field(default_factory=MachineOrder)
+    rooms: list[list[int]] = field(default_factory=list)
+    """[rows]: the columns of ``free``, for looking at one machine."""
+    _changed: set[int] = field(default_factory=set)
+    """Rows whose ``free`` and ``pods`` are written before all rows are compared the next time."""
     closed: dict[PodClass, Mask] = field(default_factory=dict)
     """Class -> [rows or fewer]: machines that refuse it until the end of the plan."""
 
@@ -68,6 +78,8 @@ class MachineColumns:
                 group: np.concatenate([counts, np.zeros_like(counts)])
                 for group, counts in self.by_host.items()
             }
+        self.order.append()
+        self.rooms.append([])
         self.size += 1
 
     def set_zone(self, index: int, machine: OpenMachine) -> None:
@@ -79,15 +91,22 @@ class MachineColumns:
 
     def set_content(self, index: int, machine: OpenMachine) -> None:
         """Updates free resources and number of pods. To be called after the machine took pods."""
-        self.free[:, index] = machine.types.largest_amounts - machine.used
-        self.pods[index] = len(machine.pods)
+        self.rooms[index] = list(map(sub, machine.types.largest, machine.content))
+        self._changed.add(index)
+        self.order.move(index, int(self.zone[index]), len(machine.pods))
 
-    def count(self, index: int, machine: OpenMachine, groups: list[Group]) -> None:
-        """Updates counts per host name. To be called after topology counted the machine's new pods in these groups."""
-        for group in groups:
-            counts = self.by_host.get(group)
-            if counts is not None:
-                counts[index] = group.counts.get(machine.hostname, 0)
+    def _write(self) -> None:
+        if self._changed:
+            rows = list(self._changed)
+            self.free[:, rows] = np.array([self.rooms[row] for row in rows], dtype=np.int64).T
+            self.pods[rows] = [self.order.pods[row] for row in rows]
+            self._changed.clear()
+
+    def count(self, index: int, machine: OpenMachine, group: Group) -> None:
+        """Updates counts per host name. To be called after topology counted the machine's new pods in this group."""
+        counts = self.by_host.get(group)
+        if counts is not None:
+            counts[index] = group.counts.get(machine.hostname, 0)
 
     def rule_out(self, index: int, pods: PodClass) -> None:
         """Excludes a machine for this class until the end of the plan."""
@@ -103,10 +122,10 @@ class MachineColumns:
         return longer
 
     def allowed(
-        self, pods: PodClass, limits: list[DomainLimit], machines: list[OpenMachine]
+        self, pods: PodClass, checks: list[Check], machines: list[OpenMachine]
     ) -> Indices | None:
         """Machines that topology and earlier final refusals allow a class, size aside, ascending; None: all."""
-        rows = self.within(limits, machines) if limits else None
+        rows = self._within(checks, machines) if checks else None
         closed = self.closed.get(pods)
         if closed is None:
             return rows
@@ -116,14 +135,18 @@ class MachineColumns:
             return (~closed[: self.size]).nonzero()[0]
         return rows[~closed.take(rows)]
 
-    def within(self, limits: list[DomainLimit], machines: list[OpenMachine]) -> Indices | None:
+    def _within(self, checks: list[Check], machines: list[OpenMachine]) -> Indices | None:
         """Machines that topology does not refuse by host name or by pinned zone, ascending; None: every machine."""
         rows = elsewhere = None
-        for limit in limits:
-            if limit.group.rule.key == keys.HOSTNAME:
-                rows = self._on_hosts(limit, machines, rows)
-            elif limit.group.rule.key == keys.ZONE:
-                elsewhere = self._in_zones(limit, elsewhere)
+        for group, selects_pod, pod_domains, per_host in checks:
+            if per_host is not None:
+                rows = self._on_hosts(per_host, machines, rows)
+            elif group.rule.key == keys.HOSTNAME:
+                bounds = group.bounds(selects_pod, pod_domains)
+                rows = self._on_hosts(DomainLimit(group, *bounds), machines, rows)
+            elif group.rule.key == keys.ZONE:
+                bounds = group.bounds(selects_pod, pod_domains)
+                elsewhere = self._in_zones(DomainLimit(group, *bounds), elsewhere)
         if elsewhere is None:
             return rows
         return elsewhere.nonzero()[0] if rows is None else rows[elsewhere.take(rows)]
@@ -166,21 +189,44 @@ class MachineColumns:
             found[: len(machines)] = [group.counts.get(machine.hostname, 0) for machine in machines]
         return found
 
-    def emptiest(self, request: tuple[int, ...], allowed: Indices | None) -> int | None:
-        """The allowed machine with the fewest pods, if it has room; None: use ``candidates``.
+    def first(self, pods: PodClass, checks: list[Check], machines: list[OpenMachine]) -> int | None:
+        """The first of ``candidates``, if it is among the first in order; None: unknown.
 
         A shortcut that finds the machine for most pods without comparing all rows.
         """
-        if not self.size:
-            return None
-        if allowed is None:
-            index = int(self.pods[: self.size].argmin())
-        elif len(allowed):
-            index = int(allowed[self.pods.take(allowed).argmin()])
-        else:
-            return None
-        room = self.free[:, index].tolist()
-        return index if all(map(ge, room, request)) else None
+        hosts, refused = self._limits(checks)
+        closed, rooms, request = self.closed.get(pods), self.rooms, pods.amounts
+        known = 0 if closed is None else len(closed)
+        for index in islice(self.order.outside(refused), _MOST_TRIED):
+            if not all(map(ge, rooms[index], request)):
+                continue
+            if index < known and closed is not None and closed[index]:
+                continue
+            name = machines[index].hostname
+            for counts, least, most in hosts:
+                if not least <= counts.get(name, 0) <= most:
+                    break
+            else:
+                return index
+        return None
+
+    def _limits(
+        self, checks: list[Check]
+    ) -> tuple[list[tuple[dict[str, int], int, int]], set[int]]:
+        """The counts by host of each check with its least and most, and the numbers of the zones that one refuses."""
+        hosts, refused = [], set()
+        for group, selects_pod, pod_domains, per_host in checks:
+            if per_host is not None:
+                hosts.append((group.counts, per_host.least, per_host.most))
+                continue
+            least, most = group.bounds(selects_pod, pod_domains)
+            if group.rule.key == keys.HOSTNAME:
+                hosts.append((group.counts, least, most))
+            elif group.rule.key == keys.ZONE:
+                for zone, number in self.zones.items():
+                    if not least <= group.counts.get(zone, 0) <= most:
+                        refused.add(number)
+        return hosts, refused
 
     def candidates(
         self, request: tuple[int, ...], allowed: Indices | None
@@ -190,6 +236,7 @@ class MachineColumns:
         ``allowed``: rows, ascending; None: all. The first machine mostly takes the pod, so the others are sorted only
         when the iterator is read further.
         """
+        self._write()
         found = self._with_room(request) if allowed is None else allowed
         if allowed is not None:
             for column, amount in enumerate(request):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from operator import add
 
 import numpy as np
 
@@ -42,14 +43,15 @@ STRICT, BEST_EFFORT = MinValuesPolicy
 
 @dataclass(slots=True, eq=False)
 class OpenMachine:
-    """A planned machine that still takes pods. ``used``: the sum of its pods' requests, without daemon overhead."""
+    """A planned machine that still takes pods."""
 
     template: PoolTemplate
     hostname: str
     """A placeholder that hostname rules count by; it is never written to the cluster (SCH-41)."""
     requirements: Requirements
     types: TypeSet
-    used: Amounts
+    content: tuple[int, ...]
+    """[resources]: the sum of its pods' requests, without daemon overhead."""
     pods: list[str] = field(default_factory=list)
     ports: list[HostPort] = field(default_factory=list)
     _host: Host | None = None
@@ -59,8 +61,13 @@ class OpenMachine:
         cls, template: PoolTemplate, number: int, requirements: Requirements, types: TypeSet
     ) -> OpenMachine:
         """A machine without pods. ``number``: its position among the plan's machines, from 1."""
-        used = np.zeros(template.available.shape[1], dtype=np.int64)
-        return cls(template, f"hostname-placeholder-{number:04d}", requirements, types, used)
+        content = (0,) * template.available.shape[1]
+        return cls(template, f"hostname-placeholder-{number:04d}", requirements, types, content)
+
+    @property
+    def used(self) -> Amounts:
+        """``content`` as an array."""
+        return np.array(self.content, dtype=np.int64)
 
     def alike(self, number: int) -> OpenMachine:
         """An empty machine of the same pool. ``number``: as for ``empty``."""
@@ -76,7 +83,7 @@ class OpenMachine:
         """Adds the admitted pods."""
         self.requirements = admission.requirements
         self.types = admission.types
-        self.used = admission.used
+        self.content = admission.content
         self.ports += pods.pod.host_ports
         self.pods += uids
 
@@ -88,7 +95,7 @@ class Admission:
     count: int
     requirements: Requirements
     types: TypeSet
-    used: Amounts
+    content: tuple[int, ...]
 
 
 class Admitter:
@@ -102,17 +109,32 @@ class Admitter:
 
     def admit(self, machine: OpenMachine, pods: PodClass, count: int) -> Admission | Refusal:
         """Admits up to ``count`` pods of a class. ``count`` must be 1 for pods with host ports or topology rules."""
-        merged = self._requirements(machine, pods)
-        if isinstance(merged, Refusal):
-            return merged
+        there, template = machine.requirements, machine.template
+        is_plain = pods.requirements is NO_REQUIREMENTS and template.is_open
+        if is_plain and not there.asks_for_zone_id:
+            merged = there
+        else:
+            found = self._requirements(machine, pods)
+            if isinstance(found, Refusal):
+                return found
+            merged = found
         ports = pods.pod.host_ports
         if ports and (conflict := first_conflict(ports, machine.ports)) is not None:
             return Refusal(reasons.port_conflict(conflict), is_final=True)
         narrowed = self._topology.narrow(pods, machine.host(merged), merged)
         if isinstance(narrowed, Refusal):
             return narrowed
-        types = self._types(machine, pods, narrowed)
-        return self._fill(machine, pods, count, types, narrowed, is_final=narrowed is merged)
+        if narrowed is there and not ports and machine.pods:
+            types = machine.types
+        else:
+            types = self._types(machine, pods, narrowed)
+        if count > 1 or narrowed.asks_for_values:
+            return self._fill(machine, pods, count, types, narrowed, is_final=narrowed is merged)
+        content = tuple(map(add, machine.content, pods.amounts))
+        kept = template.sets.large_enough(types, content)
+        if not kept.bits:
+            return Refusal(reasons.EXCEEDS_NODE, narrowed is merged)
+        return Admission(1, narrowed, kept, content)
 
     def on_empty(self, template: PoolTemplate, pods: PodClass) -> Requirements | Refusal:
         """The requirements of an empty machine of this pool merged with those of a class, host names aside."""
@@ -132,7 +154,8 @@ class Admitter:
         self, template: PoolTemplate, there: Requirements, pods: PodClass
     ) -> Requirements | Refusal:
         """``_merged_requirements``, cached."""
-        if pods.requirements is NO_REQUIREMENTS and template.is_open and keys.ZONE_ID not in there:
+        is_plain = pods.requirements is NO_REQUIREMENTS and template.is_open
+        if is_plain and not there.asks_for_zone_id:
             return there
         asked = (there, template, pods.requirements, pods.pod.tolerations)
         found = self._merged_cache.get(asked)
@@ -142,8 +165,6 @@ class Admitter:
 
     def _types(self, machine: OpenMachine, pods: PodClass, requirements: Requirements) -> TypeSet:
         """The machine's types that meet the requirements, have an offering, and whose daemons use other ports."""
-        if requirements is machine.requirements and not pods.pod.host_ports and machine.pods:
-            return machine.types
         template = machine.template
         kept = template.usable(requirements)
         for daemon, with_daemon in template.daemons.daemons if pods.pod.host_ports else ():
@@ -162,20 +183,12 @@ class Admitter:
         is_final: bool,
     ) -> Admission | Refusal:
         """Checks resources, last: how many pods the largest type takes, and which types take that many."""
-        has_min_values = requirements.asks_for_values
-        sets = machine.template.sets
-        if count == 1 and not has_min_values:
-            used = machine.used + pods.requests
-            kept = sets.large_enough(types, used)
-            if not kept.bits:
-                return Refusal(reasons.EXCEEDS_NODE, is_final)
-            return Admission(1, requirements, kept, used)
         rows = types.rows
         capacity = _pods_per_type(machine.template.available[rows] - machine.used, pods.requests)
         placed = min(count, int(capacity.max(initial=0)))
         if placed < 1:
             return Refusal(reasons.EXCEEDS_NODE, is_final)
-        if has_min_values:
+        if requirements.asks_for_values:
             table = machine.template.table
             if self._best_effort and not machine.pods:
                 requirements = lowered_min_values(requirements, rows[capacity >= 1], table)
@@ -183,8 +196,11 @@ class Admitter:
             if placed < 1:
                 lacking = unmet_min_values(requirements, rows[capacity >= 1], table)
                 return Refusal("; ".join(lacking.values()), is_final)
-        kept = sets.of_rows(rows[capacity >= placed])
-        return Admission(placed, requirements, kept, machine.used + placed * pods.requests)
+        kept = machine.template.sets.of_rows(rows[capacity >= placed])
+        content = tuple(
+            there + placed * more for there, more in zip(machine.content, pods.amounts, strict=True)
+        )
+        return Admission(placed, requirements, kept, content)
 
     def _port_of_daemons(self, template: PoolTemplate, pods: PodClass) -> str:
         """The host port conflict with a daemon set's pod, as text; empty when there is none (SCH-40)."""

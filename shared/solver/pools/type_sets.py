@@ -24,6 +24,8 @@ class TypeSet:
     """[types]: the same set as booleans."""
     largest_amounts: Amounts
     """[resources]: the largest amount among these types."""
+    largest: tuple[int, ...]
+    """``largest_amounts`` as Python integers."""
 
     @property
     def rows(self) -> Indices:
@@ -40,7 +42,7 @@ class TypeSets:
     def __init__(self, columns: Amounts) -> None:
         """``columns``: [resources, types], what pods may use of each type."""
         self._columns = columns
-        self._holding = [_Levels(amounts).holding for amounts in columns]
+        self._levels = [_Levels(amounts) for amounts in columns]
         self._found: dict[int, TypeSet] = {}
 
     def of(self, mask: Mask) -> TypeSet:
@@ -57,11 +59,12 @@ class TypeSets:
         """The types that are in both."""
         return self._set(one.bits & other.bits)
 
-    def large_enough(self, types: TypeSet, used: Amounts) -> TypeSet:
+    def large_enough(self, types: TypeSet, content: tuple[int, ...]) -> TypeSet:
         """The types of the set that hold these amounts; the same object when all do."""
         bits = types.bits
-        for holding, amount in zip(self._holding, used.tolist(), strict=True):
-            bits &= holding(amount)
+        for levels, amount in zip(self._levels, content, strict=True):
+            level = bisect_left(levels.amounts, amount)
+            bits &= levels.holding[level] or levels.hold(level)
         return types if bits == types.bits else self._set(bits)
 
     def _set(self, bits: int) -> TypeSet:
@@ -69,26 +72,32 @@ class TypeSets:
         if found is None:
             mask = _mask(bits, self._columns.shape[1])
             largest_amounts = self._columns.compress(mask, axis=1).max(axis=1, initial=-LARGEST)
-            found = self._found[bits] = TypeSet(bits, mask, largest_amounts)
+            found = self._found[bits] = TypeSet(
+                bits, mask, largest_amounts, tuple(largest_amounts.tolist())
+            )
         return found
 
 
 class _Levels:
     """One resource. The set of types that hold an amount is cached per distinct amount of the types."""
 
-    def __init__(self, amounts: Amounts) -> None:
-        self._amounts = amounts
-        # Not np.unique, which loads numpy.ma: a command of half a second would wait for it.
-        self._levels: list[int] = sorted(set(amounts.tolist()))
-        self._holding: dict[int, int] = {}
+    __slots__ = ("_column", "amounts", "holding")
 
-    def holding(self, amount: int) -> int:
-        """Bits of the types that have at least this amount."""
-        level = bisect_left(self._levels, amount)
-        found = self._holding.get(level)
-        if found is None:
-            found = self._holding[level] = _bits(self._amounts >= amount)
-        return found
+    def __init__(self, column: Amounts) -> None:
+        """``column``: [types]."""
+        self._column = column
+        # Not np.unique, which loads numpy.ma: a command of half a second would wait for it.
+        self.amounts: list[int] = sorted(set(column.tolist()))
+        """The distinct amounts, ascending."""
+        self.holding: list[int] = [0] * (len(self.amounts) + 1)
+        """Per level, the bits of the types that have at least its amount; 0 where they are not known yet, and for the
+        level above all amounts."""
+
+    def hold(self, level: int) -> int:
+        """Finds the bits of a level."""
+        if level < len(self.amounts):
+            self.holding[level] = _bits(self._column >= self.amounts[level])
+        return self.holding[level]
 
 
 def _bits(mask: Mask) -> int:

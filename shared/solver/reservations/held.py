@@ -117,7 +117,7 @@ class HeldPlaces:
             return LOSES_RESERVATION
         hold.suit(suiting)
         types = _only(found.types, suiting, machine.template)
-        return Admission(found.count, found.requirements, types, found.used)
+        return Admission(found.count, found.requirements, types, found.content)
 
     def write_requirements(self) -> None:
         """Narrows each machine to the reservations in which it holds a place."""

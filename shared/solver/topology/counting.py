@@ -47,30 +47,47 @@ class Refusal(NamedTuple):
         return self.cause if isinstance(self.cause, str) else self.cause()
 
 
-class _Check(NamedTuple):
+class Check(NamedTuple):
     """One rule that placing a class must satisfy."""
 
     group: Group
     selects_pod: bool
     """True when the rule counts the class's own pods."""
-    pod_domains: Requirement
+    pod_domains: Requirement | None
+    """The domains that the class's strict requirements allow; None: all."""
     per_host: DomainLimit | None
     """The constant limit of a rule for which each host is a domain; else None."""
 
 
 @dataclass(slots=True)
-class _Rules:
+class ClassRules:
     """The groups that concern one kind of class."""
 
     known_groups: int
     owned: list[Group]
-    checks: list[_Check]
-    """Checks of its own rules, and of other pods' anti-affinity that may exclude it."""
+    checks: list[Check]
+    """Checks of its own rules, and of other pods' anti-affinity that may exclude it: if there are any, its pods are
+    placed one by one."""
     counted: list[Group]
     inverse_owned: list[Group]
     by_host: list[Group]
     """The groups among ``counted`` and ``inverse_owned`` that count by host name."""
+    on_each_host: list[dict[str, int]]
+    """The counts of those in ``by_host`` that count on every host."""
+    elsewhere: list[Group]
+    """The other groups among ``counted``."""
+    inverse_elsewhere: list[Group]
+    """The other groups among ``inverse_owned``."""
 
+    @property
+    def closes_hosts(self) -> bool:
+        """True when the class's only rules allow hosts without such a pod, so that each host takes one pod of it."""
+        if not self.checks or any(c.per_host is None or c.per_host.most for c in self.checks):
+            return False
+        return any(c.group.counts_everywhere and c.group in self.by_host for c in self.checks)
+
+
+_NO_RULES = ClassRules(0, [], [], [], [], [], [], [], [])
 
 BoundPods = dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, int]]
 """(namespace, selected labels) -> host name -> number of pods (SCH-72)."""
@@ -100,12 +117,12 @@ class Topology:
             self._bound.add(namespace, dict(labels), by_host)
         self._sources_cache: dict[tuple[str, tuple[str, ...], bool], DomainSources] = {}
         self._groups: dict[Rule, Group] = {}
-        self._rules: dict[Hashable, _Rules] = {}
+        self._rules: dict[Hashable, ClassRules] = {}
         self._own: dict[Hashable, tuple[list[Group], list[Group]]] = {}
         self._selectors: SelectorIndex[Group] = SelectorIndex()
         self._pinned: dict[tuple[Requirements, str, tuple[str, ...]], Requirements] = {}
-        self._placed: dict[Hashable, list[tuple[Host, int]]] = {}
-        self._placed_kinds: PodIndex[list[tuple[Host, int]]] = PodIndex()
+        self._placed: dict[Hashable, dict[Host, int]] = {}
+        self._placed_kinds: PodIndex[dict[Host, int]] = PodIndex()
 
     def add_bound_owner(self, pod: Pod, host_name: str) -> None:
         """Adds a running pod's required anti-affinity, which excludes the pods that it selects (SCH-82)."""
@@ -121,33 +138,17 @@ class Topology:
 
     def groups_of(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
         """The groups of the class's own rules, and the groups that count its pods."""
-        return self._of(pods).owned, self._of(pods).counted
+        rules = self.rules(pods)
+        return rules.owned, rules.counted
 
-    def counted_by_host(self, pods: PodClass) -> list[Group]:
-        """The groups whose count on a host changes when the class is placed there."""
-        return self._of(pods).by_host if self._groups else []
-
-    def limits(self, pods: PodClass) -> list[DomainLimit]:
-        """The counts per domain that the class's rules allow now: ``narrow`` refuses hosts in other domains."""
+    def rules(self, pods: PodClass) -> ClassRules:
+        """The rules of a class, as long as no group is added."""
         if not self._groups:
-            return []
-        return [
-            per_host or DomainLimit(group, *group.bounds(selects_pod, pod_domains))
-            for group, selects_pod, pod_domains, per_host in self._of(pods).checks
-        ]
-
-    def concerns(self, pods: PodClass) -> bool:
-        """True when the class must be placed one by one, because rules apply to it."""
-        return bool(self._groups) and bool(self._of(pods).checks)
-
-    def closes_hosts(self, pods: PodClass) -> bool:
-        """True when the class's only rules allow hosts without such a pod, so that each host takes one pod of it."""
-        if not self._groups:
-            return False
-        rules = self._of(pods)
-        if not rules.checks or any(c.per_host is None or c.per_host.most for c in rules.checks):
-            return False
-        return any(c.group.counts_everywhere and c.group in rules.by_host for c in rules.checks)
+            return _NO_RULES
+        found = self._rules.get(pods.kind)
+        if found is None or found.known_groups != len(self._groups):
+            found = self._rules[pods.kind] = self._find_rules(pods)
+        return found
 
     def narrow(
         self, pods: PodClass, host: Host, requirements: Requirements
@@ -156,15 +157,19 @@ class Topology:
 
         An existing host cannot be narrowed: each of its possible domains must be allowed.
         """
-        if not self._groups:
-            return requirements
-        for group, selects_pod, pod_domains, per_host in self._of(pods).checks:
+        for group, selects_pod, pod_domains, per_host in self.rules(pods).checks:
             if per_host is not None:
                 if group.counts.get(host.name, 0) > per_host.most:
                     return self._refuse(group, pod_domains, requirements)
                 continue
-            if _has_no_domain(group, host):
+            if not host.is_new and _has_no_domain(group, host):
                 continue
+            if requirements is host.requirements and not requirements.asks_for_zone_id:
+                place = host.decided(group.rule.key)
+                if place is not None:
+                    if not place or not group.takes(place[0], selects_pod, pod_domains):
+                        return self._refuse(group, pod_domains, requirements)
+                    continue
             candidates = self._possible(group, host, requirements)
             allowed = group.next_domains(selects_pod, pod_domains, candidates)
             if not allowed or not (host.is_new or set(allowed) == set(candidates)):
@@ -182,36 +187,42 @@ class Topology:
             found = self._pinned[at] = pinned
         return found
 
-    def record(self, pods: PodClass, host: Host, count: int) -> None:
-        """Counts ``count`` pods of a class that were placed on a host."""
+    def record(self, pods: PodClass, host: Host, count: int) -> list[Group]:
+        """Counts ``count`` pods of a class that were placed on a host. Returns the groups that count by host name."""
         if not self._groups:
-            return
+            return []
         self._note(pods, host, count)
-        rules = self._of(pods)
-        for group in rules.counted:
+        rules, name = self.rules(pods), host.name
+        for counts in rules.on_each_host:
+            counts[name] = counts.get(name, 0) + count
+        for group in rules.elsewhere:
             self._count(group, host, count)
-        for group in rules.inverse_owned:
+        for group in rules.inverse_elsewhere:
             for domain in self._possible(group, host):
                 group.counts[domain] = group.counts.get(domain, 0) + count
+        return rules.by_host
 
     def _note(self, pods: PodClass, host: Host, count: int) -> None:
         """Remembers where pods were placed, for groups that a relaxation creates later."""
         placed = self._placed.get(pods.kind)
         if placed is None:
-            placed = self._placed[pods.kind] = []
+            placed = self._placed[pods.kind] = {}
             self._placed_kinds.add(pods.pod.namespace, pods.pod.labels, placed)
-        placed.append((host, count))
+        placed[host] = placed.get(host, 0) + count
 
     def _count(self, group: Group, host: Host, count: int) -> None:
-        if not group.counts_on(host):
+        if not group.counts_everywhere and not group.counts_on(host):
             return
-        if group.rule.key == keys.HOSTNAME:
-            group.counts[host.name] = group.counts.get(host.name, 0) + count
+        counts, rule = group.counts, group.rule
+        if rule.key == keys.HOSTNAME:
+            counts[host.name] = counts.get(host.name, 0) + count
             return
-        domains = self._possible(group, host)
-        if len(domains) == 1 or group.rule.kind == ANTI_AFFINITY:
+        domains = host.decided(rule.key)
+        if domains is None:
+            domains = self._possible(group, host)
+        if len(domains) == 1 or rule.kind is ANTI_AFFINITY:
             for domain in domains:
-                group.counts[domain] = group.counts.get(domain, 0) + count
+                counts[domain] = counts.get(domain, 0) + count
 
     def _possible(
         self, group: Group, host: Host, requirements: Requirements | None = None
@@ -220,52 +231,51 @@ class Topology:
         key = group.rule.key
         if key == keys.HOSTNAME:
             return [host.name]
+        if requirements is None and (place := host.decided(key)) is not None:
+            return place
         allowed = (requirements or host.requirements).get(key)
         if allowed is None and not host.is_new:
             return []
         reachable = host.reaches(key)
         if allowed is not None and not allowed.complement:
             values = allowed.values
-            if len(values) == 1:  # the usual case: the place of a machine is decided early
-                return list(values if reachable is None else values & reachable)
             return sorted(values if reachable is None else values & reachable)
         known = set(group.counts) if reachable is None else reachable & group.counts.keys()
         return sorted(d for d in known if allowed is None or allowed.has(d))
 
     def _refuse(
-        self, group: Group, pod_domains: Requirement, requirements: Requirements
+        self, group: Group, pod_domains: Requirement | None, requirements: Requirements
     ) -> Refusal:
         key, kind = group.rule.key, group.rule.kind
 
         def explain() -> str:
             shown = sorted(group.counts.items())[:_SHOWN_DOMAINS]
             counts = "{" + ", ".join(f"{d}: {count}" for d, count in shown) + "}"
-            node_domains = requirements.get(key) or Requirement(key, complement=True)
+            every = Requirement(key, complement=True)
             return reasons.unsatisfiable_topology(
-                kind, key, counts, str(pod_domains), str(node_domains)
+                kind, key, counts, str(pod_domains or every), str(requirements.get(key) or every)
             )
 
         return Refusal(explain, key == keys.HOSTNAME and kind != AFFINITY, key)
 
-    def _of(self, pods: PodClass) -> _Rules:
-        rules = self._rules.get(pods.kind)
-        if rules is None or rules.known_groups != len(self._groups):
-            rules = self._rules[pods.kind] = self._find_rules(pods)
-        return rules
-
-    def _find_rules(self, pods: PodClass) -> _Rules:
+    def _find_rules(self, pods: PodClass) -> ClassRules:
         owned, inverse = self._own_groups(pods)
         blocking, counted = self._selecting_groups(pods.pod)
         checks = []
         for group in (*owned, *blocking):
             key = group.rule.key
-            pod_domains = pods.strict.get(key) or Requirement(key, complement=True)
+            pod_domains = pods.strict.get(key)
             selects_pod = group in counted
             bounds = group.bounds(selects_pod, pod_domains) if group.counts_hosts else None
             per_host = DomainLimit(group, *bounds) if bounds else None
-            checks.append(_Check(group, selects_pod, pod_domains, per_host))
+            checks.append(Check(group, selects_pod, pod_domains, per_host))
         by_host = [group for group in (*counted, *inverse) if group.rule.key == keys.HOSTNAME]
-        return _Rules(len(self._groups), owned, checks, counted, inverse, by_host)
+        on_each_host = [g for g in by_host if g.counts_everywhere]
+        rest = [[g for g in groups if g not in on_each_host] for groups in (counted, inverse)]
+        on_each = [group.counts for group in on_each_host]
+        return ClassRules(
+            len(self._groups), owned, checks, counted, inverse, by_host, on_each, *rest
+        )
 
     def _own_groups(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
         """The groups of the class's own rules, and of the inverse of its required anti-affinity."""
@@ -322,7 +332,7 @@ class Topology:
             for host_name, count in by_host.items():
                 self._count(group, self.hosts[host_name], count)
         for placed in self._placed_kinds.selected(group.rule.selector):
-            for host, count in placed:
+            for host, count in placed.items():
                 self._count(group, host, count)
 
 

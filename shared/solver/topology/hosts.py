@@ -22,6 +22,7 @@ class Host:
     taints: tuple[Taint, ...] = ()
     zone_ids: Mapping[str, str] = field(default_factory=dict)
     """Zone -> zone id, as far as the pool's subnets have one."""
+    _decided: dict[str, list[str] | None] | None = None
 
     def pinned(self, requirements: Requirements) -> Requirements:
         """Requirements with zone and zone id narrowed to the same places, if they ask for a zone id."""
@@ -47,6 +48,23 @@ class Host:
         if key == keys.ZONE:
             return self.zones
         return frozenset(self.zone_ids[z] for z in self.zones if z in self.zone_ids)
+
+    def decided(self, key: str) -> list[str] | None:
+        """The one domain of a topology key that the host's requirements leave, as a list; empty when its pool does not
+        reach it; None while there may be several. Kept, since most pods come to hosts whose place is decided."""
+        if self._decided is None:
+            self._decided = {}
+        if key not in self._decided:
+            self._decided[key] = self._decide(key)
+        return self._decided[key]
+
+    def _decide(self, key: str) -> list[str] | None:
+        allowed = self.requirements.get(key)
+        value = None if allowed is None else allowed.single_value
+        if value is None:
+            return None
+        reachable = self.reaches(key)
+        return [value] if reachable is None or value in reachable else []
 
     def is_tolerated(self, tolerations: tuple[Toleration, ...]) -> bool:
         """As kube-scheduler counts for nodeTaintsPolicy: PreferNoSchedule taints exclude no node."""

@@ -21,7 +21,11 @@ _Labels = Mapping[str, Mapping[str, str]]
 
 def with_namespaces(snapshot: Snapshot) -> Snapshot:
     """The snapshot with each term's namespaces by name; the same object when no term has a namespace selector."""
-    selecting = [pod for pod in snapshot.pods if _has_namespace_selector(pod)]
+    selecting = [
+        pod
+        for pod in snapshot.pods
+        if (pod.affinity or pod.anti_affinity) and _has_namespace_selector(pod)
+    ]
     if not selecting:
         return snapshot
     labels = _labels(snapshot)

@@ -43,19 +43,6 @@ def test_sch_32_machines_with_room_come_fewest_pods_first_then_oldest(
     assert number == len(expected)
 
 
-@given(MACHINES, AMOUNTS, AMOUNTS)
-def test_the_emptiest_machine_is_the_first_candidate_or_unknown(
-    machines: list[tuple[int, int, int, bool]], cpu: int, memory: int
-) -> None:
-    allowed = rows_of(machines)
-    columns = columns_of(machines)
-    order = list(columns.candidates((cpu, memory), allowed)[1])
-    by_pods = [(pods, index) for index, (_, _, pods, may) in enumerate(machines) if may]
-    emptiest = min(by_pods, default=(0, None))[1]
-    found = columns.emptiest((cpu, memory), allowed)
-    assert found == (emptiest if order[:1] == [emptiest] else None)
-
-
 @given(MACHINES)
 def test_without_rules_every_machine_is_a_candidate_for_a_pod_that_asks_nothing(
     machines: list[tuple[int, int, int, bool]],
