@@ -100,10 +100,13 @@ class TypeTable:
         """As the constructor. Arrays of an earlier table of the same catalogue, resources and offerings are used again,
         because a catalogue changes once in many plans."""
         made_of = (catalogue.region, axis.names, unavailable, shortages)
-        for types, before, table in _RECENT:
-            if types is catalogue.types and before == made_of:
-                break
-        else:
+        known = (
+            table
+            for types, before, table in tuple(_RECENT)
+            if types is catalogue.types and before == made_of
+        )
+        table = next(known, None)
+        if table is None:
             table = cls(catalogue, axis, unavailable, shortages)
             _RECENT.appendleft((catalogue.types, made_of, table))
         found = copy(table)

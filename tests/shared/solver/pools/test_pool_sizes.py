@@ -231,6 +231,22 @@ def test_equal_settings_share_one_table() -> None:
     assert table.sized(few).sized(SizeSettings(max_pods=6)) is table.sized(SizeSettings(max_pods=6))
 
 
+def test_tables_of_one_catalogue_share_arrays_and_nothing_else() -> None:
+    first = TypeTable.of(ONLY, ResourceAxis([]), frozenset())
+    again = TypeTable.of(ONLY, ResourceAxis([]), frozenset())
+    assert again.allocatable is first.allocatable
+    assert again is not first
+    assert again.sized(USUAL) is again
+    name = ONLY.types[0].name
+    offering = ONLY.types[0].offerings[0]
+    sold_out = frozenset({(offering.capacity_type, name, offering.zone)})
+    without = TypeTable.of(ONLY, ResourceAxis([]), sold_out)
+    assert without.available.sum() == first.available.sum() - 1
+    assert (
+        TypeTable.of(ONLY, ResourceAxis([{"gpu": 1}]), frozenset()).axis.names != first.axis.names
+    )
+
+
 def test_pools_that_say_nothing_plan_as_before() -> None:
     """AL2023 with its default root volume equals the defaults."""
     mapping = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": {"volumeSize": "20Gi"}}
