@@ -272,9 +272,7 @@ class TypeTable:
         return any(not distinct[code] for code in set(codes[types].tolist()))
 
 
-_RECENT: deque[tuple[tuple[InstanceType, ...], list[str], frozenset[OfferingKey], TypeTable]] = (
-    deque(maxlen=4)
-)
+_RECENT: deque[tuple[tuple[InstanceType, ...], tuple[object, ...], TypeTable]] = deque(maxlen=4)
 """The last tables, with what they were made of. Their arrays are never written."""
 
 
