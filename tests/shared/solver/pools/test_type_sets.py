@@ -24,7 +24,7 @@ def test_sch_35_types_that_hold_the_pods_are_kept_and_no_others(
     chosen = data.draw(st.lists(st.booleans(), min_size=len(types), max_size=len(types)))
     sets = sets_of(types)
     given_types = sets.of(np.array(chosen, dtype=np.bool_))
-    kept = sets.large_enough(given_types, np.array([cpu, memory]))
+    kept = sets.large_enough(given_types, (cpu, memory))
     assert kept.rows.tolist() == [
         row
         for row, (has_cpu, has_memory) in enumerate(types)
