@@ -196,7 +196,7 @@ class Cluster:
 def cluster_of(arrays: ClusterArrays, snapshot: Snapshot, percent: int) -> Cluster:
     """A cluster whose nodes are all candidates, in one pool without daemon sets."""
     axis = ResourceAxis([])
-    table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
+    table = TypeTable.of(snapshot.catalogue, axis, snapshot.unavailable)
     (template,), _ = usable_templates(snapshot, table)
     rules = Rules(best_effort=False)
     allowed = [rules.allowed(one, template) for one in arrays.classes]

@@ -57,24 +57,39 @@ def total_price(candidates: Iterable[Candidate]) -> int | None:
     return sum(known) if len(known) == len(prices) else None
 
 
-def worst_price(kind: InstanceType, wanted: Requirements, world: World) -> int | None:
+class _Allowed:
+    """Which offerings some requirements allow. Types share few kinds of offerings, and each is judged once."""
+
+    def __init__(self, wanted: Requirements) -> None:
+        self._wanted = wanted
+        self._known: dict[tuple[str, str, str], bool] = {}
+
+    def __call__(self, offering: Offering) -> bool:
+        kind = (offering.zone, offering.capacity_type, offering.reservation_id)
+        found = self._known.get(kind)
+        if found is None:
+            found = self._known[kind] = allows(self._wanted, offering)
+        return found
+
+
+def worst_price(kind: InstanceType, allowed: _Allowed, world: World) -> int | None:
     """The highest price that a launch of this type may have (CON-05); None when the type is not available.
 
     EC2 uses the first capacity type of ``_ORDER`` that has an offering, in any allowed zone.
     """
-    offered = [o for o in kind.offerings if _may_be_bought(kind, o, wanted, world)]
-    for capacity_type in _ORDER:
-        prices = [o.price_micro_usd_per_hour for o in offered if o.capacity_type == capacity_type]
-        if prices:
-            return max(prices)
-    return None
+    worst: dict[str, int] = {}
+    for offering in kind.offerings:
+        if _may_be_bought(kind, offering, allowed, world):
+            price, known = offering.price_micro_usd_per_hour, worst.get(offering.capacity_type, 0)
+            worst[offering.capacity_type] = max(price, known)
+    return next((worst[one] for one in _ORDER if one in worst), None)
 
 
 def price_now(planned: PlannedMachine, world: World) -> int | None:
     """The price of the cheapest available offering of its types, in micro-USD per hour; None without any."""
-    wanted, named = Requirements.of(planned.requirements), set(planned.instance_types)
+    allowed, named = _Allowed(Requirements.of(planned.requirements)), set(planned.instance_types)
     kinds = (kind for kind in world.snapshot.catalogue.types if kind.name in named)
-    found = (_cheapest(world, kind, wanted) for kind in kinds)
+    found = (_cheapest(world, kind, allowed) for kind in kinds)
     return min((o.price_micro_usd_per_hour for o in found if o is not None), default=None)
 
 
@@ -127,21 +142,19 @@ def _below(
     world: World, planned: PlannedMachine, wanted: Requirements, budget: int
 ) -> tuple[str, ...]:
     """Names of the types whose worst price is strictly below the budget, cheapest first."""
-    named = set(planned.instance_types)
+    named, allowed = set(planned.instance_types), _Allowed(wanted)
     prices = {
         kind.name: price
         for kind in world.snapshot.catalogue.types
-        if kind.name in named and (price := worst_price(kind, wanted, world)) is not None
+        if kind.name in named and (price := worst_price(kind, allowed, world)) is not None
     }
     cheap = [name for name, price in prices.items() if price < budget]
     return tuple(sorted(cheap, key=lambda name: (prices[name], name)))
 
 
-def _may_be_bought(
-    kind: InstanceType, offering: Offering, wanted: Requirements, world: World
-) -> bool:
+def _may_be_bought(kind: InstanceType, offering: Offering, allowed: _Allowed, world: World) -> bool:
     return (
-        allows(wanted, offering)
+        allowed(offering)
         and (offering.capacity_type, kind.name, offering.zone) not in world.snapshot.unavailable
     )
 
@@ -167,7 +180,7 @@ def _narrowed(
     listed = next((e for e in planned.requirements if e.key == keys.INSTANCE_TYPE), None)
     least = listed.min_values if listed else None
     requirements = (*rest, Expression(keys.INSTANCE_TYPE, "In", tuple(sorted(names)), least))
-    offering = _cheapest(world, kinds[names[0]], Requirements.of(requirements))
+    offering = _cheapest(world, kinds[names[0]], _Allowed(Requirements.of(requirements)))
     return replace(
         planned,
         instance_types=names,
@@ -182,6 +195,6 @@ def _distinct(key: str, kinds: dict[str, InstanceType]) -> int:
     return len({value for kind in kinds.values() for value in kind.labels.get(key, ())})
 
 
-def _cheapest(world: World, kind: InstanceType, wanted: Requirements) -> Offering | None:
-    offered = [o for o in kind.offerings if _may_be_bought(kind, o, wanted, world)]
+def _cheapest(world: World, kind: InstanceType, allowed: _Allowed) -> Offering | None:
+    offered = [o for o in kind.offerings if _may_be_bought(kind, o, allowed, world)]
     return min(offered, key=lambda o: (o.price_micro_usd_per_hour, o.zone), default=None)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from shared.disruption.records import Candidate, World
 from shared.domain.machines.machine import CONSOLIDATABLE, INITIALIZED, Machine
-from shared.domain.pools.nodepools import NodePool, PackingPolicy
+from shared.domain.pools.nodepools import FEWEST_NODES, NodePool, PackingPolicy
 from shared.domain.pools.usage import replacing
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import is_reschedulable
@@ -56,24 +56,30 @@ def simulate(
     *,
     consolidating: bool = False,
     coming: tuple[Machine, ...] = (),
+    policy: str = "",
 ) -> Simulation:
     """Plans the cluster without these candidates (CON-03).
 
     ``consolidating``: the move is optional, so nodes that took pods recently are not targets (SCH-54), minValues holds
     in full under every policy (SCH-12), and places in reservations are not filled with more machines than needed.
-    ``coming``: the command's own replacements; they may take pods although they are not initialised.
+    ``coming``: the command's own replacements; they may take pods although they are not initialised. ``policy``: a
+    packing policy for all pools, as if none had one of its own.
     """
     found = world.folding.pods_of(world.snapshot, keep_whole=bool(world.solver.default_spread))
     snapshot = without(found.without({c.node.name for c in candidates}), candidates)
     if consolidating:
         snapshot = without_young_nodes(snapshot)
     snapshot = replace(snapshot, machines=(*snapshot.machines, *coming))
+    settings = replace(world.solver, counting=replacing(world.solver.counting))
+    if policy:
+        pools = tuple(replace(pool, packing="") for pool in snapshot.pools)
+        snapshot = replace(snapshot, pools=pools)
+        settings = replace(settings, packing_policy=policy)
     moved = frozenset(
         pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
     )
     # Virtual pods keep their room, on whatever node: a real pod that moves may take the place of one (GAT-02).
     moved |= {pod.uid for pod in snapshot.pods if pod.virtual and pod.node_name}
-    settings = replace(world.solver, counting=replacing(world.solver.counting))
     if consolidating:
         settings = replace(settings, min_values_policy=STRICT, fills_reservations=False)
     plan = solve(
@@ -81,6 +87,7 @@ def simulate(
         now=world.now,
         settings=settings,
         reschedule=moved | found.moving,
+        bounded=False,
     )
     needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))
     problem, on_unready = _problem(plan, snapshot, moved, {machine.name for machine in coming})
@@ -91,16 +98,21 @@ def removal_by_policy(
     world: World, candidates: tuple[Candidate, ...], *, consolidating: bool
 ) -> dict[str, Simulation]:
     """Name of the packing policy -> what the removal needs by it, as if no pool had a policy of its own."""
-    pools = tuple(replace(pool, packing="") for pool in world.snapshot.pools)
-    world = replace(world, snapshot=replace(world.snapshot, pools=pools))
     return {
-        policy.value: simulate(
-            replace(world, solver=replace(world.solver, packing_policy=policy)),
-            candidates,
-            consolidating=consolidating,
-        )
+        policy.value: simulate(world, candidates, consolidating=consolidating, policy=policy)
         for policy in PackingPolicy
     }
+
+
+def simulate_one_machine(world: World, candidates: tuple[Candidate, ...]) -> Simulation:
+    """The simulation for methods that buy one machine at most (CON-04).
+
+    FewestNodes finds the cheapest machine that takes all pods, if there is one. LowestCost would look long for several
+    that cost less, which these methods refuse; it plans only where it alone keeps machines small.
+    """
+    is_free = world.solver.most_node_cpu_milli is None
+    policy = FEWEST_NODES if is_free else ""
+    return simulate(world, candidates, consolidating=True, policy=policy)
 
 
 def without_young_nodes(snapshot: Snapshot) -> Snapshot:

@@ -29,7 +29,7 @@ from shared.disruption.records import (
     within_budgets,
 )
 from shared.disruption.replacement_price import total_price
-from shared.disruption.simulation import simulate
+from shared.disruption.simulation import simulate_one_machine
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirements
 from shared.solver.plan import PlannedMachine
@@ -60,7 +60,7 @@ def validate(world: World, command: Command, churn: Churn | None = None) -> Verd
     if refusal := world.keeping.refusal(fresh, command.replacements):
         return Verdict(None, CHURN, refusal)
     # Last, because it costs by far the most.
-    outcome = simulate(world, fresh, consolidating=True)
+    outcome = simulate_one_machine(world, fresh)
     if problem := outcome.problem or _other_machines(outcome.machines, command):
         return Verdict(None, SCHEDULING, problem)
     return Verdict(replace(command, candidates=fresh, targets=outcome.targets))

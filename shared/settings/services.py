@@ -234,9 +234,9 @@ class SchedulerSettings(
         15.0, description="Delay after which a consolidation is validated again before it starts."
     )
     consolidation: str = Field(
-        "Karpenter",
-        pattern="^(Karpenter|Global)$",
-        description="Karpenter or Global, for pools without the annotation dovetail.sh/consolidation.",
+        "auto",
+        pattern="^(Karpenter|Global|auto)$",
+        description="For pools that do not say. auto: Global where LowestCost or Balanced packs.",
     )
     consolidation_move_cost: float = Field(
         0.005,

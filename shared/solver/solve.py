@@ -103,19 +103,21 @@ def solve(
     settings: SolverSettings,
     reschedule: frozenset[str] = frozenset(),
     time_is_up: Callable[[], bool] = no_deadline,
+    bounded: bool = True,
 ) -> Plan:
     """The plan for one snapshot.
 
     ``now``: seconds since the epoch, for the age of nodes whose devices are not published yet. ``reschedule``: UIDs of
     bound pods that need another node. ``time_is_up``: once it returns True, the plan contains only the pods placed so
-    far (BAT-07).
+    far (BAT-07). ``bounded`` False: a plan of FewestNodes states no lower bound, which takes a third of the time of a
+    small plan.
     """
     counted = Reduced(snapshot)
     if not settings.ignore_device_claims:
         counted = with_devices(snapshot, now=now, reschedule=reschedule)
 
     def without(refused: Mapping[str, str]) -> Plan:
-        return _solve(counted, settings, reschedule, time_is_up, refused)
+        return _solve(counted, settings, reschedule, time_is_up, refused, bounded=bounded)
 
     with uncollected():
         return with_whole_gangs(without, snapshot.pods)
@@ -127,6 +129,8 @@ def _solve(
     reschedule: frozenset[str],
     time_is_up: Callable[[], bool],
     refused_gangs: Mapping[str, str],
+    *,
+    bounded: bool,
 ) -> Plan:
     """The plan without the pods of ``refused_gangs``: gang -> verdict."""
     named = with_namespaces(with_running_daemons(counted.snapshot))
@@ -152,7 +156,9 @@ def _solve(
     packing = PackingSettings(
         settings.packing_policy, settings.effort, settings.most_node_cpu_milli, free
     )
-    choice = cheaper(fewest, queue, packing, lambda: _prepare(*given), paid if free else None)
+    choice = cheaper(
+        fewest, queue, packing, lambda: _prepare(*given), paid if free else None, bounded=bounded
+    )
     planned = _machines(choice.placement, identity, settings.max_instance_types)
     machines, refused = reserve(planned, snapshot)
     for uid, text in choice.placement.verdicts.items():

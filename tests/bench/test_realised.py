@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import realised
+from bench.over_time import realised
 
 
 @pytest.mark.parametrize("policy", realised.POLICIES)

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from bench.inputs import workloads
-from bench.realised import quantities
+from bench.over_time.realised import quantities
 from cli.demo import workload
 from local.stack import Stack
 from shared.domain import labels as keys

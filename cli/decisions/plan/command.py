@@ -56,7 +56,7 @@ FailOption = Annotated[
     ),
 ]
 ConsolidationOption = Annotated[
-    Literal["Karpenter", "Global"],
+    Literal["auto", "Karpenter", "Global"],
     typer.Option(help="As the scheduler's CONSOLIDATION."),
 ]
 GatesOption = Annotated[str, typer.Option(help="As the scheduler's FEATURE_GATES.")]
@@ -79,7 +79,7 @@ def plan(
     fail_on: FailOption = "",
     region: RegionOption = None,
     policy: PolicyOption = "FewestNodes",
-    consolidation: ConsolidationOption = "Karpenter",
+    consolidation: ConsolidationOption = "auto",
     feature_gates: GatesOption = "",
     effort: EffortOption = None,
     node_price: NodePriceOption = None,

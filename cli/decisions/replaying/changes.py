@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from shared.domain.pools.nodepools import GLOBAL, KARPENTER, NodePool
+from shared.domain.pools.nodepools import BY_PACKING, GLOBAL, KARPENTER, NodePool
 from shared.domain.snapshot import Snapshot
 from shared.errors import ConfigurationError
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion, Question
@@ -48,8 +48,8 @@ def read_changes(given: Iterable[str], pools: Iterable[NodePool] = ()) -> Change
             )
         named[name] = value
     consolidation = named.pop(CONSOLIDATION, "")
-    if consolidation not in ("", KARPENTER, GLOBAL):
-        raise ConfigurationError(f"consolidation must be {KARPENTER} or {GLOBAL}")
+    if consolidation not in ("", KARPENTER, GLOBAL, BY_PACKING):
+        raise ConfigurationError(f"consolidation must be {KARPENTER}, {GLOBAL} or {BY_PACKING}")
     read = read_options({name: value for name, value in named.items() if name in NAMES}).settings
     settings = {FIELDS[name]: getattr(read, FIELDS[name]) for name in named}
     return Changes(settings, consolidation, tuple(pools))

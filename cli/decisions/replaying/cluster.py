@@ -1,7 +1,8 @@
 """A cluster in simulated time, for another course of a recorded period: what is there, and what it costs.
 
 Simpler than a real one: an instance that is planned is launched, as its cheapest offering, and its node is ready after
-a fixed time; pods bind where the plan puts them; an evicted pod waits again at once.
+a fixed time; pods bind where the plan puts them, and wait for the machine that was launched for them, as with
+nominations; an evicted pod waits again at once.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Totals:
     """Seconds from when a pod came, or was evicted, until it had a node."""
     evictions: int = 0
     launches: int = 0
+    most_machines: int = 0
+    """At once."""
 
 
 @dataclass
@@ -58,6 +61,8 @@ class Cluster:
     """Workload -> UIDs of its pods."""
     _on: dict[str, str] = field(default_factory=dict)
     """Node -> key of its machine."""
+    _promised: dict[str, str] = field(default_factory=dict)
+    """UID of a pod that waits -> key of the machine that was launched for it and has no node yet."""
 
     def __post_init__(self) -> None:
         self._prices = offering_prices(self.start.catalogue)
@@ -75,15 +80,20 @@ class Cluster:
 
     def _take(self, pod: Pod) -> None:
         del self.pods[pod.uid]
+        self._promised.pop(pod.uid, None)
         self._workloads[workload_of(pod)].pop(pod.uid, None)
 
     def pass_time(self, until: float) -> None:
         """Machines cost money meanwhile."""
         seconds = until - self.now
-        micro = sum(map(self._price, self.machines.values()))
-        self.totals.dollars += micro / 1e6 * seconds / HOUR
+        self.totals.dollars += self.micro_usd_per_hour() / 1e6 * seconds / HOUR
         self.totals.node_seconds += len(self.machines) * seconds
+        self.totals.most_machines = max(self.totals.most_machines, len(self.machines))
         self.now = until
+
+    def micro_usd_per_hour(self) -> int:
+        """What all machines cost now."""
+        return sum(map(self._price, self.machines.values()))
 
     def _price(self, machine: Machine) -> int:
         offering = (machine.instance_type, machine.zone, machine.capacity_type)
@@ -94,19 +104,26 @@ class Cluster:
         return replace(
             self.start,
             generation=self.version,
-            pods=tuple(sorted(self.pods.values(), key=lambda pod: pod.uid)),
+            pods=tuple(sorted(map(self._as_counted, self.pods.values()), key=lambda pod: pod.uid)),
             nodes=tuple(sorted(self.nodes.values(), key=lambda node: node.name)),
             machines=tuple(sorted(self.machines.values(), key=lambda m: (m.name, m.key))),
             pools=tuple(map(self._with_usage, self.start.pools)),
         )
+
+    def _as_counted(self, pod: Pod) -> Pod:
+        """A pod that was promised a machine takes room there (POD-01)."""
+        key = self._promised.get(pod.uid)
+        return pod if key is None else replace(pod, node_name=self.machines[key].name)
 
     def _with_usage(self, pool: NodePool) -> NodePool:
         own = (m.capacity for m in self.machines.values() if m.pool_key == pool.key)
         return replace(pool, usage=sum_of(own))
 
     def waits(self) -> bool:
-        """Do pods wait?"""
-        return any(map(is_provisionable, self.pods.values()))
+        """Do pods wait for a plan?"""
+        return any(
+            uid not in self._promised and is_provisionable(p) for uid, p in self.pods.items()
+        )
 
     def fulfil(self, wish: Wish) -> None:
         """A pod comes or goes."""
@@ -131,7 +148,19 @@ class Cluster:
             if name in self.nodes and self.nodes[name].ready:
                 for uid in uids:
                     self._bind(uid, name)
-        return [self.launch(planned) for planned in plan.machines]
+        targets = {machine.name: key for key, machine in self.machines.items()}
+        keys = [self.launch(planned) for planned in plan.machines]
+        for key, planned in zip(keys, plan.machines, strict=True):
+            self._promise(planned.pods, key)
+        for name, uids in plan.existing.items():
+            if name in targets and name not in self.nodes:
+                self._promise(uids, targets[name])
+        return keys
+
+    def _promise(self, uids: Iterable[str], key: str) -> None:
+        for uid in uids:
+            if uid in self.pods and not self.pods[uid].node_name:
+                self._promised[uid] = key
 
     def _bind(self, uid: str, node: str) -> None:
         pod = self.pods.get(uid)
@@ -210,6 +239,10 @@ class Cluster:
             capacity=machine.capacity,
             allocatable=machine.allocatable,
         )
+        promised = [uid for uid, target in self._promised.items() if target == key]
+        for uid in promised:
+            del self._promised[uid]
+            self._bind(uid, name)
 
     def is_ready(self, key: str) -> bool:
         """Whether this machine has a node that pods can run on."""
@@ -229,6 +262,7 @@ class Cluster:
             return
         self.version += 1
         self.machines[key] = replace(machine, terminating=True, deleted_at=self.now)
+        self._promised = {uid: target for uid, target in self._promised.items() if target != key}
         for pod in [p for p in self.pods.values() if p.node_name == machine.node_name]:
             if not machine.node_name:
                 break

@@ -29,6 +29,7 @@ from shared.domain.instance_types.shortages import Shortages
 from shared.domain.pools.generations import Generation
 from shared.domain.pools.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED
 from shared.domain.snapshot import OfferingKey
+from shared.solver.pools.packing_policy import consolidator_of
 
 CONSOLIDATIONS = frozenset({plan.METHOD, multi_node.METHOD, single_node.METHOD})
 DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
@@ -82,10 +83,11 @@ def _consolidations(consolidation: str, unseen: frozenset[str], churn: Churn) ->
 
 def of_consolidator(world: World, desired: str, default: str) -> World:
     """The same world with the candidates whose pools are consolidated this way."""
+    policy = world.solver.packing_policy
     return replace(
         world,
         candidates=tuple(
-            c for c in world.candidates if (c.pool.consolidator or default) == desired
+            c for c in world.candidates if consolidator_of(c.pool, default, policy) == desired
         ),
     )
 

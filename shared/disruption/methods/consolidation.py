@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from shared.disruption import records
 from shared.disruption.replacement_price import cheaper, total_price, without_types_from
-from shared.disruption.simulation import simulate
+from shared.disruption.simulation import simulate_one_machine
 from shared.domain import labels as keys
 from shared.domain.machines.machine import CONSOLIDATABLE
 from shared.domain.pools.nodepools import BALANCED, UNDERUTILIZED, WHEN_EMPTY
@@ -51,7 +51,7 @@ def compute(
     world: records.World, candidates: tuple[records.Candidate, ...], method: str
 ) -> records.Command | str:
     """The command that removes these machines (CON-03..08), or the reason why there is none."""
-    outcome = simulate(world, candidates, consolidating=True)
+    outcome = simulate_one_machine(world, candidates)
     if outcome.problem:
         return outcome.problem
     if len(outcome.machines) > 1:

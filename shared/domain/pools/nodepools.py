@@ -29,6 +29,8 @@ APPROVABLE = (DRIFTED, EMPTY, GRACEFULLY_EXPIRED, UNDERUTILIZED)
 KARPENTER, GLOBAL = "Karpenter", "Global"
 CONSOLIDATORS = (KARPENTER, GLOBAL)
 """Algorithms of consolidation."""
+BY_PACKING = "auto"
+"""A setting in the place of an algorithm: Global for pools that LowestCost or Balanced packs, Karpenter for others."""
 
 DELETE, CORDON, DRY_RUN = "delete", "cordon", "dry-run"
 INTERRUPTION_MODES = (DELETE, CORDON, DRY_RUN)

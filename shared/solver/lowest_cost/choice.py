@@ -69,14 +69,19 @@ def cheaper(
     settings: PackingSettings,
     prepare: Callable[[], tuple[Placement, list[Run]]],
     paid: Paid | None = None,
+    *,
+    bounded: bool = True,
 ) -> Choice:
     """The cheaper placement.
 
     ``fewest``: the result of FewestNodes for ``queue``. ``prepare``: makes the same problem with nothing placed.
-    ``paid``: given when there are reservations, for which the bound does not hold.
+    ``paid``: given when there are reservations, for which the bound does not hold. ``bounded`` False: without a bound,
+    unless LowestCost needs one.
     """
     rules = Rules(best_effort=fewest.min_values_policy == BEST_EFFORT)
     asked = any(uses_lowest_cost(template, settings) for template in fewest.templates)
+    if not (asked or bounded):
+        return Choice(fewest, None, (), {})
     on_new = _on_new_machines(fewest, queue)
     bound = lower_bound(fewest, on_new, rules, per_host=asked)
     left_out = ignored(fewest, queue)

@@ -105,6 +105,15 @@ def test_pods_wait_for_the_node_that_is_launched_for_them() -> None:
     assert found.node_seconds == pytest.approx(HOUR - 1.0)
 
 
+def test_pods_keep_the_machine_that_was_launched_for_them() -> None:
+    """A larger pod comes while it boots, which a new plan for all of them would place first (POD-01)."""
+    later = arrivals(1, NOW + 20.0, cpu="3", owner=Owner("ReplicaSet", "b", "uid-b"))
+    found = course([*arrivals(3, cpu="1"), *later], 0.025)
+    assert found.launches == 2
+    assert found.waits == [pytest.approx(BOOT + 1.0)] * 4
+    assert found.most_machines == 2
+
+
 def test_a_machine_costs_until_its_instance_has_ended() -> None:
     """Its pods go after half an hour; an empty machine goes with the next pass."""
     gone: list[Wish] = [Removal(NOW + HOUR / 2, WEB.uid)] * 3

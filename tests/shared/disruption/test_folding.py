@@ -95,7 +95,9 @@ def unfolded(world: World, count: int) -> Plan:
     snapshot = without(world.snapshot, candidates)
     moved = {pod.uid for candidate in candidates for pod in candidate.pods}
     reschedule = moving_pods(snapshot) | moved
-    return solve(snapshot, now=world.now, settings=world.solver, reschedule=reschedule)
+    return solve(
+        snapshot, now=world.now, settings=world.solver, reschedule=reschedule, bounded=False
+    )
 
 
 def check(world: World, counts: list[int]) -> None:

@@ -13,6 +13,7 @@ from services.scheduler.disruption.methods import (
     delayed,
     inputs_of,
     methods_of,
+    of_consolidator,
 )
 from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
@@ -20,12 +21,14 @@ from shared.disruption.methods import multi_node, single_node
 from shared.disruption.records import Command
 from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
 from shared.domain.pools.nodepools import (
+    BY_PACKING,
     GLOBAL,
     KARPENTER,
     WHEN_UNDERUTILIZED,
     Budget,
     NodePool,
 )
+from shared.solver.solve import SolverSettings
 from tests.support.planning.builders import make_pool
 from tests.support.planning.disruption import (
     NOW,
@@ -81,6 +84,23 @@ def test_a_pool_decides_for_itself() -> None:
     assert {c.pool.name for c in found[plan.METHOD].candidates} == {"mine"}
     others = (found[name] for name in (multi_node.METHOD, single_node.METHOD) if name in found)
     assert {c.pool.name for command in others for c in command.candidates} == {"other"}
+
+
+@pytest.mark.parametrize("policy", ["LowestCost", "Balanced", "FewestNodes"])
+def test_packed_pools_are_consolidated_globally_unless_something_else_is_said(policy: str) -> None:
+    """auto: by the packing policy of the pool, or of the setting for pools without one."""
+    of = pool("own", packing=policy)
+    kept = pool("kept", packing=policy, consolidator=KARPENTER)
+    other = pool("other")
+    running = [make_running(one.name, pool=one) for one in (of, kept, other)]
+    world = make_world(make_cluster(running, pools=(of, kept, other)))
+    world = replace(world, solver=SolverSettings(packing_policy="LowestCost"))
+    found = {
+        one: {c.pool.name for c in of_consolidator(world, one, BY_PACKING).candidates}
+        for one in (GLOBAL, KARPENTER)
+    }
+    packed = {"own"} if policy != "FewestNodes" else set()
+    assert found == {GLOBAL: packed | {"other"}, KARPENTER: {"own", "kept"} - packed}
 
 
 def test_a_global_command_is_looked_at_twice() -> None:

@@ -11,6 +11,7 @@ from shared.disruption.methods import multi_node, single_node
 from shared.disruption.methods.consolidation import by_savings_ratio, eligible, is_balanced
 from shared.disruption.records import BUDGET, CHURN, SCHEDULING, Command, World
 from shared.disruption.replacement_price import NOT_CHEAPER, SPOT_BY_SPOT, SPOT_DISABLED
+from shared.disruption.simulation import simulate
 from shared.disruption.validation import validate
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
@@ -146,6 +147,17 @@ def test_a_node_that_is_too_large_is_replaced_by_a_cheaper_one() -> None:
     assert command.decision == "replace"
     assert command.replacements[0].instance_types == ("m5.x004", "m5.x008")
     assert command.saving_micro_usd_per_hour == (16 - 4) * 48_000
+
+
+def test_one_machine_is_bought_where_lowest_cost_would_buy_several() -> None:
+    """Several would be refused (CON-04), and the node would stay although one machine is cheaper too."""
+    of = pool(packing="LowestCost")
+    large = make_running("a", "m5.x032", pool=of)
+    found = world([large], *pods_on("a", 21), of=of)
+    assert len(simulate(found, found.candidates, consolidating=True).machines) == 2
+    (command,) = single_node.propose(found).commands
+    assert [one.instance_type for one in command.replacements] == ["m5.x016"]
+    assert validate(found, command).command is not None
 
 
 def test_a_node_of_the_right_size_stays_and_says_why() -> None:

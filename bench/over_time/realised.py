@@ -1,8 +1,9 @@
 """Realised cost compared with planned cost, with and without nominating pods to their planned nodes.
 
-Run ``python -m bench.realised`` from the repository. Pods without rules are planned, the planned machines become nodes
-(all at once, or one after the other by name), and the local cluster's scheduler places the pods in random order. Pods
-that fit nowhere are planned again on the running cluster, and the cost of all nodes is compared with the first plan.
+Run ``python -m bench.over_time.realised`` from the repository. Pods without rules are planned, the planned machines
+become nodes (all at once, or one after the other by name), and the local cluster's scheduler places the pods in random
+order. Pods that fit nowhere are planned again on the running cluster, and the cost of all nodes is compared with the
+first plan.
 With the handover, the planned pods of a node are nominated to it when it joins.
 """
 
