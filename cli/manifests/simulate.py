@@ -57,6 +57,12 @@ MinValuesOption = Annotated[
     Literal["Strict", "BestEffort"],
     typer.Option(help="BestEffort: fewer types than minValues where there are no more."),
 ]
+ExpanderOption = Annotated[
+    Literal["least-waste", "most-pods", "random"] | None,
+    typer.Option(
+        help="Which of several pools of the same weight is tried first; without it, by name."
+    ),
+]
 NodeCpuOption = Annotated[
     str | None,
     typer.Option(help="LowestCost plans no larger machines, such as 32, unless a pod needs one."),
@@ -73,6 +79,7 @@ def simulate(
     min_values_policy: MinValuesOption = "Strict",
     node_price: NodePriceOption = None,
     max_node_cpu: NodeCpuOption = None,
+    expander: ExpanderOption = None,
 ) -> None:
     """Show which machines Dovetail would create for the pods in these files, their cost, and why pods stay pending.
 
@@ -102,6 +109,7 @@ def simulate(
     options = planner_options(
         region=region, policy=policy, effort=effort, preference_policy=preference_policy,
         min_values_policy=min_values_policy, node_price=node_price, max_node_cpu=max_node_cpu,
+        expander=expander,
     )  # fmt: skip
     simulation = _plan(filename, options)
     _print(simulation, output)

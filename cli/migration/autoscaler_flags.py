@@ -15,6 +15,7 @@ from shared.domain.durations import go_duration_seconds
 
 DEFAULTS = {"scale-down-unneeded-time": "10m", "max-node-provision-time": "15m"}
 """Flags that are translated although nobody gave them."""
+EXPANDERS = ("least-waste", "most-pods", "random", "priority")
 STATUS_NAME = "cluster-autoscaler-status"
 TRUE = frozenset({"", "true", "1", "t"})
 NOT_NEEDED = {
@@ -159,9 +160,12 @@ def _expander(value: str, found: Translation) -> tuple[str, str]:
     if first == "price":
         found.annotations[keys.PACKING_ANNOTATION] = "LowestCost"
         return "kept", f"annotation {keys.PACKING_ANNOTATION}: LowestCost on the pools"
+    if first not in EXPANDERS:
+        return "not needed", "the cheapest types that hold the pods are chosen"
+    found.settings["EXPANDER"] = first
     if first == "priority":
-        return "by hand", "set spec.weight of the pools in the order of the ConfigMap's priorities"
-    return "not needed", "the cheapest types that hold the pods are chosen"
+        return "by hand", "EXPANDER=priority; EXPANDER_PRIORITIES: the ConfigMap's priorities"
+    return "kept", f"EXPANDER={first} of the scheduler"
 
 
 def _status(value: str, found: Translation) -> tuple[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 from services.scheduler.actions import MachineActions
 from services.scheduler.approval.approvals import Approvals
@@ -67,7 +66,9 @@ from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import SchedulerSettings
+from shared.settings.reading import text_of
 from shared.simulation.decisions.names import role_of
+from shared.solver.pools.expander import Priorities, read_priorities
 
 log = get_logger(__name__)
 
@@ -170,7 +171,8 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     settings, clock, kube = env.settings, env.clock, env.kube
     cluster, machines = _cluster(env, reader), Machines(kube)
     view = cluster.view
-    solver = Solver(settings, clock, _default_spread(settings.scheduler_config))
+    spread = _default_spread(settings.scheduler_config)
+    solver = Solver(settings, clock, spread, _priorities(settings.expander_priorities))
     actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
     decisions, inputs = DecisionLog(clock), RecentInputs()
@@ -381,12 +383,17 @@ def _shadow_loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
 def _default_spread(setting: str) -> tuple[SpreadConstraint, ...]:
     """Of SCHEDULER_CONFIG (SCH-85). Raises ConfigurationError that names the field."""
     try:
-        is_path = setting.startswith("/")
-        return default_spread(Path(setting).read_text() if is_path else setting)
-    except OSError as error:
-        raise ConfigurationError(f"SCHEDULER_CONFIG: cannot read {setting}: {error}") from error
-    except (InvalidObject, UnicodeDecodeError) as error:
+        return default_spread(text_of(setting, "SCHEDULER_CONFIG"))
+    except InvalidObject as error:
         raise ConfigurationError(f"wrong settings: SCHEDULER_CONFIG: {error}") from error
+
+
+def _priorities(setting: str) -> Priorities:
+    """Of EXPANDER_PRIORITIES. Raises ConfigurationError."""
+    try:
+        return read_priorities(text_of(setting, "EXPANDER_PRIORITIES"))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"wrong settings: EXPANDER_PRIORITIES: {error.message}") from error
 
 
 ENTRY = Entry("scheduler", SchedulerSettings, build)

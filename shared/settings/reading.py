@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -81,6 +82,16 @@ def apply(settings: ServiceSettings, fresh: ServiceSettings) -> list[str]:
     # Bypasses pydantic: the model is frozen, and only this function may change it.
     vars(settings).update({name: getattr(fresh, name) for name in changed})
     return changed
+
+
+def text_of(setting: str, name: str) -> str:
+    """The setting itself, or what the file holds whose absolute path it is. Raises ConfigurationError."""
+    if not setting.startswith("/"):
+        return setting
+    try:
+        return Path(setting).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{name}: cannot read {setting}: {error}") from error
 
 
 def describe(kind: type[BaseSettings]) -> str:

@@ -39,6 +39,17 @@ class ScaleDownSettings(BaseSettings):
         0.0,
         description="No emptiness or consolidation for so long after a disruption was rolled back.",
     )
+    expander: str = Field(
+        "",
+        pattern="^(least-waste|most-pods|random|priority)?$",
+        description="Which of several pools of the same weight is tried first: least-waste, most-pods, random or "
+        "priority; empty: by name.",
+    )
+    expander_priorities: str = Field(
+        "",
+        max_length=20_000,
+        description="For EXPANDER=priority: YAML that maps priorities to patterns of pool names, or its path.",
+    )
     status_config_map: str = Field(
         "",
         pattern="^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",

@@ -12,6 +12,7 @@ from shared.domain.resources import CPU, parse_amount
 from shared.errors import ConfigurationError, InvalidObject
 from shared.solver.placement.planned_machines import MinValuesPolicy
 from shared.solver.placement.relaxation import PreferencePolicy
+from shared.solver.pools.expander import Expander
 from shared.solver.solve import SolverSettings
 
 MOST_EFFORT = 60_000
@@ -23,6 +24,7 @@ NAMES = (
     "min-values-policy",
     "max-node-cpu",
     "node-price",
+    "expander",
 )
 
 
@@ -49,6 +51,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         effort=_effort(given.get("effort"), usual.effort),
         most_node_cpu_milli=_cpu(given.get("max-node-cpu")),
         node_price_micro_usd=_node_price(given.get("node-price")),
+        expander=_choice(given, "expander", Expander),
     )
     return Options(settings, given.get("region", ""))
 
@@ -57,7 +60,9 @@ def _choice(given: Mapping[str, str], name: str, choices: type[StrEnum]) -> str:
     """The chosen policy; the first one is the usual one."""
     chosen = given.get(name, next(iter(choices)))
     if chosen not in tuple(choices):
-        raise ConfigurationError(f"{name} must be {' or '.join(choices)}, not {chosen[:40]!r}")
+        raise ConfigurationError(
+            f"{name} must be {' or '.join(filter(None, choices))}, not {chosen[:40]!r}"
+        )
     return chosen
 
 

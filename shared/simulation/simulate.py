@@ -33,7 +33,7 @@ from shared.solver.encode import ResourceAxis
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry
 from shared.solver.pools.packing_policy import is_packed, policy_of
-from shared.solver.solve import SolverSettings, solve
+from shared.solver.solve import SolverSettings, solve_in_order
 from shared.solver.topology.selectors import label_keys
 from shared.solver.virtual_pods import with_virtual_pods
 
@@ -70,7 +70,7 @@ def simulate(
     problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()
-    plan = solve(snapshot, now=0.0, settings=settings, reschedule=moving_pods(snapshot))
+    plan = solve_in_order(snapshot, now=0.0, settings=settings, reschedule=moving_pods(snapshot))
     seconds = clock.monotonic() - started
     answer = answer_of(plan, snapshot, settings, seconds)
     if kept := kept_after(plan, snapshot, settings, now):

@@ -17,7 +17,7 @@ import msgspec
 
 from shared.domain.devices.reduction import Reduced, with_devices
 from shared.domain.expressions import PREFER_NO_SCHEDULE
-from shared.domain.pools.nodepools import PackingPolicy
+from shared.domain.pools.nodepools import NodePool, PackingPolicy
 from shared.domain.pools.usage import USUAL, Counting
 from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
@@ -37,6 +37,7 @@ from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without
 from shared.solver.plan import FLUID, Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.pools.daemons import with_running_daemons
+from shared.solver.pools.expander import Expander, Priorities, in_order
 from shared.solver.pools.packing_policy import node_price
 from shared.solver.pools.templates import PoolTemplate, domain_sources, usable_templates
 from shared.solver.reservations.held import HeldPlaces
@@ -54,6 +55,7 @@ POLICIES: dict[str, type[StrEnum]] = {
     "preference_policy": PreferencePolicy,
     "min_values_policy": MinValuesPolicy,
     "packing_policy": PackingPolicy,
+    "expander": Expander,
 }
 """The settings of the planner that name a policy, and their values."""
 
@@ -84,6 +86,10 @@ class SolverSettings(msgspec.Struct, frozen=True):
     """Pods of a lower priority are expendable; None: none is. Whoever assembles a snapshot marks them."""
     counting: Counting = USUAL
     """Which terminating machines count towards their pool's limits."""
+    expander: str = Expander.NONE
+    """Which of several pools of the same weight comes first, in ``solve_in_order``."""
+    pool_priorities: Priorities = ()
+    """For the expander ``priority``."""
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError for an invalid value."""
@@ -93,7 +99,28 @@ class SolverSettings(msgspec.Struct, frozen=True):
             raise ConfigurationError("node_price_micro_usd must be at least 0")
         for name, choices in POLICIES.items():
             if getattr(self, name) not in tuple(choices):
-                raise ConfigurationError(f"{name} must be {' or '.join(choices)}")
+                raise ConfigurationError(f"{name} must be {' or '.join(filter(None, choices))}")
+
+
+def solve_in_order(
+    snapshot: Snapshot,
+    *,
+    now: float,
+    settings: SolverSettings,
+    reschedule: frozenset[str] = frozenset(),
+    time_is_up: Callable[[], bool] = no_deadline,
+) -> Plan:
+    """``solve`` with the pools of each weight in the order of the expander: the plan for pods that wait."""
+
+    def planned(whole: Snapshot) -> Plan:
+        return solve(
+            whole, now=now, settings=settings, reschedule=reschedule, time_is_up=time_is_up
+        )
+
+    def plan_with(pools: tuple[NodePool, ...]) -> Plan:
+        return planned(msgspec.structs.replace(snapshot, pools=pools))
+
+    return planned(in_order(snapshot, settings.expander, settings.pool_priorities, plan_with))
 
 
 def solve(

@@ -19,7 +19,7 @@ from shared.simulation.decisions.records import (
     encode_outcome,
 )
 from shared.solver.plan import Plan
-from shared.solver.solve import solve
+from shared.solver.solve import solve_in_order
 from shared.solver.virtual_pods import without_virtual_pods
 
 
@@ -48,7 +48,7 @@ def planned_again(snapshot: Snapshot, question: PlanQuestion) -> Plan:
     """A plan as the scheduler makes it: pools by their hours, and room that is kept (GAT-02)."""
     now, settings = question.now, question.settings
     whole = to_plan(snapshot, question)
-    plan = solve(whole, now=now, settings=settings, reschedule=frozenset(question.moving))
+    plan = solve_in_order(whole, now=now, settings=settings, reschedule=frozenset(question.moving))
     return without_virtual_pods(plan, whole)
 
 

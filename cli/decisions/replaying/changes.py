@@ -21,6 +21,7 @@ FIELDS = {
     "min-values-policy": "min_values_policy",
     "max-node-cpu": "most_node_cpu_milli",
     "node-price": "node_price_micro_usd",
+    "expander": "expander",
 }
 """Option of ``dovetail simulate`` -> field of the planner's settings."""
 OFFERED = (*FIELDS, CONSOLIDATION)

@@ -46,8 +46,9 @@ from shared.simulation.decisions.prepared import to_plan
 from shared.simulation.decisions.records import PlanQuestion
 from shared.solver.placement.relaxation import IGNORE
 from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.pools.expander import Priorities
 from shared.solver.reasons import OUT_OF_TIME
-from shared.solver.solve import SolverSettings, solve
+from shared.solver.solve import SolverSettings, solve_in_order
 from shared.solver.virtual_pods import keeps_room, without_virtual_pods
 
 log = get_logger(__name__)
@@ -73,13 +74,15 @@ class Solver:
     settings: SchedulerSettings
     clock: Clock
     default_spread: tuple[SpreadConstraint, ...] = ()
+    priorities: Priorities = ()
+    """Of pools, for the expander of this name."""
 
     async def plan(self, snapshot: Snapshot, question: PlanQuestion) -> Plan:
         """Place the pods that wait and those that the question names."""
         started = self.clock.monotonic()
         # In a thread: a large plan takes seconds, and the loop must answer probes and renew the Lease meanwhile.
         return await asyncio.to_thread(
-            solve,
+            solve_in_order,
             snapshot,
             now=question.now,
             settings=question.settings,
@@ -112,6 +115,8 @@ class Solver:
             default_spread=self.default_spread,
             priority_cutoff=self.settings.expendable_pods_priority_cutoff,
             counting=Counting(self.settings.limits_count_terminating),
+            expander=self.settings.expander,
+            pool_priorities=self.priorities,
         )
 
 

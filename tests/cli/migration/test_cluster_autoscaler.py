@@ -172,7 +172,7 @@ def test_every_pool_and_class_is_valid(group: NodeGroup, flags: list[str], any_t
         ("--scale-down-unneeded-time=5m", "kept", "spec.disruption.consolidateAfter: 300s"),
         ("--scale-down-enabled=false", "kept", "spec.disruption.consolidateAfter: Never"),
         ("--expander=price", "kept", "annotation dovetail.sh/packing: LowestCost on the pools"),
-        ("--expander=priority", "by hand", "set spec.weight of the pools in the order of the ConfigMap's priorities"),
+        ("--expander=priority", "by hand", "EXPANDER=priority; EXPANDER_PRIORITIES: the ConfigMap's priorities"),
         ("--max-node-provision-time=20m", "kept", "REGISTRATION_TIMEOUT=1200s of the launcher"),
         ("--max-nodes-total=50", "kept", "MAX_NODES=50 of the launcher"),
         ("--max-empty-bulk-delete=3", "kept", "a budget of 3 nodes for Empty"),
@@ -269,5 +269,5 @@ def test_the_manifests_are_printed_for_kubectl(files: list[str]) -> None:
 
 def test_the_table_names_what_is_left_to_do(files: list[str]) -> None:
     done = run(*files, "--flags", "--expander=priority")
-    assert "set spec.weight of the pools" in done.stdout
+    assert "EXPANDER=priority" in done.stdout
     assert "NodePools of any type" in done.stdout
