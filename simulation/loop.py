@@ -245,8 +245,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def unfinished(self, owner: Owner) -> list[SimulatedTask]:
         """The tasks of ``owner`` that have not ended."""
-        tasks = cast("set[SimulatedTask]", asyncio.all_tasks(self))
-        return [task for task in tasks if task.owner is owner]
+        return self.unfinished_by_owner().get(owner, [])
+
+    def unfinished_by_owner(self) -> dict[Owner, list[SimulatedTask]]:
+        """The tasks of each owner that have not ended."""
+        found: dict[Owner, list[SimulatedTask]] = {}
+        for task in cast("set[SimulatedTask]", asyncio.all_tasks(self)):
+            found.setdefault(task.owner, []).append(task)
+        return found
 
     def kill(self, owner: Owner) -> None:
         """No callback of ``owner`` runs any more; its tasks stay where they are, and nothing is cleaned up."""

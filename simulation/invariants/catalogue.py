@@ -172,6 +172,6 @@ def all_liveness() -> list[Liveness]:
         NoticesAreSettled(),
         StreamsAreTrimmed(),
         FewTasks(),
-        CollectionsAreBounded(picture),
         EverybodyIsReady(),
+        CollectionsAreBounded(picture),
     ]

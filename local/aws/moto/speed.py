@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import string
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
@@ -46,6 +47,7 @@ def install(clock: Clock) -> None:
     _install_retention_check(clock)
     _install_queue_delivery(clock)
     _install_resource_ids()
+    _install_request_ids()
     _install_role_check()
     _install_symmetric_keys()
 
@@ -142,6 +144,19 @@ def _install_resource_ids() -> None:
         return f"{mock_random.getrandbits(4 * size):0{size}x}"
 
     ec2_utils.random_resource_id = resource_id
+
+
+def _install_request_ids() -> None:
+    """moto chooses each of the 52 characters of a request's id by itself."""
+
+    def random_string(
+        length: int = 20, include_digits: bool = True, lower_case: bool = False
+    ) -> str:
+        pool = string.ascii_letters + (string.digits if include_digits else "")
+        found = "".join(mock_random.choices(pool, k=length))
+        return found.lower() if lower_case else found
+
+    mock_random.get_random_string = random_string
 
 
 def _install_role_check() -> None:

@@ -92,7 +92,7 @@ async def _internal_error(request: Request, error: Exception) -> Response:
 
 
 async def _dispatch(store: Store, access: Access, request: Request) -> Response:
-    path = request.url.path.rstrip("/") or "/"
+    path = request.scope["path"].rstrip("/") or "/"  # request.url would be put together and parsed
     method = "GET" if request.method == "HEAD" else request.method
     user = access.user(request.headers)
     if proxied := parse_proxied(request.scope["raw_path"].decode("latin-1")):
@@ -122,7 +122,7 @@ def _authorize(access: Access, user: User, target: Target | None, request: Reque
     if target is not None and target.plural:
         asked = resource_attributes(method, target, Query(request.query_params))
     else:
-        asked = path_attributes(method, request.url.path)
+        asked = path_attributes(method, request.scope["path"])
     access.check(user, asked)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 
@@ -93,7 +93,7 @@ def _are_scalars(values: list[Any]) -> bool:
 def _field_schema(schema: Schema, name: str) -> Schema | None:
     found = (schema.get("properties") or {}).get(name)
     if found is not None:
-        return dict(found)
+        return cast("Schema", found)
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
         return additional
@@ -116,8 +116,7 @@ def with_defaults(value: Any, schema: Schema) -> Any:
         if name not in filled and "default" in part:
             filled[name] = copy.deepcopy(part["default"])
     for name, entry in filled.items():
-        part = _field_schema(schema, name)
-        if part is not None:
+        if isinstance(entry, (dict, list)) and (part := _field_schema(schema, name)) is not None:
             filled[name] = with_defaults(entry, part)
     return filled
 
@@ -330,6 +329,8 @@ def _type_name(value: Any) -> str:
 def _duplicates(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     if isinstance(value, dict):
         for name, entry in value.items():
+            if not isinstance(entry, (dict, list)):
+                continue
             part = _field_schema(schema, name)
             if part is not None:
                 yield from _duplicates(entry, part, f"{path}.{name}" if path else name)

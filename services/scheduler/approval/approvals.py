@@ -6,6 +6,7 @@ then; when Redis does not answer, nothing that needs an approval starts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,9 @@ from shared.settings import SchedulerSettings
 log = get_logger(__name__)
 
 Start = Callable[[Command, str, World, Sequence[Rejected]], Awaitable[bool]]
+UNASKED_SECONDS = 30.0
+"""Where no pool asks for approvals and none is known, Redis is asked this seldom: only what an earlier leader left can
+be there."""
 ROLLED_BACK = "it could not be started"
 
 
@@ -63,17 +67,27 @@ class Approvals:
     """Ids in Redis that no offer was read for; the leader removes them."""
     _later: dict[str, float] = field(default_factory=dict)
     """Ids of approved offers that wait for their budgets -> when they are tried again, in monotonic seconds."""
+    _loaded_at: float = -math.inf
+    """In monotonic seconds."""
 
     async def load(self) -> None:
         """Read the offers and answers; without Redis those of before count."""
+        now = self.clock.monotonic()
+        if not self._may_exist() and now < self._loaded_at + UNASKED_SECONDS:
+            return
         try:
             offers, answers = await self.store.load()
         except TransientError as error:
             log.warning("approvals not known", error=error.message)
             return
+        self._loaded_at = now
         found = {id_: _offer(id_, body, answers.get(id_)) for id_, body in offers.items()}
         self.offers = {id_: offer for id_, offer in found.items() if offer is not None}
         self._strange = {*offers, *answers} - self.offers.keys()
+
+    def _may_exist(self) -> bool:
+        known = bool(self.offers) or bool(self._strange)
+        return known or any(pool.approval for pool in self.view.pools().values())
 
     async def tidy(self) -> None:
         """End what has waited long enough or has no sense any more."""

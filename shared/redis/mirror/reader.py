@@ -43,7 +43,9 @@ log = get_logger(__name__)
 BLOCK_MILLISECONDS = 1000
 READ_BATCH = 500
 STATUS_SECONDS = 1.0
-"""Interval of the comparisons of epoch and generation."""
+"""Interval of the comparisons of epoch and generation while the stream is silent."""
+FLOWING_STATUS_SECONDS = 5.0
+"""The same while entries arrive: each shows that the mirror is there, and which generation it has."""
 REBUILD_REQUEST_SECONDS = 5.0
 """Shortest interval between two requests to write the mirror anew."""
 
@@ -104,7 +106,7 @@ class MirrorReader:
         self._position = b"0-0"
         self._verification = Verification(key, self._wanted, on_rejected)
         self._heartbeat_at = -math.inf
-        self._next_status = -math.inf
+        self._compared_at = -math.inf
         self._next_request = -math.inf
         self._doubted_at: float | None = clock.monotonic()
         self._newest = 0
@@ -209,7 +211,9 @@ class MirrorReader:
             self._loaded = False
         elif self._verification.contradicted:
             self._loaded = False  # a forged stream entry is possible while the hashes are right
-        elif self._clock.monotonic() >= self._next_status:
+        elif self._clock.monotonic() >= self._compared_at + (
+            FLOWING_STATUS_SECONDS if entries else STATUS_SECONDS
+        ):
             await self._compare()
         self._announce()
         return True
@@ -313,7 +317,7 @@ class MirrorReader:
         self._note_status(status)
 
     def _note_status(self, status: list[bytes | None]) -> None:
-        self._next_status = self._clock.monotonic() + STATUS_SECONDS
+        self._compared_at = self._clock.monotonic()
         self._newest = _number(status[1])
 
     async def _request_rebuild(self) -> None:

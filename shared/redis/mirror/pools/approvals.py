@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import call, redis_errors
+from shared.redis.bus.connection import redis_errors
 
 
 class Stored(NamedTuple):
@@ -56,8 +56,12 @@ class ApprovalStore:
 
     async def load(self) -> Stored:
         """All of them. Raises TransientError."""
-        offers, answers = [await self._all(key) for key in (self._offers, self._answers)]
-        return Stored(offers, answers)
+        async with redis_errors("read approvals"):
+            pipeline = self._redis.pipeline(transaction=False)
+            for key in (self._offers, self._answers):
+                pipeline.execute_command("ZRANGE", key, 0, -1)
+            offers, answers = await pipeline.execute()
+        return Stored(_by_id(offers), _by_id(answers))
 
     async def put(self, id_: str, body: bytes) -> None:
         """Store an offer. Raises TransientError."""
@@ -77,7 +81,7 @@ class ApprovalStore:
                 await self._remove(keys=[self._offers], args=names)
                 await self._remove(keys=[self._answers], args=names)
 
-    async def _all(self, key: str) -> dict[str, bytes]:
-        members = await call(self._redis, "read approvals", "ZRANGE", key, 0, -1)
-        split = (bytes(member).partition(b"\n") for member in members)
-        return {name.decode(): body for name, _, body in split}
+
+def _by_id(members: Iterable[bytes]) -> dict[str, bytes]:
+    split = (member.partition(b"\n") for member in members)
+    return {name.decode(): body for name, _, body in split}

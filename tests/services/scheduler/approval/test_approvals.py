@@ -9,7 +9,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.approval.approvals import Approvals
+from services.scheduler.approval.approvals import UNASKED_SECONDS, Approvals
 from services.scheduler.approval.endpoint import ApprovalEndpoint
 from shared.concurrency.clock import Clock
 from shared.disruption.approval import (
@@ -267,6 +267,18 @@ async def test_what_redis_holds_and_nobody_can_read_is_removed(scheduler: Schedu
     await approvals.load()
     await approvals.tidy()
     assert (await approvals.store.load()).offers == {}
+
+
+async def test_where_no_pool_asks_redis_is_seldom_read(scheduler: Scheduler) -> None:
+    """What is there was left by an earlier leader, and may stay for half a minute."""
+    approvals = approvals_of(scheduler)
+    await approvals.load()
+    await approvals.store.put("strange", b'{"of": "another version"}')
+    for later, left in ((0.0, {"strange"}), (UNASKED_SECONDS, set())):
+        approvals.clock = Later(approvals.clock, later)
+        await approvals.load()
+        await approvals.tidy()
+        assert set((await approvals.store.load()).offers) == left
 
 
 class Starts:
