@@ -72,7 +72,11 @@ class History:
         self.invariants = invariants
         self.found: list[str] = []
         self.processes: dict[str, Any] = {}
-        self.loop = SimpleNamespace(time=self.clock.monotonic, set_exception_handler=self._handle)
+        self.loop = SimpleNamespace(
+            time=self.clock.monotonic,
+            set_exception_handler=self._handle,
+            unfinished_by_owner=dict,
+        )
         self.handler: Any = None
         self.blocked: dict[tuple[str, str], float] = {}
         self.network = SimpleNamespace(links=SimpleNamespace(blocked_until=self._blocked))

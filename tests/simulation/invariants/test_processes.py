@@ -16,6 +16,7 @@ from simulation.invariants.processes import (
     NothingFailsUnseen,
     UnreadyWhenCutOff,
 )
+from simulation.owner import Owner
 from tests.simulation.invariants.builders import History
 
 
@@ -24,7 +25,7 @@ class Process:
 
     def __init__(self, *reasons: str, tasks: int = 3) -> None:
         self.reasons, self.alive = [*reasons], True
-        self.owner = SimpleNamespace(paused=False)
+        self.owner = Owner("a")
         self.services = [None]
         self.loop = Loop("sweep", until_stopped, late_seconds=30.0)
         self.supervised = True
@@ -36,7 +37,7 @@ class Process:
     def loops(self) -> list[Loop]:
         return [self.loop]
 
-    def supervisors(self) -> dict[str, None]:
+    def supervisors(self, unfinished: object) -> dict[str, None]:
         return {self.loop.name: None} if self.supervised else {}
 
     def unfinished(self) -> list[None]:
