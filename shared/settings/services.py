@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.settings.devices import DeviceSettings
 from shared.settings.lifecycle_hooks import LifecycleHookSettings
@@ -32,18 +32,6 @@ class ServiceSettings(BaseSettings):
     """Settings that every service has."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", arbitrary_types_allowed=True)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """There are no files to read: looking for each field there takes as long as in the environment."""
-        return init_settings, env_settings
 
     cluster_name: str = Field(
         min_length=1,
