@@ -66,9 +66,10 @@ def request_json(
         raise Unreachable(f"{url}: {error}", url=url) from error
 
 
-def read_text(url: str, *, timeout: float, limit: int = _BODY_LIMIT) -> str:
-    """The answer of GET as text. Raises urllib's own errors: HTTPError, OSError."""
-    with _DIRECT.open(url, timeout=timeout) as answer:
+def read_text(url: str, *, timeout: float, limit: int = _BODY_LIMIT, token: str = "") -> str:
+    """The answer of GET as text. Raises urllib's own errors: HTTPError, OSError. ``token``: sent as a bearer token."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with _DIRECT.open(urllib.request.Request(url, headers=headers), timeout=timeout) as answer:
         body: bytes = answer.read(limit)
     return body.decode(errors="replace")
 

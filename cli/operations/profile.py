@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 
 from cli.printing import print_line
 from cli.stack.environment import StackOption, variables_of
+from cli.stack.requests import TOKEN
 from local.probe import read_text
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError, DovetailError, Unavailable, Unreachable
@@ -43,8 +45,9 @@ def profile(
 ) -> None:
     """Sample a running service, and print where its threads were.
 
-    The service needs PROFILING=true. Each line is a stack, outermost function first, and how often it was seen; the
-    most frequent is first. Samples are taken a hundred times a second.
+    The service needs PROFILING=true, and a token in DOVETAIL_TOKEN where it asks for one. Each line is a stack,
+    outermost function first, and how often it was seen; the most frequent is first. Samples are taken a hundred times
+    a second.
 
     Examples:
 
@@ -77,7 +80,8 @@ def _address(service: str, directory: Path) -> str:
 
 def _read(url: str, service: str, seconds: float) -> str:
     try:
-        return read_text(url, timeout=seconds + ANSWER_SECONDS)
+        token = os.environ.get(TOKEN, "")
+        return read_text(url, timeout=seconds + ANSWER_SECONDS, token=token)
     except urllib.error.HTTPError as refused:
         raise _refusal(refused, service) from refused
     except OSError as error:

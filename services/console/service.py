@@ -21,6 +21,7 @@ from shared.redis.mirror import MirrorReader
 from shared.runtime.archive.place import ArchivePlace
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.services import Loop, Service, periodic
+from shared.runtime.status.admission import PROFILE_PATH, by_token
 from shared.settings import ConsoleSettings
 
 RECORD_SECONDS = 0.25
@@ -53,6 +54,7 @@ async def build(env: Environment[ConsoleSettings]) -> Service:
         console.status,
         console.missing,
         add_routes=lambda app: add_routes(app, console, access),
+        admit_profile=by_token(tokens, PROFILE_PATH) if access.tokens else None,
     )
 
 

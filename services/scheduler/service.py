@@ -39,7 +39,7 @@ from services.scheduler.state.plan_inputs import RecentInputs
 from services.scheduler.state.recording import Recording, recorder_of
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
-from services.scheduler.status.access import offered
+from services.scheduler.status.access import offered, profile_admission
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_record import RecordExplainer
@@ -152,6 +152,7 @@ async def build(env: SchedulerEnvironment) -> Service:
             ApprovalEndpoint(parts.disruption.approvals, env.clock),
             TokenAccess(env.kube, env.clock),
         ),
+        admit_profile=profile_admission(env.settings.questions, env.kube, env.clock),
         close=None if recorder is None else recorder.close,
         notes=lambda: [recorder.problem] if recorder is not None and recorder.problem else [],
     )

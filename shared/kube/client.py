@@ -291,10 +291,13 @@ class Kube:
         resource: Resource,
         resource_version: str,
         *,
+        namespace: str | None = None,
+        name: str = "",
         timeout_seconds: int = 300,
         on_bytes: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Changes in all namespaces after ``resource_version``, bookmarks included, until the server ends the watch.
+        """Changes after ``resource_version``, bookmarks included, until the server ends the watch: in all namespaces,
+        or of what ``namespace`` and ``name`` say.
 
         ``on_bytes`` is called when the watch is open and for every chunk that arrives. Use ``contextlib.aclosing`` to
         leave it early. Raises Gone when the version is too old (list again), Unreachable when the stream breaks or is
@@ -307,9 +310,11 @@ class Kube:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(timeout_seconds),
         }
+        if name:  # by a selector, because that is what a role with resourceNames allows
+            query["fieldSelector"] = f"metadata.name={name}"
         await self._bucket.acquire()
         async with (
-            self._connection.stream(call, resource.path(), query) as answer,
+            self._connection.stream(call, resource.path(namespace), query) as answer,
             aclosing(read_lines(call, answer, on_bytes)) as lines,
         ):
             async for line in lines:

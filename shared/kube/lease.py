@@ -1,6 +1,7 @@
 """Leader election by a coordination.k8s.io Lease, with a fencing epoch (F14).
 
 How it works, after client-go: the holder renews every 2 s, with one compare-and-set write of what it wrote last.
+The others look as often, and watch the Lease besides: one that its holder frees has a new holder after two requests.
 Another candidate may take over when it saw the Lease unchanged for 15 s *on its own monotonic clock* (no wall clocks
 are compared, so clock jumps do no harm, F13). The lease ends for its holder 10 s after the *start* of the last
 successful renewal, without any task having to run: a process that was suspended and resumed sees ``held`` False at
@@ -18,13 +19,14 @@ epoch continues from the highest one this process saw; when every process that s
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
 from shared.concurrency.clock import Clock
-from shared.concurrency.waiting import run_until
+from shared.concurrency.waiting import pause_unless, run_until
 from shared.errors import AlreadyExists, Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import LEASES
@@ -33,6 +35,8 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 RELEASE_TIMEOUT_SECONDS = 3.0
+WATCH_AGAIN_SECONDS = 30.0
+"""Pause after a watch that failed, such as one that the role of an earlier release does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,10 @@ class Lease:
 
     def __post_init__(self) -> None:
         self.acquired = asyncio.Event()
+        self._freed = asyncio.Event()
+        """Set when the Lease may be taken, for the next look at it."""
+        self._stands_by = asyncio.Event()
+        """Set while another process holds the Lease."""
         self.last_progress = self.clock.monotonic()
         self._held_until = float("-inf")
         self.epoch = 0
@@ -110,14 +118,43 @@ class Lease:
     async def run(self, stop: asyncio.Event) -> None:
         """Compete for the Lease until ``stop``, then release it. Stop the work that needs the Lease first."""
         try:
-            await run_until(stop, self._run())
+            await run_until(stop, self._compete_and_watch())
         finally:
             self._step_down()
             # Release also when the Lease is not held: a write that the stop interrupted may have succeeded.
             if not self.shared:
                 await self._release()
 
-    async def _run(self) -> None:
+    async def _compete_and_watch(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._compete())
+            group.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        """Notice at once that another process frees the Lease; ``_compete`` would see it seconds later."""
+        while True:
+            await self._stands_by.wait()
+            seconds = self.times.retry_period
+            try:
+                await self._until_freed(self._seen.version if self._seen else "")
+            except DovetailError as error:
+                log.debug("cannot watch the lease", lease=self.name, error=str(error))
+                seconds = WATCH_AGAIN_SECONDS
+            await asyncio.sleep(seconds)
+
+    async def _until_freed(self, version: str) -> None:
+        """Watch from ``version`` on until the Lease is free, this process leads, or the server ends the watch."""
+        watch = self.kube.watch(LEASES, version, namespace=self.namespace, name=self.name)
+        async with aclosing(watch) as events:
+            async for event in events:
+                if not self._stands_by.is_set():
+                    return
+                is_free = event.type == "DELETED" or not read_record(event.object).holder
+                if is_free and event.type != "BOOKMARK":
+                    self._freed.set()
+                    return
+
+    async def _compete(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(self.times.renew_deadline / 2):
@@ -128,7 +165,8 @@ class Lease:
             if self.acquired.is_set() and not self.held:
                 log.error("lost the lease", lease=self.name, epoch=self.epoch)
                 self._step_down()
-            await asyncio.sleep(self.times.retry_period * self.random.uniform(0.9, 1.1))
+            seconds = self.times.retry_period * self.random.uniform(0.9, 1.1)
+            await pause_unless(self._freed, seconds)
 
     async def _attempt(self) -> None:
         """Renew what this process wrote; else read the Lease, and write it when it is held by this process, free or
@@ -150,6 +188,7 @@ class Lease:
             if self.held:
                 log.error("another process took the lease", lease=self.name, holder=record.holder)
             self._step_down()
+            self._stands_by.set()
             return
         # Continue from the highest epoch seen, not from the one read: the Lease may have been deleted and recreated.
         epoch = self._highest_epoch + (record.holder != self.identity)
@@ -204,6 +243,7 @@ class Lease:
         self.epoch = record.epoch
         # Count from the start of the attempt: other candidates count from their later read of it.
         self._held_until = started + self.times.renew_deadline
+        self._stands_by.clear()
         self.acquired.set()
 
     async def _give_up(self) -> None:

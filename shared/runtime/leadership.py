@@ -35,6 +35,8 @@ class Leadership:
     clock: Clock
     scope: str = ""
     """Prefix of the names of its loops, where a process takes part in several elections."""
+    _gained: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while this process leads, and when it stops: what its loops wait for."""
     _lost: asyncio.Event = field(default_factory=asyncio.Event)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
     _terms: int = 0
@@ -68,7 +70,7 @@ class Leadership:
                     await self._term(inner, stop)
                 else:
                     loop.succeeded(self.clock.monotonic())
-                    await pause(stop, LEASE_CHECK_SECONDS)
+                    await pause(self._gained, LEASE_CHECK_SECONDS)
 
         def latest() -> float:
             """Monotonic time of the last progress; a standby always makes progress."""
@@ -94,18 +96,30 @@ class Leadership:
                 await pause(self._idle, FINISH_SECONDS)
                 over.set()
 
+        async def watch(stop: asyncio.Event) -> None:
+            await self._watch(stop, lease)
+
         return [
             Loop(f"{self.scope}lease", elect, progress=lambda: lease.last_progress),
-            Loop(f"{self.scope}lead", self._watch, progress=self.clock.monotonic),
+            Loop(f"{self.scope}lead", watch, progress=self.clock.monotonic),
         ]
 
-    async def _watch(self, stop: asyncio.Event) -> None:
-        while not stop.is_set():
-            if self.held:
+    async def _watch(self, stop: asyncio.Event, lease: Lease) -> None:
+        await run_until(stop, self._follow(lease))
+        self._gained.set()
+
+    async def _follow(self, lease: Lease) -> None:
+        while True:
+            if lease.held:
                 self._lost.clear()
+                self._gained.set()
             else:
+                self._gained.clear()
                 self._lost.set()
-            await pause(stop, LEASE_CHECK_SECONDS)
+            if lease.acquired.is_set():  # ``held`` ends without a sign
+                await asyncio.sleep(LEASE_CHECK_SECONDS)
+            else:
+                await pause(lease.acquired, LEASE_CHECK_SECONDS)
 
     async def _term(
         self, inner: Callable[[asyncio.Event], Coroutine[None, None, None]], stop: asyncio.Event

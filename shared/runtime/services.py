@@ -133,6 +133,8 @@ class Service:
     """Additional POST endpoints of the status server."""
     add_routes: Callable[[Any], None] | None = None
     """Adds routes of its own to the FastAPI app of the status server."""
+    admit_profile: Callable[[str], Awaitable[Answer | None]] | None = None
+    """As a question's ``admit``, for ``/debug/profile``: where a service checks who asks, it checks there too."""
 
     def unready(self, now: float) -> list[str]:
         """Every reason why this service cannot do its work now."""

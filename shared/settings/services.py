@@ -96,7 +96,7 @@ class ServiceSettings(BaseSettings):
     api_docs: bool = Field(False, description="Serve the OpenAPI page at /docs.")
     profiling: bool = Field(
         False,
-        description="Serve /debug/profile, which samples the process for some seconds, to every client of the port.",
+        description="Serve /debug/profile, which samples the process: by token where questions need one.",
     )
     log_level: str = Field(
         "info",

@@ -186,7 +186,7 @@ def test_of_those_that_must_be_alone_one_leads_and_one_stands_by(name: str) -> N
     role = next(r for r in of_kind("Role") if r["metadata"]["name"] == f"dovetail-{name}")
     named_lease = next(rule for rule in role["rules"] if "resourceNames" in rule)
     assert named_lease["resourceNames"] == [f"karpenter-leader-election-{name}"]
-    assert set(named_lease["verbs"]) == {"get", "update"}
+    assert set(named_lease["verbs"]) == {"get", "update", "watch"}
 
 
 def test_the_crds_are_both_generations_with_a_status_subresource() -> None:

@@ -1,5 +1,5 @@
 """The records of the mirror have the form that they had in each release: old and new services read one mirror while
-they are replaced (docs/operating/upgrades.md).
+they are replaced (docs/operating/version-skew.md).
 
 One document per release, as msgspec describes the records. A field may be added if it has a default: entries of the
 older release lack it, and the older release ignores it.

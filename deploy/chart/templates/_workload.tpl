@@ -71,7 +71,7 @@ rules:
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
     resourceNames: [karpenter-leader-election-{{ .name }}]
-    verbs: [get, update]
+    verbs: [get, update, watch]
 {{- end }}
 
 {{- define "dovetail.service" -}}

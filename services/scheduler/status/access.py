@@ -10,8 +10,11 @@ from services.scheduler.status import explain, explain_record, simulate
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.explain_record import RecordExplainer
 from services.scheduler.status.simulate import Simulator
+from shared.concurrency.clock import Clock
+from shared.kube.client import Kube
 from shared.kube.token_access import TokenAccess
 from shared.runtime.services import Answer, Question, json_answer
+from shared.runtime.status.admission import PROFILE_PATH, by_token
 
 OFF = (
     "questions are switched off here; QUESTIONS=authenticated on the scheduler allows them by token"
@@ -56,6 +59,12 @@ def offered(
     ]
 
 
+def profile_admission(mode: str, kube: Kube, clock: Clock) -> Admit | None:
+    """Of ``/debug/profile``, which PROFILING offers."""
+    access = TokenAccess(kube, clock, verb="get")
+    return by_token(access, PROFILE_PATH) if mode == "authenticated" else None
+
+
 def _caller(access: TokenAccess) -> Callable[[str], Awaitable[str]]:
     """Who sends a credential that was admitted a moment ago: from the cache of verdicts, as a rule."""
 
@@ -82,13 +91,7 @@ def _admit(mode: str, path: str, access: TokenAccess) -> Admit | None:
     if mode == "open":
         return None
 
-    async def by_token(credential: str) -> Answer | None:
-        verdict = await access.judge(credential, path)
-        if verdict.status == 200:
-            return None
-        return json_answer(verdict.status, {"error": verdict.reason})
-
     async def nobody(_credential: str) -> Answer | None:
         return json_answer(403, {"error": OFF})
 
-    return by_token if mode == "authenticated" else nobody
+    return by_token(access, path) if mode == "authenticated" else nobody

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from shared.concurrency.clock import Clock
-from shared.concurrency.waiting import pause
+from shared.concurrency.waiting import pause, run_until
 from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
 from shared.redis.bus.attempt import AttemptLimits, Attempts
@@ -116,23 +116,24 @@ class Consumer:
                     tasks.create_task(self._run_periodic_tasks()),
                     tasks.create_task(self._move_due_forever()),
                 ]
-                await self._read_until(stop, tasks)
+                # A read that is cut off loses nothing: what it was given is handed over with what is held.
+                await run_until(stop, self._read(tasks))
                 await self._finish()
                 for task in background:
                     task.cancel()
         finally:
             await self._leave()
 
-    async def _read_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup) -> None:
+    async def _read(self, tasks: asyncio.TaskGroup) -> None:
         backoff = reconnect_pauses(self.random)
-        while not stop.is_set():
+        while True:
             try:
                 await self._read_once(tasks)
             except GroupMissing:
                 self._recovered = False
             except REDIS_FAILURES as error:
                 self._note_disconnected(error)
-                await pause(stop, backoff.next())
+                await asyncio.sleep(backoff.next())
             else:
                 self._note_connected()
                 backoff.reset()

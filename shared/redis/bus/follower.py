@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.concurrency.clock import Clock
-from shared.concurrency.waiting import pause
+from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.redis.bus.connection import REDIS_FAILURES, call, connect, pairs, reconnect_pauses
@@ -43,19 +43,22 @@ class Follower:
     async def run(self, stop: asyncio.Event) -> None:
         """Follow until ``stop``. Failures of Redis are retried for ever."""
         redis = connect(self.redis_url, prefix=self.prefix, connections=1)
-        backoff = reconnect_pauses(None)
         try:
-            while not stop.is_set():
-                self.last_progress = self.clock.monotonic()
-                try:
-                    await self._read(redis)
-                except REDIS_FAILURES as error:
-                    log.debug("the streams cannot be followed", error=error.message)
-                    await pause(stop, backoff.next())
-                else:
-                    backoff.reset()
+            await run_until(stop, self._follow(redis))
         finally:
             await redis.aclose()
+
+    async def _follow(self, redis: Any) -> None:
+        backoff = reconnect_pauses(None)
+        while True:
+            self.last_progress = self.clock.monotonic()
+            try:
+                await self._read(redis)
+            except REDIS_FAILURES as error:
+                log.debug("the streams cannot be followed", error=error.message)
+                await asyncio.sleep(backoff.next())
+            else:
+                backoff.reset()
 
     async def _read(self, redis: Any) -> None:
         if not self.positions:

@@ -22,16 +22,21 @@ from shared.concurrency.clock import Clock
 from shared.distribution.version import VERSION
 from shared.kube.token_access import credential_of
 from shared.runtime.services import CALLER, Answer, Question, Service
-from shared.runtime.status.profile import serve_profile
+from shared.runtime.status.profile import Admit, serve_profile
 
 MOST_AT_ONCE = 4
 """Maximum number of requests of one question that are handled at the same time."""
 
 
 def build_app(
-    service: Service, clock: Clock, *, docs: bool = False, profiling: bool = False
+    service: Service,
+    clock: Clock,
+    *,
+    docs: bool = False,
+    profiling: bool = False,
+    admit_profile: Admit | None = None,
 ) -> FastAPI:
-    """The status app of one service."""
+    """The status app of one service. ``admit_profile``: of another service in the same process."""
     app = FastAPI(
         title=f"Dovetail {service.name}",
         version=VERSION,
@@ -68,7 +73,7 @@ def build_app(
         }
 
     if profiling:
-        serve_profile(app, service.name)
+        serve_profile(app, service.name, service.admit_profile or admit_profile)
     for question in service.questions:
         _serve_question(app, question)
     if service.add_routes is not None:
@@ -217,8 +222,10 @@ def mount(
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
+    # A profile shows the whole process: who is not admitted by one service must not ask another.
+    admit = next(filter(None, (service.admit_profile for service in services)), None)
     for service in services:
-        app = build_app(service, clock, docs=docs, profiling=profiling)
+        app = build_app(service, clock, docs=docs, profiling=profiling, admit_profile=admit)
         root.mount(f"/{service.name}", app)
     return root
 

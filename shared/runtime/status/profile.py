@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal
 
@@ -12,24 +13,35 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from shared.concurrency.clock import SystemClock
+from shared.kube.token_access import credential_of
 from shared.runtime.profiling.sampler import sample
 from shared.runtime.profiling.samples import Samples
+from shared.runtime.services import Answer
+from shared.runtime.status.admission import PROFILE_PATH
 
-PATH = "/debug/profile"
 LONGEST_SECONDS = 60.0
 Format = Literal["collapsed", "speedscope"]
+Admit = Callable[[str], Awaitable[Answer | None]]
 
 
-def serve_profile(app: FastAPI, service: str) -> None:
-    """Add the endpoint. One profile is taken at a time, in a thread that ends with its client."""
+def serve_profile(app: FastAPI, service: str, admit: Admit | None) -> None:
+    """Add the endpoint. One profile is taken at a time, in a thread that ends with its client.
+
+    ``admit``: as in a question.
+    """
     busy = asyncio.Lock()
 
-    @app.get(PATH, summary="Where the process spends its time: stacks of all threads, sampled")
+    @app.get(
+        PROFILE_PATH, summary="Where the process spends its time: stacks of all threads, sampled"
+    )
     async def profile(
         request: Request,
         seconds: Annotated[float, Query(ge=0.1, le=LONGEST_SECONDS)] = 5.0,
         form: Annotated[Format, Query(alias="format")] = "collapsed",
     ) -> Response:
+        refusal = admit and await admit(credential_of(request.headers))
+        if refusal:
+            return Response(refusal.body, refusal.status, media_type="application/json")
         if busy.locked():
             return JSONResponse({"error": "a profile is being taken; try again after it"}, 429)
         async with busy:

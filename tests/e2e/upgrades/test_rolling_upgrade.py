@@ -85,7 +85,7 @@ async def rolling_run(playground: Playground, replicas: Replicas, tree: Path) ->
 
 
 def report(direction: str, quiet: Load, busy: Load) -> None:
-    """The figures, into the file that UPGRADE_REPORT names: docs/operating/upgrades.md quotes them."""
+    """The figures, into the file that UPGRADE_REPORT names: docs/operating/version-skew.md quotes them."""
     path = os.environ.get("UPGRADE_REPORT")
     if path:
         figures = {

@@ -15,12 +15,19 @@ from shared.kube.lease import Lease, LeaseTimes, current_epoch, read_record
 from shared.kube.resources import LEASES
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.fixture import Cluster, eventually
-from tests.support.cluster.scripted_api import ScriptedApi, refusal
+from tests.support.cluster.scripted_api import ScriptedApi, Step, answer, refusal
 
 NAME = "dovetail-scheduler"
 
 
-def candidate(kube: Kube, namespace: str, identity: str, clock: FakeClock) -> Lease:
+QUICK = LeaseTimes(duration=15, renew_deadline=10, retry_period=0.01)
+SLOW = LeaseTimes(duration=900, renew_deadline=800, retry_period=600)
+"""Whoever waits for the next look waits longer than a test may take."""
+
+
+def candidate(
+    kube: Kube, namespace: str, identity: str, clock: FakeClock, times: LeaseTimes = QUICK
+) -> Lease:
     """Fast rounds in real time; the 15/10 s rules on the fake clock."""
     return Lease(
         kube,
@@ -29,7 +36,7 @@ def candidate(kube: Kube, namespace: str, identity: str, clock: FakeClock) -> Le
         identity=identity,
         clock=clock,
         random=Random(5),
-        times=LeaseTimes(duration=15, renew_deadline=10, retry_period=0.01),
+        times=times,
     )
 
 
@@ -68,6 +75,42 @@ async def test_a_released_lease_is_taken_at_once_with_a_higher_epoch(cluster: Cl
     async with running(candidate(cluster.kube, cluster.namespace, "b", clock)) as b:
         await b.acquired.wait()
         assert b.epoch == a.epoch + 1
+
+
+@pytest.mark.parametrize("how", ["released", "deleted"])
+async def test_a_standby_sees_at_once_that_the_lease_is_free(cluster: Cluster, how: str) -> None:
+    """OPS-11: by a watch, long before its next look."""
+    clock, here = FakeClock(), cluster.namespace
+    holder, standby = (candidate(cluster.kube, here, name, clock, SLOW) for name in ("a", "b"))
+    async with running(holder):
+        await holder.acquired.wait()
+        clock.advance(1)
+        async with running(standby):
+            await eventually(lambda: standby.last_progress == clock.monotonic())
+            assert not standby.held
+            if how == "released":
+                await cluster.kube.patch(LEASES, NAME, {"spec": {"holderIdentity": ""}}, here)
+            else:
+                await cluster.kube.delete(LEASES, NAME, here)
+            await standby.acquired.wait()
+            assert standby.epoch == holder.epoch + 1
+
+
+async def test_a_standby_that_may_not_watch_looks_all_the_same(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    """As with the role of an earlier release, and it does not ask again and again."""
+    held, free = (lease_of("other"), lease_of(""))
+    api.lists, api.watches, api.others = [held, held, held, free], [refusal(403, "Forbidden")], [written]  # fmt: skip
+    async with running(candidate(kube, "default", "b", FakeClock())) as standby:
+        await standby.acquired.wait()
+    assert len(api.queries(watch=True)) == 1
+
+
+def lease_of(holder: str) -> Step:
+    """What an API server answers."""
+    metadata = {"name": NAME, "namespace": "default", "resourceVersion": "3"}
+    return answer({"metadata": metadata, "spec": {"holderIdentity": holder}})
 
 
 async def test_a_second_candidate_waits_while_the_first_renews(cluster: Cluster) -> None:

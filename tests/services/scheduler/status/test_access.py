@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from services.scheduler.approval.endpoint import ApprovalEndpoint
-from services.scheduler.status.access import offered
+from services.scheduler.status.access import offered, profile_admission
 from services.scheduler.status.explain_record import RecordExplainer
 from services.scheduler.status.simulate import Simulator
 from shared.concurrency.clock import SystemClock
@@ -54,9 +54,10 @@ async def asked(
             Metrics("scheduler"),
             lambda: {"approvals": approvals.status()},
             questions=questions,
+            admit_profile=profile_admission(mode, kube, CLOCK),
         )
         port = free_port()
-        loop = server_loop(Listener(mount([service], CLOCK), "127.0.0.1", port))
+        loop = server_loop(Listener(mount([service], CLOCK, profiling=True), "127.0.0.1", port))
         async with (
             running(loop, port),
             aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
@@ -121,3 +122,25 @@ async def test_a_token_opens_what_its_user_may_post(
             assert response.status == 403
         async with client.get("/healthz") as response:
             assert response.status == 200
+
+
+async def test_a_profile_needs_a_token_where_questions_need_one(
+    scheduler: Scheduler, bus: Bus, tmp_path: Path
+) -> None:
+    path = "/debug/profile?seconds=0.1"
+    async with asked("authenticated", scheduler, bus, tmp_path) as (client, api):
+        async with client.get(path) as response:
+            assert response.status == 401
+        api.others = [KNOWN, DENIED]
+        async with client.get(path, headers=TOKEN) as response:
+            assert response.status == 403
+            assert "may not get /debug/profile" in (await response.json())["error"]
+        api.others = [KNOWN, ALLOWED]
+        other = {"Authorization": "Bearer another-token"}
+        async with client.get(path, headers=other) as response:
+            assert response.status == 200
+    async with (
+        asked("open", scheduler, bus, tmp_path) as (client, _),
+        client.get(path) as response,
+    ):
+        assert response.status == 200

@@ -105,6 +105,28 @@ async def test_a_cancelled_consumer_strands_nothing(
         await until(settled)
 
 
+async def test_a_stop_does_not_wait_for_the_next_message(
+    bus: Bus, running: Callable[[Consumer], Any], until: Until, quick: ConsumerSettings
+) -> None:
+    """F29: whoever takes over would wait as long for the Lease."""
+
+    async def handle(envelope: Envelope) -> None:
+        raise AssertionError(envelope)
+
+    async def waits() -> bool:
+        clients = await call(bus.redis, "list the connections", "CLIENT", "LIST")
+        return b"cmd=xreadgroup" in clients
+
+    patient = replace(quick, block_milliseconds=2500)
+    consumer = bus.consumer(
+        stream="launches", group="g", name="a", handler=handle, settings=patient
+    )
+    async with running(consumer):
+        await until(waits)
+        stopped = SystemClock().monotonic()
+    assert SystemClock().monotonic() - stopped < 1.5
+
+
 async def test_flushall_is_survived(
     bus: Bus,
     redis_url: str,

@@ -13,7 +13,7 @@ import pytest
 from shared.concurrency.clock import SystemClock
 from shared.metrics import Metrics
 from shared.runtime.profiling.sampler import sample
-from shared.runtime.services import Service
+from shared.runtime.services import Answer, Service, json_answer
 from shared.runtime.status import Listener, mount, server_loop
 from tests.support.network.status_server import free_port, running
 from tests.support.waiting import wait_until
@@ -54,6 +54,29 @@ async def test_it_is_off_unless_it_was_chosen() -> None:
     async with serving(profiling=False) as client, client.get(PATH) as response:
         assert response.status == 404
         assert PATH not in (await response.json())["error"].partition("; there are")[2]
+
+
+async def test_who_is_not_admitted_gets_no_profile() -> None:
+    """Nor from another service in the same process, which shows the same threads."""
+
+    async def admit(credential: str) -> Answer | None:
+        return None if credential == "Bearer good" else json_answer(401, {"error": "send a token"})
+
+    guarded = Service("guarded", [], Metrics("guarded"), dict, list, admit_profile=admit)
+    other = Service("other", [], Metrics("other"), dict, list)
+    port, app = free_port(), mount([other, guarded], SystemClock(), profiling=True)
+    async with (
+        running(server_loop(Listener(app, "127.0.0.1", port)), port),
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
+    ):
+        for name in ("other", "guarded"):
+            for token, status in (("bad", 401), ("good", 200)):
+                headers = {"Authorization": f"Bearer {token}"}
+                where = f"/{name}{PATH}?seconds=0.1"
+                async with client.get(where, headers=headers) as response:
+                    assert response.status == status
+                    text = await response.text()
+                    assert ("MainThread" in text) is (status == 200)
 
 
 async def test_it_shows_where_threads_were() -> None:
