@@ -21,8 +21,8 @@ _DEPLOYMENTS = (3, 6, 10, 15, 25, 40, 60)
 
 
 def realistic(seed: int, types: tuple[InstanceType, ...]) -> Snapshot:
-    """300 to 1,000 pods of 3 to 60 deployments with Zipf sizes: some for one architecture or zone, spread over zones, apart
-    or spread over hosts; up to three daemon sets; on-demand machines, of general families in most seeds."""
+    """300 to 1,000 pods of 3 to 60 deployments with Zipf sizes: some for one architecture or zone, spread over zones,
+    apart or spread over hosts; up to three daemon sets; on-demand machines, of general families in most seeds."""
     draw = random.Random(seed)
     total, number = draw.choice(_SIZES), draw.choice(_DEPLOYMENTS)
     power = draw.choice((0.5, 0.8, 1.05))

@@ -153,6 +153,14 @@ def test_costs_are_told_beside_the_bound_and_the_reference() -> None:
     assert (row["mixes"], row["dearer"], row["places fewer pods"]) == (3, 0, 0)
 
 
+def test_costs_are_told_beside_the_bound_that_each_plan_states() -> None:
+    types = bundled_catalogue().types[::12]
+    (row,) = cost.compare_with_bound(types, range(2), (20,))
+    assert (row["effort"], row["workloads"]) == (20, 2)
+    ratios = [row["x bound, median"], row["worst"]]
+    assert [1, *ratios] == sorted([1, *ratios], key=lambda ratio: float(str(ratio)))
+
+
 def test_results_are_shown_and_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows: list[report.Row] = [{"name": "mix", "pods": 1200, "s": 0.25, "growth": None}]
     report.show("Speed", rows)

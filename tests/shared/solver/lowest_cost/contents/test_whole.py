@@ -1,0 +1,81 @@
+"""Machines out of known contents: they hold all pods, and never cost more than the packing that was known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.solver.encode import Indices
+from shared.solver.lowest_cost.bound.dual import worth
+from shared.solver.lowest_cost.contents.whole import whole_machines
+from shared.solver.lowest_cost.demand import fit
+from shared.solver.lowest_cost.fill import Effort
+from shared.solver.lowest_cost.problem import Counts, Pattern, Problem, cost_of
+
+SIZES = ((2.0, 4.0), (4.0, 8.0), (8.0, 32.0), (16.0, 32.0))
+PRICES = (9.0, 17.0, 50.0, 66.0)
+NO_EXTENDED: Indices = np.array([], dtype=np.intp)
+PODS = st.lists(
+    st.tuples(st.integers(1, 8), st.integers(1, 16), st.integers(1, 6)), min_size=13, max_size=14
+)
+
+
+def problem_of(pods: list[tuple[int, int, int]]) -> Problem:
+    """``pods``: quarters of a CPU, quarters of memory, and how many; more classes than a small problem has."""
+    requests = np.array([pod[:2] for pod in pods]) / 4
+    capacity = np.array(SIZES)
+    fits = fit(requests, capacity)
+    counts = np.array([pod[2] for pod in pods], dtype=np.int64)
+    groups = np.full(len(pods), -1, dtype=np.intp)
+    slots = np.zeros(0, dtype=np.int64)
+    return Problem(requests, counts, groups, slots, capacity, np.array(PRICES), fits, fits)
+
+
+def pairs_of(problem: Problem) -> list[Pattern]:
+    """Two pods of a class on each smallest machine."""
+    found = []
+    for row, count in enumerate(problem.counts.tolist()):
+        one = np.array([row], dtype=np.intp)
+        found += [Pattern(2, one, np.array([2]), count // 2)] if count > 1 else []
+        found += [Pattern(2, one, np.array([1]), 1)] if count % 2 else []
+    return found
+
+
+def held(problem: Problem, machines: list[Pattern]) -> Counts:
+    found = np.zeros_like(problem.counts)
+    for machine in machines:
+        content = machine.counts @ problem.requests[machine.classes]
+        assert (content <= problem.capacity[machine.offer]).all()
+        found[machine.classes] += machine.counts * machine.copies
+    return found
+
+
+def asked(problem: Problem, packing: list[Pattern], effort: float) -> list[Pattern] | None:
+    market = worth(problem, NO_EXTENDED)
+    assert market is not None
+    return whole_machines(problem, market, packing, Effort(effort))
+
+
+@pytest.mark.nightly
+@given(PODS)
+@settings(max_examples=10)
+def test_larger_problems_get_machines_that_hold_all_pods_and_cost_no_more(
+    pods: list[tuple[int, int, int]],
+) -> None:
+    problem = problem_of(pods)
+    packing = pairs_of(problem)
+    found = asked(problem, packing, 500.0)
+    assert found is not None
+    assert (held(problem, found) == problem.counts).all()
+    assert cost_of(found, problem.price) <= cost_of(packing, problem.price)
+
+
+def test_a_larger_problem_is_asked_only_with_effort_for_each_class() -> None:
+    problem = problem_of([(row + 1, 2, 5) for row in range(13)])
+    assert asked(problem, pairs_of(problem), 324.0) is None
+    found = asked(problem, pairs_of(problem), 325.0)
+    assert found is not None
+    assert (held(problem, found) == problem.counts).all()
+    assert cost_of(found, problem.price) < cost_of(pairs_of(problem), problem.price) / 2
