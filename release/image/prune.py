@@ -18,6 +18,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from release.image.elf import loadable
+
 AWS_MODELS = frozenset(
     (
         *("arc-zonal-shift", "autoscaling", "ec2", "eks", "events", "iam", "pricing", "sqs", "ssm"),
@@ -25,14 +27,21 @@ AWS_MODELS = frozenset(
     )
 )
 """The services of botocore whose models stay: those that ``shared.cloud`` calls, and those that give credentials."""
+NUMPY_WITHOUT = ("f2py", "fft", "polynomial", "random", "testing")
+"""Packages of numpy that it imports only for who asks for them. The planner asks for none."""
 UNUSED = (
     "kubernetes_asyncio/client/api/[!_]*",
     "kubernetes_asyncio/client/models/[!_]*",
+    "numpy/_core/_*_tests.*.so",
+    "numpy/_core/_simd.*.so",
     "numpy/_core/include",
     "numpy/_core/lib",
-    "numpy/f2py",
+    *(f"numpy/{name}" for name in NUMPY_WITHOUT),
+    "zstandard/_cffi.*.so",
+    "zstandard/backend_cffi.py",
 )
-"""Patterns below site-packages. Of kubernetes_asyncio no typed model is used (``shared/kube/transport``)."""
+"""Patterns below site-packages. Of kubernetes_asyncio no typed model is used (``shared/kube/transport``); zstandard has
+one library for CPython and one for PyPy."""
 INSTALLERS = (
     *("_distutils_hack", "bin", "distutils-precedence.pth", "pip", "pip-*.dist-info"),
     *("pkg_resources", "setuptools", "setuptools-*.dist-info", "wheel", "wheel-*.dist-info"),
@@ -89,12 +98,14 @@ def repeated_libraries(site: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def prune(site: Path, *, all_models: bool) -> None:
-    """Remove all that is unused, and keep equal libraries once."""
+    """Remove all that is unused, files and parts of libraries, and keep equal libraries once."""
     for path in list(unused(site, all_models)):
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)  # Its folder may be removed already.
+    for library in (path for path in site.rglob("*.so*") if path.is_file()):
+        library.write_bytes(loadable(library.read_bytes()))
     for copy, original in list(repeated_libraries(site)):
         copy.unlink()
         copy.symlink_to(original.name)

@@ -16,6 +16,7 @@ from botocore.loaders import Loader
 
 from local.stack_plan import CONSOLE, SERVICES
 from release.image import prune
+from release.image.elf import interpreter_and_needed, loadable
 from shared.cloud.client.calls import ServiceCalls
 from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import SystemClock
@@ -82,6 +83,50 @@ def loaded(module: str) -> list[str]:
         [sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True, check=True, timeout=60
     )  # fmt: skip
     return done.stdout.split()
+
+
+PLAN_WITHOUT = """
+import sys
+from release.image.prune import NUMPY_WITHOUT
+sys.modules |= {f"numpy.{name}": None for name in NUMPY_WITHOUT} | {"numpy._core._simd": None}
+from tests.support.planning.builders import make_pods, make_snapshot
+from tests.support.planning.snapshots import plan_for
+for policy in ("FewestNodes", "Balanced", "LowestCost"):
+    print(len(plan_for(make_snapshot(*make_pods(9, cpu="3")), packing_policy=policy).machines))
+"""
+
+
+def test_plans_are_made_without_what_is_removed_of_numpy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PLAN_WITHOUT], cwd=PROJECT, capture_output=True, text=True, check=False, timeout=60
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert min(map(int, done.stdout.split())) > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads libraries for Linux")
+@pytest.mark.parametrize("name", ["yaml._yaml", "uvloop.loop", "zstandard.backend_c"])
+def test_a_library_is_loaded_without_its_sections_for_debuggers(name: str, tmp_path: Path) -> None:
+    """Under another name it could not be imported: a module's library has a function of its name."""
+    original = Path(str(find_spec(name).origin))  # type: ignore[union-attr]
+    smaller = tmp_path / original.name
+    smaller.write_bytes(loadable(original.read_bytes()))
+    assert smaller.stat().st_size < original.stat().st_size
+    assert loadable(smaller.read_bytes()) == smaller.read_bytes()
+    assert interpreter_and_needed(smaller) == interpreter_and_needed(original)
+    script = (
+        "import sys, importlib.util as u; "
+        f"found = u.spec_from_file_location({name!r}, {str(smaller)!r}); "
+        f"module = u.module_from_spec(found); found.loader.exec_module(module); print(module.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True, check=False, timeout=60
+    )  # fmt: skip
+    assert done.stdout.strip() == str(smaller), done.stderr
+
+
+def test_what_is_no_library_stays_as_it_is() -> None:
+    assert loadable(b"INPUT(-lc)\n") == b"INPUT(-lc)\n"
 
 
 def test_an_import_rule_bars_the_packages_of_the_solver_from_all_services_but_the_scheduler() -> (
