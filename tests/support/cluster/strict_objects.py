@@ -29,6 +29,7 @@ GROUPS = {
     "policy/v1": "V1",
     "networking.k8s.io/v1": "V1",
     "rbac.authorization.k8s.io/v1": "V1",
+    "admissionregistration.k8s.io/v1": "V1",
     "apiextensions.k8s.io/v1": "V1",
 }
 """Prefix of the classes of a group and version."""
