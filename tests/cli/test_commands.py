@@ -121,11 +121,11 @@ def test_without_the_extra_the_package_is_named_with_the_command_that_installs_i
     dovetail: Dovetail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``None`` among the modules is how Python marks one that cannot be imported."""
-    monkeypatch.setitem(COMMANDS, "logs", Command("cel", "A command that needs the package cel."))
-    monkeypatch.setitem(sys.modules, "cel", None)
+    monkeypatch.setitem(COMMANDS, "logs", Command("jsonpatch", "A command that needs it."))
+    monkeypatch.setitem(sys.modules, "jsonpatch", None)
     done = dovetail("logs")
     assert done.status == 1
-    assert done.stderr.startswith("dovetail: this needs the package cel")
+    assert done.stderr.startswith("dovetail: this needs the package jsonpatch")
     assert "pip install 'dovetail[local]'" in done.stderr
 
 
