@@ -76,9 +76,10 @@ class Aws(Protocol):
 
 
 class Trace(Protocol):
-    """Where a fault is recorded before it is applied."""
+    """Where a fault is recorded before it is applied, and where it sees what happens."""
 
     def add(self, kind: str, **fields: str | int | float | None) -> None: ...
+    def observe(self, observer: Callable[[Any], None]) -> None: ...
 
 
 class FaultyWorld(Protocol):

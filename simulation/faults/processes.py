@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from simulation.faults.fault import Fault, FaultyWorld, Process, Span, later
 
 CALLBACKS_BEFORE_KILL = 400
 """A kill strikes after at most that many callbacks of the process, so that every await may be its last."""
+CALLBACKS_OF_A_COMMAND = 100
+"""A command is begun within so many callbacks of its process."""
 IDLE_SECONDS = 5.0
 """A process that runs fewer callbacks than drawn is killed after this time."""
 LEASE_SECONDS = 15.0
@@ -55,16 +57,58 @@ class LauncherKilled(Kill):
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerKilled(Kill):
-    """As ``kill``, of a scheduler: the next one finds what it had begun."""
+class TerminatorKilled(Kill):
+    """As ``kill``, of a terminator: the next one finds by a list what it was told to end."""
 
-    kind: ClassVar[str] = "scheduler-killed"
+    kind: ClassVar[str] = "terminator-killed"
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        schedulers = [name for name in processes if name.startswith("scheduler")]
+        terminators = [name for name in processes if name.startswith("terminator")]
         callbacks = random.randint(1, CALLBACKS_BEFORE_KILL)
-        return cls(span.begin, random.choice(schedulers or processes), callbacks)
+        return cls(span.begin, random.choice(terminators or processes), callbacks)
+
+
+@dataclass(frozen=True, slots=True)
+class KilledInCommand(Fault):
+    """The scheduler is killed while it begins its next command: the next scheduler finds a part of that."""
+
+    kind: ClassVar[str] = "killed-in-command"
+    callbacks: int
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return f"a scheduler is killed {self.callbacks} callbacks after it begins a command, within {self.seconds} s"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        callbacks = random.randint(1, CALLBACKS_OF_A_COMMAND)
+        return cls(span.begin, callbacks, span.seconds(random, 10.0, 30.0))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        armed = [True]
+
+        def look(event: Any) -> None:
+            if armed and _begins_command(event):
+                armed.clear()
+                for name, process in world.processes.items():
+                    if name.startswith("scheduler") and process.alive:
+                        process.kill_after(self.callbacks)
+
+        world.trace.observe(look)
+        later(self.seconds, armed.clear)
+
+
+def _begins_command(event: Any) -> bool:
+    """Whether a scheduler changes a machine: the first that it writes of a command is the record on its machines."""
+    fields = event.fields
+    return (
+        event.kind == "api"
+        and fields.get("verb") in ("patch", "update")
+        and str(fields.get("resource")).partition(".")[0] in ("machines", "nodeclaims")
+        and "scheduler" in str(fields.get("by"))
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ KINDS: Mapping[str, type[Fault]] = MappingProxyType(
             network.WatcherCutOff,
             network.WatcherLate,
             processes.LauncherKilled,
-            processes.SchedulerKilled,
+            processes.TerminatorKilled,
+            processes.KilledInCommand,
             processes.LeaderPaused,
             processes.WatcherStopped,
             aws.Denied,
@@ -131,6 +132,15 @@ MOVING = {
     "terminate instance": 8.0,
 }
 """What people do to nodes, more often than usual, and pods that are protected."""
+REPLACING = {
+    "edit class": 40.0,
+    "scale": 60.0,
+    "delete workload": 15.0,
+    "delete node": 15.0,
+    "delete machine": 15.0,
+    "drain node": 0.0,
+}
+"""What people do so that machines are replaced and emptied."""
 LIMITING = {"tighten limits": 150.0, "burst": 20.0}
 COMING_AND_GOING = {"burst": 150.0, "change mind": 75.0}
 UNANSWERED = {"aws-lost-answer": 6.0}
@@ -178,8 +188,8 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             Scenario(
                 "takeovers",
                 "services are killed while nodes are replaced and drained",
-                {"kill": 4.0, "scheduler-killed": 4.0},
-                users=MOVING,
+                {"kill": 1.0, "terminator-killed": 3.0, "killed-in-command": 4.0},
+                users=REPLACING,
                 actions_per_minute=40.0,
             ),
             Scenario(

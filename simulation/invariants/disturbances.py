@@ -22,9 +22,9 @@ NOTICES = ("two minutes", "rebalance", "health event")
 """Words of the faults that are announcements and disturb nobody."""
 PROMPT_FAULTS = frozenset(
     {
-        "kill", "terminate", "launcher-killed", "scheduler-killed", "leader-paused", "watcher-stopped", "loop-ends",
-        "watcher-cut-off", "watcher-late", "clock-skew", "clock-jump", "rebalance", "spot-interruption",
-        "health-event", "notice-and-kill", "never-joins", "notices-lost",
+        "kill", "terminate", "launcher-killed", "terminator-killed", "killed-in-command", "leader-paused",
+        "watcher-stopped", "loop-ends", "watcher-cut-off", "watcher-late", "clock-skew", "clock-jump", "rebalance",
+        "spot-interruption", "health-event", "notice-and-kill", "never-joins", "notices-lost",
     }
 )  # fmt: skip
 """Kinds of faults that hold up no request of a process that plans, launches or ends machines. A leader that was paused

@@ -57,6 +57,9 @@ ENDING = (
         "            if False:",
         "a node that a dead scheduler closed stays closed",
         "takeovers",
+        harmless="The record of a command is written before a node is closed, and taken off "
+        "after it is open: whoever finds a closed node finds its command, and rolls "
+        "that back.",
     ),
     Mutant(
         "half-begun-command-continues",

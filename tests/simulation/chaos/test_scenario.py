@@ -14,7 +14,8 @@ from simulation.users.pools import CLASSES
 
 AIMED = {
     "launcher-killed",
-    "scheduler-killed",
+    "terminator-killed",
+    "killed-in-command",
     "leader-paused",
     "watcher-stopped",
     "aws-denied",

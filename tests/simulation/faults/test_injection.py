@@ -14,8 +14,9 @@ import pytest
 
 from simulation.faults import SCENARIOS, end_faults
 from simulation.faults.fault import Fault, Span
-from simulation.faults.processes import Kill, LoopEnds
+from simulation.faults.processes import Kill, KilledInCommand, LoopEnds
 from simulation.faults.scenarios import KINDS
+from simulation.trace import Trace
 from tests.simulation.faults.recording_world import RecordingWorld
 from tests.support.clock.leaping import run_leaping
 
@@ -78,6 +79,29 @@ def test_an_idle_process_is_killed_at_last() -> None:
     world.processes["watcher-0"].dies_by_itself = False
     run_leaping(applied([Kill(0.0, "watcher-0", 400)], world))
     assert world.names() == ["process.kill_after", "process.kill"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "by", "killed"),
+    [
+        ("nodeclaims", "dovetail-scheduler/1", 2),
+        ("nodeclaims", "dovetail-launcher/1", 0),
+        ("pods", "dovetail-scheduler/1", 0),
+    ],
+)
+def test_a_scheduler_is_killed_once_when_it_begins_a_command(
+    resource: str, by: str, killed: int
+) -> None:
+    world = RecordingWorld(("scheduler-0", "scheduler-1", "launcher-0"))
+    world.trace = Trace(lambda: 0.0)
+
+    async def strike() -> None:
+        await KilledInCommand(0.0, callbacks=7, seconds=10.0).apply(world)
+        for _ in range(2):
+            world.trace.add("api", verb="patch", resource=resource, name="a", by=by)
+
+    run_leaping(strike())
+    assert world.names() == ["process.kill_after"] * killed
 
 
 def test_a_process_whose_loop_ended_is_restarted_after_a_while() -> None:
