@@ -69,6 +69,8 @@ LAUNCHING = (
         "            return False",
         "a machine that has an instance gets another one",
         "rivals",
+        missing="Two launchers that assign the instances of one record at the same moment, by "
+        "lists of which one is late.",
     ),
     Mutant(
         "launches-in-flight-not-counted",

@@ -57,10 +57,11 @@ def page(mutants: Iterable[Mutant], findings: Mapping[str, Finding]) -> str:
 
 
 def is_complete(mutant: Mutant, finding: Finding | None) -> bool:
-    """Whether nothing is left to be searched: it was found, is equivalent, or all seeds were run."""
+    """Whether nothing is left to be searched: it was found, is equivalent, or all seeds were run or would show nothing."""
     if finding is None:
         return bool(mutant.harmless)
-    return bool(finding.invariant or mutant.harmless) or finding.seeds >= Setting().seeds
+    explained = mutant.harmless or mutant.missing
+    return bool(finding.invariant or explained) or finding.seeds >= Setting().seeds
 
 
 def _summary(listed: int, searched: int, found: int, harmless: int) -> str:
