@@ -57,7 +57,7 @@ def page(mutants: Iterable[Mutant], findings: Mapping[str, Finding]) -> str:
 
 
 def is_complete(mutant: Mutant, finding: Finding | None) -> bool:
-    """Whether nothing is left to be searched: it was found, is equivalent, or all seeds were run or would show nothing."""
+    """Whether nothing is left to be searched: it was found or explained, or all seeds were run."""
     if finding is None:
         return bool(mutant.harmless)
     explained = mutant.harmless or mutant.missing
