@@ -19,6 +19,7 @@ from simulation.invariants.leases import ELECTED
 from simulation.invariants.picture import MACHINE_KINDS, Change, Picture, record_of
 
 if TYPE_CHECKING:
+    from simulation.processes import SimulatedProcess
     from simulation.trace import Event
     from simulation.world import World
 
@@ -43,11 +44,21 @@ class OneLeader:
         if event.at < self._next and event.fields.get("what") != "continue":
             return []
         self._next = event.at + LOOK_SECONDS
-        leaders: dict[str, list[str]] = {}
+        running: dict[str, list[str]] = {}
         for name, process in world.processes.items():
-            if process.alive and not process.owner.paused and process.status().get("leading"):
-                leaders.setdefault(name.rpartition("-")[0], []).append(name)
-        return [f"{', '.join(names)} lead at once" for names in leaders.values() if len(names) > 1]
+            if process.alive and not process.owner.paused:
+                running.setdefault(name.rpartition("-")[0], []).append(name)
+        found = []
+        for service in ELECTED:
+            names = running.get(service.removeprefix("-"), [])
+            # One replica alone is not asked: what a service says of itself takes it a while.
+            leading = [one for one in names if len(names) > 1 and _leads(world.processes[one])]
+            found += [f"{', '.join(leading)} lead at once"] if len(leading) > 1 else []
+        return found
+
+
+def _leads(process: SimulatedProcess) -> bool:
+    return bool(process.status().get("leading"))
 
 
 @dataclass
