@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Self
@@ -13,6 +13,9 @@ CALLBACKS_BEFORE_KILL = 400
 """A kill strikes after at most that many callbacks of the process, so that every await may be its last."""
 CALLBACKS_OF_A_COMMAND = 100
 """A command is begun within so many callbacks of its process."""
+SCHEDULER = "scheduler"
+WAIT_SECONDS = 10.0
+"""So long a fault waits for the moment at which it strikes."""
 IDLE_SECONDS = 5.0
 """A process that runs fewer callbacks than drawn is killed after this time."""
 LEASE_SECONDS = 15.0
@@ -87,28 +90,32 @@ class KilledInCommand(Fault):
         return cls(span.begin, callbacks, span.seconds(random, 10.0, 30.0))
 
     async def apply(self, world: FaultyWorld) -> None:
-        armed = [True]
+        def kill() -> None:
+            for name, process in world.processes.items():
+                if name.startswith(SCHEDULER) and process.alive:
+                    process.kill_after(self.callbacks)
 
-        def look(event: Any) -> None:
-            if armed and _begins_command(event):
-                armed.clear()
-                for name, process in world.processes.items():
-                    if name.startswith("scheduler") and process.alive:
-                        process.kill_after(self.callbacks)
-
-        world.trace.observe(look)
-        later(self.seconds, armed.clear)
+        # The first that a scheduler changes for a command is the record on its machines.
+        _at_next_write(world, ("patch", "update"), self.seconds, kill)
 
 
-def _begins_command(event: Any) -> bool:
-    """Whether a scheduler changes a machine: the first that it writes of a command is the record on its machines."""
-    fields = event.fields
-    return (
-        event.kind == "api"
-        and fields.get("verb") in ("patch", "update")
-        and str(fields.get("resource")).partition(".")[0] in ("machines", "nodeclaims")
-        and "scheduler" in str(fields.get("by"))
-    )
+def _at_next_write(
+    world: FaultyWorld, verbs: Sequence[str], seconds: float, act: Callable[[], object]
+) -> None:
+    """Call ``act`` once, when a scheduler writes a machine in this way within ``seconds``."""
+    armed = [True]
+
+    def look(event: Any) -> None:
+        fields = event.fields
+        if not armed or event.kind != "api" or fields.get("verb") not in verbs:
+            return
+        resource = str(fields.get("resource")).partition(".")[0]
+        if resource in ("machines", "nodeclaims") and SCHEDULER in str(fields.get("by")):
+            armed.clear()
+            later(0.0, act)
+
+    world.trace.observe(look)
+    later(seconds, armed.clear)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,24 +160,27 @@ class Pause(Fault):
 
 @dataclass(frozen=True, slots=True)
 class LeaderPaused(Fault):
-    """The scheduler that leads is stopped for longer than its Lease lasts: another replica has taken over when it
-    continues."""
+    """The scheduler that leads is stopped while it makes machines, for longer than its Lease lasts: another replica has
+    taken over when it continues."""
 
     kind: ClassVar[str] = "leader-paused"
     seconds: float
 
     @property
     def text(self) -> str:
-        return f"the scheduler that leads is stopped for {self.seconds} s and continues"
+        return f"the scheduler that leads is stopped for {self.seconds} s when it makes a machine"
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        return cls(*_long(random, span, LEASE_SECONDS + 3.0, 2 * LEASE_SECONDS))
+        return cls(*_long(random, span, LEASE_SECONDS + WAIT_SECONDS + 3.0, 3 * LEASE_SECONDS))
 
     async def apply(self, world: FaultyWorld) -> None:
-        for name, process in world.processes.items():
-            if name.startswith("scheduler") and process.status().get("leading"):
-                process.pause(self.seconds)
+        def pause() -> None:
+            for name, process in world.processes.items():
+                if name.startswith(SCHEDULER) and process.status().get("leading"):
+                    process.pause(self.seconds - WAIT_SECONDS)
+
+        _at_next_write(world, ("create",), WAIT_SECONDS, pause)
 
 
 @dataclass(frozen=True, slots=True)

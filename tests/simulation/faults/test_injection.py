@@ -14,7 +14,7 @@ import pytest
 
 from simulation.faults import SCENARIOS, end_faults
 from simulation.faults.fault import Fault, Span
-from simulation.faults.processes import Kill, KilledInCommand, LoopEnds
+from simulation.faults.processes import Kill, KilledInCommand, LeaderPaused, LoopEnds
 from simulation.faults.scenarios import KINDS
 from simulation.trace import Trace
 from tests.simulation.faults.recording_world import RecordingWorld
@@ -99,9 +99,30 @@ def test_a_scheduler_is_killed_once_when_it_begins_a_command(
         await KilledInCommand(0.0, callbacks=7, seconds=10.0).apply(world)
         for _ in range(2):
             world.trace.add("api", verb="patch", resource=resource, name="a", by=by)
+        await asyncio.sleep(20)
+        world.trace.add("api", verb="patch", resource=resource, name="a", by=by)
+        await asyncio.sleep(1)
 
     run_leaping(strike())
     assert world.names() == ["process.kill_after"] * killed
+
+
+@pytest.mark.parametrize(("seconds", "stopped"), [(5, 1), (15, 0)])
+def test_the_leader_is_stopped_for_long_when_it_makes_a_machine(
+    seconds: float, stopped: int
+) -> None:
+    world = RecordingWorld(("scheduler-0", "launcher-0"))
+    world.trace = Trace(lambda: 0.0)
+
+    async def strike() -> None:
+        await LeaderPaused(0.0, seconds=30.0).apply(world)
+        await asyncio.sleep(seconds)
+        by = "dovetail-scheduler/1"
+        world.trace.add("api", verb="create", resource="machines", name="a", by=by)
+        await asyncio.sleep(1)
+
+    run_leaping(strike())
+    assert world.calls == [("process.pause", (20.0,), ())] * stopped
 
 
 def test_a_process_whose_loop_ended_is_restarted_after_a_while() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulation.faults.plan import CALM_SECONDS, faults_of, plan_faults
-from simulation.faults.processes import LEASE_SECONDS
+from simulation.faults.processes import LEASE_SECONDS, WAIT_SECONDS
 from simulation.faults.scenarios import KINDS, SCENARIOS
 
 SEEDS = st.integers(0, 2**32)
@@ -84,4 +84,4 @@ def test_nothing_happens_in_the_quiet_scenario(seed: int) -> None:
 def test_a_leader_is_stopped_for_longer_than_its_lease(seed: int, minutes: float) -> None:
     """A short stop is another fault: what was read before it may be written after it."""
     stops = [one for one in plan_faults(Random(seed), minutes, "leaders")]
-    assert all(one.seconds > LEASE_SECONDS for one in stops)  # type: ignore[attr-defined]
+    assert all(one.seconds > LEASE_SECONDS + WAIT_SECONDS for one in stops)  # type: ignore[attr-defined]
