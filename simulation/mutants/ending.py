@@ -33,6 +33,7 @@ ENDING = (
         "    block = None",
         "nodes are disrupted whose pods must not be",
         "drains",
+        missing="A machine with a pod that must stay is the one that a command would take.",
     ),
     Mutant(
         "replacement-not-waited-for",
@@ -49,6 +50,8 @@ ENDING = (
         "            if False:",
         "an empty node that got a pod meanwhile is deleted",
         "stale",
+        missing="A pod is bound to an empty node while the mirror is late, seconds before the "
+        "node goes.",
     ),
     Mutant(
         "closed-nodes-not-opened",
@@ -68,6 +71,7 @@ ENDING = (
         "    if False:",
         "a command whose beginning was cut off goes on",
         "takeovers",
+        missing="The scheduler dies between the record and the deletion of an empty machine.",
     ),
     Mutant(
         "deleted-instead-of-evicted",
@@ -108,6 +112,8 @@ ENDING = (
         "            return True",
         "an instance that one list does not show counts as gone",
         "late-lists",
+        missing="A machine is deleted while EC2 does not list its new instance and its node is "
+        "not ready.",
     ),
     Mutant(
         "released-during-a-launch",
@@ -148,6 +154,7 @@ ENDING = (
         "            pass",
         "an object that was not due at first is never looked at again",
         "quiet",
+        missing="Any termination.",
     ),
     Mutant(
         "order-to-terminate-not-sent",
@@ -165,6 +172,7 @@ ENDING = (
         "instances without a machine are never terminated",
         "rollback",
         quiet_seconds=400.0,
+        missing="A restored etcd has forgotten a machine whose instance runs.",
     ),
     Mutant(
         "lost-machines-kept",
@@ -174,6 +182,7 @@ ENDING = (
         "machines whose instance is gone are never deleted",
         "joining",
         quiet_seconds=400.0,
+        missing="An instance ends before its node joins, and the announcement of that is lost.",
     ),
     Mutant(
         "deleted-at-the-first-sweep",
@@ -182,6 +191,7 @@ ENDING = (
         "        return list(self.first)",
         "one sweep that misses something is proof enough",
         "rollback",
+        missing="A restored etcd has forgotten a machine, and the sweep comes within a minute.",
     ),
     Mutant(
         "absence-proven-by-age-zero",
@@ -190,6 +200,7 @@ ENDING = (
         "            elif True:",
         "a new machine is deleted because EC2 does not list its instance yet",
         "late-lists",
+        missing="EC2 does not list a new instance for a minute, and its node is not ready.",
     ),
     Mutant(
         "abandoned-launches-kept",
@@ -199,6 +210,7 @@ ENDING = (
         "LaunchRecords that nobody needs stay, and their instances too",
         "no-answers",
         quiet_seconds=400.0,
+        missing="A machine is deleted while nobody knows what became of its launch.",
     ),
     Mutant(
         "orphaned-nodes-kept",
@@ -219,6 +231,7 @@ ENDING = (
         "            entry.done()\n            known = await self.handle(notice)\n",
         "a notice is deleted from the queue before it is acted on",
         "notices",
+        missing="The service dies between the receipt of a notice and the deletion of the machine.",
     ),
     Mutant(
         "notices-not-deleted",
@@ -235,6 +248,7 @@ ENDING = (
         "            raise",
         "an action that failed counts as done when the notice comes again",
         "notices",
+        missing="The API server refuses the deletion that a notice asks for.",
     ),
     Mutant(
         "notices-ignored",

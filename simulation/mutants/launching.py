@@ -36,6 +36,8 @@ LAUNCHING = (
         "        if False:",
         "one list without instances proves that a call started none",
         "late-lists",
+        missing="An answer is lost, the repeat is forbidden, and EC2 does not list the instance "
+        "yet.",
     ),
     Mutant(
         "dead-instance-adopted",
@@ -44,6 +46,7 @@ LAUNCHING = (
         "        alive = list(found)",
         "a terminated instance is assigned to a machine",
         "unsure",
+        missing="An answer is lost, and the instance ends before the call is repeated.",
     ),
     Mutant(
         "record-never-dropped",
@@ -60,6 +63,8 @@ LAUNCHING = (
         "        first = True",
         "two launchers send records of the same machine",
         "rivals",
+        missing="Two launchers hold one machine in different groups while their queues wait for "
+        "EC2.",
     ),
     Mutant(
         "second-instance-replaces-the-first",
@@ -79,6 +84,8 @@ LAUNCHING = (
         "            if False:\n                self._take(one)",
         "a pool's limits do not count launches that are under way",
         "limits",
+        missing="A call is under way for a type beside which the next machine has no room, and "
+        "EC2 chooses it.",
     ),
     Mutant(
         "limits-not-checked",
@@ -87,6 +94,8 @@ LAUNCHING = (
         "            if all(left is not None for name, left in room.items())",
         "the launcher buys beyond a pool's limits",
         "limits",
+        missing="A limit is tightened two seconds or more before a machine is launched that was "
+        "made before.",
     ),
     Mutant(
         "boot-taint-stays",
@@ -112,6 +121,8 @@ LAUNCHING = (
         "machines whose node never joins stay for ever",
         "joining",
         quiet_seconds=1200.0,
+        missing="An instance never joins, and the run waits for the quarter of an hour that a "
+        "node has.",
     ),
     Mutant(
         "stale-mirror-planned",
@@ -121,6 +132,8 @@ LAUNCHING = (
         "the scheduler plans with an old mirror",
         "old-mirror",
         minutes=5.0,
+        missing="The watcher stands still for a minute, and a machine is bought or taken in the "
+        "minute after that.",
     ),
     Mutant(
         "created-machines-forgotten",
@@ -145,6 +158,8 @@ LAUNCHING = (
         "        if False:",
         "a scheduler that lost its Lease while it planned writes its machines",
         "leaders",
+        missing="The leader is stopped between the decision and the write of one of several "
+        "machines.",
     ),
     Mutant(
         "unplaced-pods-not-tried-again",
@@ -153,5 +168,7 @@ LAUNCHING = (
         "        view = self.cluster.view",
         "a pod that no plan placed is not planned for again",
         "limits",
+        missing="Pods wait for room that comes when nothing else happens any more that makes "
+        "the scheduler plan.",
     ),
 )

@@ -15,6 +15,8 @@ MESSAGING = (
         "        if delivery.deliveries < self.limits.deliveries:\n            return True",
         "a message whose handler failed is acknowledged",
         "refusals",
+        missing="A handler fails: the API server refuses for longer than its client tries "
+        "again, just when a node joins.",
     ),
     Mutant(
         "retry-not-stored",
@@ -39,6 +41,8 @@ MESSAGING = (
         "    if false then candidate = pending[2] end",
         "a stream is trimmed above entries that are not acknowledged",
         "limits",
+        missing="A launcher dies with messages in its hands, and later ones are handled before "
+        "the stream is trimmed.",
     ),
     Mutant(
         "group-not-created-again",
@@ -47,6 +51,8 @@ MESSAGING = (
         '            command = ("XGROUP", "CREATE", self.stream_key, self.group, "$", "MKSTREAM")',
         "a group that is created again skips what is on the stream already",
         "redis",
+        missing="A message is published between the loss of Redis' data and the return of the "
+        "consumer.",
     ),
     Mutant(
         "entries-never-acknowledged",
@@ -113,7 +119,7 @@ MESSAGING = (
         "        for key in [key for key in self._known if key not in seen]:",
         "        for key in ():",
         "objects that were deleted while the watch was broken are kept",
-        "api",
+        "mixed",
     ),
     Mutant(
         "gone-looked-at-after-parsing",
@@ -130,6 +136,7 @@ MESSAGING = (
         "        return self.acquired.is_set()",
         "a process that was stopped longer than its Lease still believes that it leads",
         "leaders",
+        missing="The leader is stopped, and another replica has taken over when it continues.",
     ),
     Mutant(
         "lease-taken-early",

@@ -10,7 +10,7 @@ class Mutant:
     """``old`` stands exactly once in ``file`` and is replaced by ``new``. ``breaks``: what is wrong then, for people.
 
     ``scenario``: the runs in which it is searched. ``harmless``: why no invariant can see it, when that is shown.
-    ``missing``: what a seed would have to bring about for it to be seen, of one that was not found. ``minutes`` and
+    ``missing``: what has to happen in a run for it to be seen, of one that was not found. ``minutes`` and
     ``quiet_seconds`` of its runs; 0: as usual.
     """
 

@@ -20,11 +20,11 @@ run. A run has {minutes:g} simulated minutes and {quiet:g} s for the quiet end, 
 """
 COLUMNS = "| mutant | what it breaks | seeds | found by |\n|---|---|---:|---|\n"
 SURVIVORS = """
-## Survivors
+## Not found yet
 
-Nothing that was run brought about what would show these.
+Each has an invariant that would see it. The last column says what has to happen in a run; no seed that was run had it.
 
-| mutant | what it breaks | seeds | scenario | what is missing |
+| mutant | what it breaks | seeds | scenario | what has to happen |
 |---|---|---:|---|---|
 """
 HARMLESS = """
@@ -38,39 +38,31 @@ Another part of Dovetail holds what these break, so nothing that was promised ca
 
 
 def page(mutants: Iterable[Mutant], findings: Mapping[str, Finding]) -> str:
-    """The whole page. Mutants whose search is not complete have no row."""
-    listed = list(mutants)
-    setting = Setting()
-    searched = [one for one in listed if is_complete(one, findings.get(one.name))]
-    found = [one for one in searched if one.name in findings and findings[one.name].invariant]
-    rest = [one for one in searched if one not in found]
-    survived = [one for one in rest if not one.harmless]
+    """The whole page."""
+    listed, setting = list(mutants), Setting()
+    found = [one for one in listed if _is_found(one, findings)]
+    harmless = [one for one in listed if one.harmless and one not in found]
+    survived = [one for one in listed if one not in found and not one.harmless]
     text = HEAD + SETTING.format(minutes=setting.minutes, quiet=setting.quiet_seconds)
-    text += _summary(len(listed), len(searched), len(found), len(rest) - len(survived)) + COLUMNS
+    parts = [f"{len(found)} of {len(listed)} mutants were found"]
+    if harmless:
+        parts.append(f"{len(harmless)} are equivalent to the sound code")
+    if survived:
+        parts.append(f"{len(survived)} were not found with the seeds that were run")
+    text += "; ".join(parts) + ".\n\n" + COLUMNS
     text += "".join(_found(one, findings[one.name]) for one in found)
     if survived:
-        text += SURVIVORS + "".join(
-            f"| `{one.name}` | {one.breaks} | {findings[one.name].seeds:,} | `{one.scenario}` | {one.missing} |\n"
-            for one in survived
-        )
-    return text + _harmless([one for one in rest if one.harmless])
+        text += SURVIVORS + "".join(_survivor(one, findings) for one in survived)
+    return text + _harmless(harmless)
 
 
-def is_complete(mutant: Mutant, finding: Finding | None) -> bool:
-    """Whether nothing is left to be searched: it was found or explained, or all seeds were run."""
-    if finding is None:
-        return bool(mutant.harmless)
-    explained = mutant.harmless or mutant.missing
-    return bool(finding.invariant or explained) or finding.seeds >= Setting().seeds
+def _is_found(mutant: Mutant, findings: Mapping[str, Finding]) -> bool:
+    return mutant.name in findings and bool(findings[mutant.name].invariant)
 
 
-def _summary(listed: int, searched: int, found: int, harmless: int) -> str:
-    parts = [f"{found} of {searched} mutants were found"]
-    if harmless:
-        parts.append(f"{harmless} are equivalent to the sound code")
-    if listed > searched:
-        parts.append(f"{listed - searched} were not searched to the end yet")
-    return "; ".join(parts) + ".\n\n"
+def _survivor(mutant: Mutant, findings: Mapping[str, Finding]) -> str:
+    seeds = findings[mutant.name].seeds if mutant.name in findings else 0
+    return f"| `{mutant.name}` | {mutant.breaks} | {seeds:,} | `{mutant.scenario}` | {mutant.missing} |\n"
 
 
 def _found(mutant: Mutant, finding: Finding) -> str:
