@@ -61,7 +61,7 @@ class LauncherKilled(Kill):
 
 @dataclass(frozen=True, slots=True)
 class TerminatorKilled(Kill):
-    """As ``kill``, of a terminator: the next one finds by a list what it was told to end."""
+    """As ``kill``, of a terminator: the next one finds by a list what it has to end."""
 
     kind: ClassVar[str] = "terminator-killed"
 
