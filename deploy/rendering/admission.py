@@ -23,7 +23,7 @@ from shared.domain.resources import CPU, MEMORY
 Document = dict[str, Any]
 Kind = type[Resource]
 PREFIX = "dovetail.sh/"
-WRITTEN_BY_SERVICES = (keys.HASHED_BY, "dovetail.sh/inline-provider", "dovetail.sh/migration")
+WRITTEN_BY_SERVICES = (keys.HASHED_BY, keys.INLINE_ANNOTATION, keys.MIGRATION_ANNOTATION)
 """Annotations under our prefix that pools have and nobody sets by hand."""
 _AMOUNT = r"[0-9][0-9.]*[A-Za-z]*"
 _ABSENT = "!has(object.metadata.annotations)"
