@@ -27,6 +27,7 @@ from shared.api.hardware.device_claims import (
     parse_resource_claim,
     parse_resource_slice,
 )
+from shared.api.hardware.device_templates import parse_device_template
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.v1.node_claims import parse_node_claim
 from shared.api.v1.node_overlays import parse_node_overlay
@@ -42,6 +43,7 @@ from shared.domain.records import (
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,
+    DEVICE_TEMPLATES,
     GANG_SIZES,
     MACHINES,
     NAMESPACES,
@@ -154,6 +156,7 @@ KINDS = (
     Kind(DEVICE_CLASSES, resources.DEVICE_CLASSES, _lenient(parse_device_class)),
     Kind(RESOURCE_SLICES, resources.RESOURCE_SLICES, _lenient(parse_resource_slice)),
     Kind(RESOURCE_CLAIMS, resources.RESOURCE_CLAIMS, _lenient(parse_resource_claim)),
+    Kind(DEVICE_TEMPLATES, resources.DEVICE_TEMPLATES, _staying(parse_device_template)),
     Kind(CLAIM_TEMPLATES, resources.CLAIM_TEMPLATES, _lenient(parse_claim_template)),
     Kind(GANG_SIZES, resources.POD_GROUPS, _staying(parse_pod_group)),
     Kind(GANG_SIZES, resources.WORKLOADS, _staying(parse_workload)),
@@ -171,7 +174,9 @@ WORKLOADS = (resources.DEPLOYMENTS, resources.REPLICA_SETS, resources.STATEFUL_S
 def kinds(gates: FeatureGates, *, devices: bool = False) -> tuple[Kind, ...]:
     """Those that are watched: of kinds behind a gate (OPS-02) a cluster without it need not know. ``devices``: device
     claims are planned."""
-    closed: set[Resource] = set() if devices else set(resources.DEVICE_KINDS)
+    closed: set[Resource] = set()
+    if not devices:
+        closed |= {*resources.DEVICE_KINDS, resources.DEVICE_TEMPLATES}
     if not gates.node_overlay:
         closed.add(resources.NODE_OVERLAYS)
     if not gates.capacity_buffer:

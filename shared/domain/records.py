@@ -9,6 +9,7 @@ import msgspec
 from shared.domain.devices.records import (
     ClaimTemplate,
     DeviceClass,
+    DeviceTemplate,
     ResourceClaim,
     ResourceSlice,
 )
@@ -35,6 +36,7 @@ PROVISIONING_REQUESTS = "provisioningrequests"
 DEVICE_CLASSES, RESOURCE_SLICES = "deviceclasses", "resourceslices"
 RESOURCE_CLAIMS, CLAIM_TEMPLATES = "resourceclaims", "resourceclaimtemplates"
 GANG_SIZES = "gangsizes"
+DEVICE_TEMPLATES = "devicetemplates"
 
 RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PODS: Pod,
@@ -58,6 +60,7 @@ RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     RESOURCE_CLAIMS: ResourceClaim,
     CLAIM_TEMPLATES: ClaimTemplate,
     GANG_SIZES: GangSizes,
+    DEVICE_TEMPLATES: DeviceTemplate,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()

@@ -265,11 +265,14 @@ class _Inputs:
             for fault in names[one.name].faults if one.name in names else ():
                 place, _, message = fault.partition(": ")
                 self.faults.append(one.fault(place, message))
+        given = self.objects.of("DeviceTemplate")
+        described = [self._checked(one, parser_of(one.kind)(one.raw)) for one in given]
         return {
             "device_classes": _sorted(self._all("DeviceClass", parse_device_class)),
             "resource_slices": _sorted(self._all("ResourceSlice", parse_resource_slice)),
             "resource_claims": claims,
             "claim_templates": templates,
+            "device_templates": _sorted([one for one in described if one is not None]),
         }
 
     def _requests(self, templates: Iterable[PodTemplate]) -> list[ProvisioningRequest]:

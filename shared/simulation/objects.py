@@ -73,6 +73,7 @@ KINDS = {
     "ResourceSlice": Known("resource.k8s.io", False, "v1"),
     "ResourceClaim": Known("resource.k8s.io", True, "v1"),
     "ResourceClaimTemplate": Known("resource.k8s.io", True, "v1"),
+    "DeviceTemplate": Known("dovetail.sh", False, "v1alpha1"),
     "InstanceType": Known("dovetail.sh", False, "v1alpha1"),
 }
 

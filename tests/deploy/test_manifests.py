@@ -194,7 +194,7 @@ def test_the_crds_are_both_generations_with_a_status_subresource() -> None:
     first = ["AWSNodeTemplate", "Machine", "Provisioner"]
     second = ["EC2NodeClass", "NodeClaim", "NodeOverlay", "NodePool"]
     namespaced = ["CapacityBuffer", "ProvisioningRequest"]
-    assert sorted(CRDS) == sorted([*first, *second, *namespaced, "LaunchRecord"])
+    assert sorted(CRDS) == sorted([*first, *second, *namespaced, "DeviceTemplate", "LaunchRecord"])
     for kind, document in CRDS.items():
         version = stored(kind)
         assert version["subresources"]["status"] == {}

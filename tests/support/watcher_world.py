@@ -79,6 +79,9 @@ BODIES: Mapping[str, Json] = {
         }
     },
     "DeviceClass": {"spec": {}},
+    "DeviceTemplate": {
+        "spec": {"requirements": [], "drivers": [{"driver": "gpu.nvidia.com", "devices": []}]}
+    },
     "ResourceSlice": {
         "spec": {
             "driver": "gpu.nvidia.com",

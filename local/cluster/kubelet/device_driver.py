@@ -15,21 +15,25 @@ from local.cluster.control_plane.conditions import find_condition
 from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
 from local.cluster.controllers.workqueue import Controller
 from local.cluster.storage.store import Store
+from shared.api.hardware.device_templates import parse_device_template
 from shared.concurrency.clock import Clock, parse_rfc3339
-from shared.domain.devices.families import GPU_DRIVER, usual_devices
-from shared.domain.devices.records import Device, DriverDevices
+from shared.domain.devices.families import GPU_DRIVER
+from shared.domain.devices.records import Counters, Device, DeviceTemplate, DriverDevices
+from shared.domain.devices.templates import devices_of
+from shared.domain.instance_types.types import InstanceType
 
 SLICES = "resourceslices"
+TEMPLATES, TEMPLATE_GROUP = "devicetemplates", "dovetail.sh"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 
 
 @cache
-def _types() -> Mapping[str, tuple[DriverDevices, ...]]:
-    """Instance type -> its devices, for the types of the bundled catalogue."""
+def _types() -> Mapping[str, InstanceType]:
+    """The types of the bundled catalogue by name."""
     # Imported with the first node: the catalogue takes a moment to decode.
     from shared.cloud.catalogue.bundled import bundled_catalogue
 
-    return {kind.name: usual_devices(kind) for kind in bundled_catalogue().types}
+    return {kind.name: kind for kind in bundled_catalogue().types}
 
 
 class DeviceDrivers(Controller):
@@ -61,10 +65,18 @@ class DeviceDrivers(Controller):
         if (left := since + self._seconds - self._clock.now()) > 0:
             return left
         kind = (node["metadata"].get("labels") or {}).get(TYPE_LABEL, "")
-        for one in _types().get(kind, ()):
+        found = _types().get(kind)
+        for one in devices_of(found, self._templates()) if found is not None else ():
             if one.driver in self._drivers:
                 self._publish(node, one)
         return None
+
+    def _templates(self) -> list[DeviceTemplate]:
+        """The DeviceTemplates, as far as the cluster knows the kind."""
+        if not any(one.plural == TEMPLATES for one in self._store.served()):
+            return []
+        read = map(parse_device_template, self._store.list(TEMPLATES, group=TEMPLATE_GROUP))
+        return [parsed.record for parsed in read if parsed.record is not None]
 
     def _publish(self, node: Obj, devices: DriverDevices) -> None:
         body = resource_slice(node, devices)
@@ -78,6 +90,7 @@ def resource_slice(node: Obj, devices: DriverDevices) -> Obj:
     """The slice that a driver publishes for a node, which owns it."""
     meta = node["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
+    counters = _counters(devices.counters, "name")
     shown = [_device(one, devices.driver, meta["uid"]) for one in devices.devices]
     return {
         "apiVersion": f"{DEVICE_GROUP}/v1",
@@ -92,6 +105,7 @@ def resource_slice(node: Obj, devices: DriverDevices) -> Obj:
             "nodeName": meta["name"],
             "pool": {"name": meta["name"], "generation": 1, "resourceSliceCount": 1},
             "devices": shown,
+            **({"sharedCounters": counters} if counters else {}),
         },
     }
 
@@ -102,7 +116,23 @@ def _device(device: Device, driver: str, node_uid: str) -> dict[str, Any]:
     if driver == GPU_DRIVER:
         attributes[f"{driver}/uuid"] = {"string": f"GPU-{node_uid}-{device.name}"}
     capacity = {name: {"value": str(amount)} for name, amount in device.capacity.items()}
-    return {"name": device.name, "attributes": attributes, "capacity": capacity}
+    shown: dict[str, Any] = {
+        "name": device.name,
+        "attributes": attributes,
+        "capacity": capacity,
+    }
+    if device.consumes:
+        shown["consumesCounters"] = _counters(device.consumes, "counterSet")
+    if device.shared:
+        shown["allowMultipleAllocations"] = True
+    return shown
+
+
+def _counters(sets: Counters, name: str) -> list[dict[str, Any]]:
+    return [
+        {name: one, "counters": {key: {"value": str(n)} for key, n in amounts.items()}}
+        for one, amounts in sets.items()
+    ]
 
 
 def _attribute(value: bool | int | str) -> dict[str, Any]:

@@ -298,5 +298,6 @@ _TO_V1ALPHA5: dict[tuple[str, str], _Writer] = {
     NODE_POOL: _node_pool_to_v1alpha5,
     EC2_NODE_CLASS: _node_class_to_v1alpha5,
     ("karpenter.sh/v1", "NodeClaim"): _not_converted("a Provisioner creates its own Machines"),
+    ("dovetail.sh/v1alpha1", "DeviceTemplate"): _not_converted("it is the same with v1alpha5"),
     ("karpenter.sh/v1alpha1", "NodeOverlay"): _not_converted("v1alpha5 has no overlays"),
 }

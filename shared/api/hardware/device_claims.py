@@ -62,7 +62,7 @@ def parse_resource_slice(raw: Json) -> ResourceSlice:
         pool_generation=_count(pool, "generation", "spec.pool", 0),
         pool_slices=_count(pool, "resourceSliceCount", "spec.pool", 1),
         devices=read_devices(spec.get("devices"), driver, "spec.devices"),
-        counters=_counter_sets(spec.get("sharedCounters"), "spec.sharedCounters", "name"),
+        counters=read_counter_sets(spec.get("sharedCounters"), "spec.sharedCounters"),
     )
 
 
@@ -70,6 +70,11 @@ def read_devices(value: object, driver: str, field: str) -> tuple[Device, ...]:
     """The devices of a slice. Raises InvalidObject naming the field."""
     found = entries(value, field)
     return tuple(_device(one, driver, f"{field}[{index}]") for index, one in enumerate(found))
+
+
+def read_counter_sets(value: object, field: str) -> Counters:
+    """The counter sets of a slice. Raises InvalidObject naming the field."""
+    return _counter_sets(value, field, "name")
 
 
 def parse_resource_claim(raw: Json) -> ResourceClaim:

@@ -6,6 +6,7 @@ from shared.api.schema.autoscaling.capacity_buffer import CapacityBuffer
 from shared.api.schema.autoscaling.provisioning_request import ProvisioningRequest
 from shared.api.schema.kinds import Resource
 from shared.api.schema.launch_record import LaunchRecord
+from shared.api.schema.v1.device_template import DeviceTemplate
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.v1.node_claim import NodeClaim
 from shared.api.schema.v1.node_overlay import NodeOverlay
@@ -19,6 +20,7 @@ KINDS: tuple[type[Resource], ...] = (
     EC2NodeClass,
     NodeClaim,
     NodeOverlay,
+    DeviceTemplate,
     Provisioner,
     AWSNodeTemplate,
     Machine,

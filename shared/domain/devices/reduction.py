@@ -40,7 +40,10 @@ from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.errors import InvalidObject
 
-UNKNOWN_DEVICES = "no instance type of the catalogue and no node has such devices; change the class or the selectors"
+UNKNOWN_DEVICES = (
+    "no instance type of the catalogue and no node has such devices; change the selectors, or describe the devices of"
+    " the instance types with a DeviceTemplate"
+)
 _MOST_SHOWN = 3
 
 

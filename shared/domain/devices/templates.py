@@ -16,10 +16,21 @@ def devices_by_type(
 ) -> dict[str, tuple[DriverDevices, ...]]:
     """Instance type -> its devices by driver, for types with any. Of several templates that describe one driver of a
     type, the first by name counts."""
-    read = [(one, wanted) for one in templates if (wanted := _requirements(one)) is not None]
-    read.sort(key=lambda one: one[0].name)
+    read = _read(templates)
     found = {kind.name: _devices(kind, read) for kind in catalogue.types}
     return {name: devices for name, devices in found.items() if devices}
+
+
+def devices_of(
+    kind: InstanceType, templates: Iterable[DeviceTemplate]
+) -> tuple[DriverDevices, ...]:
+    """The devices of one instance type, by driver."""
+    return _devices(kind, _read(templates))
+
+
+def _read(templates: Iterable[DeviceTemplate]) -> list[tuple[DeviceTemplate, Requirements]]:
+    read = [(one, wanted) for one in templates if (wanted := _requirements(one)) is not None]
+    return sorted(read, key=lambda one: one[0].name)
 
 
 def _requirements(template: DeviceTemplate) -> Requirements | None:

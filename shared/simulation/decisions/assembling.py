@@ -16,6 +16,7 @@ from shared.domain.records import (
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,
+    DEVICE_TEMPLATES,
     GANG_SIZES,
     NAMESPACES,
     NODE_CLASSES,
@@ -96,6 +97,7 @@ def assembled(
         resource_claims=by_name(RESOURCE_CLAIMS),
         claim_templates=by_name(CLAIM_TEMPLATES),
         resource_slices=by_name(RESOURCE_SLICES),
+        device_templates=by_name(DEVICE_TEMPLATES),
     )
 
 

@@ -124,7 +124,7 @@ def test_devices_are_watched_only_where_they_count() -> None:
     """POD-08: a cluster older than the kinds need not know them."""
     alone = {kind.resource.kind for kind in kinds(FeatureGates(), devices=True)}
     assert alone - {kind.resource.kind for kind in kinds(FeatureGates())} == {
-        "DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate",
+        "DeviceClass", "DeviceTemplate", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate",
     }  # fmt: skip
 
 

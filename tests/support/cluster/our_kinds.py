@@ -152,6 +152,16 @@ OVERLAY = Kind(
     edit=("weight: 7", "weight: 8"),
     explained=("priceAdjustment", "price"),
 )
+DEVICES = Kind(
+    "dovetail.sh/v1alpha1",
+    "DeviceTemplate",
+    "devicetemplates",
+    {"requirements": [REQUIREMENT], "drivers": [{"driver": "gpu.nvidia.com"}]},
+    columns="AGE",
+    wide="AGE",
+    edit=("gpu.nvidia.com", "gpu.example.com"),
+    explained=("drivers.driver", "driver"),
+)
 RECORD = Kind(
     "dovetail.sh/v1alpha1",
     "LaunchRecord",
@@ -169,7 +179,7 @@ RECORD = Kind(
     edit=("attempt: 0", "attempt: 1"),
     explained=("request", "CreateFleet"),
 )
-KINDS = [PROVISIONER, TEMPLATE, MACHINE, POOL, CLAIM, CLASS, OVERLAY, RECORD]
+KINDS = [PROVISIONER, TEMPLATE, MACHINE, POOL, CLAIM, CLASS, OVERLAY, DEVICES, RECORD]
 
 
 def listed(documents: list[Document]) -> Document:
