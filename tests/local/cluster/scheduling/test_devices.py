@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.support.cluster.local_cluster import LocalCluster, control_plane
 from tests.support.waiting import wait_until
 
+CRDS = Path(__file__).parents[4] / "deploy" / "crds"
 GROUP = "resource.k8s.io"
 GPU = "gpu.nvidia.com"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
@@ -183,3 +185,29 @@ async def test_drivers_publish_the_devices_of_a_node_which_go_with_it() -> None:
         assert [one["name"] for one in found["spec"]["devices"]] == [f"gpu-{n}" for n in range(4)]
         cluster.store.delete("nodes", "gpu-node")
         await wait_until(lambda: not slices(), "the slice is gone")
+
+
+async def test_drivers_publish_what_device_templates_say() -> None:
+    """DRA-04: two halves of a GPU, with their counters."""
+    settings = {"dra_drivers": GPU, "dra_driver_seconds": 0.0, "crd_directory": CRDS}
+    async with control_plane(**settings) as cluster:
+        half = {
+            "name": "half",
+            "consumesCounters": [{"counterSet": "gpu", "counters": {"memory": {"value": "12"}}}],
+        }
+        counters = {"name": "gpu", "counters": {"memory": {"value": "24"}}}
+        driver = {"driver": GPU, "devices": [half], "sharedCounters": [counters]}
+        on = {"key": TYPE_LABEL, "operator": "In", "values": ["g5.xlarge"]}
+        body = {"metadata": {"name": "halves"}, "spec": {"requirements": [on], "drivers": [driver]}}
+        cluster.store.create("devicetemplates", body, group="dovetail.sh")
+        cluster.node("gpu-node", labels={TYPE_LABEL: "g5.xlarge"})
+
+        def slices() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = cluster.store.list("resourceslices", group=GROUP)
+            return found
+
+        await wait_until(lambda: len(slices()) == 1, "the slice is published")
+        spec = slices()[0]["spec"]
+        assert [one["name"] for one in spec["devices"]] == ["half"]
+        assert spec["devices"][0]["consumesCounters"] == half["consumesCounters"]
+        assert spec["sharedCounters"] == [counters]
