@@ -21,7 +21,7 @@ from shared.domain.instance_types.shortages import (
 )
 from shared.errors import DovetailError
 from shared.log import get_logger
-from shared.redis.bus.connection import redis_errors
+from shared.redis.bus.connection import pairs, redis_errors
 from shared.settings.shortages import ShortageSettings
 
 log = get_logger(__name__)
@@ -78,7 +78,7 @@ class ShortageHistory:
         except DovetailError as error:
             log.warning("cannot read shortages", error=error.message)
             return {}
-        return _scores([dict(zip(one[::2], one[1::2], strict=True)) for one in answers])
+        return _scores([pairs(one) for one in answers])
 
     async def current(self) -> Shortages:
         """What the history adds to prices now."""
