@@ -92,6 +92,8 @@ BODIES: Mapping[str, Json] = {
     },
     "ResourceClaim": {"spec": DEVICES},
     "ResourceClaimTemplate": {"spec": {"spec": DEVICES}},
+    "PodGroup": {"spec": {"minMember": 2}},
+    "Workload": {"spec": {"podGroups": [{"name": "workers", "policy": {"gang": {"minCount": 2}}}]}},
     "CapacityBuffer": {"spec": {"podTemplateRef": {"name": "web"}, "replicas": 2}},
     **{kind: {"spec": spec} for kind, spec in OURS.items()},
 }
@@ -192,7 +194,8 @@ async def watching(
             config, Timeouts(connect=2, read=5, total=10, watch_silence=watch_silence)
         )
         gates = {
-            "feature_gates": "NodeOverlay=true,CapacityBuffer=true,ProvisioningRequest=true",
+            "feature_gates": "NodeOverlay=true,CapacityBuffer=true,ProvisioningRequest=true,"
+            "PodGroup=true,Workload=true",
             "ignore_dra_requests": False,
         }  # with it every kind is watched
         chosen = {"cluster_name": "test", "redis_url": redis_url, **gates, **settings}

@@ -17,7 +17,7 @@ from services.watcher.mirror import comparison
 from shared.concurrency.clock import SystemClock
 from shared.kube import informer as informing
 from shared.redis.bus import Bus
-from tests.services.conftest import store_with_our_kinds
+from tests.services.watcher.conftest import store_with_watched_kinds
 from tests.support.aws.hiding_proxy import hiding_proxy
 from tests.support.cluster.fixture import embedded_api_server
 from tests.support.waiting import wait_until
@@ -26,7 +26,7 @@ from tests.support.watcher_world import World, watching
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with embedded_api_server(store=store_with_our_kinds()) as found:
+    with embedded_api_server(store=store_with_watched_kinds()) as found:
         yield found
 
 
@@ -155,7 +155,7 @@ async def test_any_history_with_any_gaps_ends_with_the_mirror_showing_the_cluste
     bus = Bus(redis_url, name, clock=SystemClock(), random=random.Random(1))
     with (
         TemporaryDirectory() as folder,
-        embedded_api_server(store=store_with_our_kinds()) as url,
+        embedded_api_server(store=store_with_watched_kinds()) as url,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(informing, "RESUMES", 1)

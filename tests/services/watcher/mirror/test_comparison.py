@@ -22,7 +22,7 @@ from services.watcher.mirror.comparison import (
 )
 from shared.kube.informer import Key, Known
 from shared.redis.bus import Bus
-from tests.services.conftest import store_with_our_kinds
+from tests.services.watcher.conftest import store_with_watched_kinds
 from tests.support.aws.hiding_proxy import HidingProxy, hiding_proxy
 from tests.support.cluster.fixture import embedded_api_server
 from tests.support.waiting import wait_until
@@ -99,7 +99,7 @@ def test_a_watch_that_told_everything_never_differs_from_two_lists(
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(watches, "BOOKMARK_SECONDS", 0.2)
-    with embedded_api_server(store=store_with_our_kinds()) as found:
+    with embedded_api_server(store=store_with_watched_kinds()) as found:
         yield found
 
 
