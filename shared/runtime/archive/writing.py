@@ -37,7 +37,7 @@ from shared.simulation.decisions.restoring import input_digest, overlay_of
 
 SERIES_SECONDS = 3600.0
 MOST_MARKS = 64
-"""Snapshots whose decision is not known yet; the oldest were given up."""
+"""Moments at which snapshots were taken; what was decided on older ones is not known any more."""
 _SAME = msgspec.Raw(b"null")
 
 
@@ -195,7 +195,8 @@ class LogWriter:
         self._add(base, at)
 
     def _decide(self, draft: Draft) -> None:
-        mark = self._marks.pop(draft.taken.position, None)
+        # It stays: a pass may look at the same moment as a plan.
+        mark = self._marks.get(draft.taken.position)
         if not self._series:
             self._begin(draft.at)
         found = self._input(draft.taken, mark)

@@ -133,3 +133,17 @@ async def test_a_standby_writes_nothing(store: SickStore) -> None:
         await day.recorder.step()
     await day.recorder.close()
     assert store.tries == []
+
+
+async def test_two_decisions_on_the_same_moment_can_both_be_restored(store: SickStore) -> None:
+    """A pass looks at the machines while a plan for pods is made."""
+    day = Day(store, 1)
+    await day.run(1)
+    snapshot = day.snapshot()
+    question = PlanQuestion(day.clock.now(), SolverSettings())
+    plan = solve(snapshot, now=question.now, settings=question.settings)
+    both = [day.recorder.taken(snapshot, snapshot, ()) for _ in range(2)]
+    for taken in both:
+        day.decided(taken, plan.id, question, plan)
+    await day.recorder.close()
+    assert await restorable(store) == 3
