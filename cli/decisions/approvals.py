@@ -31,9 +31,10 @@ def approvals(
     """List the disruption commands that wait for an approval: their machines, what they save, until when they wait.
 
     Only pools with the annotation dovetail.sh/approval have such commands. Nothing is changed. The scheduler is that of
-    the stack in --directory, or the one that DOVETAIL_SCHEDULER_URL names.
+    the stack in --directory, or the one that DOVETAIL_SCHEDULER_URL names. Those who may answer see who answered:
+    --ended needs what `dovetail approve` needs.
 
-    Exit code 1: the scheduler does not answer.
+    Exit code 1: the scheduler does not answer or, with --ended, does not permit it.
 
     Examples:
 
@@ -41,8 +42,11 @@ def approvals(
 
       dovetail approvals --ended -o json
     """
-    found = ask(f"{scheduler_url(variables_of(directory))}/status").get("approvals")
-    known = found or {"waiting": [], "ended": []}
+    url = scheduler_url(variables_of(directory))
+    if ended:
+        known = ask(f"{url}/approvals", private=True)
+    else:
+        known = ask(f"{url}/status").get("approvals") or {"waiting": [], "ended": []}
     if output == "json":
         print_json(known if ended else known["waiting"])
         return
@@ -128,7 +132,8 @@ def _answer_lines(one: Mapping[str, Any]) -> Iterator[str]:
     answer = one["answer"]
     if answer:
         word = "approved" if answer["approved"] else "rejected"
-        more = f": {answer['reason']}" if answer["reason"] else ""
-        yield f"  {word} by {escaped(answer['who'])} at {answer['at']}{escaped(more)}"
+        who = f" by {answer['who']}" if "who" in answer else ""
+        more = f": {answer['reason']}" if answer.get("reason") else ""
+        yield f"  {word}{escaped(who)} at {answer['at']}{escaped(more)}"
     if one["why"]:
         yield f"  {escaped(one['why'])}"

@@ -34,13 +34,17 @@ def scheduler_url(variables: Mapping[str, str]) -> str:
 
 
 def ask(
-    url: str, body: Mapping[str, Any] | None = None, *, listed_by: str = "kubectl get nodes"
+    url: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    listed_by: str = "kubectl get nodes",
+    private: bool = False,
 ) -> Any:
-    """The JSON answer of GET, or of POST with a body. ``listed_by``: the command that lists what can be asked about.
-    Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
+    """The JSON answer of GET, or of POST with a body. ``listed_by``: the command that lists what can be asked about;
+    ``private``: a GET that needs a token. Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
     seconds = READ_TIMEOUT_SECONDS if body is None else COMPUTE_TIMEOUT_SECONDS
-    # GET needs no token, so the token is sent only with POST.
-    token = "" if body is None else os.environ.get(TOKEN, "")
+    # Where no token is needed, none is sent.
+    token = os.environ.get(TOKEN, "") if private or body is not None else ""
     try:
         for _ in range(MOST_REPLICAS_ASKED):
             reply = exchange(url, body, seconds=seconds, limit=ANSWER_LIMIT_BYTES, token=token)

@@ -13,6 +13,8 @@ from services.scheduler.actions import MachineActions
 from services.scheduler.approval.approvals import Approvals
 from services.scheduler.approval.endpoint import ApprovalEndpoint
 from services.scheduler.approval.reporting import ApprovalReporter
+from services.scheduler.approval.webhook import STEP_SECONDS as WEBHOOK_SECONDS
+from services.scheduler.approval.webhook import webhook_of
 from services.scheduler.autoscaler_status.writer import STEP_SECONDS as STATUS_SECONDS
 from services.scheduler.autoscaler_status.writer import AutoscalerStatus
 from services.scheduler.disruption.commands import Commands
@@ -36,7 +38,7 @@ from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, Vie
 from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.plan_inputs import RecentInputs
-from services.scheduler.state.recording import Recording, recorder_of
+from services.scheduler.state.recording import Recording, place_of, recorder_of
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered, profile_admission
@@ -60,14 +62,12 @@ from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.redis.mirror.pools.approvals import ApprovalStore
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
-from shared.runtime.archive.place import ArchivePlace
 from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import SchedulerSettings
 from shared.settings.reading import text_of
-from shared.simulation.decisions.names import role_of
 from shared.solver.pools.expander import Priorities, read_priorities
 
 log = get_logger(__name__)
@@ -148,14 +148,19 @@ async def build(env: SchedulerEnvironment) -> Service:
             env.settings.questions,
             Simulator(parts.cluster.catalogues),
             parts.explainer,
-            RecordExplainer(_place(env.settings)),
+            RecordExplainer(place_of(env.settings)),
             ApprovalEndpoint(parts.disruption.approvals, env.clock),
             TokenAccess(env.kube, env.clock),
         ),
         admit_profile=profile_admission(env.settings.questions, env.kube, env.clock),
         close=None if recorder is None else recorder.close,
-        notes=lambda: [recorder.problem] if recorder is not None and recorder.problem else [],
+        notes=lambda: _notes(parts),
     )
+
+
+def _notes(parts: Parts) -> list[str]:
+    reporting = (parts.disruption.approvals.webhook, parts.recorder)
+    return [one.problem for one in reporting if one is not None and one.problem]
 
 
 def _leadership(env: SchedulerEnvironment) -> Leadership:
@@ -280,6 +285,7 @@ def _disruption(
         ApprovalStore(env.bus.redis, env.bus.prefix),
         ApprovalReporter(env.recorder, env.metrics),
         commands.start,
+        webhook_of(env.settings, env.clock),
     )
     return Disruption(
         settings=env.settings,
@@ -303,15 +309,6 @@ def _disruption(
         recording=recording,
         approvals=approvals,
         start=start_nothing if env.settings.shadow else approvals.start,
-    )
-
-
-def _place(settings: SchedulerSettings) -> ArchivePlace:
-    return ArchivePlace(
-        settings.record_store,
-        settings.record_endpoint_url,
-        settings.cluster_name,
-        role_of(settings.shadow),
     )
 
 
@@ -351,6 +348,7 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     timed = partial(periodic, clock=env.clock, jitter=env.random)
     seconds, prices = env.settings.policy_price_period, parts.policy_prices
     status = AutoscalerStatus.of(env, parts.cluster, parts.disruption.findings)
+    webhook = parts.disruption.approvals.webhook
     return [
         *([timed("policy prices", seconds, prices.step)] if seconds else ()),
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
@@ -364,6 +362,7 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
         *([timed("status", STATUS_SECONDS, status.step)] if status.place else ()),
         timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
         timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
+        *([timed("approval webhook", WEBHOOK_SECONDS, webhook.step)] if webhook else ()),
     ]
 
 

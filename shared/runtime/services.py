@@ -79,10 +79,12 @@ class Loop:
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP status and a JSON document."""
+    """An HTTP status and a document, as a rule of JSON."""
 
     status: int
     body: bytes
+    media_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def json_answer(status: int, document: Mapping[str, object]) -> Answer:

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.settings.approvals import ApprovalSettings
 from shared.settings.devices import DeviceSettings
 from shared.settings.lifecycle_hooks import LifecycleHookSettings
 from shared.settings.node_classes import NodeClassSettings
@@ -153,6 +154,7 @@ class WatcherSettings(DeviceSettings, ServiceSettings, ClusterMetricsSettings):
 class SchedulerSettings(
     DeviceSettings,
     RecordSettings,
+    ApprovalSettings,
     ServiceSettings,
     ClusterMetricsSettings,
     ScaleDownSettings,
@@ -224,11 +226,6 @@ class SchedulerSettings(
     disruption_period: Duration = Field(
         10.0,
         description="How often the scheduler searches for machines to disrupt while there are none.",
-    )
-    approval_expiry: Duration = Field(
-        3600.0,
-        gt=0,
-        description="How long a disruption command of a pool with dovetail.sh/approval waits for its answer.",
     )
     validation_delay: Duration = Field(
         15.0, description="Delay after which a consolidation is validated again before it starts."

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from services.scheduler.approval.documents import document, summary
+from services.scheduler.approval.documents import report, without_names
 from services.scheduler.approval.reporting import ApprovalReporter
+from services.scheduler.approval.webhook import Webhook
 from services.scheduler.state.cluster import View
 from services.scheduler.state.decisions import Rejected
 from shared.concurrency.clock import Clock
@@ -61,6 +62,8 @@ class Approvals:
     store: ApprovalStore
     reporter: ApprovalReporter
     begin: Start
+    webhook: Webhook | None = None
+    """Gets each offer; None: there is no webhook."""
     offers: dict[str, Offer] = field(default_factory=dict)
     """By id."""
     _strange: set[str] = field(default_factory=set)
@@ -159,9 +162,7 @@ class Approvals:
     async def answer(self, id_: str, answer: Answer) -> tuple[Offer | None, bool]:
         """The offer with its answer, and whether it is this one; None for an unknown offer. Any replica may do this.
         Raises TransientError."""
-        stored = await self.store.load()
-        body = stored.offers.get(id_)
-        offer = None if body is None else _offer(id_, body, stored.answers.get(id_))
+        offer = await self.find(id_)
         if offer is None or offer.outcome is not Outcome.WAITING or answer.at >= offer.expires_at:
             return offer, False
         if not await self.store.answer(id_, msgspec.json.encode(answer)):
@@ -171,14 +172,22 @@ class Approvals:
         await self.reporter.answered(offer, answer)
         return offer, True
 
+    async def find(self, id_: str) -> Offer | None:
+        """As Redis has it; None for an unknown offer. Raises TransientError."""
+        stored = await self.store.load()
+        body = stored.offers.get(id_)
+        return None if body is None else _offer(id_, body, stored.answers.get(id_))
+
+    async def report(self) -> dict[str, Any]:
+        """All offers, as Redis has them now, with who answered and when. Raises TransientError."""
+        stored = await self.store.load()
+        read = (_offer(id_, body, stored.answers.get(id_)) for id_, body in stored.offers.items())
+        return report(filter(None, read))
+
     def status(self) -> dict[str, Any]:
-        """For ``/status``: what waits, and the newest that ended, with who answered and when."""
-        ended = [offer for offer in self.offers.values() if offer.ended is not None]
-        ended.sort(key=lambda offer: (-offer.ended_at, offer.id))
-        return {
-            "waiting": [document(offer) for offer in self.waiting()],
-            "ended": [summary(offer) for offer in ended],
-        }
+        """For ``/status``, which everybody may read: without names."""
+        known = report(self.offers.values())
+        return {name: [without_names(one) for one in found] for name, found in known.items()}
 
     async def _answer_of(self, id_: str) -> Answer | None:
         body = (await self.store.load()).answers.get(id_)
@@ -194,6 +203,8 @@ class Approvals:
         if await self._put(offer):
             await self.reporter.offered(offer)
             self.reporter.count(self.waiting())
+            if self.webhook is not None:
+                self.webhook.offered(offer)
 
     async def _end(self, offer: Offer, end: End) -> bool:
         """False: it could not be stored, so it did not end."""

@@ -1,4 +1,4 @@
-"""``POST /approvals/ID``: approve or reject a command that waits."""
+"""``POST /approvals/ID``: approve or reject a command that waits. ``GET /approvals``: all of them, with names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import msgspec
 
 from services.scheduler.approval.approvals import Approvals
 from services.scheduler.approval.documents import document, summary
+from services.scheduler.approval.pages import ApprovalPages
 from shared.concurrency.clock import Clock
 from shared.disruption.approval import Answer as Given
 from shared.disruption.approval import Offer, Outcome
 from shared.errors import TransientError
-from shared.runtime.services import CALLER, Answer, json_answer
+from shared.runtime.services import CALLER, Answer, Question, json_answer
 
 PATH = "/approvals"
 MOST_BYTES = 4096
@@ -44,6 +45,21 @@ class ApprovalEndpoint:
 
     approvals: Approvals
     clock: Clock
+
+    def pages(self) -> list[Question]:
+        """Of signed links, where they are sent."""
+        webhook = self.approvals.webhook
+        if webhook is None:
+            return []
+        return ApprovalPages(self.approvals, webhook.links, self.clock, webhook.who).questions()
+
+    async def listed(self, body: bytes, query: Mapping[str, str]) -> Answer:
+        """What waits and what ended, with who answered; 503 while Redis does not answer."""
+        del body, query
+        try:
+            return json_answer(200, await self.approvals.report())
+        except TransientError as error:
+            return json_answer(503, {"error": f"Redis does not answer: {error.message}"})
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
         """404 for an unknown offer, 409 for one that was answered or has ended, 400 for a wrong body, 503 while Redis

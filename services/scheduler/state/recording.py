@@ -18,10 +18,12 @@ from shared.disruption.records import Command, Proposal, Verdict
 from shared.domain.snapshot import Snapshot
 from shared.redis.mirror import MirrorReader
 from shared.runtime.archive.opening import open_store, versions_now
+from shared.runtime.archive.place import ArchivePlace
 from shared.runtime.archive.recorder import Counts, DecisionRecorder
 from shared.runtime.archive.writing import Draft, LogWriter, Taken
 from shared.runtime.environment import Environment
 from shared.settings import SchedulerSettings
+from shared.simulation.decisions.names import role_of
 from shared.simulation.decisions.records import (
     PassQuestion,
     PlanQuestion,
@@ -175,4 +177,14 @@ def recorder_of(
             size=env.metrics.archive_bytes.set,
         ),
         contents=lambda: reader.kinds,
+    )
+
+
+def place_of(settings: SchedulerSettings) -> ArchivePlace:
+    """Where this scheduler records."""
+    return ArchivePlace(
+        settings.record_store,
+        settings.record_endpoint_url,
+        settings.cluster_name,
+        role_of(settings.shadow),
     )

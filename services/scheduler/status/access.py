@@ -48,6 +48,14 @@ def offered(
         ),
         *_by_get(explainer, _admit(mode, explain.PATH, access)),
         Question(
+            endpoint.PATH,
+            "The disruption commands that wait or ended, with who answered",
+            approvals.listed,
+            0,
+            _admit(mode, endpoint.PATH, access),
+            method="GET",
+        ),
+        Question(
             f"{endpoint.PATH}/{{id}}",
             "Approve or reject a disruption command that waits",
             approvals.answer,
@@ -56,6 +64,7 @@ def offered(
             endpoint.BODY,
             caller=_caller(access) if mode == "authenticated" else None,
         ),
+        *approvals.pages(),
     ]
 
 

@@ -178,7 +178,7 @@ async def _parameters(request: Request, question: Question) -> dict[str, str]:
 
 
 def _reply(answer: Answer) -> Response:
-    return Response(answer.body, answer.status, media_type="application/json")
+    return Response(answer.body, answer.status, dict(answer.headers), answer.media_type)
 
 
 async def _unless_gone(request: Request, answer: Awaitable[Answer]) -> Answer | None:

@@ -301,6 +301,12 @@ def test_users_of_the_plugin_have_the_rights_that_its_page_names(release: Releas
     assert [one["name"] for one in bound["subjects"]] == ["platform-team"]
 
 
+def test_users_of_the_plugin_answer_approvals_only_by_a_value_of_its_own(tmp_path: Path) -> None:
+    values = {**REQUIRED, "kubectlPlugin": {"enabled": True, "approvals": True}}
+    rules = named(rendered(values, tmp_path), "ClusterRole", "dovetail-user")["rules"]
+    assert {"nonResourceURLs": ["/approvals"], "verbs": ["post"]} in rules
+
+
 def test_the_api_server_and_a_collector_pass_the_policies(release: Release) -> None:
     spec = named(release("the kubectl plugin"), "NetworkPolicy", "dovetail-services")["spec"]
     assert {"ipBlock": {"cidr": "10.0.0.0/24"}} in spec["ingress"][0]["from"]

@@ -10,6 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.approval.approvals import UNASKED_SECONDS, Approvals
+from services.scheduler.approval.approvals import Approvals
+from services.scheduler.approval.documents import report
 from services.scheduler.approval.endpoint import ApprovalEndpoint
 from shared.concurrency.clock import Clock
 from shared.disruption.approval import (
@@ -65,12 +67,12 @@ def approvals_of(scheduler: Scheduler) -> Approvals:
 
 
 def waiting(scheduler: Scheduler) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = approvals_of(scheduler).status()["waiting"]
+    found: list[dict[str, Any]] = report(approvals_of(scheduler).offers.values())["waiting"]
     return found
 
 
 def ended(scheduler: Scheduler) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = approvals_of(scheduler).status()["ended"]
+    found: list[dict[str, Any]] = report(approvals_of(scheduler).offers.values())["ended"]
     return found
 
 
