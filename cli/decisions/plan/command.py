@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cli.decisions.plan.cluster import Catalogues, Held, read_cluster
-from cli.decisions.plan.comparison import Effect, effect_of
+from cli.decisions.plan.comparison import Effect, effect_between, effect_of
 from cli.decisions.plan.document import document_of
+from cli.decisions.plan.recorded_cluster import is_moment, recorded_cluster, with_pools
 from cli.decisions.plan.rendering import markdown_lines, table_lines
 from cli.decisions.plan.rules import Rules, Timing
 from cli.decisions.plan.thresholds import exceeded, read_thresholds
 from cli.decisions.plan.workloads import WORKLOADS
+from cli.decisions.recorded import ClusterOption, StoreOption
 from cli.manifests.reading import ManifestFile, read_manifests
 from cli.manifests.simulate import (
     EffortOption,
@@ -31,6 +33,7 @@ from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import SystemClock
 from shared.domain.feature_gates import parse_feature_gates
 from shared.errors import ConfigurationError
+from shared.simulation.inputs import Inputs
 
 NOTHING, FAULT, CHANGES = 0, 1, 2
 LIVE = "live"
@@ -40,7 +43,8 @@ AgainstOption = Annotated[
     list[str] | None,
     typer.Option(
         help="Files or directories with the objects of the cluster, or - for standard input; live (default): the "
-        "cluster of the stack in --directory, or of KUBECONFIG.",
+        "cluster of the stack in --directory, or of KUBECONFIG; a time such as 2026-11-25T10:42:00Z, or 2h for two "
+        "hours ago: the recorded cluster.",
         show_default=False,
     ),
 ]
@@ -86,6 +90,8 @@ def plan(
     max_node_cpu: NodeCpuOption = None,
     join_seconds: JoinOption = 60.0,
     drain_seconds: DrainOption = 30.0,
+    store: StoreOption = "",
+    cluster: ClusterOption = "",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Show what these manifests would do to the cluster, before they are applied.
@@ -94,7 +100,7 @@ def plan(
     take, the cost before and after, and pods that would have no place any more. Nothing is changed. The cluster is
     planned twice, with the manifests and without, by the scheduler's own rules in simulated time: what happens anyway
     is marked. Manifests are NodePools, node classes and their older kinds, and workloads; kinds that planning does not
-    use have no effect.
+    use have no effect. Against a recorded cluster only pools can be planned.
 
     Exit code 0: nothing would happen; 2: something would; 1: a fault, a wrong option, or --fail-on is exceeded.
 
@@ -103,6 +109,8 @@ def plan(
       dovetail plan -f changes/
 
       dovetail plan -f pool.yaml --against cluster.yaml -o markdown --fail-on 'cost>+5%,unschedulable>0'
+
+      dovetail plan -f pool.yaml --against 24h
 
       kubectl get pods,nodes,nodepools,nodeclaims,ec2nodeclasses,pdb -A -o yaml | dovetail plan -f pool.yaml --against -
     """
@@ -115,16 +123,25 @@ def plan(
         max_node_cpu=max_node_cpu,
     )
     manifests = _documents(filename)
-    held = _held(against or [LIVE], manifests, lambda: variables_of(directory))
-    effect = effect_of(
-        held.documents,
-        manifests,
-        catalogue=Catalogues(held, options.region),
-        rules=Rules(options.settings, consolidation, _gates(feature_gates)),
-        timing=Timing(join_seconds, drain_seconds),
-        now=SystemClock().now(),
-        unavailable=held.unavailable,
-    )
+    rules = Rules(options.settings, consolidation, _gates(feature_gates))
+    timing, clock = Timing(join_seconds, drain_seconds), SystemClock()
+    if against and is_moment(against):
+        place = {"store": store, "cluster": cluster}
+        source = recorded_cluster(against[0], clock, directory=directory, **place)
+        changed, after = with_pools(source.snapshot, manifests)
+        before = Inputs(source.snapshot)
+        effect = effect_between(before, changed, after, rules=rules, timing=timing, now=source.now)
+    else:
+        held = _held(against or [LIVE], manifests, lambda: variables_of(directory))
+        effect = effect_of(
+            held.documents,
+            manifests,
+            catalogue=Catalogues(held, options.region),
+            rules=rules,
+            timing=timing,
+            now=clock.now(),
+            unavailable=held.unavailable,
+        )
     _require_no_faults(effect)
     _print(effect, output)
     over = exceeded(thresholds, effect)

@@ -109,6 +109,22 @@ def effect_of(
     after = merged(documents, manifests)
     before = read_inputs(documents, catalogue, most_pods)
     changed = read_inputs(after.documents, catalogue, most_pods)
+    return effect_between(
+        before, changed, after, rules=rules, timing=timing, now=now, unavailable=unavailable
+    )
+
+
+def effect_between(
+    before: Inputs,
+    changed: Inputs,
+    after: Merged,
+    *,
+    rules: Rules,
+    timing: Timing,
+    now: float,
+    unavailable: frozenset[OfferingKey] = NO_OFFERINGS,
+) -> Effect:
+    """``before``: the cluster; ``changed``: as it would be after the changes of ``after``."""
     faults = tuple(fault for fault in changed.faults if fault not in before.faults)
     courses = [
         _course(one, rules, timing, now, unavailable) if not faults else _standing_still(one)
