@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.approval.approvals import UNASKED_SECONDS, Approvals
-from services.scheduler.approval.approvals import Approvals
 from services.scheduler.approval.documents import report
 from services.scheduler.approval.endpoint import ApprovalEndpoint
 from shared.concurrency.clock import Clock
