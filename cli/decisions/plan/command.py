@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from cli.decisions.ledger.sources import Source
 from cli.decisions.plan.cluster import Catalogues, Held, read_cluster
 from cli.decisions.plan.comparison import Effect, effect_between, effect_of
 from cli.decisions.plan.document import document_of
@@ -128,9 +129,7 @@ def plan(
     if against and is_moment(against):
         place = {"store": store, "cluster": cluster}
         source = recorded_cluster(against[0], clock, directory=directory, **place)
-        changed, after = with_pools(source.snapshot, manifests)
-        before = Inputs(source.snapshot)
-        effect = effect_between(before, changed, after, rules=rules, timing=timing, now=source.now)
+        effect = _recorded_effect(source, manifests, rules, timing)
     else:
         held = _held(against or [LIVE], manifests, lambda: variables_of(directory))
         effect = effect_of(
@@ -148,6 +147,12 @@ def plan(
     for line in over:
         typer.echo(f"dovetail: exceeded: {line}", err=True)
     raise typer.Exit(FAULT if over else NOTHING if effect.is_empty else CHANGES)
+
+
+def _recorded_effect(source: Source, manifests: list[Any], rules: Rules, timing: Timing) -> Effect:
+    changed, after = with_pools(source.snapshot, manifests)
+    before = Inputs(source.snapshot)
+    return effect_between(before, changed, after, rules=rules, timing=timing, now=source.now)
 
 
 def _held(against: list[str], manifests: list[Any], variables: Any) -> Held:
