@@ -145,6 +145,6 @@ def test_what_pools_keep_is_in_the_answer_beside_the_plan() -> None:
     pool["metadata"]["annotations"] = annotations
     types = (instance_type(), instance_type("m5.xlarge", 4, "16Gi"))
     (kept,) = answer(pod("one", cpu="1500m"), pool, *types)["kept"]
-    assert kept["short"] == "500m cpu, 1 nodes"
+    assert kept["short"] == "500m cpu, 1 node"
     assert [one["offering"]["instanceType"] for one in kept["machines"]] == ["m5.large"]
     assert kept["reason"] == ""
