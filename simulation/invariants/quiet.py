@@ -277,13 +277,15 @@ class EmptyMachinesGo:
         pods = _by_node(self.picture.pods())
         machines = [m for m in self.picture.machines() if m.has(INITIALIZED)]
         totals = Counter(machine.pool_key for machine in machines)
+        # One that a person's pods keep from leaving uses up the budget of its pool for as long.
+        leaving = Counter(machine.pool_key for machine in machines if machine.terminating)
         found = []
         for machine in machines:
             pool, node = pools.get(machine.pool_key), nodes.get(machine.provider_id)
             if pool is None or node is None or machine.terminating:
                 continue
             allowed = least(pool.budgets, EMPTY, totals[pool.key], world.clock.now())
-            if allowed and _goes(pool, node, pods.get(node.name, [])):
+            if allowed > leaving[pool.key] and _goes(pool, node, pods.get(node.name, [])):
                 found.append(f"{machine.key} is left without pods")
         return found
 

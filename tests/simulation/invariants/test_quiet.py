@@ -190,6 +190,19 @@ def test_an_empty_machine_goes(history: History) -> None:
     assert check(EmptyMachinesGo, history) == ["NodeClaim/a is left without pods"]
 
 
+@pytest.mark.parametrize(("nodes", "stays"), [("1", True), ("2", False)])
+def test_an_empty_machine_stays_while_another_one_uses_up_the_budget(
+    history: History, nodes: str, stays: bool
+) -> None:
+    # DIS-22
+    history.pool(disruption={"budgets": [{"nodes": nodes}]})
+    history.machine("b", "i-2", conditions=HEALTHY)
+    history.node("i-2")
+    history.delete_machine("b")
+    history.store.delete("pods", "web-1", namespace="default", grace_seconds=0)
+    assert (check(EmptyMachinesGo, history) == []) is stays
+
+
 @pytest.mark.parametrize(
     "disruption",
     [
