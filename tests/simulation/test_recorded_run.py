@@ -13,7 +13,7 @@ import pytest
 
 from cli.decisions.ledger.over_time import spent_in
 from cli.decisions.replay import replay_all
-from local.aws.capacity.bill import Bill, Pool
+from local.aws.capacity.bill import COSTING, Bill, Pool
 from local.aws.catalogue.prices import PriceBook, load_listed_prices
 from local.aws.emulator import load_catalogue
 from shared.domain.nodes import provider_instance_id
@@ -70,10 +70,10 @@ class Recorded(NamedTuple):
         }
 
     def ended(self) -> dict[str, float]:
-        """When instances were ended, by whomever."""
+        """When instances were ended or stopped, by whomever."""
         found: dict[str, float] = {}
         for event in self.events():
-            if event["kind"] == "instance" and event["state"] in ("shutting-down", "terminated"):
+            if event["kind"] == "instance" and event["state"] not in COSTING:
                 found.setdefault(event["id"], BEGIN + event["at"])
         return found
 
