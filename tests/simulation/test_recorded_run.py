@@ -34,8 +34,8 @@ SHOWN_SECONDS = 10.0
 """An instance is in the mirror so long after its launch, at the latest."""
 LATE_SECONDS = 60.0
 """From the end of an instance until its object is gone, as a mean: 8 s of shutting down, and looking for that."""
-ROUNDS = 250
-"""Of one run, at least; four runs have more than a thousand."""
+ROUNDS = 200
+"""Of one run, at least; four runs have about a thousand."""
 NOTED_SECONDS = 2.0
 """From an order to end an instance until its NodeClaim says so; what ended earlier was ended by somebody else."""
 SHARE = 0.001
