@@ -166,6 +166,8 @@ _HASH_WORDS = st.one_of(
     _all(b"HSET", _h, _FIELDS),
     _all(b"HDEL", _h, _some(_FIELD)),
     _all(b"HGET", _h, _FIELD),
+    _all(b"HINCRBY", _h, _FIELD, _NUMBER),
+    _all(b"HINCRBY", _h, _FIELD, _of(b"9223372036854775807", b"-9223372036854775808")),
     _all(b"HLEN", _h),
     _all(b"HGETALL", _h),
 )

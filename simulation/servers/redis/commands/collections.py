@@ -33,6 +33,24 @@ def _note_field(db: Keyspace, container: Hash, field: bytes) -> None:
         db.undo(lambda: container.__setitem__(field, old))
 
 
+@command("hincrby", 4, needs_memory=True)
+def hincrby(db: Keyspace, words: list[bytes]) -> Reply:
+    """HINCRBY key field amount: the new value; a field that is not there counts as 0."""
+    key, field = words[:2]
+    amount = number(words[2])
+    found = db.find(key, Hash)
+    old = found.get(field) if found is not None else None
+    value = amount + (0 if old is None else number(old, "ERR hash value is not an integer"))
+    if not -(2**63) <= value < 2**63:
+        raise CommandError("ERR increment or decrement would overflow")
+    if found is None:
+        found = Hash()
+        db.put(key, found)
+    _note_field(db, found, field)
+    found[field] = str(value).encode()
+    return value
+
+
 @command("hdel", -3, writes=True)
 def hdel(db: Keyspace, words: list[bytes]) -> Reply:
     """HDEL key field …"""
