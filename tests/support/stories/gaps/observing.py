@@ -46,9 +46,12 @@ async def mirrored(ground: Playground) -> Keys:
 
 
 async def existing(ground: Playground) -> Keys:
-    """The expected keys of the mirror: every object of the watched kinds, from lists of the API server."""
+    """The expected keys of the mirror: every object of the watched kinds, from lists of the API server. A kind that it
+    does not serve is watched nowhere."""
     found: Keys = {kind.name: set() for kind in KINDS}
     for kind in KINDS:
+        if kind.resource.group and not await ground.kube.serves(kind.resource):
+            continue
         objects = (await ground.kube.list(kind.resource)).items
         found[kind.name] |= {kind.key(raw) for raw in objects if _is_mirrored(kind, raw)}
     return found
