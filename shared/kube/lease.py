@@ -128,7 +128,9 @@ class Lease:
     async def _compete_and_watch(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._compete())
-            group.create_task(self._watch())
+            # A shared Lease is another program's, whose role allows no watch, and nobody frees it at its stop.
+            if not self.shared:
+                group.create_task(self._watch())
 
     async def _watch(self) -> None:
         """Notice at once that another process frees the Lease; ``_compete`` would see it seconds later."""

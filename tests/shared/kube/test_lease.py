@@ -107,6 +107,17 @@ async def test_a_standby_that_may_not_watch_looks_all_the_same(
     assert len(api.queries(watch=True)) == 1
 
 
+async def test_the_lease_of_another_program_is_not_watched(api: ScriptedApi, kube: Kube) -> None:
+    """Karpenter's: the role that its chart gives does not allow it."""
+    held, free = (lease_of("other"), lease_of(""))
+    api.lists, api.others = [held, held, held, free], [written]
+    standby = candidate(kube, "default", "b", FakeClock())
+    standby.shared = True
+    async with running(standby):
+        await standby.acquired.wait()
+    assert api.queries(watch=True) == []
+
+
 def lease_of(holder: str) -> Step:
     """What an API server answers."""
     metadata = {"name": NAME, "namespace": "default", "resourceVersion": "3"}
