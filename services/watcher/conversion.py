@@ -35,7 +35,6 @@ from shared.api.v1.node_pools import parse_node_pool
 from shared.api.v1alpha5.machines import parse_machine
 from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.api.v1alpha5.provisioners import parse_provisioner
-from shared.domain.feature_gates import FeatureGates
 from shared.domain.records import (
     CAPACITY_BUFFERS,
     CLAIM_TEMPLATES,
@@ -165,28 +164,3 @@ KINDS = (
     Kind(POD_TEMPLATES, resources.REPLICA_SETS, parse_pod_template),
     Kind(POD_TEMPLATES, resources.STATEFUL_SETS, parse_pod_template),
 )
-
-
-WORKLOADS = (resources.DEPLOYMENTS, resources.REPLICA_SETS, resources.STATEFUL_SETS)
-"""What a CapacityBuffer may name beside PodTemplates."""
-
-
-def kinds(gates: FeatureGates, *, devices: bool = False) -> tuple[Kind, ...]:
-    """Those that are watched: of kinds behind a gate (OPS-02) a cluster without it need not know. ``devices``: device
-    claims are planned."""
-    closed: set[Resource] = set()
-    if not devices:
-        closed |= {*resources.DEVICE_KINDS, resources.DEVICE_TEMPLATES}
-    if not gates.node_overlay:
-        closed.add(resources.NODE_OVERLAYS)
-    if not gates.capacity_buffer:
-        closed |= {resources.CAPACITY_BUFFERS, *WORKLOADS}
-    if not gates.provisioning_request:
-        closed.add(resources.PROVISIONING_REQUESTS)
-    if not gates.pod_group:
-        closed.add(resources.POD_GROUPS)
-    if not gates.workload:
-        closed.add(resources.WORKLOADS)
-    if not (gates.capacity_buffer or gates.provisioning_request):
-        closed.add(resources.POD_TEMPLATES)
-    return tuple(kind for kind in KINDS if kind.resource not in closed)

@@ -10,7 +10,7 @@ import asyncio
 from functools import partial
 from math import inf
 
-from services.watcher.conversion import Kind, kinds
+from services.watcher.conversion import Kind
 from services.watcher.metrics.conditions import Conditions
 from services.watcher.metrics.pods import PodGauges
 from services.watcher.metrics.redis_memory import measure_memory
@@ -18,15 +18,13 @@ from services.watcher.mirror.comparison import Comparison, Watch, positions, pro
 from services.watcher.mirror.intake import Intake
 from services.watcher.mirror.journal import Journal
 from services.watcher.object_faults import ObjectFaults
+from services.watcher.optional_kinds import absences, kinds, switch_of
 from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
 from services.watcher.status.machine_notes import JoinedNodes, PodEvents
 from shared.concurrency.waiting import run_until
-from shared.errors import DovetailError
 from shared.kube.informer import Event, Informer
 from shared.kube.machines import Machines
-from shared.kube.resources import RESOURCE_SLICES
-from shared.log import get_logger
 from shared.redis.mirror import MirrorWriter
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from shared.redis.streams import GROUPS
@@ -34,8 +32,6 @@ from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import WatcherSettings
-
-log = get_logger(__name__)
 
 TICK_SECONDS = 0.25
 """How soon readers learn that a watch ceased to be sound."""
@@ -54,7 +50,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     statuses = _statuses(env, journal)
     pod_events, joined_nodes = PodEvents(env.clock), JoinedNodes(env.clock)
     intake = _intake(env, journal, statuses, pod_events, joined_nodes, leadership)
-    watched = kinds(env.settings.feature_gates, devices=await _counts_devices(env))
+    watched = kinds(env.settings.feature_gates, devices=not env.settings.ignore_dra_requests)
     watches = [Watch(kind, _informer(kind, env, intake)) for kind in watched]
     informers = {kind.resource.plural: informer for kind, informer in watches}
     comparison = Comparison(env.kube, watches, journal, env.metrics, env.clock, env.random)
@@ -113,23 +109,14 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         *leadership.loops(),
         *map(leadership.led, acting),
     ]
-    return Service("watcher", loops, env.metrics, status, missing)
-
-
-async def _counts_devices(env: Environment[WatcherSettings]) -> bool:
-    """Are device claims planned, and does the server know them? A server that does not answer counts as one that does:
-    the watch says what is wrong."""
-    if env.settings.ignore_dra_requests:
-        return False
-    try:
-        served = await env.kube.serves(RESOURCE_SLICES)
-    except DovetailError:
-        return True
-    if not served:
-        log.warning(
-            "no device claims are planned: the API server does not serve resource.k8s.io/v1"
-        )
-    return served
+    return Service(
+        "watcher",
+        loops,
+        env.metrics,
+        status,
+        missing,
+        notes=lambda: absences(informers.values()),
+    )
 
 
 def _statuses(env: Environment[WatcherSettings], journal: Journal) -> Statuses:
@@ -167,7 +154,12 @@ def _informer(kind: Kind, env: Environment[WatcherSettings], intake: Intake) -> 
         intake.take(kind, event, first=not informer.synced.is_set())
 
     informer = Informer(
-        env.kube, kind.resource, on_event=on_event, clock=env.clock, random=env.random
+        env.kube,
+        kind.resource,
+        on_event=on_event,
+        clock=env.clock,
+        random=env.random,
+        optional=bool(switch_of(kind.resource)),
     )
     return informer
 

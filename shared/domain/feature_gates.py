@@ -33,11 +33,12 @@ class FeatureGates(msgspec.Struct, frozen=True):
     """Replace drifted Machines of Provisioners (DRF-08). NodeClaims of NodePools always may drift (OPS-05)."""
 
 
-def _gate_name(field: str) -> str:
+def gate_name(field: str) -> str:
+    """The name that users write, of a field of FeatureGates."""
     return "".join(part.capitalize() for part in field.split("_"))
 
 
-_FIELDS = {_gate_name(field): field for field in FeatureGates.__struct_fields__}
+_FIELDS = {gate_name(field): field for field in FeatureGates.__struct_fields__}
 
 
 def parse_feature_gates(text: str) -> FeatureGates:

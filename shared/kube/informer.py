@@ -14,6 +14,8 @@ What may go wrong, and what happens then:
 - list expired between pages: list again;
 - duplicated or late events: dropped, because a watch is ordered by version;
 - a server that lost its data (versions run backwards): detected by its bookmark, list again;
+- a kind that the server does not serve: an error, unless it is ``optional``: then it has no objects
+  until the server serves it;
 - the caller's ``on_event`` raises a DovetailError: logged, list again, so the event is repeated;
 - ``on_event`` raises anything else: ``run`` raises it, for the supervisor.
 So delivery is at least once, in order per object, and after any fault the caller's state becomes
@@ -34,7 +36,14 @@ from typing import Any, NamedTuple
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import run_until
-from shared.errors import ConfigurationError, DovetailError, Gone, TransientError, Unreachable
+from shared.errors import (
+    ConfigurationError,
+    DovetailError,
+    Gone,
+    NotFound,
+    TransientError,
+    Unreachable,
+)
 from shared.kube.client import Kube
 from shared.kube.listing import KubeList
 from shared.kube.resources import Resource
@@ -49,6 +58,8 @@ RESUMES = 3
 """Watches in a row that may break without an event before the informer lists again."""
 UNREACHABLE_SECONDS = 4.0
 """Longest pause while the server is unreachable: changes during an outage are seen within seconds after its end."""
+ABSENT_SECONDS = 30.0
+"""How often it is asked whether the server serves an optional kind by now."""
 HEALTHY_WATCH_SECONDS = 10.0
 """A watch that lasted this long did not fail, even if it delivered no event."""
 
@@ -106,9 +117,13 @@ class Informer:
     clock: Clock
     random: Random
     first_backoff: float = 0.5
+    optional: bool = False
+    """A server that does not serve the kind has no objects of it."""
 
     def __post_init__(self) -> None:
         self.synced = asyncio.Event()
+        self.absent = False
+        """Whether the kind is optional, and the server did not serve it when it was last listed."""
         self.last_progress = -inf
         self.restarts = 0
         self.last_error: DovetailError | None = None
@@ -126,8 +141,8 @@ class Informer:
 
     @property
     def sound(self) -> bool:
-        """Whether the kind was listed and its watch is open, with nothing failed since."""
-        return self._open and self.synced.is_set()
+        """Whether the kind was listed and its watch is open or not needed, with nothing failed since."""
+        return (self._open or self.absent) and self.synced.is_set()
 
     def unsound_seconds(self) -> float:
         """Seconds since the watch was last ``sound``; 0.0 while it is."""
@@ -165,6 +180,9 @@ class Informer:
                     self.restarts += 1
                 first = False
                 await self._list()
+                while self.absent:
+                    await asyncio.sleep(ABSENT_SECONDS)
+                    await self._list()
                 # Ends when the watch fails for good, or when ``report_again`` requests a new list.
                 await run_until(self._relist_requested, self._watch())
             except ConfigurationError:
@@ -181,17 +199,41 @@ class Informer:
     async def _list(self) -> None:
         self._relist_requested.clear()
         seen: set[Key] = set()
-        version = ""
-        async with aclosing(self.kube.pages(self.resource)) as pages:
-            async for page in pages:
-                await self._take_page(page, seen)
-                version = page.resource_version
+        version = await self._take_pages(seen)
         for key in [key for key in self._known if key not in seen]:
             await self._delete(key)
         self.position = version
         self.last_error = None
         self._progress()
         self.synced.set()
+
+    async def _take_pages(self, seen: set[Key]) -> str:
+        """The version of the list; "" for an optional kind that is not served."""
+        version = ""
+        try:
+            async with aclosing(self.kube.pages(self.resource)) as pages:
+                async for page in pages:
+                    await self._take_page(page, seen)
+                    version = page.resource_version
+        except NotFound:
+            # A 404 alone may come from something on the way to the server.
+            if not self.optional or await self.kube.serves(self.resource):
+                raise
+            self._note_absent(absent=True)
+            return ""
+        self._note_absent(absent=False)
+        return version
+
+    def _note_absent(self, *, absent: bool) -> None:
+        if absent and not self.absent:
+            log.warning(
+                "the API server does not serve a kind: it counts as without objects",
+                kind=self.resource.qualified,
+            )
+        if self.absent and not absent:
+            log.info("the API server serves a kind now", kind=self.resource.qualified)
+            self._unsound_since = self.clock.monotonic()
+        self.absent = absent
 
     async def _take_page(self, page: KubeList, seen: set[Key]) -> None:
         for item in page.items:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from services.watcher.conversion import kinds
+from services.watcher.optional_kinds import kinds
 from shared.domain.feature_gates import FeatureGates
 from shared.kube.informer import Deleted, Event, Key, Put, key_of
 from shared.kube.resources import Resource

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.watcher.conversion import Kind, kinds
+from services.watcher.conversion import Kind
+from services.watcher.optional_kinds import kinds
 from shared.domain.feature_gates import FeatureGates
 from shared.errors import InvalidObject
 from shared.redis.mirror.change import MirrorKeys

@@ -144,7 +144,8 @@ class Comparison:
         """Every kind once. One that cannot be listed is left for the next time."""
         async with asyncio.TaskGroup() as group:
             for watch in self.watches:
-                group.create_task(self._attempt(watch))
+                if not watch.informer.absent:
+                    group.create_task(self._attempt(watch))
 
     async def _attempt(self, watch: Watch) -> None:
         plural = watch.kind.resource.plural

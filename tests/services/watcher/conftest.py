@@ -15,11 +15,12 @@ def store_with_watched_kinds() -> Store:
     """A store that knows our kinds, and those of others that the watcher may watch."""
     store = store_with_our_kinds()
     for resource in (POD_GROUPS, WORKLOADS):
-        store.create(CRDS.plural, _definition(resource), group=CRDS.group)
+        store.create(CRDS.plural, definition(resource), group=CRDS.group)
     return store
 
 
-def _definition(resource: Resource) -> Json:
+def definition(resource: Resource) -> Json:
+    """A definition that takes every object."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": resource.version, "served": True, "storage": True}
     return {

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.watcher.conversion import KINDS, kinds
+from services.watcher.conversion import KINDS
+from services.watcher.optional_kinds import kinds
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.records import RECORD_TYPES
 

@@ -48,6 +48,8 @@ class World:
     variables: dict[str, str]
     missing: list[str]
     """What the scheduler waits for."""
+    notes: list[str]
+    """What it says is wrong beside its work."""
 
     async def doctor(self, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
         """(exit code, check -> finding)."""
@@ -92,7 +94,10 @@ async def world(
     create_account_objects(store, manifests())
     lay_down_class_and_claim(store)
     missing: list[str] = []
-    service = Service("scheduler", [], Metrics("scheduler"), dict, lambda: missing)
+    notes: list[str] = []
+    service = Service(
+        "scheduler", [], Metrics("scheduler"), dict, lambda: missing, notes=lambda: notes
+    )
     port = free_port()
     loop = server_loop(Listener(mount([service], SystemClock()), "127.0.0.1", port))
     with embedded_api_server(store=store) as url:
@@ -104,7 +109,7 @@ async def world(
                 "AWS_ENDPOINT_URL": aws_emulator_url, "AWS_ACCESS_KEY_ID": "t",
                 "AWS_SECRET_ACCESS_KEY": "t", "COLUMNS": "250",
             }  # fmt: skip
-            yield World(store, control, variables, missing)
+            yield World(store, control, variables, missing, notes)
     control.post("clear")
 
 
@@ -227,6 +232,8 @@ def deny(action: str) -> Callable[[World], None]:
         (deny("GetQueueAttributes"), "queue", "its attributes (sqs:GetQueueAttributes)", "", "deploy/iam"),
         (lambda world: world.missing.append("the mirror is not loaded"), "services", "service scheduler",
          "the mirror is not loaded", "dovetail logs scheduler"),
+        (lambda world: world.notes.append("FEATURE_GATES=PodGroup=true has no effect"), "services",
+         "note 1 of scheduler", "PodGroup=true has no effect", "dovetail logs scheduler"),
     ],
 )  # fmt: skip
 async def test_what_is_broken_is_named_with_what_mends_it(

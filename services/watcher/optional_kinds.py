@@ -1,0 +1,64 @@
+"""Which kinds are watched: those that no setting asks for are left out (OPS-02).
+
+A server need not serve the kind of a setting: its CRD is not installed, or it is of a later Kubernetes. Such a kind
+counts as one without objects, and everything else goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from services.watcher.conversion import KINDS, Kind
+from shared.domain.feature_gates import FeatureGates, gate_name
+from shared.kube import resources
+from shared.kube.informer import Informer
+from shared.kube.resources import Resource
+
+_BUFFER, _REQUEST = "capacity_buffer", "provisioning_request"
+GATES: dict[Resource, tuple[str, ...]] = {
+    resources.NODE_OVERLAYS: ("node_overlay",),
+    resources.CAPACITY_BUFFERS: (_BUFFER,),
+    # What a CapacityBuffer may name beside PodTemplates.
+    resources.DEPLOYMENTS: (_BUFFER,),
+    resources.REPLICA_SETS: (_BUFFER,),
+    resources.STATEFUL_SETS: (_BUFFER,),
+    resources.POD_TEMPLATES: (_BUFFER, _REQUEST),
+    resources.PROVISIONING_REQUESTS: (_REQUEST,),
+    resources.POD_GROUPS: ("pod_group",),
+    resources.WORKLOADS: ("workload",),
+}
+"""Kind -> the fields of the gates of which one must be on."""
+DEVICES = (*resources.DEVICE_KINDS, resources.DEVICE_TEMPLATES)
+
+
+def kinds(gates: FeatureGates, *, devices: bool = False) -> tuple[Kind, ...]:
+    """Those that are watched. ``devices``: device claims are planned."""
+    return tuple(kind for kind in KINDS if _is_wanted(kind.resource, gates, devices=devices))
+
+
+def _is_wanted(resource: Resource, gates: FeatureGates, *, devices: bool) -> bool:
+    if resource in DEVICES:
+        return devices
+    fields = GATES.get(resource)
+    return fields is None or any(getattr(gates, field) for field in fields)
+
+
+def switch_of(resource: Resource) -> str:
+    """The setting that asks for a kind, as users write it; empty for a kind without which nothing works."""
+    if resource in DEVICES:
+        return "IGNORE_DRA_REQUESTS=false"
+    gates = " or ".join(f"{gate_name(field)}=true" for field in GATES.get(resource, ()))
+    return f"FEATURE_GATES={gates}" if gates else ""
+
+
+def absences(informers: Iterable[Informer]) -> list[str]:
+    """The settings without effect because the API server does not serve their kind, as sentences."""
+    missing: dict[str, list[str]] = {}
+    for resource in (one.resource for one in informers if one.absent):
+        name = f"{resource.qualified}/{resource.version}"
+        missing.setdefault(switch_of(resource), []).append(name)
+    return [
+        f"{switch} has no effect: the API server does not serve {', '.join(names)}. All else is "
+        "planned without it. Install the CRD, or take the setting away"
+        for switch, names in missing.items()
+    ]
