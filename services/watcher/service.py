@@ -109,14 +109,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         *leadership.loops(),
         *map(leadership.led, acting),
     ]
-    return Service(
-        "watcher",
-        loops,
-        env.metrics,
-        status,
-        missing,
-        notes=lambda: absences(informers.values()),
-    )
+    notes = partial(absences, informers.values())
+    return Service("watcher", loops, env.metrics, status, missing, notes=notes)
 
 
 def _statuses(env: Environment[WatcherSettings], journal: Journal) -> Statuses:
