@@ -274,6 +274,7 @@ def _forget_environment(rest: Any) -> None:
         connector=rest.pool_manager.connector,
         read_bufsize=READ_BUFFER_BYTES,
         trace_configs=[trace],
+        middlewares=[_closed_before_the_request],
     )
     rest.pool_manager.detach()
     rest.pool_manager = session
@@ -281,6 +282,19 @@ def _forget_environment(rest: Any) -> None:
 
 async def _refuse_redirect(*_details: object) -> None:
     raise aiohttp.ClientError("it redirects, which is not followed")
+
+
+async def _closed_before_the_request(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> Answer:
+    """Name the end of a kept connection as aiohttp does where it is seen later: it then repeats an idempotent request.
+
+    A server closes a connection that was idle for long. aiohttp raises another error where the headers find it closed.
+    """
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectionResetError as error:
+        raise aiohttp.ServerDisconnectedError from error
 
 
 def _is_file(path: str) -> bool:
