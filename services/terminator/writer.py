@@ -152,8 +152,11 @@ class Writer:
     async def _write_condition(
         self, machine: Machine | None, kind: str, condition: Condition
     ) -> None:
-        """Of NodeClaims only: v1alpha5 has no such conditions. Nothing waits for them, so a lost race is no failure."""
-        if machine is None or not machine.api.detailed_status:
+        """Nothing waits for these conditions, so a lost race is no failure.
+
+        Karpenter's Machine of v1alpha5 has none of them. Ours says one: from when an instance costs nothing any more.
+        """
+        if machine is None or not (machine.api.detailed_status or kind == INSTANCE_TERMINATING):
             return
         known = machine.conditions.get(kind)
         if known and (known.status, known.message) == (condition.status, condition.message):

@@ -139,6 +139,7 @@ def test_few_may_evict_or_delete(resources: set[str], who: set[str]) -> None:
         ("storage.k8s.io", "volumeattachments", {"list"}),
         ("karpenter.sh", "machines", {"get", "list", "patch", "delete"}),
         ("karpenter.sh", "nodeclaims", {"get", "list", "patch", "delete"}),
+        ("karpenter.sh", "machines/status", {"patch"}),
         ("karpenter.sh", "nodeclaims/status", {"patch"}),
         ("dovetail.sh", "launchrecords", {"list"}),
     ],

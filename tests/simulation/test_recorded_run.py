@@ -37,7 +37,7 @@ LATE_SECONDS = 60.0
 ROUNDS = 200
 """Of one run, at least; four runs have about a thousand."""
 NOTED_SECONDS = 2.0
-"""From an order to end an instance until its NodeClaim says so; what ended earlier was ended by somebody else."""
+"""From an order to end an instance until its machine says so; what ended earlier was ended by somebody else."""
 SHARE = 0.001
 """The ledger may differ from the bill by so much."""
 
@@ -105,28 +105,25 @@ async def test_every_round_of_the_services_comes_out_byte_for_byte_the_same(
 
 
 async def test_the_ledger_is_the_bill_of_the_instance_seconds(recorded: Recorded) -> None:
-    """Of NodeClaims, which say when their instance was ordered to end. Others count until their object is gone:
-    Machines of v1alpha5, and instances that somebody else ended."""
+    """Of instances that Dovetail ended. Those that somebody else ended count until that is noticed."""
     spent = await spent_in(recorded.archive, BEGIN, LONGEST, "", "pool")
     begin, end = spent.edges
-    exact = {owner.instance for _, owner in spent.owners if owner.pool.startswith("NodePool/")}
+    owned = {owner.instance for _, owner in spent.owners}
     noted = await ordered(recorded.archive)
     early = {
         id_ for id_, at in recorded.ended().items() if at < noted.get(id_, LONGEST) - NOTED_SECONDS
     }
-    assert len(exact & early) <= len(exact) / 10
-    exact -= early
-    others = {owner.instance for _, owner in spent.owners} - exact
-    for instances, late in ((exact, 0.0), (others, LATE_SECONDS)):
+    assert len(owned & early) <= len(owned) / 10
+    for instances, late in ((owned - early, 0.0), (owned & early, LATE_SECONDS)):
         lines = recorded.bill(instances).lines(begin, end)
         billed = sum(line.dollars for line in lines)
         more = sum(line.dollars / line.seconds * line.instances * late for line in lines)
-        owned = [m for (_, owner), m in spent.owners.items() if owner.instance in instances]
-        assert billed * (1 - SHARE) <= sum(owned) / 1e6 <= billed * (1 + SHARE) + more
+        shares = [m for (_, owner), m in spent.owners.items() if owner.instance in instances]
+        assert billed * (1 - SHARE) <= sum(shares) / 1e6 <= billed * (1 + SHARE) + more
 
 
 async def ordered(archive: Archive) -> dict[str, float]:
-    """When NodeClaims said that their instances were ordered to end."""
+    """When machines said that their instances were ordered to end."""
     found: dict[str, float] = {}
     async for seen in History(archive, (MACHINES,)).between(BEGIN, LONGEST):
         if isinstance(seen, Seen) and seen.body is not None:

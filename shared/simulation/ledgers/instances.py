@@ -20,8 +20,7 @@ def launch_of(at: float, machine: Machine) -> float:
 
 
 def end_of(at: float, machine: Machine | None) -> float | None:
-    """When its instance was ordered to end, as seen ``at``; None: it was not yet. A Machine of v1alpha5 does not say
-    it: there it is when the object went."""
+    """When its instance was ordered to end, as seen ``at``, or when the object went without that; None: not yet."""
     if machine is None:
         return at
     ended = machine.conditions.get(INSTANCE_TERMINATING)
