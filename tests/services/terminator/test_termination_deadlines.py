@@ -51,6 +51,18 @@ async def test_a_deleted_node_claim_says_how_far_it_is(
     assert seconds >= 10
 
 
+async def test_a_deleted_machine_says_when_its_instance_was_ordered_to_end(world: World) -> None:
+    """The ledger counts an instance until then. Karpenter's v1alpha5 has no condition of a drain."""
+    (place,) = await world.places([V1ALPHA5])
+    world.delete(place)
+    await world.step()
+    world.clock.advance(10)
+    await world.step()
+    told = world.conditions(place)
+    assert told["InstanceTerminating"] == ("True", "InstanceTerminating")
+    assert told.keys().isdisjoint({"Drained", "VolumesDetached"})
+
+
 async def test_a_pod_is_deleted_when_its_grace_just_fits(world: World, events: Any) -> None:
     """TRM-09..TRM-12, ACC-75: at T - 60 s with 60 s of grace, past its budget and its annotation."""
     (place,) = await world.places([V1], terminationGracePeriod="10m")
