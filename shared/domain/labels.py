@@ -126,6 +126,8 @@ _AWS_INSTANCE_LABELS = (
 
 GANG, GANG_SIZE = "dovetail.sh/gang", "dovetail.sh/gang-size"
 """Annotations of pods that are placed all or none (SCH-114)."""
+GANG_TOPOLOGY = "dovetail.sh/gang-topology"
+"""Annotation of such pods: the label of which all their nodes have one value (SCH-115)."""
 CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
 """Annotation of pods that use the room of a ProvisioningRequest of their namespace (GAT-04)."""
 

@@ -209,3 +209,19 @@ def gang_incomplete(gang: str, missing: int, size: int) -> str:
 def gang_fits_not(gang: str, count: int, size: int, cause: str) -> str:
     """The reason of a gang of which some pods find no place (SCH-114)."""
     return f'gang "{gang}": {count} of its {size} pods find no place, so none is placed: {cause}'
+
+
+def gang_without_domains(gang: str, key: str) -> str:
+    """The reason of a gang that must be within one value of a label that nothing has (SCH-115)."""
+    return (
+        f'gang "{gang}": no pool and no node has a value of the label "{key}" that is known before'
+        " machines exist, so none of its pods is placed"
+    )
+
+
+def gang_fits_no_domain(gang: str, key: str, values: int, cause: str) -> str:
+    """The reason of a gang that no single value of its label has room for (SCH-115)."""
+    return (
+        f'gang "{gang}": none of the {values} values of "{key}" has room for all its pods, so none'
+        f" is placed: {cause}"
+    )

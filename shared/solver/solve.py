@@ -26,7 +26,7 @@ from shared.errors import ConfigurationError, InvalidObject
 from shared.runtime.ram import uncollected
 from shared.solver import reasons
 from shared.solver.encode import ResourceAxis, TypeTable
-from shared.solver.gangs import gang_of, with_whole_gangs
+from shared.solver.gangs import Gangs, Planning, gang_of, with_others_left_out, with_whole_gangs
 from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
@@ -45,6 +45,7 @@ from shared.solver.reservations.places import FreePlaces
 from shared.solver.reservations.reserving import free_places, reserve
 from shared.solver.topology.counting import BoundPods, Topology
 from shared.solver.topology.default_spread import with_default_spread
+from shared.solver.topology.gang_domains import GangDomains
 from shared.solver.topology.hosts import Host
 from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.topology.selectors import label_keys
@@ -143,11 +144,17 @@ def solve(
     if not settings.ignore_device_claims:
         counted = with_devices(snapshot, now=now, reschedule=reschedule)
 
-    def without(refused: Mapping[str, str]) -> Plan:
-        return _solve(counted, settings, reschedule, time_is_up, refused, bounded=bounded)
+    def whole(gangs: Gangs) -> Plan:
+        return _solve(counted, settings, reschedule, time_is_up, gangs, bounded=bounded)
 
+    def alone(gang: str, gangs: Gangs) -> Plan:
+        only = counted.with_pods(with_others_left_out(counted.snapshot.pods, gang, reschedule))
+        fewest = msgspec.structs.replace(settings, packing_policy=PackingPolicy.FEWEST_NODES)
+        return _solve(only, fewest, reschedule, time_is_up, gangs, bounded=False)
+
+    domains = GangDomains(counted.snapshot, settings.counting)
     with uncollected():
-        return with_whole_gangs(without, snapshot.pods)
+        return with_whole_gangs(Planning(whole, alone, domains, reschedule), snapshot.pods)
 
 
 def _solve(
@@ -155,15 +162,14 @@ def _solve(
     settings: SolverSettings,
     reschedule: frozenset[str],
     time_is_up: Callable[[], bool],
-    refused_gangs: Mapping[str, str],
+    gangs: Gangs,
     *,
     bounded: bool,
 ) -> Plan:
-    """The plan without the pods of ``refused_gangs``: gang -> verdict."""
     named = with_namespaces(with_running_daemons(counted.snapshot))
     snapshot, sharing = with_shared_claims(named)
     volumes = Volumes(snapshot)
-    chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings, refused_gangs)
+    chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings, gangs)
     free = free_places(snapshot)
     others = counted.others
     given = (snapshot, chosen, verdicts, settings, reschedule, volumes, others, free, time_is_up)
@@ -226,7 +232,7 @@ def _pods_to_place(
     reschedule: frozenset[str],
     volumes: Volumes,
     settings: SolverSettings,
-    refused_gangs: Mapping[str, str],
+    gangs: Gangs,
 ) -> tuple[list[Pod], dict[str, str]]:
     """Pods in queue order, and the verdicts of pods that are not planned (POD-03, POD-06)."""
     chosen, verdicts = [], {}
@@ -234,11 +240,11 @@ def _pods_to_place(
         if not is_provisionable(pod) and not (pod.uid in reschedule and is_reschedulable(pod)):
             continue
         if pod.faults or pod.gang or pod.claims_devices or pod.volume_claims:
-            verdict = _refusal(pod, volumes, settings, refused_gangs)
+            verdict = _refusal(pod, volumes, settings, gangs.refused)
             if verdict:
                 verdicts[pod.uid] = verdict
                 continue
-        chosen.append(pod)
+        chosen.append(gangs.confined(pod))
     if settings.default_spread:
         chosen = [with_default_spread(pod, settings.default_spread) for pod in chosen]
     return sorted(chosen, key=_queue_position), verdicts

@@ -1,4 +1,4 @@
-"""Which gang a pod belongs to, by its labels and annotations (SCH-114).
+"""Which gang a pod belongs to, and within which topology, by its labels and annotations (SCH-114, SCH-115).
 
 Read are ours, Kueue's groups of plain pods, the label of scheduler-plugins' PodGroups, and ``spec.workloadRef`` of
 Kubernetes' Workload API. The last two say no size: it is in the PodGroup or Workload.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from shared.api.core.label_syntax import is_qualified_name
 from shared.api.faults import Fault, Parsed
 from shared.api.shapes import entries, mapping, text
 from shared.domain import labels as keys
@@ -18,12 +19,51 @@ from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
 KUEUE_GROUP, KUEUE_COUNT = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
+REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+TOPOLOGIES = (keys.GANG_TOPOLOGY, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
+"""The first that a pod has counts."""
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 LARGEST_GANG = 5000
 _SIZE = re.compile(r"[0-9]{1,5}")
 
 
-def read_gang(meta: Json, spec: Json) -> tuple[str, int]:
+class Membership(NamedTuple):
+    """The gang of a pod; no name: of none. ``size``: number of its pods; 0: not said."""
+
+    name: str = ""
+    size: int = 0
+    topology: str = ""
+    """Key of a node label; empty: none."""
+    is_preferred: bool = False
+
+
+def read_gang(meta: Json, spec: Json) -> Membership:
+    """Raises InvalidObject."""
+    name, size = _named(meta, spec)
+    key, wanted = topology_of(meta)
+    if wanted == keys.GANG_TOPOLOGY and not name:
+        raise InvalidObject(
+            f"is for pods of a gang: add the annotation {keys.GANG}, or take it away",
+            field=f"metadata.annotations[{wanted}]",
+        )
+    return Membership(name, size, key, wanted == PREFERRED_TOPOLOGY)
+
+
+def topology_of(meta: Json) -> tuple[str, str]:
+    """(label that all nodes of the pod's gang share, the annotation that says so). Raises InvalidObject."""
+    annotations = mapping(meta.get("annotations"), "metadata.annotations")
+    name = next((one for one in TOPOLOGIES if annotations.get(one)), "")
+    if not name:
+        return "", ""
+    field = f"metadata.annotations[{name}]"
+    key = text(annotations[name], field)
+    if not is_qualified_name(key):
+        raise InvalidObject(f"must be the key of a node label, such as {keys.ZONE}", field=field)
+    return keys.normalise(key), name
+
+
+def _named(meta: Json, spec: Json) -> tuple[str, int]:
     """(name, number of pods; 0: not said); ("", 0) for a pod of no gang. Raises InvalidObject."""
     labels = mapping(meta.get("labels"), "metadata.labels")
     annotations = mapping(meta.get("annotations"), "metadata.annotations")

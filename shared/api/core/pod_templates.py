@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from shared.api.core.gangs import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from shared.api.core.pods import parse_pod
 from shared.api.faults import Parsed
 from shared.api.shapes import entries, mapping, texts, whole
@@ -52,10 +53,19 @@ def _is_owned(meta: Json) -> bool:
 
 
 def _metadata(meta: Json, template: Json, at: str) -> dict[str, Any]:
-    """That of a pod: it has the template's labels and the object's identity."""
-    labels = mapping(template.get("metadata"), f"{at}.metadata").get("labels")
+    """That of a pod: it has the template's labels, the topology that Kueue asks for, and the object's identity."""
+    written = mapping(template.get("metadata"), f"{at}.metadata")
     identity = {name: meta[name] for name in ("uid", "namespace", "name", "creationTimestamp")}
-    return {**identity, "labels": texts(labels, f"{at}.metadata.labels")}
+    annotations = texts(written.get("annotations"), f"{at}.metadata.annotations")
+    return {
+        **identity,
+        "labels": texts(written.get("labels"), f"{at}.metadata.labels"),
+        "annotations": {
+            name: annotations[name]
+            for name in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
+            if name in annotations
+        },
+    }
 
 
 def _replicas(spec: Json) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.api.core.expressions import parse_expressions, read_selector
-from shared.api.core.gangs import read_gang
+from shared.api.core.gangs import Membership, read_gang
 from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.core.pod_requests import pod_requests
 from shared.api.faults import Faults
@@ -101,9 +101,10 @@ def parse_pod(raw: Json) -> Pod:
         device_claims=attempt(lambda: read_pod_claims(spec, status), ()),
         consumes=_annotation(meta, keys.CONSUMES_REQUEST),
     )
-    gang, size = attempt(lambda: read_gang(meta, spec), ("", 0))
-    if gang:
-        record = replace(record, gang=gang, gang_size=size)
+    gang = attempt(lambda: read_gang(meta, spec), Membership())
+    if any(gang):
+        within = {"gang_topology": gang.topology, "gang_topology_preferred": gang.is_preferred}
+        record = replace(record, gang=gang.name, gang_size=gang.size, **within)
     return record if not faults.found else replace(record, faults=tuple(faults.found))
 
 

@@ -56,6 +56,10 @@ class Reduced:
     others: Mapping[str, tuple[dict[str, int], ...]] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
 
+    def with_pods(self, pods: Iterable[Pod]) -> Reduced:
+        """The same, with these of its pods."""
+        return Reduced(replace(self.snapshot, pods=tuple(pods)), self.others, self.notes)
+
 
 def with_devices(snapshot: Snapshot, *, now: float, reschedule: frozenset[str]) -> Reduced:
     """``now``: seconds since the epoch; ``reschedule``: UIDs of bound pods that need another node."""

@@ -113,6 +113,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Pods of one gang in a namespace are placed all or none (SCH-114); empty: of none."""
     gang_size: int = 0
     """How many pods the gang has at least; 0: as many as there are."""
+    gang_topology: str = ""
+    """The label of which the nodes of all pods of the gang have one value, such as the zone; empty: of none."""
+    gang_topology_preferred: bool = False
+    """True: if no value has room for all of them, the gang is placed without regard to the label."""
     consumes: str = ""
     """Name of the ProvisioningRequest whose room it uses (GAT-04); empty: of none."""
     virtual: bool = False

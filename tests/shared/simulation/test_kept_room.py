@@ -1,4 +1,4 @@
-"""Simulations show the room that is kept for pods to come, and gangs (GAT-02, GAT-04, SCH-114)."""
+"""Simulations show the room that is kept for pods to come, and gangs (GAT-02, GAT-04, SCH-114, SCH-115)."""
 
 from __future__ import annotations
 
@@ -95,3 +95,39 @@ def test_a_gang_is_planned_whole_or_not() -> None:
     found = answer(*BASE, pod("a", meta=meta), pod("b", meta=meta, cpu="64"))
     assert found["machines"] == []
     assert [one["pod"] for one in found["unschedulable"]] == ["default/a", "default/b"]
+
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def zones(found: dict[str, Any]) -> set[tuple[str, ...]]:
+    return {
+        tuple(one["values"])
+        for machine in found["machines"]
+        for one in machine["requirements"]
+        if one["key"] == ZONE
+    }
+
+
+def test_a_gang_is_planned_within_one_zone_and_says_so_when_no_zone_has_room() -> None:
+    """Two pods on two machines; with a limit of one machine there is no zone for both."""
+    told = {"dovetail.sh/gang": "train", "dovetail.sh/gang-topology": ZONE}
+    pods = [pod(name, meta={"annotations": told}, cpu="3") for name in ("a", "b")]
+    found = answer(*BASE, *pods)
+    (chosen,) = zones(found)
+    assert len(found["machines"]) == 2
+    assert len(chosen) == 1
+    small = node_pool()
+    small["spec"]["limits"] = {"cpu": "4"}
+    found = answer(small, *BASE[1:], *pods)
+    assert found["machines"] == []
+    assert f'values of "{ZONE}" has room for all its pods' in found["unschedulable"][0]["reason"]
+
+
+def test_a_request_of_kueue_is_planned_within_the_topology_of_its_template() -> None:
+    asked = template(cpu="3")
+    asked["template"]["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-required-topology": ZONE}
+    found = answer(*BASE, asked, request(2))
+    assert len(found["machines"]) == 2
+    (chosen,) = zones(found)
+    assert len(chosen) == 1

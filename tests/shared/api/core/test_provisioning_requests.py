@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_pod
 from shared.api.core.provisioning_requests import parse_provisioning_request
 from shared.api.registry import check, warnings
@@ -100,6 +101,55 @@ def test_a_wrong_size_is_a_fault_of_the_pod(size: str) -> None:
         "metadata.annotations[dovetail.sh/gang-size]: must be a number of pods from 1 to 5000, "
         'such as "8"'
     )
+
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "found"),
+    [
+        ("dovetail.sh/gang-topology", ZONE, (ZONE, False)),
+        ("dovetail.sh/gang-topology", "failure-domain.beta.kubernetes.io/zone", (ZONE, False)),
+        ("kueue.x-k8s.io/podset-required-topology", ZONE, (ZONE, False)),
+        ("kueue.x-k8s.io/podset-preferred-topology", ZONE, (ZONE, True)),
+    ],
+)
+def test_the_topology_of_a_gang(name: str, key: str, found: tuple[str, bool]) -> None:
+    written = {"dovetail.sh/gang": "train", name: key}
+    pod = parse_pod({"metadata": {**META, "annotations": written}, "spec": {"containers": []}})
+    assert ((pod.gang_topology, pod.gang_topology_preferred), pod.faults) == (found, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        (
+            {"dovetail.sh/gang": "train", "dovetail.sh/gang-topology": "a b"},
+            "must be the key of a node label, such as topology.kubernetes.io/zone",
+        ),
+        (
+            {"dovetail.sh/gang-topology": ZONE},
+            "is for pods of a gang: add the annotation dovetail.sh/gang, or take it away",
+        ),
+    ],
+)
+def test_a_wrong_topology_is_a_fault_of_the_pod(written: dict[str, str], fault: str) -> None:
+    pod = parse_pod({"metadata": {**META, "annotations": written}, "spec": {"containers": []}})
+    assert pod.faults == (f"metadata.annotations[dovetail.sh/gang-topology]: {fault}",)
+
+
+def test_the_topology_that_kueue_asks_for_reaches_the_pods_of_a_request() -> None:
+    """The pods of a request are a gang without saying so; other annotations of a template say nothing."""
+    asked = {"kueue.x-k8s.io/podset-required-topology": ZONE, "dovetail.sh/gang": "x"}
+    template = {
+        "metadata": {**META, "namespace": "team"},
+        "template": {"metadata": {"annotations": asked}, "spec": {"containers": []}},
+    }
+    found = parse_pod_template(template).record
+    assert found is not None
+    pod = found.pod
+    assert (pod.gang, pod.gang_topology, pod.faults) == ("", ZONE, ())
 
 
 def test_a_pod_names_the_request_that_it_uses() -> None:
