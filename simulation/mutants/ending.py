@@ -186,7 +186,7 @@ ENDING = (
     ),
     Mutant(
         "deleted-at-the-first-sweep",
-        f"{COLLECTION}/confirmation.py",
+        "shared/concurrency/confirmation.py",
         "        return [name for name, since in self.first.items() if now - since >= grace]",
         "        return list(self.first)",
         "one sweep that misses something is proof enough",
@@ -196,7 +196,7 @@ ENDING = (
     Mutant(
         "absence-proven-by-age-zero",
         f"{COLLECTION}/lost_machines.py",
-        "            elif self._age(machine) > INSTANCE_VISIBLE_SECONDS:",
+        "            elif self._missed_seconds(machine) >= INSTANCE_VISIBLE_SECONDS:",
         "            elif True:",
         "a new machine is deleted because EC2 does not list its instance yet",
         "late-lists",

@@ -116,7 +116,7 @@ LAUNCHING = (
     Mutant(
         "never-too-late",
         f"{LIFECYCLE}/steps.py",
-        "        if reason is None:\n            return False",
+        "        if reason is None or (late and not seen_joining):\n            return False",
         "        return False",
         "machines whose node never joins stay for ever",
         "joining",

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.launcher.garbage_collection.confirmation import Breaker
+from services.launcher.garbage_collection.breaker import Breaker
 from services.launcher.garbage_collection.held_deletions import HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory, take_inventory
 from services.launcher.garbage_collection.lost_machines import (

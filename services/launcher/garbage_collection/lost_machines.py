@@ -1,9 +1,9 @@
 """Machines whose instance or node is gone are deleted (LCH-80, LCH-67, F24).
 
 What EC2 itself calls terminated is proof. What is merely absent is not (F20): then the list must show other instances
-of ours, the Machine must be old enough for EC2 to know it, and no more may go than the breaker allows. A node that was
-taken off the API server by force, or deleted before it was registered, leaves its Machine lost too, although the
-instance runs.
+of ours, the instance must be missed for so long that EC2 would list a new one, and no more may go than the breaker
+allows. A node that was taken off the API server by force, or deleted before it was registered, leaves its Machine lost
+too, although the instance runs.
 
 A Machine must be lost in every sweep for a grace time (R7). A node that is Ready proves its instance, whatever EC2
 lists.
@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from services.launcher.garbage_collection.confirmation import Breaker, Confirmation
+from services.launcher.garbage_collection.breaker import Breaker
 from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.machine_writer import MachineWriter
@@ -23,8 +23,9 @@ from services.launcher.ports import Ports
 from shared.api.core.nodes import parse_node
 from shared.cloud.ec2.ended_instances import TERMINATED_REASON, termination_message, would_end_again
 from shared.cloud.ec2.ownership import GONE_STATES
+from shared.concurrency.confirmation import Confirmation
 from shared.domain import labels as keys
-from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
+from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone
 from shared.errors import InvalidObject
 from shared.kube.reading import or_none
@@ -122,7 +123,7 @@ class LostMachines:
                 await self._delete(
                     machine, TERMINATED_REASON, termination_message(instance), again=again
                 )
-            elif self._age(machine) > INSTANCE_VISIBLE_SECONDS:
+            elif self._missed_seconds(machine) >= INSTANCE_VISIBLE_SECONDS:
                 absent.append(machine)
         if absent and not inventory.instances:
             why = "EC2 lists no instance at all; are region and account right?"
@@ -174,10 +175,10 @@ class LostMachines:
                 await self._delete(machine, *cause)
         return held
 
-    def _age(self, machine: Machine) -> float:
-        launched = machine.conditions.get(LAUNCHED)
-        since = launched.since if launched and launched.since else machine.created_at
-        return self.ports.clock.now() - since
+    def _missed_seconds(self, machine: Machine) -> float:
+        """By the monotonic clock: a wall clock that jumped makes no machine older."""
+        now = self.ports.clock.monotonic()
+        return now - self.without_instance.first.get(machine.uid, now)
 
     async def _delete(
         self, machine: Machine, reason: str, text: str, *, again: bool = True

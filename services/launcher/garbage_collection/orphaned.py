@@ -16,13 +16,14 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from services.launcher.garbage_collection.confirmation import Breaker, Confirmation
+from services.launcher.garbage_collection.breaker import Breaker
 from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.ports import Ports
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, machine_of, pool_of
 from shared.cloud.ec2.records import Instance
+from shared.concurrency.confirmation import Confirmation
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.machines import Machines

@@ -11,10 +11,11 @@ import asyncio
 from dataclasses import dataclass, field
 
 from services.launcher.lifecycle.nodes import cluster_nodes
-from services.launcher.lifecycle.stages import by_provider_id, is_settled, node_of
+from services.launcher.lifecycle.stages import by_provider_id, is_joining, is_settled, node_of
 from services.launcher.lifecycle.steps import LifecycleSteps
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node
+from shared.concurrency.confirmation import Confirmation
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
 from shared.errors import DovetailError, InvalidObject
@@ -25,6 +26,9 @@ from shared.kube.resources import NODES
 from shared.log import get_logger
 
 log = get_logger(__name__)
+
+SEEN_JOINING_SECONDS = 120.0
+"""Nearly every node joins within this time, so a launcher with a wrong clock ends few of them."""
 
 
 @dataclass
@@ -46,6 +50,9 @@ class LifecycleController:
     writer: MachineWriter
     steps: LifecycleSteps
     _known: Known = field(default_factory=Known)
+    _joining: Confirmation = field(default_factory=Confirmation)
+    _seen_joining: frozenset[str] = frozenset()
+    """UIDs of machines whose node was missing in every review for ``SEEN_JOINING_SECONDS``."""
 
     async def node_changed(self, name: str) -> None:
         """A node came or changed: find its Machine and take the next step."""
@@ -95,6 +102,10 @@ class LifecycleController:
         """Review every Machine, as the clock demands. Returns for how many there was something to do."""
         found = by_provider_id(nodes)
         self._remember(machines)
+        now = self.steps.ports.clock.monotonic()
+        joining = (machine.uid for machine in machines if is_joining(machine))
+        confirmed = self._joining.confirmed(joining, now=now, grace=SEEN_JOINING_SECONDS)
+        self._seen_joining = frozenset(confirmed)
         self._known.nodes = {
             provider_id: {node.name for node in found.get(provider_id, ())}
             for provider_id in self._known.machines
@@ -114,7 +125,7 @@ class LifecycleController:
         node, missing = node_of(machine, nodes)
         if node is not None and not node.terminating and await self._advance(machine, node):
             return True
-        if await self.steps.expire(machine):
+        if await self.steps.expire(machine, seen_joining=machine.uid in self._seen_joining):
             return True
         if node is None and machine.provider_id and not machine.has(REGISTERED):
             await self.steps.say_missing(machine, missing)

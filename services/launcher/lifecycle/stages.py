@@ -110,7 +110,13 @@ def timed_out(
 
 
 def _since(machine: Machine, condition: Condition | None) -> float:
-    return condition.since if condition and condition.since else machine.created_at
+    """Never before the machine was made: a clock that was behind may have written the condition."""
+    return max(condition.since if condition else 0.0, machine.created_at)
+
+
+def is_joining(machine: Machine) -> bool:
+    """Does its instance run without a registered node yet?"""
+    return machine.has(LAUNCHED) and not machine.has(REGISTERED) and not machine.terminating
 
 
 def is_settled(machine: Machine) -> bool:

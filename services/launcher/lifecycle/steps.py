@@ -136,8 +136,12 @@ class LifecycleSteps:
         except DovetailError as error:
             log.warning("nothing learnt from node", node=node.name, error=error.message)
 
-    async def expire(self, machine: Machine) -> bool:
-        """Delete a Machine whose time is up. True when it is up."""
+    async def expire(self, machine: Machine, *, seen_joining: bool) -> bool:
+        """Delete a Machine whose time is up. True when it is up.
+
+        ``seen_joining``: this process saw its node missing for a while by its monotonic clock. A wall clock that jumps
+        must not end instances that just started.
+        """
         settings = self.ports.settings
         reason = timed_out(
             machine,
@@ -145,9 +149,9 @@ class LifecycleSteps:
             launch_seconds=settings.launch_timeout,
             registration_seconds=settings.registration_timeout,
         )
-        if reason is None:
-            return False
         late = reason == REGISTRATION_TIMEOUT
+        if reason is None or (late and not seen_joining):
+            return False
         seconds = settings.registration_timeout if late else settings.launch_timeout
         old = machine.api.older_names and late
         text = "terminating due to registration ttl" if old else "terminating due to timeout"

@@ -141,6 +141,21 @@ async def test_an_instance_ended_by_hand_says_nothing_of_the_pool(
     assert await world.outcomes.recent(["Provisioner/default"]) == {}
 
 
+async def test_an_instance_that_ec2_does_not_know_is_missed_for_two_minutes(world: World) -> None:
+    """F20, LCH-80: EC2 lists a new instance late. A wall clock that jumped makes no machine older."""
+    await world.launched("default-good")
+    lost = await world.launched("default-a", V1ALPHA5, "aws:///us-west-2a/i-0123456789abcdef0")
+    world.clock.wall += 3600
+    await world.sweep()
+    for seconds in (61, 58):
+        world.clock.advance(seconds)
+        await world.sweep()
+        assert not await world.is_leaving(lost)
+    world.clock.advance(2)
+    await world.sweep()
+    assert await world.is_leaving(lost)
+
+
 async def test_many_machines_whose_instances_ec2_calls_terminated_all_go(world: World) -> None:
     """Proof is no guess: the breaker is for absence."""
     lost = [await world.launched(f"default-{number}") for number in range(7)]

@@ -210,6 +210,23 @@ async def test_a_launcher_that_was_away_registers_before_it_looks_at_the_time(wo
     assert not await world.is_leaving(machine)
 
 
+async def test_a_wall_clock_that_jumps_ends_no_machine(world: World) -> None:
+    """LCH-76: time is up by the wall clock, and not before this launcher saw the machine wait for two minutes."""
+    machine = await launched(world)
+    await review(world, machine)
+    world.clock.wall += 3600
+    world.clock.advance(119)
+    await review(world, machine)
+    world.restart()
+    await review(world, machine)
+    world.clock.advance(119)
+    await review(world, machine)
+    assert not await world.is_leaving(machine)
+    world.clock.advance(2)
+    await review(world, machine)
+    assert await world.is_leaving(machine)
+
+
 async def test_initialisation_never_times_out(world: World) -> None:
     """LCH-76: launch and registration timeouts; ACC-66: timeouts."""
     machine = await launched(world)

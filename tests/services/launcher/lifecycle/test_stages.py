@@ -124,6 +124,7 @@ def test_a_node_is_initialised_when_nothing_is_missing(node: dict[str, Any], rea
         ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown")}, 901, "registration_timeout"),
         ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=600.0)}, 1000, None),
         ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=600.0)}, 1001, "registration_timeout"),
+        ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=-3000.0)}, 900, None),
         ({LAUNCHED: TRUE, REGISTERED: TRUE}, 10**6, None),
     ],
 )  # fmt: skip
@@ -132,7 +133,7 @@ def test_launch_and_registration_have_their_time_and_initialisation_any(
 ) -> None:
     """LCH-76, ACC-66: 5 min since Launched changed, 15 min since Registered was first set, never.
 
-    ``created_at`` is 500.
+    ``created_at`` is 500. The clock that wrote a condition before that was wrong.
     """
     machine = make_machine(created_at=500.0, conditions=conditions)
     found = timed_out(machine, now=500.0 + age, launch_seconds=300, registration_seconds=900)

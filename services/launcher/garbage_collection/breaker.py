@@ -1,4 +1,4 @@
-"""Nothing is deleted at the first sweep that misses something, and never much at once: pure (R7, F23)."""
+"""Never much is deleted at once: pure (F23)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ BREAKER_LEAST = 5
 BREAKER_SHARE = 0.2
 BREAKER_SECONDS = 600.0
 """At most max(5, 20 %) of a pool in 10 minutes (F23)."""
-
-
-@dataclass
-class Confirmation:
-    """Since when something has been missing. Times are monotonic seconds."""
-
-    first: dict[str, float] = field(default_factory=dict)
-
-    def confirmed(self, lost: Iterable[str], *, now: float, grace: float) -> list[str]:
-        """Those that were missing in every sweep for ``grace`` seconds; what reappeared is forgotten."""
-        seen = set(lost)
-        self.first = {name: self.first.get(name, now) for name in sorted(seen)}
-        return [name for name, since in self.first.items() if now - since >= grace]
 
 
 @dataclass
