@@ -19,6 +19,10 @@ class Clock(Protocol):
         ...
 
 
+LARGEST_SKEW_SECONDS = 60.0
+"""Between the clocks of two machines whose clocks are set."""
+
+
 class SystemClock:
     """The clocks of the operating system."""
 
@@ -32,6 +36,13 @@ class SystemClock:
 def rfc3339(seconds: float) -> str:
     """Kubernetes' ``metav1.Time``: whole seconds, UTC, a trailing Z."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def credible(at: float, *, now: float, otherwise: float) -> float:
+    """``at``, a time that another process wrote down; ``otherwise`` when it lies so far ahead that the clock of its
+    writer was wrong: nothing may wait until then.
+    """
+    return at if at <= now + LARGEST_SKEW_SECONDS else otherwise
 
 
 def parse_rfc3339(text: str) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
+from shared.concurrency.clock import credible
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
@@ -100,18 +101,19 @@ def timed_out(
     A launched Machine whose node was never looked for has no Registered condition yet: its time begins with it.
     """
     if not machine.has(LAUNCHED):
-        since = _since(machine, machine.conditions.get(LAUNCHED))
+        since = _since(machine, machine.conditions.get(LAUNCHED), now)
         return LAUNCH_TIMEOUT if now - since > launch_seconds else None
     registered = machine.conditions.get(REGISTERED)
     if registered is None or registered.status == "True":
         return None
-    late = now - _since(machine, registered) > registration_seconds
+    late = now - _since(machine, registered, now) > registration_seconds
     return REGISTRATION_TIMEOUT if late else None
 
 
-def _since(machine: Machine, condition: Condition | None) -> float:
-    """Never before the machine was made: a clock that was behind may have written the condition."""
-    return max(condition.since if condition else 0.0, machine.created_at)
+def _since(machine: Machine, condition: Condition | None, now: float) -> float:
+    """Never before the machine was made, nor far in the future: the clock that wrote the condition may be wrong."""
+    since = condition.since if condition else 0.0
+    return max(credible(since, now=now, otherwise=0.0), machine.created_at)
 
 
 def is_joining(machine: Machine) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Set
 
 import msgspec
 
+from shared.concurrency.clock import credible
 from shared.domain.machines.machine import CONSOLIDATABLE, EMPTY, EXPIRED, INITIALIZED, Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.workloads.pods import Pod, is_reschedulable
@@ -67,7 +68,8 @@ def is_consolidatable(machine: Machine, pool: NodePool, *, now: float) -> bool:
     after = pool.consolidate_after_seconds
     if after is None or not machine.has(INITIALIZED):
         return False
-    quiet_since = max(machine.last_pod_event_at, machine.conditions[INITIALIZED].since)
+    times = (machine.last_pod_event_at, machine.conditions[INITIALIZED].since)
+    quiet_since = max(credible(at, now=now, otherwise=machine.created_at) for at in times)
     return now - quiet_since >= after
 
 

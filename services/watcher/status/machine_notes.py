@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from services.watcher.mirror.journal import Journal
 from services.watcher.mirror.members import Member
-from shared.concurrency.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, credible, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
@@ -137,7 +137,7 @@ class PodEvents:
 
     async def write(self, kube: Kube, machines: Iterable[Member]) -> None:
         """Write what is due. Raises TransientError; what was not written stays noted."""
-        for machine, at in due_writes(machines, self.latest):
+        for machine, at in due_writes(machines, self.latest, now=self.clock.now()):
             body = {
                 "metadata": {"uid": machine.uid},
                 "status": {"lastPodEventTime": rfc3339(at)},
@@ -150,13 +150,17 @@ class PodEvents:
 
 
 def due_writes(
-    machines: Iterable[Member], latest: Mapping[str, float]
+    machines: Iterable[Member], latest: Mapping[str, float], *, now: float
 ) -> list[tuple[Member, float]]:
-    """The NodeClaims whose node had an event ten seconds or more after the one they show, with its time."""
+    """The NodeClaims whose node had an event ten seconds or more after the one they show, with its time.
+
+    One that shows a time far in the future, of a watcher with a wrong clock, counts as showing none.
+    """
     return [
         (machine, at)
         for machine in machines
         if machine.api.detailed_status
         and not machine.terminating
-        and (at := latest.get(machine.node_name, 0.0)) >= machine.last_pod_event_at + WRITE_SECONDS
+        and (at := latest.get(machine.node_name, 0.0))
+        >= credible(machine.last_pod_event_at, now=now, otherwise=0.0) + WRITE_SECONDS
     ]

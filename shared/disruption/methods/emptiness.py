@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.concurrency.clock import credible
 from shared.disruption import records
 from shared.domain.machines.machine import CONSOLIDATABLE
 from shared.domain.machines.machine import EMPTY as EMPTY_CONDITION
@@ -51,4 +52,6 @@ def time_is_up(candidate: records.Candidate, *, now: float) -> bool:
     if ttl is None:
         return True
     empty = machine.conditions.get(EMPTY_CONDITION)
-    return empty is not None and machine.has(EMPTY_CONDITION) and now - empty.since >= ttl
+    if empty is None or not machine.has(EMPTY_CONDITION):
+        return False
+    return now - credible(empty.since, now=now, otherwise=machine.created_at) >= ttl

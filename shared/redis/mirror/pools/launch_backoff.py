@@ -17,7 +17,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from shared.concurrency.backoff import doubled
-from shared.concurrency.clock import Clock
+from shared.concurrency.clock import Clock, credible
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.redis.bus.connection import call
@@ -84,7 +84,7 @@ class LaunchBackoff:
     async def until(self, pool_key: str, template: str = "") -> float:
         """Wall time before which this pool launches no machine; 0.0 for a pool without a back-off."""
         known = await self._read(pool_key)
-        return known.until if known.template == template else 0.0
+        return self._end_of(known) if known.template == template else 0.0
 
     async def admit(self, pool_key: str, machine_uid: str, template: str = "") -> float:
         """Take the pool's next launch slot for this machine: 0.0 when admitted, else the wall time to retry at.
@@ -97,13 +97,18 @@ class LaunchBackoff:
             known = await self._read(pool_key)
             if known.template != template or known.until == 0.0 or known.holder == machine_uid:
                 return 0.0
-            if now < known.until:
+            if now < self._end_of(known):
                 return known.until
             known.steps = min(known.steps + 1, MOST_STEPS)
             wait = doubled(known.steps, first=FIRST_WAIT_SECONDS, cap=LONGEST_WAIT_SECONDS)
             known.until, known.holder = now + wait, machine_uid
             await self._write(pool_key, known)
             return 0.0
+
+    def _end_of(self, known: _Waiting) -> float:
+        """Until when the pool waits. The clock that wrote an end beyond the longest wait was wrong."""
+        longest = self._clock.now() + LONGEST_WAIT_SECONDS
+        return credible(known.until, now=longest, otherwise=0.0)
 
     async def _read(self, pool_key: str) -> _Waiting:
         body: bytes | None = await call(

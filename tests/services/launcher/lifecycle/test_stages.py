@@ -117,7 +117,7 @@ def test_a_node_is_initialised_when_nothing_is_missing(node: dict[str, Any], rea
     [
         ({}, 300, None),
         ({}, 301, "launch_timeout"),
-        ({LAUNCHED: Condition("Unknown", since=900.0)}, 301, None),
+        ({LAUNCHED: Condition("Unknown", since=700.0)}, 301, None),
         ({LAUNCHED: Condition("Unknown", since=600.0)}, 500, "launch_timeout"),
         ({LAUNCHED: TRUE}, 10**6, None),
         ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown")}, 900, None),
@@ -125,6 +125,8 @@ def test_a_node_is_initialised_when_nothing_is_missing(node: dict[str, Any], rea
         ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=600.0)}, 1000, None),
         ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=600.0)}, 1001, "registration_timeout"),
         ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=-3000.0)}, 900, None),
+        ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=5000.0)}, 901, "registration_timeout"),
+        ({LAUNCHED: Condition("Unknown", since=5000.0)}, 301, "launch_timeout"),
         ({LAUNCHED: TRUE, REGISTERED: TRUE}, 10**6, None),
     ],
 )  # fmt: skip
@@ -133,7 +135,8 @@ def test_launch_and_registration_have_their_time_and_initialisation_any(
 ) -> None:
     """LCH-76, ACC-66: 5 min since Launched changed, 15 min since Registered was first set, never.
 
-    ``created_at`` is 500. The clock that wrote a condition before that was wrong.
+    ``created_at`` is 500. The clock that wrote a condition before that, or far in the
+    future, was wrong.
     """
     machine = make_machine(created_at=500.0, conditions=conditions)
     found = timed_out(machine, now=500.0 + age, launch_seconds=300, registration_seconds=900)

@@ -83,6 +83,16 @@ def test_only_pods_that_live_on_the_node_keep_it(pod: Pod, counts: bool) -> None
     assert occupied_nodes([pod]) == ({"n"} if counts else set())
 
 
+@pytest.mark.parametrize("ahead", [5.0, 3600.0])
+def test_a_time_far_in_the_future_is_that_of_a_wrong_clock(ahead: float) -> None:
+    """DIS-20: a watcher or launcher whose clock was an hour ahead must not keep a node for an hour."""
+    found, pool = v1(last_pod_event_at=NOW + ahead)
+    wanted = [] if ahead == 5.0 else [(CONSOLIDATABLE, True)]
+    assert changes_due(found, pool=pool) == wanted
+    initialised = {INITIALIZED: Condition("True", since=NOW + ahead)}
+    assert changes_due(replace(found, conditions=initialised), pool=pool) == wanted
+
+
 def test_nothing_starts_before_the_machine_is_initialised() -> None:
     """DIS-33: the time begins at initialization."""
     assert changes_due(make_machine("m", node_name="n")) == []

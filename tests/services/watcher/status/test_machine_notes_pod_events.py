@@ -86,7 +86,13 @@ async def test_it_stands_in_the_status_of_the_claim(noted: PodEvents, kube: Kube
 
 def test_a_claim_is_written_at_most_every_ten_seconds() -> None:
     """And only NodeClaims have the field."""
-    assert due_writes([claim(last_pod_event_at=95.0)], {"n": 104.0}) == []
-    assert len(due_writes([claim(last_pod_event_at=95.0)], {"n": 105.0})) == 1
-    assert due_writes([machine_member(make_machine(node_name="n"))], {"n": 105.0}) == []
-    assert due_writes([claim(terminating=True)], {"n": 105.0}) == []
+    assert due_writes([claim(last_pod_event_at=95.0)], {"n": 104.0}, now=105.0) == []
+    assert len(due_writes([claim(last_pod_event_at=95.0)], {"n": 105.0}, now=105.0)) == 1
+    unnoted = machine_member(make_machine(node_name="n"))
+    assert due_writes([unnoted], {"n": 105.0}, now=105.0) == []
+    assert due_writes([claim(terminating=True)], {"n": 105.0}, now=105.0) == []
+
+
+def test_a_time_that_a_wrong_clock_wrote_is_written_over() -> None:
+    """DIS-21: it lies so far ahead that no event would ever be later."""
+    assert len(due_writes([claim(last_pod_event_at=3700.0)], {"n": 104.0}, now=105.0)) == 1

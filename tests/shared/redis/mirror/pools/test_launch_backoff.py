@@ -44,6 +44,18 @@ async def test_one_success_wipes_the_slate(backoff: LaunchBackoff) -> None:
     assert await backoff.until(POOL) == 0.0
 
 
+async def test_a_wait_that_a_wrong_clock_wrote_ends(
+    backoff: LaunchBackoff, clock: FakeClock
+) -> None:
+    """F25: no wait is longer than half an hour."""
+    clock.wall += 3600
+    await fail(backoff)
+    clock.wall -= 3600
+    assert await backoff.until(POOL) == 0.0
+    assert await backoff.admit(POOL, "uid") == 0.0
+    assert await backoff.until(POOL) == clock.now() + 120
+
+
 async def test_one_launch_per_one_two_four_up_to_thirty_minutes(
     backoff: LaunchBackoff, clock: FakeClock
 ) -> None:
