@@ -233,7 +233,8 @@ class _Simulation:
 
     async def _apply(self, world: World, fault: Fault) -> None:
         self.faults[fault.kind] += 1
-        self.trace.add("fault", what=fault.text, fault=fault.kind)
+        seconds = fault.lasts_seconds
+        self.trace.add("fault", what=fault.text, fault=fault.kind, seconds=seconds)
         async with asyncio.timeout(ACTION_SECONDS):
             await fault.apply(world)
 

@@ -123,6 +123,11 @@ class Fault:
     def text(self) -> str:
         """What happens, for people."""
 
+    @property
+    def lasts_seconds(self) -> float:
+        """How long its effect lasts; 0 for one that is over at once."""
+        return float(getattr(self, "seconds", 0.0))
+
     @classmethod
     @abstractmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:

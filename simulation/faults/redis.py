@@ -23,6 +23,10 @@ class RedisRestart(Fault):
         data = "with" if self.keep_data else "without"
         return f"Redis restarts {data} its data within {self.down_seconds} s"
 
+    @property
+    def lasts_seconds(self) -> float:
+        return self.down_seconds
+
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
         return cls(span.begin, random.random() < 0.5, span.seconds(random, 0.0, 15.0))

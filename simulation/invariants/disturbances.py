@@ -56,7 +56,7 @@ class Disturbances:
     at: float = WARM_UP_SECONDS - CALM_SECONDS
     """Of the last disturbance."""
     notice_at: float = -inf
-    """Of the last disturbance that is no announcement of EC2."""
+    """When the last disturbance ended that is no announcement of EC2."""
     slow_at: float = -inf
     """Of the last fault that may hold up a request."""
     cluster_slow_at: float = -inf
@@ -70,7 +70,8 @@ class Disturbances:
             return
         self.at = event.at
         if not any(words in str(event.fields.get("what")) for words in NOTICES):
-            self.notice_at = event.at
+            lasted = event.fields.get("seconds") or 0.0
+            self.notice_at = max(self.notice_at, event.at + float(lasted))
         kind = event.fields.get("fault")
         if event.kind == "fault" and kind not in PROMPT_FAULTS:
             self.slow_at = event.at

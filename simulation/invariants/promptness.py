@@ -35,8 +35,9 @@ LOST_ANSWER = "aws-lost-answer"
 """Kind of the fault."""
 NOTICE_SECONDS = 120.0
 """From EC2's announcement of the end of a spot instance to the end."""
-NOTICE_CALM_SECONDS = 60.0
-"""The last part of that time, in which a notice that could not be handled before is."""
+NOTICE_CALM_SECONDS = 90.0
+"""So long after a fault a notice is handled that could not be handled before: a poll that was lost takes 40 s, the
+pause after it up to 30 s, and a message that was received by a lost answer comes again after 20 s."""
 LOOK_SECONDS = 5.0
 SPOT_END = "Server.SpotInstanceTermination"
 

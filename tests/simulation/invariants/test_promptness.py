@@ -156,6 +156,17 @@ def test_a_fault_just_before_the_end_excuses_it() -> None:
     assert reclaim(history) == []
 
 
+@pytest.mark.parametrize(("seconds", "sound"), [(29.0, False), (31.0, True)])
+def test_a_fault_excuses_it_for_a_while_after_its_own_end(seconds: float, sound: bool) -> None:
+    history = History(NoticesAreHeeded(Launches(Picture()), Disturbances()))
+    history.start("i-1")
+    history.machine("a", "i-1", conditions=HEALTHY)
+    history.wait(300)
+    history.event("fault", what="no connection", fault="partition", seconds=seconds)
+    history.wait(120)
+    assert (reclaim(history) == []) is sound
+
+
 def test_an_instance_that_somebody_ended_was_not_announced() -> None:
     history = announced()
     history.end("i-1")
