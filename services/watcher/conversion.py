@@ -19,6 +19,7 @@ from shared.api.core.pdbs import parse_pdb
 from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_daemon_set, parse_pod
 from shared.api.core.provisioning_requests import parse_provisioning_request
+from shared.api.core.vertical_autoscalers import parse_vertical_autoscaler
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.faults import Fault, Parsed
 from shared.api.hardware.device_claims import (
@@ -54,6 +55,7 @@ from shared.domain.records import (
     POD_TEMPLATES,
     PODS,
     PROVISIONING_REQUESTS,
+    RECOMMENDATIONS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     STORAGE_CLASSES,
@@ -159,6 +161,7 @@ KINDS = (
     Kind(CLAIM_TEMPLATES, resources.CLAIM_TEMPLATES, _lenient(parse_claim_template)),
     Kind(GANG_SIZES, resources.POD_GROUPS, _staying(parse_pod_group)),
     Kind(GANG_SIZES, resources.WORKLOADS, _staying(parse_workload)),
+    Kind(RECOMMENDATIONS, resources.VERTICAL_AUTOSCALERS, _staying(parse_vertical_autoscaler)),
     Kind(POD_TEMPLATES, resources.POD_TEMPLATES, parse_pod_template),
     Kind(POD_TEMPLATES, resources.DEPLOYMENTS, parse_pod_template),
     Kind(POD_TEMPLATES, resources.REPLICA_SETS, parse_pod_template),

@@ -7,9 +7,14 @@ counts as one without objects, and everything else goes on.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
-from services.watcher.conversion import KINDS, Kind
+from services.watcher.conversion import KINDS, Json, Kind
+from shared.api.core.vertical_autoscalers import template_with_parts, with_parts
+from shared.api.faults import Parsed
 from shared.domain.feature_gates import FeatureGates, gate_name
+from shared.domain.records import POD_TEMPLATES, PODS
 from shared.kube import resources
 from shared.kube.informer import Informer
 from shared.kube.resources import Resource
@@ -26,6 +31,7 @@ GATES: dict[Resource, tuple[str, ...]] = {
     resources.PROVISIONING_REQUESTS: (_REQUEST,),
     resources.POD_GROUPS: ("pod_group",),
     resources.WORKLOADS: ("workload",),
+    resources.VERTICAL_AUTOSCALERS: ("vertical_pod_autoscaler",),
 }
 """Kind -> the fields of the gates of which one must be on."""
 DEVICES = (*resources.DEVICE_KINDS, resources.DEVICE_TEMPLATES)
@@ -33,7 +39,22 @@ DEVICES = (*resources.DEVICE_KINDS, resources.DEVICE_TEMPLATES)
 
 def kinds(gates: FeatureGates, *, devices: bool = False) -> tuple[Kind, ...]:
     """Those that are watched. ``devices``: device claims are planned."""
-    return tuple(kind for kind in KINDS if _is_wanted(kind.resource, gates, devices=devices))
+    found = tuple(kind for kind in KINDS if _is_wanted(kind.resource, gates, devices=devices))
+    return tuple(map(_reading_parts, found)) if gates.vertical_pod_autoscaler else found
+
+
+def _reading_parts(kind: Kind) -> Kind:
+    """The kind, whose records of pods say what their requests are made of (POD-12)."""
+
+    def convert(raw: Json) -> Parsed[Any]:
+        parsed = kind.convert(raw)
+        if parsed.record is None:
+            return parsed
+        if kind.name == PODS:
+            return replace(parsed, record=with_parts(parsed.record, raw.get("spec")))
+        return replace(parsed, record=template_with_parts(parsed.record, raw))
+
+    return replace(kind, convert=convert) if kind.name in (PODS, POD_TEMPLATES) else kind
 
 
 def _is_wanted(resource: Resource, gates: FeatureGates, *, devices: bool) -> bool:

@@ -29,6 +29,8 @@ class FeatureGates(msgspec.Struct, frozen=True):
     """Read the sizes of gangs from PodGroups of scheduler-plugins (SCH-114). Karpenter has no such gate."""
     workload: bool = False
     """Read the sizes of gangs from Workloads of Kubernetes (SCH-114). Karpenter has no such gate."""
+    vertical_pod_autoscaler: bool = False
+    """Consider the recommendations of VerticalPodAutoscalers (POD-12). Karpenter has no such gate."""
     drift: bool = False
     """Replace drifted Machines of Provisioners (DRF-08). NodeClaims of NodePools always may drift (OPS-05)."""
 

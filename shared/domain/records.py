@@ -23,6 +23,7 @@ from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.provisioning_requests import ProvisioningRequest
+from shared.domain.workloads.recommendations import Recommendation
 from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
 PODS, NODES, DAEMON_SETS = "pods", "nodes", "daemonsets"
@@ -37,6 +38,7 @@ DEVICE_CLASSES, RESOURCE_SLICES = "deviceclasses", "resourceslices"
 RESOURCE_CLAIMS, CLAIM_TEMPLATES = "resourceclaims", "resourceclaimtemplates"
 GANG_SIZES = "gangsizes"
 DEVICE_TEMPLATES = "devicetemplates"
+RECOMMENDATIONS = "verticalpodautoscalers"
 
 RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PODS: Pod,
@@ -61,6 +63,7 @@ RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     CLAIM_TEMPLATES: ClaimTemplate,
     GANG_SIZES: GangSizes,
     DEVICE_TEMPLATES: DeviceTemplate,
+    RECOMMENDATIONS: Recommendation,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()

@@ -101,6 +101,9 @@ DEVICE_KINDS = (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATE
 """Of dynamic resource allocation."""
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True)
 WORKLOADS = Resource("scheduling.k8s.io", "v1alpha1", "workloads", "Workload", True)
+VERTICAL_AUTOSCALERS = Resource(
+    "autoscaling.k8s.io", "v1", "verticalpodautoscalers", "VerticalPodAutoscaler", True
+)
 DEVICE_TEMPLATES = Resource("dovetail.sh", "v1alpha1", "devicetemplates", "DeviceTemplate", False)
 
 CUSTOM_RESOURCE_DEFINITIONS = Resource(

@@ -22,6 +22,11 @@ from shared.api.core.pdbs import parse_pdb
 from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_daemon_set, parse_pod
 from shared.api.core.provisioning_requests import parse_provisioning_request
+from shared.api.core.vertical_autoscalers import (
+    parse_vertical_autoscaler,
+    template_with_parts,
+    with_parts,
+)
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.crd.model import UNKNOWN_FIELD
 from shared.api.faults import Parsed, texts_of
@@ -42,6 +47,7 @@ from shared.domain.workloads.capacity_buffers import POD_TEMPLATE, SCALABLE_KIND
 from shared.domain.workloads.gang_sizes import GangSizes, with_sizes
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.provisioning_requests import ProvisioningRequest
+from shared.domain.workloads.recommendations import Recommendations, created_anew
 from shared.domain.workloads.virtual_pods import BUFFER, REQUEST, request_pods, resolved
 from shared.errors import InvalidObject
 from shared.simulation import completion
@@ -96,9 +102,10 @@ class _Inputs:
         catalogue = completion.with_reservation_classes(
             catalogue, classes, self._listed_reservations()
         )
+        recommended = self._recommendations()
         snapshot = Snapshot(
             generation=0,
-            pods=tuple(with_sizes(self._pods(), self._gang_sizes())),
+            pods=tuple(with_sizes(self._pods(recommended), self._gang_sizes())),
             nodes=self._nodes(catalogue),
             machines=_sorted(
                 [one for kind in CLAIMS for one in self._all(kind, partial(_parsed, kind))]
@@ -110,7 +117,7 @@ class _Inputs:
             unavailable=sold_out,
             pdbs=_sorted(self._all("PodDisruptionBudget", parse_pdb)),
             **self._storage(),
-            **self._kept_room(),
+            **self._kept_room(recommended),
             **self._devices(),
         )
         ignored = self.objects.ignored
@@ -177,13 +184,23 @@ class _Inputs:
         self.usable += len(found)
         return found
 
-    def _pods(self) -> tuple[Pod, ...]:
+    def _recommendations(self) -> Recommendations:
+        """Of VerticalPodAutoscalers, as with the gate VerticalPodAutoscaler in a cluster (POD-12)."""
+        given = self.objects.of("VerticalPodAutoscaler")
+        read = [self._checked(one, parse_vertical_autoscaler(one.raw)) for one in given]
+        return Recommendations(one for one in read if one is not None)
+
+    def _pods(self, recommended: Recommendations) -> tuple[Pod, ...]:
         found = []
         unique: dict[ObjectFault, None] = {}
         for one in self.objects.of("Pod"):
             pod = completion.as_unschedulable(
                 one.raw, completion.complete(one.raw, parse_pod(one.raw))
             )
+            if recommended:
+                pod = recommended.of_pod(with_parts(pod, one.raw.get("spec")))
+                # Its controller is yet to create it.
+                pod = created_anew(pod) if one.controller else pod
             unique.update(dict.fromkeys(_pod_faults(one, pod)))
             self.usable += not pod.faults
             if not pod.is_terminal:
@@ -235,11 +252,13 @@ class _Inputs:
             for one in given
         }
 
-    def _kept_room(self) -> dict[str, Any]:
+    def _kept_room(self, recommended: Recommendations) -> dict[str, Any]:
         """CapacityBuffers and what they may name, as with the gate CapacityBuffer in a cluster (GAT-02)."""
         given = self.objects.of(POD_TEMPLATE, *SCALABLE_KINDS)
         read = [parse_pod_template(one.raw).record for one in given]
-        templates = [template for template in read if template is not None]
+        pairs = [(one, record) for one, record in zip(given, read, strict=True) if record]
+        made = tuple(template_with_parts(record, one.raw) for one, record in pairs)
+        templates = list(recommended.of_templates(made))
         self.usable += len(self.objects.of(POD_TEMPLATE))
         buffers = []
         for one in self.objects.of(BUFFER):

@@ -69,6 +69,7 @@ KINDS = {
     "PodGroup": Known("scheduling.x-k8s.io", True),
     "Workload": Known("scheduling.k8s.io", True),
     "PodTemplate": Known("", True),
+    "VerticalPodAutoscaler": Known("autoscaling.k8s.io", True),
     "DeviceClass": Known("resource.k8s.io", False, "v1"),
     "ResourceSlice": Known("resource.k8s.io", False, "v1"),
     "ResourceClaim": Known("resource.k8s.io", True, "v1"),

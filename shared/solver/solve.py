@@ -22,6 +22,7 @@ from shared.domain.pools.usage import USUAL, Counting
 from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable, is_reschedulable
+from shared.domain.workloads.recommendations import created_anew
 from shared.errors import ConfigurationError, InvalidObject
 from shared.runtime.ram import uncollected
 from shared.solver import reasons
@@ -43,7 +44,7 @@ from shared.solver.pools.templates import PoolTemplate, domain_sources, usable_t
 from shared.solver.reservations.held import HeldPlaces
 from shared.solver.reservations.places import FreePlaces
 from shared.solver.reservations.reserving import free_places, reserve
-from shared.solver.topology.counting import BoundPods, Topology
+from shared.solver.topology.counting import Topology, bound_pods
 from shared.solver.topology.default_spread import with_default_spread
 from shared.solver.topology.gang_domains import GangDomains
 from shared.solver.topology.hosts import Host
@@ -244,7 +245,7 @@ def _pods_to_place(
             if verdict:
                 verdicts[pod.uid] = verdict
                 continue
-        chosen.append(gangs.confined(pod))
+        chosen.append(gangs.confined(created_anew(pod) if pod.uid in reschedule else pod))
     if settings.default_spread:
         chosen = [with_default_spread(pod, settings.default_spread) for pod in chosen]
     return sorted(chosen, key=_queue_position), verdicts
@@ -368,28 +369,12 @@ def _topology(
         for node in snapshot.nodes
     }
     staying = [hosts[n.name] for n in snapshot.nodes if not n.terminating]
-    running = _bound_pods(bound, hosts, selected)
+    running = bound_pods(bound, hosts, selected)
     topology = Topology(lambda key: domain_sources(templates, staying, key), hosts, running)
     for pod in owners:
         if pod.node_name in hosts:
             topology.add_bound_owner(pod, pod.node_name)
     return topology
-
-
-def _bound_pods(
-    bound: dict[str, list[Pod]], hosts: dict[str, Host], selected: frozenset[str]
-) -> BoundPods:
-    """Running pods counted by host name, grouped by namespace and the labels that selectors read (SCH-72)."""
-    found: BoundPods = {}
-    if not selected:
-        return found
-    for name, pods in bound.items():
-        for pod in pods:
-            if name in hosts and not pod.terminating:
-                labels = tuple(sorted((k, v) for k, v in pod.labels.items() if k in selected))
-                by_host = found.setdefault((pod.namespace, labels), {})
-                by_host[name] = by_host.get(name, 0) + 1
-    return found
 
 
 def _machines(placement: Placement, identity: str, most: int) -> tuple[PlannedMachine, ...]:

@@ -94,6 +94,10 @@ BODIES: Mapping[str, Json] = {
     "ResourceClaimTemplate": {"spec": {"spec": DEVICES}},
     "PodGroup": {"spec": {"minMember": 2}},
     "Workload": {"spec": {"podGroups": [{"name": "workers", "policy": {"gang": {"minCount": 2}}}]}},
+    "VerticalPodAutoscaler": {
+        "spec": {"targetRef": {"kind": "Deployment", "name": "web"}},
+        "status": {"recommendation": {"containerRecommendations": []}},
+    },
     "CapacityBuffer": {"spec": {"podTemplateRef": {"name": "web"}, "replicas": 2}},
     **{kind: {"spec": spec} for kind, spec in OURS.items()},
 }
@@ -195,7 +199,7 @@ async def watching(
         )
         gates = {
             "feature_gates": "NodeOverlay=true,CapacityBuffer=true,ProvisioningRequest=true,"
-            "PodGroup=true,Workload=true",
+            "PodGroup=true,Workload=true,VerticalPodAutoscaler=true",
             "ignore_dra_requests": False,
         }  # with it every kind is watched
         chosen = {"cluster_name": "test", "redis_url": redis_url, **gates, **settings}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from shared.api.shapes import entries, mapping, text
 from shared.domain import resources
+from shared.domain.workloads.pods import RequestParts
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
@@ -39,6 +40,33 @@ def pod_requests(spec: Json, status: Json = _NOTHING) -> dict[str, int]:
     total = _of_whole_pod(spec, status, resources.at_least(resources.add(steady, sidecars), peak))
     overhead = resources.parse_resources(spec.get("overhead"), field="spec.overhead")
     return _representable(resources.add(total, overhead, {resources.PODS: 1}))
+
+
+def request_parts(spec: Json) -> RequestParts | None:
+    """CPU and memory by part. None where the pod as a whole says what it requests, which no autoscaler changes. Raises
+    InvalidObject."""
+    if spec.get("resources"):
+        return None
+    nobody = _allocated({})
+    found = entries(spec.get("containers"), "spec.containers")
+    containers = {
+        text(one.get("name"), f"spec.containers[{i}].name"): _scalable(
+            _container(one, f"spec.containers[{i}]", nobody)
+        )
+        for i, one in enumerate(found)
+    }
+    sidecars, peak = _init_containers(spec, nobody)
+    overhead = resources.parse_resources(spec.get("overhead"), field="spec.overhead")
+    return RequestParts(
+        containers,
+        _scalable(resources.add(sidecars, overhead)),
+        _scalable(resources.add(peak, overhead)),
+    )
+
+
+def _scalable(amounts: Mapping[str, int]) -> dict[str, int]:
+    names = (resources.CPU, resources.MEMORY)
+    return {name: amounts[name] for name in names if name in amounts}
 
 
 def _of_whole_pod(spec: Json, status: Json, of_containers: dict[str, int]) -> dict[str, int]:

@@ -61,6 +61,17 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     uid: str
 
 
+class RequestParts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """CPU and memory of a pod by part, as its spec has them: from these follows what it requests with other amounts."""
+
+    containers: dict[str, dict[str, int]] = {}
+    """Name of each ordinary container -> its amounts."""
+    beside: dict[str, int] = {}
+    """Sidecars and overhead, which come on top."""
+    least: dict[str, int] = {}
+    """What the start of its init containers takes, with overhead."""
+
+
 class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One pod. ``requests`` already hold containers, init containers, overhead and ``pods: 1`` (SCH-60)."""
 
@@ -117,6 +128,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The label of which the nodes of all pods of the gang have one value, such as the zone; empty: of none."""
     gang_topology_preferred: bool = False
     """True: if no value has room for all of them, the gang is placed without regard to the label."""
+    parts: RequestParts | None = None
+    """Read where recommendations of a VerticalPodAutoscaler are considered (POD-12), else None."""
+    next_requests: dict[str, int] = {}
+    """What it will request when it is created anew, of the resources of which that is another amount."""
     consumes: str = ""
     """Name of the ProvisioningRequest whose room it uses (GAT-04); empty: of none."""
     virtual: bool = False

@@ -26,6 +26,7 @@ from shared.domain.records import (
     POD_TEMPLATES,
     PODS,
     PROVISIONING_REQUESTS,
+    RECOMMENDATIONS,
     RECORD_TYPES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -35,6 +36,7 @@ from shared.domain.records import (
 )
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.domain.workloads.gang_sizes import with_sizes
+from shared.domain.workloads.recommendations import Recommendations
 
 
 @dataclass
@@ -72,7 +74,8 @@ def assembled(
         return _sorted(records(kind).values())
 
     living = (pod for pod in records(PODS).values() if not pod.is_terminal)
-    pods = with_sizes(living, records(GANG_SIZES).values())
+    recommended = Recommendations(records(RECOMMENDATIONS).values())
+    pods = recommended.of_pods(with_sizes(living, records(GANG_SIZES).values()))
     return Snapshot(
         generation=generation,
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
@@ -90,7 +93,7 @@ def assembled(
         pdbs=tuple(sorted(records(PDBS).values(), key=lambda pdb: pdb.key)),
         namespaces=by_name(NAMESPACES),
         buffers=by_name(CAPACITY_BUFFERS),
-        pod_templates=by_name(POD_TEMPLATES),
+        pod_templates=recommended.of_templates(by_name(POD_TEMPLATES)),
         requests=by_name(PROVISIONING_REQUESTS),
         shortages=shortages,
         device_classes=by_name(DEVICE_CLASSES),

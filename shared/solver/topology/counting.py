@@ -341,3 +341,19 @@ def _has_no_domain(group: Group, host: Host) -> bool:
     if host.is_new or group.rule.kind != ANTI_AFFINITY or group.rule.key == keys.HOSTNAME:
         return False
     return group.rule.key not in host.requirements
+
+
+def bound_pods(
+    bound: dict[str, list[Pod]], hosts: dict[str, Host], selected: frozenset[str]
+) -> BoundPods:
+    """Running pods counted by host name, grouped by namespace and the labels that selectors read (SCH-72)."""
+    found: BoundPods = {}
+    if not selected:
+        return found
+    for name, pods in bound.items():
+        for pod in pods:
+            if name in hosts and not pod.terminating:
+                labels = tuple(sorted((k, v) for k, v in pod.labels.items() if k in selected))
+                by_host = found.setdefault((pod.namespace, labels), {})
+                by_host[name] = by_host.get(name, 0) + 1
+    return found

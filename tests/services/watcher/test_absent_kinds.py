@@ -50,12 +50,13 @@ async def test_a_gate_whose_kind_is_not_served_blocks_nothing_and_is_told(
             assert [text.split(":")[0] for text in notes(world)] == [
                 "FEATURE_GATES=PodGroup=true has no effect",
                 "FEATURE_GATES=Workload=true has no effect",
+                "FEATURE_GATES=VerticalPodAutoscaler=true has no effect",
             ]
             assert "does not serve podgroups.scheduling.x-k8s.io/v1alpha1" in notes(world)[0]
             await wait_until(lambda: bool(positions(world)), "positions are told")
             assert all(positions(world).values()), "readers may plan"
             await world.kube.create(CUSTOM_RESOURCE_DEFINITIONS, definition(POD_GROUPS))
-            await wait_until(lambda: len(notes(world)) == 1, "it is served", show=world.reasons)
+            await wait_until(lambda: len(notes(world)) == 2, "it is served", show=world.reasons)
             await world.create(GROUPS_KIND, "train")
             await wait_until(lambda: bool(world.mirror()["gangsizes"]), "its objects count")
             await world.kube.delete(
@@ -63,7 +64,7 @@ async def test_a_gate_whose_kind_is_not_served_blocks_nothing_and_is_told(
             )
             world.network.go_away()  # the API server ends the watches of such a kind
             world.network.refuses = False
-            await wait_until(lambda: len(notes(world)) == 2, "it is gone again")
+            await wait_until(lambda: len(notes(world)) == 3, "it is gone again")
             await wait_until(lambda: not world.mirror()["gangsizes"], "and its objects with it")
             await wait_until(lambda: world.reasons() == [], "ready", show=world.reasons)
             assert world.crashes() == 0

@@ -108,7 +108,11 @@ def test_buffers_and_workloads_are_watched_only_where_they_count() -> None:
     }  # fmt: skip
     alone = {kind.resource.kind for kind in kinds(FeatureGates(provisioning_request=True))}
     assert alone - watched[False] == {"ProvisioningRequest", "PodTemplate"}
-    for gate, kind in (("pod_group", "PodGroup"), ("workload", "Workload")):
+    for gate, kind in (
+        ("pod_group", "PodGroup"),
+        ("workload", "Workload"),
+        ("vertical_pod_autoscaler", "VerticalPodAutoscaler"),
+    ):
         with_it = {one.resource.kind for one in kinds(FeatureGates(**{gate: True}))}
         assert with_it - watched[False] == {kind}
     gates = FeatureGates(
@@ -117,6 +121,7 @@ def test_buffers_and_workloads_are_watched_only_where_they_count() -> None:
         provisioning_request=True,
         pod_group=True,
         workload=True,
+        vertical_pod_autoscaler=True,
     )
     assert len(kinds(gates, devices=True)) == len(KINDS)
 
