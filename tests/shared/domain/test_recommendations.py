@@ -92,13 +92,13 @@ def test_what_is_not_controlled_stays() -> None:
 
 def test_init_containers_and_overhead_count_as_before() -> None:
     start = {"name": "start", "resources": {"requests": {"cpu": "3"}}}
-    more = {"initContainers": [start], "overhead": {"cpu": "250m"}}
+    more: dict[str, Any] = {"initContainers": [start], "overhead": {"cpu": "250m"}}
     assert after(autoscaler(cpu="1"), pod(**more))[0] == 3250
     assert after(autoscaler(cpu="4"), pod(**more))[0] == 4350
 
 
 def test_a_pod_whose_requests_stand_for_the_whole_pod_stays_as_it_is() -> None:
-    whole = {"resources": {"requests": {"cpu": "1"}}}
+    whole: dict[str, Any] = {"resources": {"requests": {"cpu": "1"}}}
     assert after(autoscaler(), pod(**whole)) == (600, 1088)
 
 
