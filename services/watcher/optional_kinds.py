@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from services.watcher.conversion import KINDS, Json, Kind
-from shared.api.core.vertical_autoscalers import template_with_parts, with_parts
+from shared.api.core.autoscaling.vertical_autoscalers import template_with_parts, with_parts
 from shared.api.faults import Parsed
 from shared.domain.feature_gates import FeatureGates, gate_name
 from shared.domain.records import POD_TEMPLATES, PODS

@@ -14,19 +14,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from shared.api.core.capacity_buffers import parse_capacity_buffer
+from shared.api.core.autoscaling.capacity_buffers import parse_capacity_buffer
+from shared.api.core.autoscaling.provisioning_requests import parse_provisioning_request
+from shared.api.core.autoscaling.vertical_autoscalers import (
+    parse_vertical_autoscaler,
+    template_with_parts,
+    with_parts,
+)
 from shared.api.core.gangs import parse_pod_group, parse_workload
 from shared.api.core.namespaces import parse_namespace
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
 from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_daemon_set, parse_pod
-from shared.api.core.provisioning_requests import parse_provisioning_request
-from shared.api.core.vertical_autoscalers import (
-    parse_vertical_autoscaler,
-    template_with_parts,
-    with_parts,
-)
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.api.crd.model import UNKNOWN_FIELD
 from shared.api.faults import Parsed, texts_of

@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 import msgspec
 from prometheus_client.samples import Sample
 
-from services.watcher.conversion import KINDS, Kind
+from services.watcher.conversion import Kind
+from services.watcher.optional_kinds import kinds
 from services.watcher.service import build
 from shared.concurrency.clock import SystemClock
+from shared.domain.feature_gates import FeatureGates
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.transport.connection import Timeouts
@@ -44,6 +46,16 @@ OURS = {kind.kind: kind.spec for kind in our_kinds.KINDS}
 DEVICES = {
     "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}
 }
+EVERY_GATE = FeatureGates(
+    node_overlay=True,
+    capacity_buffer=True,
+    provisioning_request=True,
+    pod_group=True,
+    workload=True,
+    vertical_pod_autoscaler=True,
+)
+KINDS = kinds(EVERY_GATE, devices=True)
+"""All, as the watcher of these tests reads them."""
 BODIES: Mapping[str, Json] = {
     "Pod": {"spec": {"containers": [{"name": "main", "image": "app"}]}},
     "Node": {"spec": {"providerID": "aws:///us-west-2a/i-1"}},

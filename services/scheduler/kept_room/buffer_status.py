@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from shared.api.conditions import with_condition
-from shared.api.core.capacity_buffers import GENERATION, REPLICAS, STRATEGY, TEMPLATE
+from shared.api.core.autoscaling.capacity_buffers import GENERATION, REPLICAS, STRATEGY, TEMPLATE
 from shared.api.schema.autoscaling.capacity_buffer import ACTIVE_CAPACITY
 from shared.domain.machines.machine import Condition
 from shared.domain.snapshot import Snapshot

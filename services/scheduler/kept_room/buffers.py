@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from services.scheduler.kept_room.buffer_status import Outcome, desired_status, outcomes_of
 from services.scheduler.state.cluster import View
-from shared.api.core.capacity_buffers import status_object
+from shared.api.core.autoscaling.capacity_buffers import status_object
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Condition
 from shared.domain.records import CAPACITY_BUFFERS as RECORDS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.api.core.vertical_autoscalers import parse_vertical_autoscaler, with_parts
+from shared.api.core.autoscaling.vertical_autoscalers import parse_vertical_autoscaler, with_parts
 from shared.domain.workloads.pods import Owner, Pod
 from shared.domain.workloads.recommendations import (
     Recommendation,

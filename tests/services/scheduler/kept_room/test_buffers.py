@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.api.core.capacity_buffers import parse_capacity_buffer
+from shared.api.core.autoscaling.capacity_buffers import parse_capacity_buffer
 from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from shared.kube.client import Kube
 from shared.kube.resources import CAPACITY_BUFFERS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.api.core.provisioning_requests import parse_provisioning_request
+from shared.api.core.autoscaling.provisioning_requests import parse_provisioning_request
 from shared.domain.workloads.capacity_buffers import PodTemplate
 from shared.domain.workloads.provisioning_requests import (
     ATOMIC,

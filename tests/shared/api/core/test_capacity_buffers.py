@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.api.core.capacity_buffers import parse_capacity_buffer, status_object
+from shared.api.core.autoscaling.capacity_buffers import parse_capacity_buffer, status_object
 from shared.api.core.pod_templates import parse_pod_template
 from shared.api.registry import check, is_ours, warnings
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from shared.api.core.autoscaling.provisioning_requests import parse_provisioning_request
 from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_pod
-from shared.api.core.provisioning_requests import parse_provisioning_request
 from shared.api.registry import check, warnings
 
 META = {

@@ -1,0 +1,1 @@
+"""Objects of other autoscalers: CapacityBuffers, ProvisioningRequests and VerticalPodAutoscalers."""
