@@ -41,16 +41,16 @@ PARSERS = {
     "Machine": ("v1alpha5.machines", "parse_machine"),
     "DeviceTemplate": ("hardware.device_templates", "parse_device_template"),
     "InstanceType": ("hardware.instance_types", "parse_instance_type"),
-    "CapacityBuffer": ("core.capacity_buffers", "parse_capacity_buffer"),
-    "ProvisioningRequest": ("core.provisioning_requests", "parse_provisioning_request"),
+    "CapacityBuffer": ("core.autoscaling.capacity_buffers", "parse_capacity_buffer"),
+    "ProvisioningRequest": ("core.autoscaling.provisioning_requests", "parse_provisioning_request"),
 }
 """Kind -> module below ``shared.api`` and function. NodeClaim and Machine give a record or raise InvalidObject; the
 others give a record and faults."""
 
 WARNERS = {
     "NodePool": "v1.node_pools",
-    "CapacityBuffer": "core.capacity_buffers",
-    "ProvisioningRequest": "core.provisioning_requests",
+    "CapacityBuffer": "core.autoscaling.capacity_buffers",
+    "ProvisioningRequest": "core.autoscaling.provisioning_requests",
 }
 """Kind -> module below ``shared.api`` whose ``warnings_of`` finds valid settings that are probably a mistake."""
 
