@@ -323,6 +323,7 @@ def _services(
         "MALLOC_ARENA_MAX": "1",
         "QUESTIONS": "open",
         "POLICY_PRICE_PERIOD": "1m",
+        "POD_HINT_PERIOD": "1m",
         "LOG_LEVEL": settings.log_level,
         "BATCH_IDLE_DURATION": settings.batch_idle_duration,
         "BATCH_MAX_DURATION": settings.batch_max_duration,

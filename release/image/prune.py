@@ -27,9 +27,13 @@ AWS_MODELS = frozenset(
     )
 )
 """The services of botocore whose models stay: those that ``shared.cloud`` calls, and those that give credentials."""
-NUMPY_WITHOUT = ("f2py", "fft", "polynomial", "random", "testing")
+NUMPY_WITHOUT = ("distutils", "f2py", "fft", "polynomial", "random", "testing")
 """Packages of numpy that it imports only for who asks for them. The planner asks for none."""
+REDIS_WITHOUT = ("bf", "json", "search", "timeseries", "vectorset")
+"""Commands of Redis modules that redis-py imports when one is sent."""
 UNUSED = (
+    "CHANGELOG.md",
+    "google/[!_pr]*",
     "kubernetes_asyncio/client/api/[!_]*",
     "kubernetes_asyncio/client/models/[!_]*",
     "numpy/_core/_*_tests.*.so",
@@ -37,11 +41,16 @@ UNUSED = (
     "numpy/_core/include",
     "numpy/_core/lib",
     *(f"numpy/{name}" for name in NUMPY_WITHOUT),
+    "pydantic/v1",
+    "pygments/lexers/[!_]*.py",
+    *(f"redis/commands/{name}" for name in REDIS_WITHOUT),
+    "wcwidth/table_grapheme_overrides/_known_*.py",
     "zstandard/_cffi.*.so",
     "zstandard/backend_cffi.py",
 )
 """Patterns below site-packages. Of kubernetes_asyncio no typed model is used (``shared/kube/transport``); zstandard has
-one library for CPython and one for PyPy."""
+one library for CPython and one for PyPy; of google's packages protobuf and the status messages are used; pygments and
+wcwidth read a lexer and the table of a terminal when one is asked for, which only the CEL package's prompt does."""
 INSTALLERS = (
     *("_distutils_hack", "bin", "distutils-precedence.pth", "pip", "pip-*.dist-info"),
     *("pkg_resources", "setuptools", "setuptools-*.dist-info", "wheel", "wheel-*.dist-info"),

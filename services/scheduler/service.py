@@ -30,9 +30,11 @@ from services.scheduler.provisioning.creation import Creation, MachineCreation, 
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
 from services.scheduler.provisioning.plan_trace import PlanTrace
-from services.scheduler.provisioning.planner import Planner, Solver
+from services.scheduler.provisioning.planner import Planner
+from services.scheduler.provisioning.pod_hints import PodHints, hints_of
 from services.scheduler.provisioning.pod_latency import DecisionLatency, PodLatency
 from services.scheduler.provisioning.reporting import PlanReporter
+from services.scheduler.provisioning.solver_settings import solver_of
 from services.scheduler.shadow import NoCreation, NoEvents, followed, start_nothing
 from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState, View, catalogue_source
 from services.scheduler.state.decisions import DecisionLog
@@ -48,10 +50,8 @@ from services.scheduler.status.explain_record import RecordExplainer
 from services.scheduler.status.explaining import explainer_of
 from services.scheduler.status.policy_prices import PolicyPrices
 from services.scheduler.status.simulate import Simulator
-from shared.api.core.scheduler_config import default_spread
 from shared.domain.records import MACHINES, NODES
-from shared.domain.workloads.pods import SpreadConstraint
-from shared.errors import ConfigurationError, InvalidObject
+from shared.errors import ConfigurationError
 from shared.kube.machines import Machines
 from shared.kube.token_access import TokenAccess
 from shared.log import get_logger
@@ -67,8 +67,6 @@ from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import SchedulerSettings
-from shared.settings.reading import text_of
-from shared.solver.pools.expander import Priorities, read_priorities
 
 log = get_logger(__name__)
 
@@ -94,6 +92,7 @@ class Parts:
     terminations: TerminationTrigger
     explainer: Explainer
     policy_prices: PolicyPrices
+    pod_hints: PodHints
     recorder: DecisionRecorder | None
 
     def note(self, change: Change) -> None:
@@ -177,8 +176,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     settings, clock, kube = env.settings, env.clock, env.kube
     cluster, machines = _cluster(env, reader), Machines(kube)
     view = cluster.view
-    spread = _default_spread(settings.scheduler_config)
-    solver = Solver(settings, clock, spread, _priorities(settings.expander_priorities))
+    solver = solver_of(settings, clock)
     actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
     decisions, inputs = DecisionLog(clock), RecentInputs()
@@ -237,6 +235,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         policy_prices=PolicyPrices(
             cluster, solver.options, planner.is_batching, env.metrics, clock
         ),
+        pod_hints=hints_of(planner, env.recorder),
         explainer=explainer_of(
             settings, cluster, solver.options, disruption, decisions, inputs, leadership
         ),
@@ -346,11 +345,12 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     """What only the leader does, beside reading its streams."""
     planner, handover, not_synced = parts.planner, parts.handover, parts.cluster.not_synced
     timed = partial(periodic, clock=env.clock, jitter=env.random)
-    seconds, prices = env.settings.policy_price_period, parts.policy_prices
+    prices, hints = env.settings.policy_price_period, env.settings.pod_hint_period
     status = AutoscalerStatus.of(env, parts.cluster, parts.disruption.findings)
     webhook = parts.disruption.approvals.webhook
     return [
-        *([timed("policy prices", seconds, prices.step)] if seconds else ()),
+        *([timed("policy prices", prices, parts.policy_prices.step)] if prices else ()),
+        *([timed("pod hints", hints, parts.pod_hints.step)] if hints else ()),
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
         Loop(
             "handover",
@@ -378,22 +378,6 @@ def _shadow_loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
             "disruption", seconds, parts.disruption.decide, clock=env.clock, jitter=env.random
         ),
     ]
-
-
-def _default_spread(setting: str) -> tuple[SpreadConstraint, ...]:
-    """Of SCHEDULER_CONFIG (SCH-85). Raises ConfigurationError that names the field."""
-    try:
-        return default_spread(text_of(setting, "SCHEDULER_CONFIG"))
-    except InvalidObject as error:
-        raise ConfigurationError(f"wrong settings: SCHEDULER_CONFIG: {error}") from error
-
-
-def _priorities(setting: str) -> Priorities:
-    """Of EXPANDER_PRIORITIES. Raises ConfigurationError."""
-    try:
-        return read_priorities(text_of(setting, "EXPANDER_PRIORITIES"))
-    except ConfigurationError as error:
-        raise ConfigurationError(f"wrong settings: EXPANDER_PRIORITIES: {error.message}") from error
 
 
 ENTRY = Entry("scheduler", SchedulerSettings, build)

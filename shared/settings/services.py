@@ -218,6 +218,9 @@ class SchedulerSettings(
         0.0,
         description="How often the price of all pods by each packing policy is computed, beside the work; 0: never.",
     )
+    pod_hint_period: Duration = Field(
+        0.0, description="How often one waiting pod gets an event with a change; 0: never."
+    )
     disruption: str = Field(
         "on",
         pattern="^(on|off)$",

@@ -142,12 +142,9 @@ def events(kube: Kube, recorder: Recorder) -> Callable[[], Any]:
     """``await events()``: (reason, object name), as often as it was told, written to the API server first."""
 
     async def read() -> list[tuple[str, str]]:
-        stop = asyncio.Event()
-        stop.set()
-        await recorder.run(stop)
-        listed = (await kube.list(EVENTS)).items
         told = [
-            (one["reason"], one["involvedObject"]["name"], one.get("count") or 1) for one in listed
+            (one["reason"], one["involvedObject"]["name"], one.get("count") or 1)
+            for one in await written_events(kube, recorder)
         ]
         return sorted((reason, name) for reason, name, count in told for _ in range(count))
 
@@ -296,6 +293,14 @@ async def create_node_class(
     metadata = {"name": name, "finalizers": list(finalizers)}
     body = {"metadata": metadata, "spec": {**selected, **spec}}
     return await kube.create(EC2_NODE_CLASSES, body)
+
+
+async def written_events(kube: Kube, recorder: Recorder) -> list[dict[str, Any]]:
+    """The events on the API server, after all that wait in the recorder were written."""
+    stop = asyncio.Event()
+    stop.set()
+    await recorder.run(stop)
+    return (await kube.list(EVENTS)).items
 
 
 async def create_node_claim(

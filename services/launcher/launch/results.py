@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
-from services.launcher.launch.assignment import LaunchedInstance, metadata_of, status_of
+from services.launcher.launch.assignment import LaunchedInstance, metadata_of, price_of, status_of
 from services.launcher.launch_template.content import TENANCY, partition_of, tenancy_of
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
@@ -67,6 +67,7 @@ class LaunchResults:
         self.writer.remember_launch(instance.provider_id, machine.key)
         self.ports.metrics.count_event(machine, "launched")
         _log_launched(machine, instance, kind)
+        await self.writer.event(machine, "Normal", LAUNCHED, bought(machine, instance, kind))
         return True
 
     async def _write(
@@ -164,6 +165,15 @@ def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings)
         return kind
     rest = {name: amount for name, amount in kind.capacity.items() if name != EFA}
     return replace(kind, capacity=rest)
+
+
+def bought(machine: Machine, instance: LaunchedInstance, kind: InstanceType | None) -> str:
+    """What was bought and by which decision, for an event. Its price is left out where nobody knows it."""
+    price = price_of(kind, instance.zone, instance.capacity_type)
+    dollars = "" if price is None else f", ${price / 1e6:.4f} an hour"
+    plan = machine.annotations.get(keys.PLAN_ANNOTATION, "")
+    why = f"; why: dovetail explain decision {plan}" if plan else ""
+    return f"{instance.instance_type} in {instance.zone}, {instance.capacity_type}{dollars}{why}"
 
 
 def _log_launched(machine: Machine, instance: LaunchedInstance, kind: InstanceType | None) -> None:

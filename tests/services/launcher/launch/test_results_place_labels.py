@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,15 @@ from shared.api.v1alpha5.machines import parse_machine
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
 from shared.kube.resources import NODE_CLAIMS
-from tests.services.conftest import Control, create_node_claim, create_node_class, create_node_pool
+from tests.services.conftest import (
+    Control,
+    create_node_claim,
+    create_node_class,
+    create_node_pool,
+    written_events,
+)
 from tests.support.aws.emulator import whole_ec2
 from tests.support.planning.builders import make_catalogue, make_type
 
@@ -77,3 +85,20 @@ async def test_a_claim_names_its_zone_id_and_its_tenancy(
     assert machine.labels[TENANCY] == (asked or "default")
     assert machine.labels[keys.ZONE_ID].startswith("usw2-az")
     assert machine.annotations[keys.AUTHORITY_ANNOTATION], "EC-22: it drifts when there is another"
+
+
+async def test_a_launch_says_what_was_bought_and_by_which_decision(
+    start: Start, kube: Kube, recorder: Recorder
+) -> None:
+    await create_node_class(kube)
+    await create_node_pool(kube)
+    await create_node_claim(kube, "a", (make_type().name,))
+    await kube.patch(NODE_CLAIMS, "a", {"metadata": {"annotations": {keys.PLAN_ANNOTATION: "p-1"}}})
+    await start().launch.launch("NodeClaim/a")
+    (told,) = await written_events(kube, recorder)
+    assert (told["type"], told["reason"]) == ("Normal", "Launched")
+    bought = re.fullmatch(
+        r"m5.large in us-west-2[a-c], on-demand, \$0\.0\d{3} an hour; why: dovetail explain decision p-1",
+        told["message"],
+    )
+    assert bought, told["message"]

@@ -24,7 +24,13 @@ from local.stack_plan import NAMESPACE, SERVICES, Part, free_ports, plan_stack
 from tests.support.stories.playground import short_settings, stack_of, until
 
 REPLICAS = 2
-ELECTED = {"DISABLE_LEADER_ELECTION": "false", "LEADER_ELECTION_NAMESPACE": NAMESPACE}
+COMMON = {
+    "DISABLE_LEADER_ELECTION": "false",
+    "LEADER_ELECTION_NAMESPACE": NAMESPACE,
+    # The local stack's gates are this version's: the previous one refuses those that it does not know.
+    "FEATURE_GATES": "",
+}
+"""Settings of both versions."""
 MIRROR_KEY = "5f" * 32
 STOP_SECONDS = 40.0
 """A service ends at most 25 s after SIGTERM; a busy machine takes longer."""
@@ -105,7 +111,7 @@ class Replicas:
 @contextmanager
 def replicated_stack(directory: Path, random: Random) -> Iterator[Replicas]:
     """A stack whose services are replicas, none of which runs yet."""
-    settings = replace(short_settings(directory, (), **ELECTED), mirror_key=MIRROR_KEY)
+    settings = replace(short_settings(directory, (), **COMMON), mirror_key=MIRROR_KEY)
     with stack_of(settings) as stack:
         replicas = Replicas(stack, _parts(stack, settings, random), random)
         try:
