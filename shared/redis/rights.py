@@ -117,10 +117,11 @@ _MIRROR_READ = (
     # A request to write the mirror anew, which the watcher grants at most every half minute.
     Right(("mirror:heal",), ("set",)),
 )
-_UNAVAILABLE_READ = Right(("unavailable",), ("zrangebyscore",))
-_UNAVAILABLE = Right(
-    ("unavailable",), ("zadd", "zremrangebyrank", "zremrangebyscore", "zrangebyscore")
-)
+# Version 0.1.0, which works beside this one while it is replaced, sends ZRANGE, and its scheduler drops what expired.
+_OLD_READ = ("zrange", "zremrangebyscore")
+_UNAVAILABLE_READ = Right(("unavailable",), ("zrangebyscore", *_OLD_READ))
+_SCORES = ("zadd", "zremrangebyrank", "zremrangebyscore", "zrangebyscore", "zrange")
+_UNAVAILABLE = Right(("unavailable",), _SCORES)
 _SHORTAGES_READ = Right(("shortages:*",), ("hgetall",), read_only=True)
 _SHORTAGES = Right(("shortages:*",), ("hgetall", "hincrby", "hlen", "expire"))
 _BACKOFF = Right(("launch-backoff:*",), ("get", "set", "del"))
@@ -139,7 +140,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
         _SHORTAGES_READ,
         Right(("catalogue", "catalogue:*"), ("get",), read_only=True),
         Right(("reservations:*",), ("mget",), read_only=True),
-        Right(("disrupted",), ("zadd", "zremrangebyrank", "zremrangebyscore", "zrangebyscore")),
+        Right(("disrupted",), _SCORES),
         Right(("approvals", "approvals:answers"), ("zrange", "zadd", "zrem")),
     ),
     "launcher": (
