@@ -50,7 +50,7 @@ def account_rights() -> dict[str, set[str]]:
 
 
 def place(document: dict[str, Any]) -> str:
-    return document["metadata"].get("namespace", "-")
+    return str(document["metadata"].get("namespace", "-"))
 
 
 def granted(role: dict[str, Any], namespace: str) -> Iterator[str]:
