@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from services.scheduler.provisioning.planner import Planner
 from services.scheduler.state.cluster import ClusterState
-from services.scheduler.status.explain_pod import PodRequest
 from shared.api.core.references import to_pod
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
@@ -57,7 +56,7 @@ class PodHints:
         if snapshot is None or (pod := self._next(snapshot, reasons)) is None:
             return
         self._remember(pod, reasons[pod.key])
-        request = PodRequest(snapshot, pod.uid, self.options())
+        request = snapshot, pod.uid, self.options()
         try:
             text = await in_child(hint, request, self.bounds)
         except ChildFailed as error:
@@ -91,8 +90,9 @@ def hints_of(planner: Planner, recorder: Recorder) -> PodHints:
     )
 
 
-def hint(request: PodRequest) -> str:
-    """The event's text; empty where no known change is enough. The body of the searching process."""
-    found = explain_pod(request.snapshot, request.uid, request.settings)
+def hint(request: tuple[Snapshot, str, SolverSettings]) -> str:
+    """The event's text about the pod with this UID; empty where no known change is enough. The body of the searching
+    process."""
+    found = explain_pod(*request)
     changes = "; ".join(f"{edit.object}: {edit.text}" for edit in found.smallest)
     return f"This would place it: {changes}" if changes else ""
