@@ -151,6 +151,8 @@ class World(msgspec.Struct, frozen=True):
     """Seconds since the epoch."""
     gates: FeatureGates = FeatureGates()
     solver: SolverSettings = SolverSettings()
+    drift_held: frozenset[str] = frozenset()
+    """Keys of pools whose drifted machines are left alone for a while (DRF-09)."""
     keeping: Keeping = Keeping()
     """What pools have that keep a minimum or headroom."""
     folding: Folding = msgspec.field(default_factory=Folding)

@@ -36,6 +36,11 @@ class DisruptionMetrics:
             "karpenter_voluntary_disruption_queue_failures_total",
             "Replacements that never became ready; their commands were rolled back.",
         )
+        self.drift_backoffs = declare.counter(
+            "karpenter_voluntary_disruption_drift_backoffs_total",
+            "Times that the drifted nodes of a pool were left alone because a replacement failed.",
+            "nodepool",
+        )
         self.failed_validations = declare.counter(
             "karpenter_voluntary_disruption_failed_validations_total",
             "Commands that were rejected by the validation after their delay.",

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from services.scheduler.actions import MachineActions, key_of
 from services.scheduler.disruption.command_record import Step, Written, is_shown, running, step
 from services.scheduler.disruption.conditions import occupied_nodes
-from services.scheduler.disruption.methods import CONSOLIDATIONS
+from services.scheduler.disruption.drift_backoff import DriftBackoff
+from services.scheduler.disruption.methods import CONSOLIDATIONS, DRIFTS
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import View
 from services.scheduler.state.decisions import Rejected
@@ -69,6 +70,7 @@ class Commands:
     inputs: RecentInputs
     failed_at: float = 0.0
     """When a command was rolled back last, in seconds since the epoch; 0: not since this scheduler began."""
+    drift_backoff: DriftBackoff = field(default_factory=DriftBackoff)
     _written: PendingWrites[str, Written] = field(default_factory=PendingWrites)
     """By command id."""
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -180,14 +182,33 @@ class Commands:
         held = [m for key in record.candidates if (m := machines.get(key)) and not m.terminating]
         if what.next == "delete":
             self.reporter.replaced(record, machines)
+            if record.method in DRIFTS:
+                for machine in held:
+                    self.drift_backoff.succeed(machine.pool_key)
             await self._delete(record, held)
         elif what.next == "roll back":
             await self._roll_back(record, what.why)
+            if record.method in DRIFTS and not self._is_halted(record, machines):
+                await self._hold_back(held)
         elif what.next == "over":
             self._written.discard(record.id)
         else:
             waiting = [m for key in record.replacements if (m := machines.get(key))]
             await self.reporter.waiting(waiting)
+
+    async def _hold_back(self, held: Sequence[Machine]) -> None:
+        """The replacements of these drifted machines failed: their pools wait (DRF-09)."""
+        pools = self.view.pools()
+        for key in sorted({machine.pool_key for machine in held}):
+            seconds = self.drift_backoff.fail(key, now=self.clock.now())
+            if seconds and key in pools:
+                await self.reporter.held_back(pools[key], seconds)
+
+    def drift_held(self) -> frozenset[str]:
+        """Keys of the pools whose drifted machines are left alone now (DRF-09)."""
+        drifting = {key for r in self.records() if r.method in DRIFTS for key in r.candidates}
+        replacing = frozenset(m.pool_key for m in self.view.machines() if m.key in drifting)
+        return self.drift_backoff.held(replacing, now=self.clock.now())
 
     def _record(self, command: Command, id_: str) -> CommandRecord:
         names = tuple(key_of(planned) for planned in command.replacements)

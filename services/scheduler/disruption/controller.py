@@ -280,6 +280,7 @@ class Disruption:
             unseen=tuple(sorted(schedule.unseen)),
             rules=rules_of(self.settings),
             waits=self.waits(),
+            drift_held=tuple(sorted(self.commands.drift_held())),
         )
 
     def _offered(self, schedule: Schedule) -> set[str]:

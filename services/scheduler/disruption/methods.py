@@ -32,6 +32,7 @@ from shared.domain.snapshot import OfferingKey
 from shared.solver.pools.packing_policy import consolidator_of
 
 CONSOLIDATIONS = frozenset({plan.METHOD, multi_node.METHOD, single_node.METHOD})
+DRIFTS = frozenset({drift.METHOD, static_drift.METHOD})
 DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
 MOST_TEXTS = 20
 """Of each method, in ``/status``: the most frequent."""

@@ -63,6 +63,7 @@ def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
         now=question.now,
         gates=question.gates,
         solver=question.settings,
+        drift_held=frozenset(question.drift_held),
         keeping=keeping(snapshot, busy, now=question.now),
     )
     return Surveyed(world, found)

@@ -282,6 +282,13 @@ class DisruptionReporter:
         if unready and any(key.startswith("Machine/") for key in record.replacements):
             self.metrics.replacement_failures.labels(deprovisioner(record.method)).inc(unready)
 
+    async def held_back(self, pool: NodePool, seconds: float) -> None:
+        """The replacement of a drifted machine failed: the others of its pool wait (DRF-09)."""
+        self.metrics.drift_backoffs.labels(pool.name).inc()
+        text = f"Replacing drifted nodes again in {seconds:.0f}s: a replacement failed"
+        log.info("drift of a pool is held back", pool=pool.key, seconds=round(seconds))
+        await self.recorder.publish(to_pool(pool), "Warning", "DisruptionBackoff", text)
+
     async def rejected(
         self,
         rejections: Iterable[Rejection],

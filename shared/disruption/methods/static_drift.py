@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from msgspec.structs import replace
 
-from shared.disruption.methods.drift import drifted
+from shared.disruption.methods.drift import drifted, held_back
 from shared.disruption.methods.replacing import unblocked_by_grace_period
 from shared.disruption.records import BLOCKED, Command, Proposal, Rejection, World, effect
 from shared.domain.pools.nodepools import DRIFTED, NodePool
@@ -21,7 +21,7 @@ def propose(world: World, only: Set[str] | None = None) -> Proposal:
     """One command for the machine of a static pool that drifted first. ``only``: of these UIDs."""
     if not world.gates.static_capacity:
         return Proposal()
-    rejections: list[Rejection] = []
+    rejections: list[Rejection] = held_back(world, static=True)
     for found in drifted(world, static=True, only=only):
         candidate = unblocked_by_grace_period(found)
         pool = candidate.pool

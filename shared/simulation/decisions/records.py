@@ -60,6 +60,8 @@ class PassQuestion(msgspec.Struct, frozen=True, tag="pass"):
     """Of Cluster Autoscaler."""
     waits: str = ""
     """Why emptiness and consolidation were left out for a while; empty: they were not."""
+    drift_held: tuple[str, ...] = ()
+    """Keys of pools whose drifted machines were left alone, sorted (DRF-09)."""
     quiet: bool = False
     """Consolidation was left out, because it found nothing on equal inputs."""
 

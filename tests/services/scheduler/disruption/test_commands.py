@@ -138,16 +138,18 @@ async def begun(scheduler: Scheduler, kube: Kube) -> Machine:
 
 
 async def initialise(kube: Kube, name: str) -> None:
-    condition = {
-        "type": INITIALIZED,
+    body = {"status": {"conditions": [condition(INITIALIZED)]}}
+    await kube.patch(NODE_CLAIMS, name, body, subresource="status")
+
+
+def condition(name: str) -> dict[str, str]:
+    return {
+        "type": name,
         "status": "True",
         "reason": "x",
         "message": "",
         "lastTransitionTime": SINCE,
     }
-    await kube.patch(
-        NODE_CLAIMS, name, {"status": {"conditions": [condition]}}, subresource="status"
-    )
 
 
 async def is_deleted(kube: Kube, name: str = LARGE.machine.name) -> bool:
