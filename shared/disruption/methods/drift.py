@@ -29,7 +29,7 @@ def propose(world: World, only: Set[str] | None = None) -> Proposal:
 def held_back(world: World, *, static: bool) -> list[Rejection]:
     """Why drifted machines wait whose pool is left alone (DRF-09)."""
     return [
-        c.refused(HELD_BACK, event="", reason=DRIFTED)
+        Rejection(c.machine.key, c.node.name, "", HELD_BACK, DRIFTED)
         for c in _all(world, static=static)
         if c.pool.key in world.drift_held
     ]
