@@ -48,15 +48,27 @@ class Kill(Fault):
 
 @dataclass(frozen=True, slots=True)
 class LauncherKilled(Kill):
-    """As ``kill``, of a launcher: between the plan of a machine and its launch the world goes on."""
+    """As ``kill``, of a launcher when a machine is made: until its launch the world goes on."""
 
     kind: ClassVar[str] = "launcher-killed"
+
+    @property
+    def text(self) -> str:
+        return f"{self.process} is killed {self.callbacks} callbacks after a machine is made, within {WAIT_SECONDS:g} s"
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
         launchers = [name for name in processes if name.startswith("launcher")]
         callbacks = random.randint(1, CALLBACKS_BEFORE_KILL)
         return cls(span.begin, random.choice(launchers or processes), callbacks)
+
+    async def apply(self, world: FaultyWorld) -> None:
+        def kill() -> None:
+            process = world.processes[self.process]
+            if process.alive:
+                process.kill_after(self.callbacks)
+
+        _at_next_write(world, ("create",), WAIT_SECONDS, kill)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +107,7 @@ class KilledInCommand(Fault):
                 if name.startswith(SCHEDULER) and process.alive:
                     process.kill_after(self.callbacks)
 
-        # The first that a scheduler changes for a command is the record on its machines.
+        # The first that a scheduler changes for a command is the record on its machines, beside their status.
         _at_next_write(world, ("patch", "update"), self.seconds, kill)
 
 

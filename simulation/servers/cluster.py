@@ -41,7 +41,7 @@ from simulation.settings import CLUSTER, REGION, RunSettings
 FIXED_NODES = 2
 """Nodes of a managed node group, on which the services themselves would run."""
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-SUBRESOURCE_VERBS = {"eviction": "evict", "binding": "bind"}
+SUBRESOURCE_VERBS = {"eviction": "evict", "binding": "bind", "status": "update status"}
 CONTROL_PLANE = "cluster"
 """The author of changes by controllers, scheduler and kubelets."""
 
@@ -56,8 +56,8 @@ class ClusterServer:
     """One cluster.
 
     ``on_change`` gets every change of an object: verb, resource, namespace, name, and the program that made it. Verbs
-    are those of requests (create, update, patch, evict, bind, delete), and ``remove`` when the object no longer exists.
-    Every removed object was deleted or evicted first, in the same moment or earlier.
+    are those of requests (create, update, patch, update status, evict, bind, delete), and ``remove`` when the object no
+    longer exists. Every removed object was deleted or evicted first, in the same moment or earlier.
     """
 
     def __init__(

@@ -249,11 +249,13 @@ def _burst(planner: Planner, seconds: tuple[float, float] = (5.0, LONGEST_PAUSE_
 
 
 def _tighten_limits(planner: Planner) -> None:
-    """More pods, and soon after less room in a pool, while their machines are bought."""
-    _burst(planner)
-    planner.at += planner.random.uniform(1.0, 4.0)
+    """Room in a pool, pods that use it, and soon after less room, while their machines are bought."""
     name = planner.random.choice(sorted(planner.pools))
     api = planner.pools[name]
+    planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.wide_limits(api)})
+    planner.at += planner.random.uniform(0.2, 1.0)
+    _burst(planner)
+    planner.at += planner.random.uniform(1.0, 4.0)
     patch = {"spec": pools.tight_limits(planner.random, api)}
     planner.add(What.PATCH, pools.POOLS[api], name, patch)
     planner.tight.add(name)

@@ -14,7 +14,13 @@ import pytest
 
 from simulation.faults import SCENARIOS, end_faults
 from simulation.faults.fault import Fault, Span
-from simulation.faults.processes import Kill, KilledInCommand, LeaderPaused, LoopEnds
+from simulation.faults.processes import (
+    Kill,
+    KilledInCommand,
+    LauncherKilled,
+    LeaderPaused,
+    LoopEnds,
+)
 from simulation.faults.scenarios import KINDS
 from simulation.trace import Trace
 from tests.simulation.faults.recording_world import RecordingWorld
@@ -82,15 +88,16 @@ def test_an_idle_process_is_killed_at_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "by", "killed"),
+    ("verb", "resource", "by", "killed"),
     [
-        ("nodeclaims", "dovetail-scheduler/1", 2),
-        ("nodeclaims", "dovetail-launcher/1", 0),
-        ("pods", "dovetail-scheduler/1", 0),
+        ("patch", "nodeclaims", "dovetail-scheduler/1", 2),
+        ("update status", "nodeclaims", "dovetail-scheduler/1", 0),
+        ("patch", "nodeclaims", "dovetail-launcher/1", 0),
+        ("patch", "pods", "dovetail-scheduler/1", 0),
     ],
 )
 def test_a_scheduler_is_killed_once_when_it_begins_a_command(
-    resource: str, by: str, killed: int
+    verb: str, resource: str, by: str, killed: int
 ) -> None:
     world = RecordingWorld(("scheduler-0", "scheduler-1", "launcher-0"))
     world.trace = Trace(lambda: 0.0)
@@ -98,13 +105,29 @@ def test_a_scheduler_is_killed_once_when_it_begins_a_command(
     async def strike() -> None:
         await KilledInCommand(0.0, callbacks=7, seconds=10.0).apply(world)
         for _ in range(2):
-            world.trace.add("api", verb="patch", resource=resource, name="a", by=by)
+            world.trace.add("api", verb=verb, resource=resource, name="a", by=by)
         await asyncio.sleep(20)
-        world.trace.add("api", verb="patch", resource=resource, name="a", by=by)
+        world.trace.add("api", verb=verb, resource=resource, name="a", by=by)
         await asyncio.sleep(1)
 
     run_leaping(strike())
     assert world.names() == ["process.kill_after"] * killed
+
+
+@pytest.mark.parametrize(("seconds", "killed"), [(5, 1), (15, 0)])
+def test_a_launcher_is_killed_when_a_machine_is_made(seconds: float, killed: int) -> None:
+    world = RecordingWorld(("scheduler-0", "launcher-0"))
+    world.trace = Trace(lambda: 0.0)
+
+    async def strike() -> None:
+        await LauncherKilled(0.0, "launcher-0", callbacks=7).apply(world)
+        await asyncio.sleep(seconds)
+        by = "dovetail-scheduler/1"
+        world.trace.add("api", verb="create", resource="machines", name="a", by=by)
+        await asyncio.sleep(1)
+
+    run_leaping(strike())
+    assert world.calls == [("process.kill_after", (7,), ())] * killed
 
 
 @pytest.mark.parametrize(("seconds", "stopped"), [(5, 1), (15, 0)])
