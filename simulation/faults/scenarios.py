@@ -231,8 +231,8 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             ),
             Scenario(
                 "refusals",
-                "the API server refuses requests while pods come and go",
-                {"api-refusals": 4.0},
+                "the API server refuses requests and is away while pods come and go",
+                {"api-refusals": 4.0, "api-down": 1.0},
                 users=COMING_AND_GOING,
                 actions_per_minute=30.0,
             ),

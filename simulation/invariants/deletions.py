@@ -11,7 +11,7 @@ from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels
 from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, REGISTERED, Machine
-from shared.domain.nodes import provider_instance_id
+from shared.domain.nodes import Node, provider_instance_id
 from shared.kube.resources import NODES
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import LIVE, RESTORE_SECONDS, Launches
@@ -112,21 +112,26 @@ class ProvenTerminations:
 @dataclass
 class ProvenDeletions:
     """R7, F20, F24, LCH-80, TRM-02: no service deletes a machine that is healthy, except the scheduler by a decision,
-    and none as garbage whose instance is too new for EC2's lists."""
+    and none as garbage whose instance is too new for EC2's lists, unless its node was removed and did not come back."""
 
     launches: Launches
     name: str = "a healthy machine is deleted only by a decision"
     kinds: tuple[str, ...] = ("api",)
+    _removed_at: dict[str, float] = field(default_factory=dict)
+    """Provider id of a node that was removed -> when."""
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when the deletion of a machine is ordered."""
         change = self.launches.follow(event, world)
+        if change is not None and change.resource is NODES:
+            self._note_node(change, event.at)
         if change is None or change.key[0] not in MACHINE_KINDS or not change.begins_deletion:
             return []
         machine = record_of(change.resource, change.before)
         if machine is None:
             return []
-        if change.by == "launcher" and self._is_new(machine, world):
+        removed = event.at - self._removed_at.get(machine.provider_id, inf) >= GRACE_SECONDS
+        if change.by == "launcher" and not removed and self._is_new(machine, world):
             return [f"{machine.key} was deleted as garbage although its instance is new and runs"]
         if not machine.has(INITIALIZED):
             return []
@@ -139,6 +144,13 @@ class ProvenDeletions:
             if node is not None and not node.terminating:
                 return [f"{machine.key} was deleted although its node {node.name} stays"]
         return []
+
+    def _note_node(self, change: Change, at: float) -> None:
+        node: Node | None = record_of(NODES, change.after or change.before)
+        if node is not None and change.after is None:
+            self._removed_at[node.provider_id] = at
+        elif node is not None:
+            self._removed_at.pop(node.provider_id, None)
 
     def _is_new(self, machine: Machine, world: World) -> bool:
         """Whether its instance runs and started so short a time ago that EC2 need not list it."""

@@ -116,11 +116,28 @@ def _begin(planner: Planner) -> None:
 def _end(planner: Planner) -> None:
     """Machines expire no more: a cluster that replaces them for ever never comes to rest. Pools with tight limits get
     room, and nothing happens any more that would make anybody look at the pods that wait for it."""
+    if planner.tight:
+        _wait_for_room(planner)
     for name, api in sorted(planner.pools.items()):
         planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.without_expiry(api)})
     for name in sorted(planner.tight & planner.pools.keys()):
         api = planner.pools[name]
         planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.wide_limits(api)})
+
+
+def _wait_for_room(planner: Planner) -> None:
+    """No pool has room, and pods come that need some."""
+    end = planner.at
+    planner.at = max(FIRST_SECONDS, end - LONGEST_PAUSE_SECONDS / 2)
+    for name, api in sorted(planner.pools.items()):
+        planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.no_room(api)})
+    planner.tight |= planner.pools.keys()
+    planner.at += 1.0
+    name = planner.name("late")
+    planner.add(
+        What.APPLY, "deployments", name, workloads.deployment(name, 3, _large(planner, name))
+    )
+    planner.at = end
 
 
 def _apply_pool(planner: Planner, name: str, api: str) -> None:
@@ -236,9 +253,7 @@ def _edit_pool(planner: Planner) -> None:
 def _burst(planner: Planner, seconds: tuple[float, float] = (5.0, LONGEST_PAUSE_SECONDS)) -> None:
     """Pods so large that machines are bought for them, which are deleted after a while."""
     random, name = planner.random, planner.name("burst")
-    template = workloads.pod_template(random, name, {}, {})
-    (container,) = template["spec"]["containers"]
-    container["resources"]["requests"] = {"cpu": random.choice(LARGE_CPUS), "memory": "4Gi"}
+    template = _large(planner, name)
     begin = planner.at
     planner.add(
         What.APPLY, "deployments", name, workloads.deployment(name, random.randint(1, 4), template)
@@ -246,6 +261,15 @@ def _burst(planner: Planner, seconds: tuple[float, float] = (5.0, LONGEST_PAUSE_
     planner.at += random.uniform(*seconds)
     planner.add(What.DELETE, "deployments", name)
     planner.at = begin
+
+
+def _large(planner: Planner, name: str) -> Json:
+    """The template of pods that fill most of a machine."""
+    template = workloads.pod_template(planner.random, name, {}, {})
+    (container,) = template["spec"]["containers"]
+    cpu = planner.random.choice(LARGE_CPUS)
+    container["resources"]["requests"] = {"cpu": cpu, "memory": "4Gi"}
+    return template
 
 
 def _tighten_limits(planner: Planner) -> None:

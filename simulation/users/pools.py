@@ -145,6 +145,12 @@ def tight_limits(random: Random, api: str) -> Json:
     return {"limits": limits if api == V1 else {"resources": limits}}
 
 
+def no_room(api: str) -> Json:
+    """A merge patch of a pool's spec with which it buys nothing."""
+    limits = {"cpu": "1"}
+    return {"limits": limits if api == V1 else {"resources": limits}}
+
+
 def wide_limits(api: str) -> Json:
     """A merge patch of a pool's spec with room for everything."""
     limits = {"cpu": "1000", "memory": "4000Gi"}

@@ -171,6 +171,31 @@ def test_a_machine_whose_instance_is_too_new_for_lists_is_no_garbage(
     assert (history.judge() == []) is sound
 
 
+@pytest.mark.parametrize(("seconds", "sound"), [(30, False), (65, True)])
+def test_a_new_machine_whose_node_somebody_removed_is_garbage_after_the_grace(
+    seconds: float, sound: bool
+) -> None:
+    # F24: the node was deleted before the launcher registered it, so nothing drained it
+    history = History(ProvenDeletions(Launches(Picture())))
+    history.start("i-1").launched_at = history.clock.now()
+    history.machine("a", "i-1", conditions=("Launched",))
+    history.store.delete("nodes", history.node("i-1", finalizers=[]))
+    history.wait(seconds)
+    history.delete_machine("a", by="launcher")
+    assert (history.judge() == []) is sound
+
+
+def test_a_new_machine_whose_node_came_back_is_no_garbage() -> None:
+    history = History(ProvenDeletions(Launches(Picture())))
+    history.start("i-1").launched_at = history.clock.now()
+    history.machine("a", "i-1", conditions=("Launched",))
+    history.store.delete("nodes", history.node("i-1", finalizers=[]))
+    history.wait(65)
+    history.node("i-1")
+    history.delete_machine("a", by="launcher")
+    assert history.judge() != []
+
+
 def test_a_machine_whose_node_is_not_ready_may_be_garbage() -> None:
     history = healthy()
     history.not_ready("node-i-1")
