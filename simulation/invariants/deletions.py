@@ -47,16 +47,21 @@ class ProvenTerminations:
     """Ids of instances whose machine or node was being deleted at any time."""
     _owned: set[str] = field(default_factory=set)
     """Ids of instances that machines name; a restore removes none."""
+    _forgotten_at: dict[str, float] = field(default_factory=dict)
+    """Id of an instance -> when a restore forgot its machine, which did not come back."""
+    _restored_at: float = -inf
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when TerminateInstances was called."""
         change = self.launches.follow(event, world)
+        if self.launches.picture.rolled_back_at > self._restored_at:
+            self._restored_at = self.launches.picture.rolled_back_at
+            self._note_forgotten(self._restored_at)
         if change is not None and _has_instance(change):
             self._note(change, event.at)
         ended = ended_by_services(event, world)
-        since = event.at - self.launches.picture.rolled_back_at
-        if since < RESTORE_SECONDS:
-            return [why for one in ended if (why := self._why_not_yet(one, since))]
+        if event.at - self._restored_at < RESTORE_SECONDS:
+            return [why for one in ended if (why := self._why_not_yet(one, event.at))]
         return [why for instance in ended if (why := self._why_not(instance, event.at))]
 
     def _note(self, change: Change, at: float) -> None:
@@ -71,14 +76,24 @@ class ProvenTerminations:
             self._owned.discard(name)
         else:
             self._owned.add(name)
+            self._forgotten_at.pop(name, None)
 
-    def _why_not_yet(self, instance: Any, since: float) -> str:
+    def _note_forgotten(self, at: float) -> None:
+        machines = self.launches.picture.machines()
+        named = {provider_instance_id(one.provider_id) for one in machines}
+        kept = {name: since for name, since in self._forgotten_at.items() if name not in named}
+        self._forgotten_at = dict.fromkeys(self._owned - named, at) | kept
+
+    def _why_not_yet(self, instance: Any, at: float) -> str:
         """Why the instance should not have been ended so soon after a restore of the API server."""
         picture, name = self.launches.picture, instance.instance_id
         if name in self._going or name not in self._owned or picture.machine_of(name) is not None:
             return ""  # It was ordered before the restore.
         token = instance.tags.get(TOKEN_TAG, "")
         if ("launchrecords", "", token) in picture.documents["launchrecords"]:
+            return ""
+        since = at - self._forgotten_at.get(name, at)
+        if since >= GRACE_SECONDS:
             return ""
         return f"{name} was ended {since:.1f} s after a restore forgot its machine, at once"
 

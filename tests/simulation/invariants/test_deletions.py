@@ -114,11 +114,28 @@ def test_after_a_restore_the_forgotten_are_not_ended_at_once(history: History, g
     assert (history.judge() == []) is going
 
 
+@pytest.mark.parametrize(("seconds", "sound"), [(50, False), (65, True)])
+def test_a_second_restore_does_not_begin_the_grace_of_the_forgotten_anew(
+    history: History, seconds: float, sound: bool
+) -> None:
+    # F23, R7
+    launched(history)
+    forget(history)
+    history.lease("somebody", 1)
+    history.wait(seconds - 20)
+    forget(history)
+    history.lease("somebody", 2)
+    history.wait(20)
+    history.end("i-1")
+    assert (history.judge() == []) is sound
+
+
 def forget(history: History) -> None:
     """The API server is restored from a backup that is older than the machine."""
     before = history.store.on_change
     history.store.on_change = None
-    history.store.patch("nodeclaims", "a", {"metadata": {"finalizers": None}}, group="karpenter.sh")
+    if history.store.find("nodeclaims", "a", group="karpenter.sh"):
+        history.release_machine("a")
     if history.store.find("nodeclaims", "a", group="karpenter.sh"):
         history.store.delete("nodeclaims", "a", group="karpenter.sh")
     history.store.on_change = before
