@@ -137,7 +137,7 @@ class _Rules:
         keys: set[str] = set()
         seen: set[Selector] = set()
         for pod in _with_different_rules(pods):
-            keys |= label_keys(pod)
+            keys |= label_keys([pod])
             found = {spread_selector(pod, one) for one in pod.spread}
             found |= {affinity_selector(pod, term) for term in (*pod.affinity, *pod.anti_affinity)}
             for selector in found - seen:

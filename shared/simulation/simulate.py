@@ -180,7 +180,7 @@ def _usd(micro: int | None) -> float | None:
 
 def count_classes(pods: list[Pod]) -> int:
     """The number of pod classes among these pods."""
-    selected = frozenset[str]().union(*map(label_keys, pods))
+    selected = label_keys(pods)
     registry = ClassRegistry(ResourceAxis(pod.requests for pod in pods), selected)
     for pod in pods:
         try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from shared.solver.pools.type_sets import TypeSet
 
 _LONGEST_POOL_PART = 242
 """An object name has at most 253 characters; a dash and ten characters of the digest follow."""
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS = [one + other for one in _BASE32 for other in _BASE32]
+"""Ten bits in base32 (RFC 4648, lower case). base64.b32encode takes a tenth of the time of a plan's records."""
 
 
 def plan_id(pods: Iterable[str], machines: Iterable[str], nodes: Iterable[str]) -> str:
@@ -37,7 +40,8 @@ def plan_id(pods: Iterable[str], machines: Iterable[str], nodes: Iterable[str]) 
 def machine_name(pool: str, identity: str, index: int) -> str:
     """``<pool>-<ten characters>``, a DNS subdomain like the pool's own name."""
     digest = hashlib.sha256(f"{identity}|{index}".encode()).digest()
-    suffix = base64.b32encode(digest[:10]).decode().lower()[:10]
+    bits = int.from_bytes(digest[:7], "big") >> 6
+    suffix = "".join([_PAIRS[bits >> at & 1023] for at in (40, 30, 20, 10, 0)])
     return f"{pool[:_LONGEST_POOL_PART]}-{suffix}"
 
 
@@ -48,6 +52,8 @@ class PlanWriter:
         """``most``: the largest number of types that a machine lists."""
         self._table = table
         self._most = most
+        self._requested = [name if without_columns({name: 1}) else "" for name in table.axis.names]
+        """The resources by column; empty for those that stand for devices."""
         self._names = np.array(table.names, dtype=np.object_)
         self._types_cache: dict[tuple[PoolTemplate, Requirements], PricedTypes] = {}
         self._fields_cache: dict[
@@ -65,12 +71,12 @@ class PlanWriter:
         return PlannedMachine(
             name=name,
             pool=pool.name,
-            pool_key=pool.key,
+            pool_key=choice.fields.pool_key,
             node_class=pool.node_class,
             pods=tuple(machine.pods),
             instance_types=choice.names,
             requirements=choice.requirements,
-            requests=without_columns(self._table.axis.resources(machine.used + choice.overhead)),
+            requests=self._requests(machine.content, choice.overhead),
             labels=choice.fields.labels(name),
             taints=pool.taints,
             startup_taints=pool.startup_taints,
@@ -78,6 +84,11 @@ class PlanWriter:
             offering=choice.offering,
             min_values_relaxed=_is_relaxed(machine),
         )
+
+    def _requests(self, content: tuple[int, ...], overhead: tuple[int, ...]) -> dict[str, int]:
+        """What pods and daemons request together, without zero amounts."""
+        amounts = zip(self._requested, map(add, content, overhead), strict=True)
+        return {name: amount for name, amount in amounts if amount and name}
 
     def _choice(self, machine: OpenMachine) -> _TypeChoice:
         place = self._priced_types(machine)
@@ -88,7 +99,7 @@ class PlanWriter:
         return _TypeChoice(
             names=names,
             offering=place.cheapest_offering(first),
-            overhead=machine.template.daemons.overhead[first],
+            overhead=tuple(machine.template.daemons.overhead[first].tolist()),
             requirements=fields.requirements(names),
             fields=fields,
         )
@@ -117,7 +128,7 @@ class _TypeChoice:
     """Names of the types, cheapest first."""
     offering: Offering
     """The cheapest offering of the first type."""
-    overhead: Amounts
+    overhead: tuple[int, ...]
     """Daemon overhead on the first type."""
     requirements: tuple[Expression, ...]
     fields: _SharedFields
@@ -172,6 +183,7 @@ class _SharedFields:
     after: tuple[Expression, ...]
     """Requirements before and after the list of types, sorted by key."""
     least: int | None
+    pool_key: str
     fixed: dict[str, str]
     open_keys: tuple[str, ...]
     """Keys of labels that get a value of each machine's own."""
@@ -189,6 +201,7 @@ class _SharedFields:
             before=tuple(e for e in fields if e.key < keys.INSTANCE_TYPE),
             after=tuple(e for e in fields if e.key > keys.INSTANCE_TYPE),
             least=asked.min_values if asked else None,
+            pool_key=pool.key,
             fixed=fixed,
             open_keys=open_keys,
         )

@@ -77,10 +77,9 @@ class ClassRegistry:
         self._ways = ways or {}
         self._axis = axis
         self._label_keys = label_keys
-        self._found: dict[tuple[bytes, tuple[tuple[str, int], ...], object], PodClass] = {}
-        self._classes: dict[tuple[int, tuple[tuple[str, int], ...]], PodClass] = {}
+        self._classes: dict[object, PodClass] = {}
         self._kinds: dict[tuple[bytes, object], int] = {}
-        self._sizes: dict[tuple[tuple[str, int], ...], Amounts] = {}
+        self._sizes: dict[tuple[tuple[str, int], ...], tuple[Amounts, tuple[int, ...]]] = {}
         self._count = 0
 
     def __iter__(self) -> Iterator[PodClass]:
@@ -92,29 +91,22 @@ class ClassRegistry:
         Raises InvalidObject when one of its expressions is invalid, or when it excludes the places of its volumes.
         """
         volumes = self.volumes.get(pod.uid) if pod.volume_claims else None
-        rules = self._rules(pod)
         places: object = volumes.identity if volumes else None
         if ways := self._ways.get(pod.uid) if pod.device_claims else None:
             places = (places, tuple(tuple(sorted(way.items())) for way in ways))
-        size = tuple(pod.requests.items())
-        at = (rules, size, places)
-        known = self._found.get(at)
+        fields = self._fields(pod)
+        written = _ENCODER.encode(fields)
+        at = written if places is None else (written, places)
+        known = self._classes.get(at)
         if known is None:
-            known = self._found[at] = self._interned(pod, rules, places, volumes)
-        return known
-
-    def _interned(
-        self, pod: Pod, rules: bytes, places: object, volumes: PodVolumes | None
-    ) -> PodClass:
-        """Requests may be written in any order; equal ones are one class."""
-        kind = self._kinds.setdefault((rules, places), len(self._kinds))
-        identity = (kind, tuple(sorted(pod.requests.items())))
-        known = self._classes.get(identity)
-        if known is None:
-            known = self._classes[identity] = self._new(pod, kind, volumes)
+            rules = _ENCODER.encode(fields[1:])
+            kind = self._kinds.setdefault((rules, places), len(self._kinds))
+            known = self._classes[at] = self._new(pod, kind, volumes)
         return known
 
     def _new(self, pod: Pod, kind: int, volumes: PodVolumes | None) -> PodClass:
+        if volumes is None and not self._ways:
+            return self._anywhere(pod, kind)
         first, *others = self._by_places(pod, kind, volumes)
         for requests in self._ways.get(pod.uid, ()):
             others += self._by_places(replace(pod, requests=dict(requests)), kind, volumes)
@@ -124,8 +116,7 @@ class ClassRegistry:
     def _by_places(self, pod: Pod, kind: int, volumes: PodVolumes | None) -> list[PodClass]:
         """The pod in each alternative of its volumes, at least one."""
         if volumes is None:
-            wanted = pod_requirements(pod) if pod.preferred_terms else None
-            return [self._class(pod, kind, wanted)]
+            return [self._anywhere(pod, kind)]
         pod = reachable(pod, volumes.alternatives)
         excluded = sorted({normalise(term.topology_key) for term in pod.anti_affinity})
         places = with_single_values(volumes.alternatives, excluded)
@@ -134,47 +125,47 @@ class ClassRegistry:
             for at, wanted in enumerate(requirements_by_place(pod, places))
         ]
 
+    def _anywhere(self, pod: Pod, kind: Hashable) -> PodClass:
+        """A pod without volumes."""
+        return self._class(pod, kind, pod_requirements(pod) if pod.preferred_terms else None)
+
     def _class(
         self, pod: Pod, kind: Hashable, requirements: Requirements | None, attaches: bool = False
     ) -> PodClass:
         """``requirements``: None when they are the strict ones."""
         self._count += 1
         strict = strict_requirements(pod)
-        requests = self._size(pod)
+        requests, amounts = self._size(pod)
+        wanted = strict if requirements is None else requirements
         return PodClass(
-            index=self._count - 1,
-            kind=kind,
-            pod=pod,
-            requests=requests,
-            amounts=tuple(requests.tolist()),
-            requirements=strict if requirements is None else requirements,
-            strict=strict,
-            attaches=attaches,
+            self._count - 1, kind, pod, requests, amounts, wanted, strict, attaches=attaches
         )
 
-    def _size(self, pod: Pod) -> Amounts:
-        """The requests as a vector, cached, since many classes request the same."""
+    def _size(self, pod: Pod) -> tuple[Amounts, tuple[int, ...]]:
+        """The requests as a vector, and that as Python integers. Cached, since many classes request the same."""
         at = tuple(pod.requests.items())
         found = self._sizes.get(at)
         if found is None:
-            found = self._sizes[at] = self._axis.vector(effective_requests(pod.requests))
+            vector = self._axis.vector(effective_requests(pod.requests))
+            found = self._sizes[at] = vector, tuple(vector.tolist())
         return found
 
-    def _rules(self, pod: Pod) -> bytes:
-        """The pod's fields that decide its class, except requests and volumes, encoded."""
+    def _fields(self, pod: Pod) -> tuple[object, ...]:
+        """The pod's fields that decide its class, except volumes; the first one is its requests."""
         keys, labels = self._label_keys, pod.labels
-        seen = {k: labels[k] for k in labels if k in keys} if keys else {}
-        return _ENCODER.encode(
-            (
-                pod.namespace if keys else "",
-                seen,
-                pod.node_selector,
-                pod.required_terms,
-                pod.preferred_terms,
-                pod.tolerations,
-                pod.spread,
-                pod.affinity,
-                pod.anti_affinity,
-                pod.host_ports,
-            )
+        seen = labels
+        if not keys.issuperset(labels):
+            seen = {k: labels[k] for k in labels if k in keys}
+        return (
+            pod.requests,
+            pod.namespace if keys else "",
+            seen,
+            pod.node_selector,
+            pod.required_terms,
+            pod.preferred_terms,
+            pod.tolerations,
+            pod.spread,
+            pod.affinity,
+            pod.anti_affinity,
+            pod.host_ports,
         )

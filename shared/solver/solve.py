@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from itertools import chain
 
 import msgspec
 
@@ -300,11 +301,11 @@ def _prepare(
         template.node_price = node_price(
             template.pool, settings.packing_policy, settings.node_price_micro_usd
         )
-    selected = frozenset[str]().union(*map(label_keys, _with_rules([*chosen, *owners])))
+    selected = label_keys(chain(chosen, owners))
     topology = _topology(snapshot, templates, bound, selected, owners)
     registry = ClassRegistry(axis, selected, volumes.resolved, others)
     queue = _queue(chosen, registry, verdicts, settings)
-    for pods in dict.fromkeys(pods for pods, _ in queue):
+    for pods in registry:
         topology.register(pods)
     placement = Placement(
         table=table,
@@ -321,11 +322,6 @@ def _prepare(
         time_is_up=time_is_up,
     )
     return placement, queue
-
-
-def _with_rules(pods: list[Pod]) -> list[Pod]:
-    """The pods with topology rules; most pods have none."""
-    return [pod for pod in pods if pod.spread or pod.affinity or pod.anti_affinity]
 
 
 def _has_preferred_taint(snapshot: Snapshot) -> bool:

@@ -134,8 +134,7 @@ class _Encoded:
         self._table = TypeTable.of(
             snapshot.catalogue, self.axis, snapshot.unavailable, snapshot.shortages
         )
-        ruled = (p for p in snapshot.pods if p.spread or p.affinity or p.anti_affinity)
-        selected = frozenset[str]().union(*map(label_keys, ruled))
+        selected = label_keys(snapshot.pods)
         self._registry = ClassRegistry(self.axis, selected, self._volumes.resolved)
         self._rows: dict[PodClass, int] = {}
         self._row_of = {pod.uid: row for pod in moving if (row := self._row(pod)) is not None}

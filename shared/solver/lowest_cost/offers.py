@@ -9,8 +9,10 @@ families count too. The pool's price per node is part of each price.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from shared.domain import labels as keys
 from shared.domain.resources import CPU, MEMORY
@@ -151,8 +153,19 @@ def unbeaten(sizes: Floats, flexible: Mask, stands_in: Mask) -> Mask:
     better = stands_in & np.tri(len(sizes), len(sizes), -1, dtype=np.bool_)
     better &= flexible[None, :] >= flexible[:, None]
     for column in range(sizes.shape[1]):
-        better &= sizes[None, :, column] >= sizes[:, None, column]
+        ranks = _ranks(sizes[:, column])
+        better &= ranks[None, :] >= ranks[:, None]
     return np.asarray(~better.any(axis=1), dtype=np.bool_)
+
+
+def _ranks(amounts: Floats) -> npt.NDArray[Any]:
+    """The position of each amount among the distinct ones: comparing all pairs of small integers takes a fifth of the
+    time of comparing floats."""
+    order = np.argsort(amounts, kind="stable")
+    steps = np.diff(amounts[order]) > 0
+    found = np.zeros(len(amounts), dtype=np.int16 if len(amounts) < 2**15 else np.int32)
+    found[order[1:]] = np.cumsum(steps)
+    return found
 
 
 def covering(columns: Mask) -> Callable[[Indices, Indices], Mask]:

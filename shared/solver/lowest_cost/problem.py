@@ -7,7 +7,7 @@ when the machines are built.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -105,12 +105,21 @@ def dense(problem: Problem, pattern: Pattern) -> Counts:
     return found
 
 
+def rows_as_bytes(matrix: npt.NDArray[Any]) -> list[bytes]:
+    """The bytes of each row, as keys of dictionaries."""
+    width = matrix.shape[1] * matrix.itemsize
+    if not width:
+        return [b""] * len(matrix)
+    joined = np.ascontiguousarray(matrix).view(np.dtype((np.void, width)))
+    return [bytes(row) for row in joined.ravel().tolist()]
+
+
 def distinct_rows(matrix: npt.NDArray[np.bool_ | np.uint8]) -> tuple[Indices, Indices]:
     """(index of the first row of each distinct value, sorted by bytes; number of the distinct value of each row).
 
     A dictionary is used because numpy.unique sorts whole rows, which takes seconds for long rows.
     """
-    raw = [row.tobytes() for row in matrix]
+    raw = rows_as_bytes(matrix)
     first: dict[bytes, int] = {}
     for at, row in enumerate(raw):
         first.setdefault(row, at)

@@ -102,8 +102,9 @@ class Placement:
                     changed = False
                     break
                 left = self._place(pods, uids)
-                for other in pods.others:
-                    left = self._place(other, left)
+                if pods.others:
+                    for other in pods.others:
+                        left = self._place(other, left)
                 changed = changed or len(left) < len(uids)
                 if left:
                     relaxed = self._relaxed(pods, left)
@@ -172,7 +173,7 @@ class Placement:
 
     def _place_batch(self, pods: PodClass, uids: list[str]) -> int:
         """Places pods from the front of ``uids`` on the first target. Returns how many; if none, they get a verdict."""
-        placed = self._on_existing(pods, uids)
+        placed = self._on_existing(pods, uids) if self.targets else 0
         if placed == 0 and self.machines:
             placed = self._on_open_machines(pods, uids)
         if placed == 0:
@@ -259,7 +260,8 @@ class Placement:
                 return Refusal(excess, is_final=not volumes.shared)
         if conflict := first_conflict(pods.pod.host_ports, target.ports):
             return Refusal(reasons.port_conflict(conflict), is_final=True)
-        narrowed = self.topology.narrow(pods, target.host, target.labels)
+        checks = self.topology.rules(pods).checks
+        narrowed = self.topology.narrow(checks, target.host, target.labels)
         return narrowed if isinstance(narrowed, Refusal) else None
 
     def _commit_existing(self, index: int, pods: PodClass, uids: list[str]) -> None:

@@ -6,7 +6,7 @@ whether a machine takes a pod. Resources are the first axis, so that comparing o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import ge, sub
@@ -47,6 +47,8 @@ class MachineColumns:
     order: MachineOrder = field(default_factory=MachineOrder)
     rooms: list[list[int]] = field(default_factory=list)
     """[rows]: the columns of ``free``, for looking at one machine."""
+    _zone_of: list[int] = field(default_factory=list)
+    """``zone`` as a list, for looking at one machine."""
     _changed: set[int] = field(default_factory=set)
     """Rows whose ``free`` and ``pods`` are written before all rows are compared the next time."""
     closed: dict[PodClass, Mask] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class MachineColumns:
             }
         self.order.append()
         self.rooms.append([])
+        self._zone_of.append(UNDECIDED)
         self.size += 1
 
     def set_zone(self, index: int, machine: OpenMachine) -> None:
@@ -87,13 +90,13 @@ class MachineColumns:
         zone = machine.requirements.get(keys.ZONE)
         value = zone.single_value if zone is not None else None
         number = UNDECIDED if value is None else self.zones.setdefault(value, len(self.zones))
-        self.zone[index] = number
+        self.zone[index] = self._zone_of[index] = number
 
     def set_content(self, index: int, machine: OpenMachine) -> None:
         """Updates free resources and number of pods. To be called after the machine took pods."""
         self.rooms[index] = list(map(sub, machine.types.largest, machine.content))
         self._changed.add(index)
-        self.order.move(index, int(self.zone[index]), len(machine.pods))
+        self.order.move(index, self._zone_of[index], len(machine.pods))
 
     def _write(self) -> None:
         if self._changed:
@@ -194,7 +197,7 @@ class MachineColumns:
 
         A shortcut that finds the machine for most pods without comparing all rows.
         """
-        hosts, refused = self._limits(checks)
+        hosts, refused = self._limits(checks) if checks else ((), ())
         closed, rooms, request = self.closed.get(pods), self.rooms, pods.amounts
         known = 0 if closed is None else len(closed)
         for index in islice(self.order.outside(refused), _MOST_TRIED):
@@ -212,9 +215,10 @@ class MachineColumns:
 
     def _limits(
         self, checks: list[Check]
-    ) -> tuple[list[tuple[dict[str, int], int, int]], set[int]]:
+    ) -> tuple[Sequence[tuple[dict[str, int], int, int]], Collection[int]]:
         """The counts by host of each check with its least and most, and the numbers of the zones that one refuses."""
-        hosts, refused = [], set()
+        hosts: list[tuple[dict[str, int], int, int]] = []
+        refused: list[int] = []
         for group, selects_pod, pod_domains, per_host in checks:
             if per_host is not None:
                 hosts.append((group.counts, per_host.least, per_host.most))
@@ -223,9 +227,10 @@ class MachineColumns:
             if group.rule.key == keys.HOSTNAME:
                 hosts.append((group.counts, least, most))
             elif group.rule.key == keys.ZONE:
+                held = group.counts.get
                 for zone, number in self.zones.items():
-                    if not least <= group.counts.get(zone, 0) <= most:
-                        refused.add(number)
+                    if not least <= held(zone, 0) <= most:
+                        refused.append(number)
         return hosts, refused
 
     def candidates(

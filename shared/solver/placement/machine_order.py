@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator
 from heapq import merge
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 
 _NEAR = 8
 NOWHERE = -1
@@ -29,6 +29,19 @@ class _ByPods:
             insort(self.counts, pods)
         else:
             insort(there, row)
+
+    def move(self, row: int, before: int, pods: int) -> None:
+        """``add`` and ``remove`` in one, for the usual case: the first row takes pods and joins others."""
+        there, then = self.rows[before], self.rows.get(pods)
+        if then is None or before == pods or len(there) == 1 or there[0] != row:
+            self.remove(row, before)
+            self.add(row, pods)
+            return
+        del there[0]
+        if then[-1] < row:
+            then.append(row)
+        else:
+            insort(then, row)
 
     def remove(self, row: int, pods: int) -> None:
         there = self.rows[pods]
@@ -74,12 +87,14 @@ class MachineOrder:
 
     def move(self, row: int, zone: int, pods: int) -> None:
         """A machine's number of pods or its zone changed."""
-        before = self.pods[row]
-        self._all.remove(row, before)
-        self._all.add(row, pods)
+        before, there = self.pods[row], self._zone[row]
+        self._all.move(row, before, pods)
         if self._zones is not None:
-            self._in(self._zone[row]).remove(row, before)
-            self._in(zone).add(row, pods)
+            if there == zone:
+                self._zones[zone].move(row, before, pods)
+            else:
+                self._zones[there].remove(row, before)
+                self._in(zone).add(row, pods)
         self.pods[row], self._zone[row] = pods, zone
 
     def _in(self, zone: int) -> _ByPods:
@@ -92,7 +107,7 @@ class MachineOrder:
             found = self._zones[zone] = _ByPods()
         return found
 
-    def outside(self, zones: Set[int]) -> Iterator[int]:
+    def outside(self, zones: Collection[int]) -> Iterator[int]:
         """The rows of machines that are not in these zones, in order; the first few may come twice."""
         if not zones:
             return iter(self._all)
@@ -101,6 +116,12 @@ class MachineOrder:
         left = [rows for zone, rows in self._zones.items() if zone not in zones and rows.counts]
         if len(left) == 1:
             return iter(left[0])
+        return self._several(zones, left)
+
+    def _several(self, zones: Collection[int], left: list[_ByPods]) -> Iterator[int]:
+        """The rows of ``left``. The first ones are found without merging, which most callers never need."""
         of = self._zone
-        near = [row for row in islice(self._all, _NEAR) if of[row] not in zones]
-        return chain(near, _merged(left))
+        for row in islice(self._all, _NEAR):
+            if of[row] not in zones:
+                yield row
+        yield from _merged(left)

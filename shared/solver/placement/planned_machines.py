@@ -121,9 +121,12 @@ class Admitter:
         ports = pods.pod.host_ports
         if ports and (conflict := first_conflict(ports, machine.ports)) is not None:
             return Refusal(reasons.port_conflict(conflict), is_final=True)
-        narrowed = self._topology.narrow(pods, machine.host(merged), merged)
-        if isinstance(narrowed, Refusal):
-            return narrowed
+        narrowed = merged
+        if checks := self._topology.rules(pods).checks:
+            allowed = self._topology.narrow(checks, machine.host(merged), merged)
+            if isinstance(allowed, Refusal):
+                return allowed
+            narrowed = allowed
         if narrowed is there and not ports and machine.pods:
             types = machine.types
         else:
@@ -215,7 +218,8 @@ class Admitter:
         table, template = machine.template.table, machine.template
         merged = machine.requirements.intersect(pods.requirements.without(keys.HOSTNAME))
         merged = machine.host(merged).pinned(merged)
-        narrowed = self._topology.narrow(pods, machine.host(merged), merged)
+        checks = self._topology.rules(pods).checks
+        narrowed = self._topology.narrow(checks, machine.host(merged), merged)
         asked = merged if isinstance(narrowed, Refusal) else narrowed
         zones, capacities = table.zone_mask(asked, template.zones), table.capacity_mask(asked)
         within = template.within_limits()

@@ -151,13 +151,13 @@ class Topology:
         return found
 
     def narrow(
-        self, pods: PodClass, host: Host, requirements: Requirements
+        self, checks: list[Check], host: Host, requirements: Requirements
     ) -> Requirements | Refusal:
-        """``requirements`` narrowed to the domains that the class's rules allow on this host.
+        """``requirements`` narrowed to the domains that the checks of a class allow on this host.
 
         An existing host cannot be narrowed: each of its possible domains must be allowed.
         """
-        for group, selects_pod, pod_domains, per_host in self.rules(pods).checks:
+        for group, selects_pod, pod_domains, per_host in checks:
             if per_host is not None:
                 if group.counts.get(host.name, 0) > per_host.most:
                     return self._refuse(group, pod_domains, requirements)
@@ -240,8 +240,8 @@ class Topology:
         if allowed is not None and not allowed.complement:
             values = allowed.values
             return sorted(values if reachable is None else values & reachable)
-        known = set(group.counts) if reachable is None else reachable & group.counts.keys()
-        return sorted(d for d in known if allowed is None or allowed.has(d))
+        known = group.counts.keys() if reachable is None else reachable & group.counts.keys()
+        return sorted(known if allowed is None else filter(allowed.has, known))
 
     def _refuse(
         self, group: Group, pod_domains: Requirement | None, requirements: Requirements
@@ -261,17 +261,18 @@ class Topology:
     def _find_rules(self, pods: PodClass) -> ClassRules:
         owned, inverse = self._own_groups(pods)
         blocking, counted = self._selecting_groups(pods.pod)
-        checks = []
+        checks, selecting = [], set(counted)
         for group in (*owned, *blocking):
             key = group.rule.key
             pod_domains = pods.strict.get(key)
-            selects_pod = group in counted
+            selects_pod = group in selecting
             bounds = group.bounds(selects_pod, pod_domains) if group.counts_hosts else None
             per_host = DomainLimit(group, *bounds) if bounds else None
             checks.append(Check(group, selects_pod, pod_domains, per_host))
         by_host = [group for group in (*counted, *inverse) if group.rule.key == keys.HOSTNAME]
         on_each_host = [g for g in by_host if g.counts_everywhere]
-        rest = [[g for g in groups if g not in on_each_host] for groups in (counted, inverse)]
+        everywhere = set(on_each_host)
+        rest = [[g for g in groups if g not in everywhere] for groups in (counted, inverse)]
         on_each = [group.counts for group in on_each_host]
         return ClassRules(
             len(self._groups), owned, checks, counted, inverse, by_host, on_each, *rest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from shared.domain.expressions import Expression, holds
@@ -23,8 +23,11 @@ class Selector(NamedTuple):
         """Does it select a pod with this namespace and these labels?"""
         if self.namespaces and namespace not in self.namespaces:
             return False
-        if any(labels.get(key) != value for key, value in self.labels):
-            return False
+        for key, value in self.labels:
+            if labels.get(key) != value:
+                return False
+        if not self.expressions:
+            return True
         return all(holds(expression, labels) for expression in self.expressions)
 
 
@@ -41,14 +44,19 @@ def affinity_selector(pod: Pod, term: AffinityTerm) -> Selector:
     return Selector(namespaces, tuple(sorted(term.match_labels.items())), term.expressions)
 
 
-def label_keys(pod: Pod) -> set[str]:
-    """The label keys that this pod's rules read. ``""`` is added when it has rules, since a rule that selects every pod
-    reads no key."""
-    found: set[str] = {""} if pod.spread or pod.affinity or pod.anti_affinity else set()
-    for constraint in pod.spread:
-        found.update(constraint.match_labels, constraint.match_label_keys)
-        found.update(expression.key for expression in constraint.expressions)
-    for term in (*pod.affinity, *pod.anti_affinity):
-        found.update(term.match_labels)
-        found.update(expression.key for expression in term.expressions)
-    return found
+def label_keys(pods: Iterable[Pod]) -> frozenset[str]:
+    """The label keys that rules of these pods read. ``""`` is added when there are rules, since a rule that selects
+    every pod reads no key."""
+    found: set[str] = set()
+    for pod in pods:
+        for constraint in pod.spread:
+            found.update(constraint.match_labels, constraint.match_label_keys)
+            if constraint.expressions:
+                found.update(expression.key for expression in constraint.expressions)
+        for term in pod.affinity + pod.anti_affinity:
+            found.update(term.match_labels)
+            if term.expressions:
+                found.update(expression.key for expression in term.expressions)
+        if pod.spread or pod.affinity or pod.anti_affinity:
+            found.add("")
+    return frozenset(found)

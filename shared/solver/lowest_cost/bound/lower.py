@@ -20,7 +20,7 @@ from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.demand import fit, rounded
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.offers import covering, unbeaten
-from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem
+from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, rows_as_bytes
 from shared.solver.lowest_cost.rules import Rules, with_relaxations
 from shared.solver.lowest_cost.spread import HostLimit, host_limit
 from shared.solver.placement.fewest_nodes import Placement, Run
@@ -263,8 +263,9 @@ class _CheapestOfferings:
 def _first_of_each(capacity: Floats, columns: Mask) -> Indices:
     """Indices of rows that equal no earlier row. Dropping equal rows saves most comparisons of ``unbeaten``."""
     found: dict[tuple[bytes, bytes], int] = {}
-    for at, (room, users) in enumerate(zip(capacity, columns, strict=True)):
-        found.setdefault((room.tobytes(), users.tobytes()), at)
+    rows = zip(rows_as_bytes(capacity), rows_as_bytes(columns), strict=True)
+    for at, row in enumerate(rows):
+        found.setdefault(row, at)
     return np.array(list(found.values()), dtype=np.intp)
 
 
@@ -283,8 +284,8 @@ def _merged(
         first: list[int] = []
         numbers: list[int] = []
         sizes = rounded(requests, ratio, np.floor)
-        for at, (_, uids) in enumerate(runs):
-            key = (sizes[at].tobytes(), rows[at], hard[at])
+        keys = zip(rows_as_bytes(sizes), rows, hard, strict=True)
+        for at, ((_, uids), key) in enumerate(zip(runs, keys, strict=True)):
             row = found.setdefault(key, len(found))
             if row == len(counts):
                 counts.append(0)
