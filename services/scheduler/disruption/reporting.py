@@ -299,7 +299,7 @@ class DisruptionReporter:
         for rejection in rejections:
             node, machine = nodes.get(rejection.node), machines.get(rejection.machine_key)
             involved = to_node(node) if node else to_machine(machine) if machine else None
-            if involved is None:
+            if involved is None or not rejection.event:
                 continue
             pod = f", pod {rejection.pod}" if rejection.pod else ""
             await self.recorder.publish(

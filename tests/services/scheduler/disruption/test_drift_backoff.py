@@ -116,3 +116,6 @@ async def test_a_drifted_pool_is_left_alone_after_a_replacement_failed(
     assert ("DisruptionBackoff", LARGE_POOL.name) in set(await events())
     metrics = oversized.disruption.reporter.metrics
     assert metrics.drift_backoffs.labels(LARGE_POOL.name)._value.get() == 1
+    await shown(oversized, kube)
+    await oversized.disruption.step()
+    assert "" not in {reason for reason, _ in await events()}
