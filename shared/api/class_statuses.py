@@ -49,6 +49,7 @@ def with_status(node_class: NodeClass, status: object) -> NodeClass:
         image_ids=tuple(sorted(set(_ids(images if isinstance(images, list) else [])))),
         placement_group_id=_group_id(group),
         partitions=_partitions(group),
+        spreads=isinstance(group, Mapping) and group.get("strategy") == "spread",
         ready=ready.status == "True",
         fault="" if ready.status == "True" else ready.message,
     )

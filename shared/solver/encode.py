@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shared.domain import labels as keys
-from shared.domain.instance_types.shortages import Shortages, surcharge
+from shared.domain.instance_types.shortages import Shortages, in_group, surcharge
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted, effective, is_a1
 from shared.domain.instance_types.types import Catalogue, InstanceType
@@ -82,6 +82,7 @@ class TypeTable:
         self.names = [t.name for t in self.types]
         self.index = {name: i for i, name in enumerate(self.names)}
         self.allocatable = axis.matrix([t.allocatable() for t in self.types])
+        self._unavailable = unavailable
         self._encode_offerings(unavailable)
         self._count_as_dearer(shortages)
         self._images = frozenset(image for t in self.types for image in t.memory_by_image)
@@ -143,9 +144,20 @@ class TypeTable:
         sold = np.array([bool(t.offerings) for t in other.types], dtype=np.bool_)
         other.offered = self.offered & sold[:, np.newaxis, np.newaxis]
         other.price = np.where(other.offered, self.price, NO_PRICE)
+        other._leave_out(settings.placement_group)
         other.available = other.price != NO_PRICE
         other._clear_caches()
         return other
+
+    def _leave_out(self, group: str) -> None:
+        """What EC2 could not place into this placement group of late."""
+        if not any(group and zone.endswith(f":{group}") for _, _, zone in self._unavailable):
+            return
+        for name, row in self.index.items():
+            for column, zone in enumerate(self.zones):
+                for layer, kind in enumerate(self.capacity_types):
+                    if in_group((kind, name, zone), group) in self._unavailable:
+                        self.price[row, column, layer] = NO_PRICE
 
     def _encode_offerings(self, unavailable: frozenset[OfferingKey]) -> None:
         offers = [(i, t.name, o) for i, t in enumerate(self.types) for o in t.offerings]

@@ -108,7 +108,7 @@ class PlanWriter:
         at = (machine.template, machine.requirements)
         found = self._types_cache.get(at)
         if found is None:
-            found = self._types_cache[at] = PricedTypes.of(machine, self._table)
+            found = self._types_cache[at] = PricedTypes.of(machine, machine.template.table)
         return found
 
     def _shared_fields(self, machine: OpenMachine, kinds: tuple[bool, ...]) -> _SharedFields:

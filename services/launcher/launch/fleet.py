@@ -223,6 +223,8 @@ class LaunchRecord(msgspec.Struct, frozen=True):
     """Launch template id -> image that it starts, which EC2 will not say in its answer (LCH-58)."""
     reservations: dict[str, str] = {}
     """Launch template id -> capacity reservation that it starts in."""
+    placement_group: str = ""
+    """Id of the placement group that it starts instances in; empty: none."""
     attempt: int = 0
     epoch: int = 0
     revision: int = 0
@@ -260,6 +262,7 @@ def read_record(raw: Mapping[str, Any]) -> LaunchRecord:
         created_at=parse_rfc3339(str(spec["createdAt"])),
         images=spec.get("images") or {},
         reservations=spec.get("reservations") or {},
+        placement_group=str(spec.get("placementGroup") or ""),
         attempt=int(spec.get("attempt") or 0),
         epoch=int(spec.get("epoch") or 0),
         revision=revision_of(raw),
@@ -283,6 +286,7 @@ def revision_of(raw: Mapping[str, Any]) -> int:
 
 def record_body(record: LaunchRecord) -> Json:
     reserved = {"reservations": record.reservations} if record.reservations else {}
+    grouped = {"placementGroup": record.placement_group} if record.placement_group else {}
     return {
         "metadata": {"name": record.token},
         "spec": {
@@ -294,6 +298,7 @@ def record_body(record: LaunchRecord) -> Json:
             "epoch": record.epoch,
             "createdAt": rfc3339(record.created_at),
             **reserved,
+            **grouped,
         },
     }
 

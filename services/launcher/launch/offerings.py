@@ -19,6 +19,7 @@ from shared.domain.instance_types.reservations import (
     TYPE_LABEL,
     truth,
 )
+from shared.domain.instance_types.shortages import in_group
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted
 from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
@@ -65,8 +66,9 @@ def choose(
     listed = (adapted(t, sizes) for t in catalogue.types if _is_named(t, desired))
     types = [t for t in listed if _suits(t, desired, machine)]
     offered = frozenset(zones)
+    group = sizes.placement_group
     by_kind = {
-        kind: _offered(types, desired, kind, offered, unavailable)
+        kind: _offered(types, desired, kind, offered, unavailable, group)
         for kind in capacity_types(desired)
     }
     every_spot = _offered(types, desired, keys.SPOT, offered) if by_kind.get(keys.SPOT) else []
@@ -144,8 +146,9 @@ def _offered(
     capacity_type: str,
     zones: frozenset[str],
     unavailable: frozenset[OfferingKey] = frozenset(),
+    group: str = "",
 ) -> list[Choice]:
-    """Types with those of their offerings that may be bought, the cheapest first."""
+    """Types with those of their offerings that may be bought, the cheapest first. ``group``: placement group."""
     rule = desired.get(keys.ZONE)
     found = []
     for kind in types:
@@ -156,7 +159,7 @@ def _offered(
                 if o.capacity_type == capacity_type
                 and o.zone in zones
                 and (rule is None or rule.has(o.zone))
-                and (capacity_type, kind.name, o.zone) not in unavailable
+                and unavailable.isdisjoint(_keys_of((capacity_type, kind.name, o.zone), group))
                 and _is_asked_reservation(o, desired)
             ),
             key=lambda o: (o.price_micro_usd_per_hour + o.order, o.zone),
@@ -164,6 +167,11 @@ def _offered(
         if offerings:
             found.append(Choice(kind, tuple(offerings)))
     return _by_price(found)
+
+
+def _keys_of(offering: OfferingKey, group: str) -> tuple[OfferingKey, OfferingKey]:
+    """Under which it may be unavailable: for all, and for this placement group."""
+    return offering, in_group(offering, group)
 
 
 def _is_asked_reservation(offering: Offering, desired: Requirements) -> bool:

@@ -34,7 +34,7 @@ from shared.domain.instance_types.shortages import weighed
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.usage import Counting
+from shared.domain.pools.usage import Counting, full_zones
 from shared.domain.requirements import Requirements
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject, NotFound
@@ -53,6 +53,7 @@ class FleetContent(msgspec.Struct, frozen=True):
     """Launch template id -> image."""
     reservations: dict[str, str]
     """Launch template id -> capacity reservation."""
+    placement_group: str = ""
 
 
 class LaunchRequest(msgspec.Struct, frozen=True):
@@ -77,6 +78,8 @@ class LaunchRound:
     unavailable: frozenset[OfferingKey]
     oldest: Mapping[int, float]
     """When the first machine of each epoch was made."""
+    machines: Sequence[Machine] = ()
+    """All there are."""
     limits_of: dict[str, Mapping[str, int]] = field(default_factory=dict)
     """Pool key -> limits as its object has them now."""
     chosen: dict[bytes, Chosen] = field(default_factory=dict)
@@ -115,7 +118,7 @@ class LaunchRequests:
         unavailable = await self.capacity_errors.unavailable_now()
         epoch, oldest = await self.admission.epoch(), first_made(machines)
         ordered = weighed(catalogue, await self.capacity_errors.history.current())
-        return LaunchRound(limits, epoch, ordered, unavailable, oldest)
+        return LaunchRound(limits, epoch, ordered, unavailable, oldest, machines)
 
     async def request(self, machine: Machine, now: LaunchRound) -> LaunchRequest:
         """What this machine asks for; room is reserved for it in the limits of the round.
@@ -154,7 +157,7 @@ class LaunchRequests:
         found = now.chosen.get(kind)
         if found is None:
             sizes = SizeSettings.of(machine, resolved.node_class)
-            zones = _zones(machine, resolved)
+            zones = _zones(machine, resolved) - full_zones(resolved.node_class, now.machines)
             # What the machine's class selects. EC2 itself says whether a reservation still has room.
             selected = {resolved.node_class.key: resolved.reservations}
             reservations = offered(selected, counted_at=0.0, now=self.ports.clock.now())
@@ -206,6 +209,7 @@ class LaunchRequests:
             request=request,
             images={template.id: template.image for template in templates},
             reservations={one.id: one.reservation_id for one in templates if one.reservation_id},
+            placement_group=resolved.node_class.placement_group_id,
         )
         now.contents[key] = found
         return found

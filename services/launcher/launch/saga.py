@@ -366,6 +366,7 @@ def _record(group: Sequence[LaunchRequest], epoch: int, now: float) -> LaunchRec
         created_at=now,
         images=content.images,
         reservations=content.reservations,
+        placement_group=content.placement_group,
         attempt=max(map(attempt_of, machines)),
         epoch=epoch,
     )

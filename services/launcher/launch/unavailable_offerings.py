@@ -1,7 +1,8 @@
 """Offerings that EC2 refused for want of capacity are marked as unavailable (LCH-12, LCH-60, LCH-61, LCH-63).
 
 An error of a fleet names one offering: no service asks for it again for three minutes. An error of the whole call
-means every offering that was asked for. A missing service-linked role means all of spot.
+means every offering that was asked for. What a placement group has no room for is unavailable in that group only. A
+missing service-linked role means all of spot.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from services.launcher.launch.subnets import SubnetReservations
 from shared.cloud.client.errors import SPOT_ROLE_MISSING, is_capacity_error
 from shared.cloud.ec2.records import FleetError, FleetResult
 from shared.domain import labels as keys
+from shared.domain.instance_types.shortages import in_group
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
 from shared.log import get_logger
@@ -76,7 +78,7 @@ class CapacityErrors:
                 forbidden |= await self._all_spot()
             elif is_capacity_error(error.code):
                 short |= _named(record, error)
-        await self._mark(short)
+        await self._mark_short(short, record.placement_group)
         await self._mark(forbidden, is_shortage=False)
 
     def count(self, record: LaunchRecord, code: str) -> None:
@@ -86,9 +88,10 @@ class CapacityErrors:
     async def record_call(self, record: LaunchRecord, code: str) -> None:
         """The call itself failed with a code of LCH-60, or for want of the spot role: it names no offering."""
         self.count(record, code)
-        whole = code == SPOT_ROLE_MISSING
-        offerings = await self._all_spot() if whole else _asked_for(record)
-        await self._mark(offerings, is_shortage=not whole)
+        if code == SPOT_ROLE_MISSING:
+            await self._mark(await self._all_spot(), is_shortage=False)
+        else:
+            await self._mark_short(_asked_for(record), record.placement_group)
 
     async def _all_spot(self) -> set[OfferingKey]:
         """The whole capacity type (LCH-63)."""
@@ -99,6 +102,10 @@ class CapacityErrors:
             for offering in kind.offerings
             if offering.capacity_type == keys.SPOT
         }
+
+    async def _mark_short(self, short: set[OfferingKey], group: str) -> None:
+        """A placement group that is full says nothing about others, nor about other days."""
+        await self._mark({in_group(one, group) for one in short}, is_shortage=not group)
 
     async def _mark(self, short: set[OfferingKey], *, is_shortage: bool = True) -> None:
         """``is_shortage``: EC2 lacked capacity, rather than we a right."""

@@ -246,6 +246,7 @@ class NodeClasses:
             tags={**self.ports.settings.aws_tags, **node_class.tags},
             placement_group_id=group.id if group else "",
             partitions=group.partitions if group else 0,
+            spreads=group is not None and group.strategy == "spread",
         )
         return Resolved(
             known,

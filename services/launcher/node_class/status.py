@@ -224,7 +224,10 @@ def _v1_fields(findings: Findings) -> dict[str, Any]:
 
 
 def _group(one: PlacementGroup | None) -> dict[str, Any] | None:
-    return {"id": one.id, "name": one.name, "partitions": one.partitions} if one else None
+    if one is None:
+        return None
+    strategy = {"strategy": one.strategy} if one.strategy else {}
+    return {"id": one.id, "name": one.name, "partitions": one.partitions, **strategy}
 
 
 def _reservation(one: CapacityReservation) -> dict[str, Any]:

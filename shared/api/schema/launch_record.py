@@ -41,6 +41,8 @@ class LaunchRecordSpec(ApiModel):
     """Launch template id to the image it starts, which is not part of EC2's response."""
     reservations: Annotated[dict[str, str], Field(max_length=MOST_TEMPLATES)] = {}
     """Launch template id to the capacity reservation it starts in."""
+    placement_group: Annotated[str, Field(max_length=100)] | None = None
+    """Id of the placement group that the instances start in."""
     epoch: Annotated[int, Field(ge=0)] | None = None
     """Fencing epoch of the scheduler that requested the launch."""
     created_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]

@@ -36,6 +36,8 @@ class PlacementGroup(msgspec.Struct, frozen=True):
     name: str
     state: str
     partitions: int = 0
+    strategy: str = ""
+    """cluster, partition or spread."""
 
 
 class CapacityReservation(msgspec.Struct, frozen=True):
@@ -177,6 +179,7 @@ def placement_group_from(item: Json) -> PlacementGroup:
         name=item.get("GroupName", ""),
         state=item.get("State", ""),
         partitions=int(item.get("PartitionCount") or 0),
+        strategy=item.get("Strategy", ""),
     )
 
 

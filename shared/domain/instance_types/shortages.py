@@ -18,8 +18,19 @@ OfferingKey = tuple[str, str, str]
 Shortages = tuple[tuple[OfferingKey, int], ...]
 """Sorted; by how many millionths of its price an offering counts as dearer."""
 MILLION = 1_000_000
+MOST_SPREAD = 7
+"""EC2's limit of instances per zone in a spread placement group."""
 LEVELS = 10
 """Steps from none to the whole margin: a plan's input does not change with every second that passes."""
+
+
+def in_group(offering: OfferingKey, group: str) -> OfferingKey:
+    """The offering for instances in one placement group; for ``group`` "" the offering itself, which is for all.
+
+    What EC2 cannot place into a group it may well have elsewhere. No zone has such a name as the result.
+    """
+    kind, name, zone = offering
+    return (kind, name, f"{zone}:{group}") if group else offering
 
 
 def decayed(counts: Sequence[int]) -> float:

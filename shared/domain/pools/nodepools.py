@@ -236,6 +236,8 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     """status.placementGroup."""
     partitions: int = 0
     """Number of partitions of its placement group; 0 unless that is a partition group."""
+    spreads: bool = False
+    """Whether that is a spread group, which takes few instances per zone (EC-06)."""
     ready: bool = False
     """The launcher found subnets, security groups and images."""
     fault: str = ""

@@ -10,12 +10,16 @@ For a command that replaces machines (drift, consolidation), the replaced machin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
 from msgspec.structs import replace
 
+from shared.domain import labels as keys
+from shared.domain.instance_types.shortages import MOST_SPREAD
 from shared.domain.machines.machine import INSTANCE_TERMINATING, Machine
+from shared.domain.pools.nodepools import NodeClass
 from shared.domain.resources import Resources, add, at_least
 
 NODES = "nodes"
@@ -58,3 +62,17 @@ def usage(sizes: Iterable[tuple[Machine, Resources]], counting: Counting = USUAL
     if not counting.lets_one_go:
         return used
     return {name: amount - largest.get(name, 0) for name, amount in used.items()}
+
+
+def full_zones(node_class: NodeClass, machines: Iterable[Machine]) -> frozenset[str]:
+    """Zones in which a spread placement group has as many instances as EC2 allows. The instance of a terminating
+    machine counts: it is in the group until it is gone."""
+    if not node_class.spreads:
+        return frozenset()
+    group = node_class.placement_group_id
+    there = Counter(
+        machine.labels.get(keys.ZONE, "")
+        for machine in machines
+        if machine.labels.get(keys.PLACEMENT_GROUP) == group
+    )
+    return frozenset(zone for zone, count in there.items() if zone and count >= MOST_SPREAD)

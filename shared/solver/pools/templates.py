@@ -15,7 +15,7 @@ from shared.domain import labels as keys
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodeClass, NodePool, by_preference
-from shared.domain.pools.usage import NODES, USUAL, Counting, usage
+from shared.domain.pools.usage import NODES, USUAL, Counting, full_zones, usage
 from shared.domain.requirements import DOES_NOT_EXIST, Requirement, Requirements
 from shared.domain.resources import Resources, add, at_least
 from shared.domain.snapshot import Snapshot
@@ -172,9 +172,10 @@ def _template(
     zone_ids = {subnet.zone: subnet.zone_id for subnet in node_class.subnets if subnet.zone_id}
     if keys.ZONE_ID in requirements and not zone_ids:
         raise InvalidObject(reasons.zone_ids_unknown(node_class.name), field="spec.requirements")
+    full = full_zones(node_class, snapshot.machines)
     reachable = {s.zone for s in node_class.subnets if _allows_zone_id(requirements, s.zone_id)}
     zones = table.zone_mask(requirements) & np.array(
-        [z in reachable for z in table.zones], np.bool_
+        [z in reachable and z not in full for z in table.zones], np.bool_
     )
     capacities = table.capacity_mask(requirements)
     offered = table.offered[:, zones][:, :, capacities].any(axis=(1, 2))

@@ -368,6 +368,8 @@ class FoundPlacementGroup(ApiModel):
     """Name of the group."""
     partitions: int | None = None
     """How many partitions it has; 0 unless it is a partition placement group."""
+    strategy: str | None = None
+    """Its strategy: cluster, partition or spread."""
 
 
 class EC2NodeClassStatus(ApiModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from services.launcher.launch.fleet import LaunchRecord, Subject, read_record, record_body
 from services.launcher.launch.limits import room_of_records
@@ -38,6 +39,8 @@ BROKEN: dict[str, Any] = {
 
 def test_what_is_written_is_read() -> None:
     assert read_record(record_body(RECORD)) == RECORD
+    grouped = replace(RECORD, placement_group="pg-1")
+    assert read_record(record_body(grouped)) == grouped
     assert templates_of(record_body(RECORD)) == {"lt-1"}
     assert room_of_records([RECORD], {}, make_catalogue(())) == {}
 

@@ -14,6 +14,7 @@ from services.launcher.launch.offerings import choose, falls_back_to_few
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_types.reservations import INTERRUPTIBLE_LABEL
+from shared.domain.instance_types.shortages import in_group
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import sized
 from shared.domain.instance_types.types import InstanceType, Offering, SizeFacts
@@ -55,6 +56,20 @@ def test_on_demand_takes_over_when_no_spot_is_left() -> None:
     refused = frozenset((keys.SPOT, kind.name, zone) for zone in ZONES)
     assert chosen(wanting(capacity(*BOTH)), make_type())[0] == keys.ON_DEMAND
     assert chosen(wanting(capacity(*BOTH)), kind, unavailable=refused)[0] == keys.ON_DEMAND
+
+
+def test_what_a_placement_group_has_no_room_for_is_not_asked_for_in_that_group() -> None:
+    """LCH-61, EC-06."""
+    catalogue = make_catalogue((make_type(),))
+    refused = frozenset({in_group((keys.ON_DEMAND, "m5.large", ZONES[0]), "pg-1")})
+
+    def zones(group: str) -> list[str]:
+        sizes = SizeSettings(placement_group=group)
+        (choice,) = choose(wanting(), catalogue, ZONES, refused, sizes).choices
+        return [o.zone for o in choice.offerings]
+
+    assert zones("pg-1") == list(ZONES[1:])
+    assert zones("pg-2") == zones("") == list(ZONES)
 
 
 def test_an_unavailable_offering_is_not_asked_for() -> None:

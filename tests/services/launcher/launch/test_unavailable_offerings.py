@@ -13,6 +13,7 @@ from services.launcher.launch.unavailable_offerings import CapacityErrors, is_sh
 from shared.cloud.client.errors import CAPACITY_CODES, SPOT_ROLE_MISSING
 from shared.cloud.ec2.records import FleetError, FleetInstance, FleetResult, Subnet
 from shared.domain import labels as keys
+from shared.domain.instance_types.shortages import in_group
 from shared.domain.instance_types.types import encode_catalogue
 from shared.metrics import Metrics
 from shared.redis.bus import Bus
@@ -93,6 +94,18 @@ async def test_a_call_that_fails_as_a_whole_marks_all_it_asked_for(world: World,
     """LCH-60: and so does an error that names no offering."""
     await world.errors.record_call(record(), code)
     assert await world.elsewhere.current() == ASKED
+
+
+async def test_what_a_placement_group_has_no_room_for_is_unavailable_in_that_group_alone(
+    world: World,
+) -> None:
+    """LCH-61, EC-06: and says nothing about other days."""
+    grouped = record(placement_group="pg-1")
+    await world.errors.record_fleet(grouped, partly(error(ICE[0])))
+    assert await world.elsewhere.current() == {in_group(FIRST, "pg-1")}
+    await world.errors.record_call(grouped, ICE[0])
+    assert await world.elsewhere.current() == {in_group(one, "pg-1") for one in ASKED}
+    assert await world.errors.history.current() == ()
 
 
 async def test_a_refusal_is_remembered_when_it_has_expired(world: World, clock: FakeClock) -> None:

@@ -336,6 +336,7 @@ async def test_a_placement_group_is_looked_up_by_name(
     assert failing(await shown(kube)) == {}
     found = (await kube.get(EC2_NODE_CLASSES, "default"))["status"]["placementGroup"]
     assert (found["name"], found["partitions"]) == ("rack", 3), "the scheduler plans with them"
+    assert found["strategy"] == "partition"
 
 
 async def own_template(kube: Kube, name: str = "mine") -> None:
