@@ -69,7 +69,7 @@ def running(zone: str, count: int, group: str = "pg-1") -> tuple[Any, ...]:
 
 
 def test_a_spread_group_takes_seven_instances_in_each_zone() -> None:
-    spread = {"of_class": {"spreads": True}}
+    spread: dict[str, Any] = {"of_class": {"spreads": True}}
     full = (*running(A, MOST_SPREAD), *running(B, MOST_SPREAD - 1))
     (machine,) = planned(machines=full, **spread).machines
     assert machine.offering.zone in (B, C)
