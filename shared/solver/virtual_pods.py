@@ -7,7 +7,7 @@ kept from them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
@@ -16,11 +16,12 @@ from shared.domain.workloads.capacity_buffers import PodTemplate
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.provisioning_requests import (
     ATOMIC,
+    BOOK_PARTIAL,
     CHECK_CAPACITY,
     ProvisioningRequest,
     Stage,
 )
-from shared.domain.workloads.virtual_pods import request_pods, virtual_pods
+from shared.domain.workloads.virtual_pods import request_pod_sets, request_pods, virtual_pods
 from shared.solver.plan import Plan
 from shared.solver.solve import SolverSettings, solve
 
@@ -116,26 +117,64 @@ def _bound(pods: Collection[Pod], homes: dict[str, str]) -> list[Pod]:
 
 def checked(
     snapshot: Snapshot, plan: Plan, settings: SolverSettings, *, now: float
-) -> dict[str, bool]:
-    """UID of each open request that asks for a check -> do nodes that run have room for all its pods, beside what the
-    plan put there? ``snapshot``: what was planned. A request that finds room takes it from the next."""
+) -> dict[str, tuple[int, ...]]:
+    """UID of each open request that asks for a check -> indices of the pod sets for which nodes that run have room,
+    beside what the plan put there. ``snapshot``: what was planned. Room that a request keeps is not the next one's."""
     homes = {uid: name for name, uids in plan.existing.items() for uid in uids}
     there = [replace(pod, node_name=homes.get(pod.uid, pod.node_name)) for pod in snapshot.pods]
     bound = [pod for pod in there if pod.node_name]
     running = running_nodes(snapshot)
-    answers: dict[str, bool] = {}
+    answers: dict[str, tuple[int, ...]] = {}
     for request in snapshot.requests:
         open_ = request.stage(now=now) == Stage.OPEN and not request.faults
         if request.class_name != CHECK_CAPACITY or not open_:
             continue
-        pods = request_pods(request, templates_of(snapshot))
-        if isinstance(pods, str):
+        sets = request_pod_sets(request, templates_of(snapshot))
+        if isinstance(sets, str):
             continue
-        found = _homes(replace(snapshot, pods=(*bound, *pods)), settings, now)
-        fit = all(found.get(pod.uid) in running for pod in pods)
-        answers[request.uid] = fit
-        bound += _bound(pods, found) if fit else []
+        held: list[Pod] = []
+        fitting: list[int] = []
+        for indices, pods in _looked_at_together(request, sets):
+            found = _homes(replace(snapshot, pods=(*bound, *held, *pods)), settings, now)
+            if all(found.get(pod.uid) in running for pod in pods):
+                fitting += indices
+                held += _bound(pods, found)
+        answers[request.uid] = tuple(fitting)
+        if len(fitting) == len(sets) or request.partial == BOOK_PARTIAL:
+            bound += held
     return answers
+
+
+def _looked_at_together(
+    request: ProvisioningRequest, sets: tuple[tuple[int, tuple[Pod, ...]], ...]
+) -> Iterator[tuple[list[int], tuple[Pod, ...]]]:
+    if request.partial:
+        yield from (([index], pods) for index, pods in sets)
+    else:
+        yield [index for index, _ in sets], tuple(pod for _, pods in sets for pod in pods)
+
+
+def lost_room(snapshot: Snapshot, plan: Plan, *, now: float) -> dict[str, str]:
+    """UID of each request whose room is kept -> why a part of it is gone and cannot be had again. ``snapshot``: what
+    was planned, with its virtual pods."""
+    found: dict[str, str] = {}
+    for request in snapshot.requests:
+        if request.faults or request.stage(now=now) != Stage.BOOKED:
+            continue
+        mine = [
+            pod
+            for pod in snapshot.pods
+            if pod.virtual and pod.owner and pod.owner.uid == request.uid
+        ]
+        if request.class_name == ATOMIC:
+            whys = [plan.unschedulable[pod.uid] for pod in mine if pod.uid in plan.unschedulable]
+            found |= {request.uid: whys[0]} if whys else {}
+        elif request.class_name == CHECK_CAPACITY:
+            pods = request_pods(request, templates_of(snapshot), consumers(snapshot, request))
+            if not isinstance(pods, str) and len(mine) < len(pods):
+                text = f"nodes that run have room for {len(mine)} of {len(pods)} pods"
+                found[request.uid] = text
+    return found
 
 
 def running_nodes(snapshot: Snapshot) -> frozenset[str]:

@@ -15,8 +15,10 @@ from shared.api.conditions import with_condition
 from shared.domain.machines.machine import Condition
 from shared.domain.workloads.provisioning_requests import (
     ACCEPTED,
+    BOOK_PARTIAL,
     BOOKING_EXPIRED,
     BOOKING_SECONDS,
+    CAPACITY_REVOKED,
     CHECK_CAPACITY,
     FAILED,
     PROVISIONED,
@@ -27,6 +29,7 @@ from shared.domain.workloads.provisioning_requests import (
 FOUND, NOT_FOUND, PROVIDED = "CapacityIsFound", "CapacityIsNotFound", "CapacityIsProvisioned"
 STARTING, NO_TEMPLATE = "CapacityIsStarting", "PodTemplateNotFound"
 EXPIRED, INVALID = "Expired", "InvalidRequest"
+PARTLY_FOUND, REVOKED = "PartialCapacityIsFound", "CapacityRevoked"
 TIME_EXPIRED = "CapacityReservationTimeExpired"
 
 
@@ -35,10 +38,12 @@ class Answer(msgspec.Struct, frozen=True):
 
     problem: str = ""
     """Why it cannot be judged."""
-    fits: bool | None = None
-    """Of a check: is there room? None: not checked yet."""
+    fitting: tuple[int, ...] | None = None
+    """Of a check: indices of the pod sets for which there is room. None: not checked yet."""
     outcome: Outcome | None = None
     """Of the others: where their virtual pods are. None: not planned yet."""
+    lost: str = ""
+    """Of one whose room is kept: why a part of it is gone for good; empty: it is there."""
 
 
 def desired_conditions(
@@ -56,6 +61,9 @@ def _verdicts(request: ProvisioningRequest, answer: Answer, now: float) -> dict[
     stage = request.stage(now=now)
     if stage == Stage.OPEN:
         return _answers(request, answer, now)
+    if stage == Stage.BOOKED and answer.lost:
+        text = f"room that was kept is gone and cannot be had again: {answer.lost}"
+        return {CAPACITY_REVOKED: _condition(True, REVOKED, text)}
     ended = request.has(FAILED) or request.has(BOOKING_EXPIRED)
     if stage == Stage.OVER and request.has(PROVISIONED) and not ended:
         text = f"the room was kept for {BOOKING_SECONDS:.0f} s"
@@ -85,13 +93,24 @@ def _verdict(request: ProvisioningRequest, answer: Answer) -> Condition | None:
     if answer.problem:
         return _condition(False, NO_TEMPLATE, answer.problem)
     if request.class_name == CHECK_CAPACITY:
-        return None if answer.fits is None else _checked(request, answer.fits)
+        return None if answer.fitting is None else _checked(request, answer.fitting)
     return None if answer.outcome is None else _planned(request, answer.outcome)
 
 
-def _checked(request: ProvisioningRequest, fits: bool) -> Condition:
-    if fits:
+def desired_fitting(request: ProvisioningRequest, answer: Answer, *, now: float) -> tuple[str, ...]:
+    """Templates of the pod sets for which a check found room, for the status. An answer that was given stays."""
+    if request.stage(now=now) != Stage.OPEN or answer.fitting is None:
+        return request.fitting
+    return tuple(request.pod_sets[index].template for index in answer.fitting)
+
+
+def _checked(request: ProvisioningRequest, fitting: tuple[int, ...]) -> Condition:
+    if len(fitting) == len(request.pod_sets):
         return _condition(True, FOUND, f"nodes that run have room for {request.pods} pods")
+    if fitting:
+        names = ", ".join(request.pod_sets[index].template for index in fitting)
+        text = f"nodes that run have room for {len(fitting)} of {len(request.pod_sets)} pod sets: {names}"
+        return _condition(request.partial == BOOK_PARTIAL, PARTLY_FOUND, text)
     return _condition(False, NOT_FOUND, f"nodes that run have no room for {request.pods} pods")
 
 

@@ -273,7 +273,7 @@ class Planner:
         waiting = waiting_pods(snapshot.pods)
         question = self.solver.question(moving)
         snapshot = await self.solver.asked(snapshot, question)
-        kept = self.requests.open() or any(pod.virtual for pod in snapshot.pods)
+        kept = self.requests.live() or any(pod.virtual for pod in snapshot.pods)
         if not (waiting or moving or kept):
             self.buffers.noted(NOTHING, snapshot)
             return
@@ -351,7 +351,8 @@ class Planner:
     async def _note_room(self, plan: Plan, snapshot: Snapshot) -> None:
         self.buffers.noted(plan, snapshot)
         await self.requests.noted(plan, snapshot, self.solver.options())
-        settled = self.buffers.all_fit and not self.requests.open()
+        waits = self.requests.open() or self.requests.has_lost_room
+        settled = self.buffers.all_fit and not waits
         self._room_checked = snapshot.generation if settled else -1
 
     def _measure_latency(self, plan: Plan, waiting: list[Pod]) -> None:

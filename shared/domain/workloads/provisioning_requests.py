@@ -14,6 +14,8 @@ ATOMIC = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 CLASSES = (CHECK_CAPACITY, ATOMIC)
 ACCEPTED, PROVISIONED, FAILED = "Accepted", "Provisioned", "Failed"
 BOOKING_EXPIRED, CAPACITY_REVOKED = "BookingExpired", "CapacityRevoked"
+CHECK_ONLY, BOOK_PARTIAL = "checkOnly", "bookPartial"
+"""How a check answers by pod set: without keeping a part, or keeping it."""
 BOOKING_SECONDS = 600.0
 """How long the room is kept for pods of the request, as in Cluster Autoscaler."""
 VALID_SECONDS = 7 * 24 * 3600.0
@@ -48,6 +50,10 @@ class ProvisioningRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     valid_seconds: float = VALID_SECONDS
     retries: bool = True
     """False: it fails when there is no room at once."""
+    partial: str = ""
+    """Of a check: each pod set is looked at by itself; empty: all together."""
+    fitting: tuple[str, ...] = ()
+    """Templates of the pod sets for which a check found room, as its status says."""
     faults: tuple[str, ...] = ()
     conditions: dict[str, Condition] = {}
 
@@ -64,6 +70,14 @@ class ProvisioningRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def pods(self) -> int:
         return sum(one.count for one in self.pod_sets)
+
+    @property
+    def booked_sets(self) -> tuple[tuple[int, PodSet], ...]:
+        """(index, pod set) of those whose room is asked for or kept."""
+        found = tuple(enumerate(self.pod_sets))
+        if not (self.partial and self.fitting and self.has(PROVISIONED)):
+            return found
+        return tuple((index, one) for index, one in found if one.template in self.fitting)
 
     def template_key(self, pod_set: PodSet) -> str:
         """Key of the pod set's template in the mirror."""

@@ -122,10 +122,18 @@ def request_pods(
     request: ProvisioningRequest, templates: Mapping[str, PodTemplate], taken: Iterable[Pod] = ()
 ) -> tuple[Pod, ...] | str:
     """The pods of a request that do not exist yet, or why it cannot be judged. ``taken``: pods that use its room."""
-    found: list[Pod] = []
+    sets = request_pod_sets(request, templates, taken)
+    return sets if isinstance(sets, str) else tuple(pod for _, pods in sets for pod in pods)
+
+
+def request_pod_sets(
+    request: ProvisioningRequest, templates: Mapping[str, PodTemplate], taken: Iterable[Pod] = ()
+) -> tuple[tuple[int, tuple[Pod, ...]], ...] | str:
+    """The same by the index of the pod set."""
+    sets: list[tuple[int, tuple[Pod, ...]]] = []
     owner = Owner(REQUEST, request.name, request.uid)
     shapes = Counter(_shape(pod) for pod in taken)
-    for index, pod_set in enumerate(request.pod_sets):
+    for index, pod_set in request.booked_sets:
         template = templates.get(request.template_key(pod_set))
         if template is None or template.pod.faults:
             at = f"spec.podSets[{index}].podTemplateRef: PodTemplate {request.namespace}/{pod_set.template}"
@@ -133,6 +141,7 @@ def request_pods(
             return f"{at}: {why}"
         there = min(pod_set.count, shapes[_shape(template.pod)])
         shapes[_shape(template.pod)] -= there
+        found: list[Pod] = []
         for number in range(there + 1, pod_set.count + 1):
             name = f"provisioning-request-{request.name}-{index}-{number}"
             uid = f"{request.uid}-{index}-{number}"
@@ -141,7 +150,8 @@ def request_pods(
                     template.pod, uid=uid, name=name, owner=owner, gang=name_of_gang(request)
                 )
             )
-    return tuple(found)
+        sets.append((index, tuple(found)))
+    return tuple(sets)
 
 
 def name_of_gang(request: ProvisioningRequest) -> str:

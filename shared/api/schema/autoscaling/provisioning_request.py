@@ -65,16 +65,16 @@ class ProvisioningRequestSpec(ApiModel):
         dict[str, Annotated[str, StringConstraints(max_length=255)]], Field(max_length=100)
     ] = {}
     """ValidUntilSeconds: how long is tried, from the creation of the object on. noRetry of check-capacity: "true" to
-    fail at once if there is no room."""
+    fail at once if there is no room; partialCapacityCheck: each pod set by itself, "checkOnly" or "bookPartial"."""
 
 
 class ProvisioningRequestStatus(ApiModel):
     """What came of the request."""
 
     conditions: list[StatusCondition] = []
-    """Accepted, Provisioned, Failed, BookingExpired."""
+    """Accepted, Provisioned, Failed, BookingExpired, CapacityRevoked."""
     provisioning_class_details: dict[str, str] = {}
-    """Not used."""
+    """schedulablePodSets: the templates of the pod sets for which a check found room, as a JSON list."""
 
 
 class ProvisioningRequest(Resource):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from services.scheduler.kept_room.requests import REVOKE_SECONDS
 from shared.api.core.autoscaling.provisioning_requests import parse_provisioning_request
 from shared.domain.workloads.capacity_buffers import PodTemplate
 from shared.domain.workloads.provisioning_requests import (
@@ -119,6 +120,66 @@ async def test_a_check_looks_at_nodes_that_run_and_buys_nothing(
     await created(scheduler, kube, body, nodes=[make_node("n1", cpu=cpu)])
     assert await answer(scheduler, kube) == {**ACCEPTED, **expected}
     assert await machines(kube) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "cpu", "expected", "fitting"),
+    [
+        ("checkOnly", "6", ("False", "PartialCapacityIsFound"), (WORKERS.name,)),
+        ("bookPartial", "6", ("True", "PartialCapacityIsFound"), (WORKERS.name,)),
+        ("bookPartial", "506", ("True", "CapacityIsFound"), (WORKERS.name, "big")),
+        ("bookPartial", "2", ("False", "CapacityIsNotFound"), ()),
+    ],
+)
+async def test_a_partial_check_looks_at_each_pod_set_by_itself(
+    scheduler: Scheduler, kube: Kube, mode: str, cpu: str, expected: Any, fitting: tuple[str, ...]
+) -> None:
+    """Cluster Autoscaler's parameter: the status names the pod sets; only bookPartial keeps the room of a part."""
+    body = kueue_request(CHECK_CAPACITY, 2, parameters={"partialCapacityCheck": mode})
+    body["spec"]["podSets"].append({"podTemplateRef": {"name": "big"}, "count": 1})
+    nodes = [make_node("n1", cpu=cpu, memory="64Gi")]
+    await created(scheduler, kube, body, nodes=nodes)
+    assert (await answer(scheduler, kube))["Provisioned"] == expected
+    assert (await stored(kube)).fitting == fitting
+    await scheduler.show(pods=[make_pod("other", cpu="1")])
+    await scheduler.plan("other")
+    keeps_room = expected[0] == "True"
+    assert len(await machines(kube)) == keeps_room
+
+
+async def lost(scheduler: Scheduler, kube: Kube, seconds: float) -> dict[str, tuple[str, str]]:
+    """The conditions after plans with and without time between them."""
+    await scheduler.plan("at once")
+    requests = scheduler.planner.requests
+    requests.clock = Later(requests.clock, seconds)
+    await scheduler.plan("later")
+    return await written(scheduler, kube)
+
+
+async def test_room_that_is_gone_for_good_is_revoked_after_a_minute(
+    scheduler: Scheduler, kube: Kube
+) -> None:
+    """The node of the booked room is interrupted, and there is no other."""
+    body = kueue_request(CHECK_CAPACITY, 2)
+    await created(scheduler, kube, body, nodes=[make_node("n1", cpu="6")])
+    before = await answer(scheduler, kube)
+    assert before["Provisioned"] == ("True", "CapacityIsFound")
+    await scheduler.hide("nodes", "n1")
+    assert await lost(scheduler, kube, REVOKE_SECONDS - 1) == before
+    found = await lost(scheduler, kube, 2)
+    assert found == {**before, "CapacityRevoked": ("True", "CapacityRevoked")}
+    text = (await stored(kube)).conditions["CapacityRevoked"].message
+    assert "room for 0 of 2 pods" in text
+
+
+async def test_room_that_comes_back_is_not_revoked(scheduler: Scheduler, kube: Kube) -> None:
+    body = kueue_request(CHECK_CAPACITY, 2)
+    await created(scheduler, kube, body, nodes=[make_node("n1", cpu="6")])
+    before = await answer(scheduler, kube)
+    await scheduler.hide("nodes", "n1")
+    assert await lost(scheduler, kube, 30.0) == before
+    await scheduler.show(nodes=[make_node("n2", cpu="6")])
+    assert await lost(scheduler, kube, REVOKE_SECONDS) == before
 
 
 async def test_a_check_counts_pods_that_wait(scheduler: Scheduler, kube: Kube) -> None:

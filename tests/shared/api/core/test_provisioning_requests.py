@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from shared.api.core.autoscaling.provisioning_requests import parse_provisioning_request
+from shared.api.core.autoscaling.provisioning_requests import (
+    fitting_text,
+    parse_provisioning_request,
+)
 from shared.api.core.pod_templates import parse_pod_template
 from shared.api.core.pods import parse_pod
 from shared.api.registry import check, warnings
@@ -30,6 +33,17 @@ def request(version: str = "v1", **spec: Any) -> dict[str, Any]:
     }
 
 
+def test_what_a_status_says_of_pod_sets() -> None:
+    """A detail of another form counts as none."""
+    raw = request(parameters={"partialCapacityCheck": "bookPartial"})
+    assert (check(raw), warnings(raw)) == ([], [])
+    for written, fitting in ((fitting_text(["a"]), ("a",)), ("{", ()), ("5", ()), ("[1]", ())):
+        status = {"provisioningClassDetails": {"schedulablePodSets": written}}
+        found = parse_provisioning_request({**raw, "status": status}).record
+        assert found is not None
+        assert (found.partial, found.fitting) == ("bookPartial", fitting)
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_a_request_of_both_versions(version: str) -> None:
     given = {"ValidUntilSeconds": "60", "noRetry": "true"}
@@ -51,6 +65,7 @@ def test_a_request_of_both_versions(version: str) -> None:
         ({"podSets": [*SETS, {"podTemplateRef": {"name": "b"}, "count": 5000}]}, "spec.podSets: 5003 pods"),
         ({"parameters": {"ValidUntilSeconds": "1h"}}, "spec.parameters.ValidUntilSeconds: '1h' is no number"),
         ({"parameters": {"noRetry": "yes"}}, "spec.parameters.noRetry: must be"),
+        ({"parameters": {"partialCapacityCheck": "yes"}}, 'spec.parameters.partialCapacityCheck: must be "checkOnly"'),
     ],
 )  # fmt: skip
 def test_a_fault_names_the_field_and_the_fix(spec: dict[str, Any], fault: str) -> None:
