@@ -59,7 +59,7 @@ def test_on_demand_takes_over_when_no_spot_is_left() -> None:
 
 
 def test_what_a_placement_group_has_no_room_for_is_not_asked_for_in_that_group() -> None:
-    """LCH-61, EC-06."""
+    """LCH-61, EC-06: other groups, and machines of none, still ask for it."""
     catalogue = make_catalogue((make_type(),))
     refused = frozenset({in_group((keys.ON_DEMAND, "m5.large", ZONES[0]), "pg-1")})
 
