@@ -12,6 +12,7 @@ import typer
 from cli.stack.environment import variables_of
 from shared.concurrency.clock import Clock, parse_rfc3339
 from shared.domain.durations import go_duration_seconds
+from shared.domain.instance_types.shortage_records import FOLDER
 from shared.errors import ConfigurationError, NotFound
 from shared.runtime.archive.opening import open_store
 from shared.runtime.archive.reading import Archive
@@ -61,7 +62,7 @@ def read_archive(
 
 async def only_cluster(store: Store, preferred: str, address: str) -> str:
     """The preferred cluster if the archive has it, else its only one. Raises NotFound, ConfigurationError."""
-    found = sorted({one.name.partition("/")[0] for one in await store.listing("")})
+    found = sorted({one.name.partition("/")[0] for one in await store.listing("")} - {FOLDER})
     if not found:
         raise NotFound(
             f"nothing is recorded in {address}; the scheduler records where RECORD_STORE is set"

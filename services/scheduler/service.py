@@ -41,6 +41,8 @@ from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.state.kept_room import KeptRoom
 from services.scheduler.state.plan_inputs import RecentInputs
 from services.scheduler.state.recording import Recording, place_of, recorder_of
+from services.scheduler.state.shortage_keeper import STEP_SECONDS as KEEPER_SECONDS
+from services.scheduler.state.shortage_keeper import keeper_of
 from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from services.scheduler.status.access import offered, profile_admission
@@ -348,6 +350,7 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     prices, hints = env.settings.policy_price_period, env.settings.pod_hint_period
     status = AutoscalerStatus.of(env, parts.cluster, parts.disruption.findings)
     webhook = parts.disruption.approvals.webhook
+    keeper = keeper_of(env, parts.cluster.shortages)
     return [
         *([timed("policy prices", prices, parts.policy_prices.step)] if prices else ()),
         *([timed("pod hints", hints, parts.pod_hints.step)] if hints else ()),
@@ -362,6 +365,7 @@ def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
         *([timed("status", STATUS_SECONDS, status.step)] if status.place else ()),
         timed("limits", limit_waiters.CHECK_SECONDS, parts.limit_waiters.step),
         timed("disruption", DISRUPTION_SECONDS, parts.disruption.step),
+        *([timed("shortages", KEEPER_SECONDS, keeper.step)] if keeper else ()),
         *([timed("approval webhook", WEBHOOK_SECONDS, webhook.step)] if webhook else ()),
     ]
 

@@ -122,8 +122,8 @@ _OLD_READ = ("zrange", "zremrangebyscore")
 _UNAVAILABLE_READ = Right(("unavailable",), ("zrangebyscore", *_OLD_READ))
 _SCORES = ("zadd", "zremrangebyrank", "zremrangebyscore", "zrangebyscore", "zrange")
 _UNAVAILABLE = Right(("unavailable",), _SCORES)
-_SHORTAGES_READ = Right(("shortages:*",), ("hgetall",), read_only=True)
-_SHORTAGES = Right(("shortages:*",), ("hgetall", "hincrby", "hlen", "expire"))
+_SHORTAGES_READ = Right(("shortages:*",), ("hgetall", "get"), read_only=True)
+_SHORTAGES = Right(("shortages:*",), ("hgetall", "hincrby", "hlen", "expire", "get"))
 _BACKOFF = Right(("launch-backoff:*",), ("get", "set", "del"))
 _OUTCOMES = Right(("registrations:*",), ("lrem", "lpush", "ltrim", "expire", "lrange", "del"))
 _OWN: Mapping[str, tuple[Right, ...]] = {
@@ -137,7 +137,8 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
     "scheduler": (
         *_MIRROR_READ,
         _UNAVAILABLE_READ,
-        _SHORTAGES_READ,
+        _SHORTAGES,
+        Right(("shortages:shared",), ("set",)),  # what other clusters found
         Right(("catalogue", "catalogue:*"), ("get",), read_only=True),
         Right(("reservations:*",), ("mget",), read_only=True),
         Right(("disrupted",), _SCORES),

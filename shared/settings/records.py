@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from shared.settings.types import Duration
+from shared.settings.types import STORE_PATTERN, Duration
 
 
 class RecordStoreSettings(BaseSettings):
@@ -15,7 +15,7 @@ class RecordStoreSettings(BaseSettings):
 
     record_store: str = Field(
         "",
-        pattern="^(|/.*|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^ ]*)?)$",
+        pattern=STORE_PATTERN,
         description="Where decisions are recorded: a directory, or s3://BUCKET/PREFIX; empty: they are not.",
     )
     record_endpoint_url: str = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from shared.settings.types import Duration
+from shared.settings.types import STORE_PATTERN, Duration
 
 
 class ShortageSettings(BaseSettings):
@@ -14,6 +14,12 @@ class ShortageSettings(BaseSettings):
     shortage_half_life: Duration = Field(
         86_400.0,
         description="After how long a refusal or interruption of an offering counts half; 0: they are not remembered.",
+    )
+    shortage_store: str = Field(
+        "",
+        pattern=STORE_PATTERN,
+        description="Where clusters share what they found, and keep it: a directory, or s3://BUCKET/PREFIX; empty: it "
+        "is kept in RECORD_STORE, and not shared.",
     )
     shortage_margin: float = Field(
         0.01,

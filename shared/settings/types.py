@@ -15,6 +15,9 @@ from shared.domain.durations import go_duration_seconds
 from shared.domain.feature_gates import FeatureGates, parse_feature_gates
 from shared.domain.tags import parse_tags
 
+STORE_PATTERN = "^(|/.*|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^ ]*)?)$"
+"""Of the address of a store: a directory or a bucket; empty: none."""
+
 
 def json_object(value: object) -> object:
     """``value`` unchanged. Raises ValueError for text that is not a JSON object, so that a start fails early."""

@@ -150,7 +150,11 @@ async def _scheduler(bus: Bus, url: str) -> None:
     await CatalogueStore(bus.redis, bus.prefix).get()
     await ReservationStore(bus.redis, bus.prefix).get([make_node_class()])
     await UnavailableOfferings(bus.redis, bus.prefix, CLOCK).current()
-    await _history(bus).current()
+    history = _history(bus)
+    await history.current()
+    await history.restore({history.numbers()[-1]: {":".join(OFFERING): 1}})
+    await history.share({OFFERING: 1.0})
+    assert await history.counts()
     rate = DisruptionRate(bus.redis, bus.prefix, CLOCK)
     await rate.spend(POOL, ["u1"])
     await rate.spent()
@@ -219,7 +223,9 @@ def _history(bus: Bus) -> ShortageHistory:
         bus.redis,
         bus.prefix,
         CLOCK,
-        read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2"),
+        read(
+            LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", shortage_store="/shared"
+        ),
     )
 
 

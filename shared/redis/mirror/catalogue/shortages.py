@@ -1,14 +1,16 @@
 """How often each offering had no capacity of late, shared by all services and kept when they restart.
 
 One hash per half-life counts refusals and interruptions by offering: adding is one atomic increment, and what is old
-goes with its hash. Without Redis there is no history, and offerings are ordered by price alone.
+goes with its hash. Without Redis there is no history, and offerings are ordered by price alone. What other clusters
+found (SHORTAGE_STORE) is one value beside the hashes, which the scheduler writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
 from redis.asyncio import Redis
 
 from shared.concurrency.clock import Clock
@@ -21,7 +23,7 @@ from shared.domain.instance_types.shortages import (
 )
 from shared.errors import DovetailError
 from shared.log import get_logger
-from shared.redis.bus.connection import pairs, redis_errors
+from shared.redis.bus.connection import call, pairs, redis_errors
 from shared.settings.shortages import ShortageSettings
 
 log = get_logger(__name__)
@@ -29,6 +31,8 @@ log = get_logger(__name__)
 HALF_LIVES = 8
 """That are kept: what is older counts less than 1/256."""
 MOST_SHOWN = 20
+SHARED_SECONDS = 3600
+"""How long what other clusters found counts after the last look at it."""
 MOST_OFFERINGS = 20_000
 """Of one half-life; a region has about 10,000 offerings."""
 
@@ -41,6 +45,7 @@ class ShortageHistory:
         self._prefix = f"{prefix}shortages:"
         self._clock = clock
         self._settings = settings
+        self._shared = f"{self._prefix}shared"
         self._shown: Shortages = ()
 
     async def add(self, offerings: Iterable[OfferingKey]) -> None:
@@ -78,7 +83,57 @@ class ShortageHistory:
         except DovetailError as error:
             log.warning("cannot read shortages", error=error.message)
             return {}
-        return _scores([pairs(one) for one in answers])
+        return _summed(_scores([pairs(one) for one in answers]), await self._of_others())
+
+    def numbers(self) -> range:
+        """Numbers of the half-lives that count, the oldest first."""
+        now = int(self._clock.now() // self._settings.shortage_half_life)
+        return range(now - HALF_LIVES + 1, now + 1)
+
+    async def counts(self) -> dict[int, dict[str, int]]:
+        """What is remembered, by number of the half-life. Raises Unavailable and Unreachable."""
+        numbers = self.numbers()
+        async with (
+            redis_errors("read shortages"),
+            self._redis.pipeline(transaction=False) as pipe,
+        ):
+            for number in numbers:
+                pipe.hgetall(self._key(number))
+            answers: list[list[bytes]] = await pipe.execute()
+        found = zip(numbers, map(pairs, answers), strict=True)
+        return {n: {m.decode(): int(c) for m, c in held.items()} for n, held in found if held}
+
+    async def restore(self, counts: Mapping[int, Mapping[str, int]]) -> None:
+        """Add these counts to a Redis that lost them. Raises as ``counts``."""
+        seconds = int(self._settings.shortage_half_life * (HALF_LIVES + 1)) + 1
+        async with (
+            redis_errors("remember shortages"),
+            self._redis.pipeline(transaction=False) as pipe,
+        ):
+            for number, held in counts.items():
+                for member, count in list(held.items())[:MOST_OFFERINGS]:
+                    pipe.hincrby(self._key(number), member, count)
+                pipe.expire(self._key(number), seconds)
+            await pipe.execute()
+
+    async def share(self, scores: Mapping[OfferingKey, float]) -> None:
+        """Let all services of this cluster know what other clusters found. Raises as ``counts``."""
+        most = sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:MOST_OFFERINGS]
+        body = msgspec.json.encode({":".join(offering): score for offering, score in most})
+        await call(self._redis, "share shortages", "SET", self._shared, body, "EX", SHARED_SECONDS)
+
+    async def _of_others(self) -> dict[OfferingKey, float]:
+        """Nothing where the history is not shared: then no right to read it is needed either."""
+        if not self._settings.shortage_store:
+            return {}
+        try:
+            body = await call(self._redis, "read shared shortages", "GET", self._shared)
+            found = msgspec.json.decode(body, type=dict[str, float]) if body else {}
+        except (DovetailError, msgspec.DecodeError) as error:
+            log.warning("cannot read shared shortages", error=str(error))
+            return {}
+        parts = {tuple(member.split(":", 2)): score for member, score in found.items()}
+        return {(p[0], p[1], p[2]): score for p, score in parts.items() if len(p) == 3}
 
     async def current(self) -> Shortages:
         """What the history adds to prices now."""
@@ -94,7 +149,16 @@ class ShortageHistory:
     def _keys(self, seconds: float) -> list[str]:
         """The present half-life first. Another half-life begins a history of its own."""
         now = int(self._clock.now() // seconds)
-        return [f"{self._prefix}{seconds:g}:{now - age}" for age in range(HALF_LIVES)]
+        return [self._key(now - age) for age in range(HALF_LIVES)]
+
+    def _key(self, number: int) -> str:
+        return f"{self._prefix}{self._settings.shortage_half_life:g}:{number}"
+
+
+def _summed(
+    first: dict[OfferingKey, float], second: dict[OfferingKey, float]
+) -> dict[OfferingKey, float]:
+    return {key: first.get(key, 0.0) + second.get(key, 0.0) for key in {**first, **second}}
 
 
 def _scores(hashes: list[dict[bytes, bytes]]) -> dict[OfferingKey, float]:

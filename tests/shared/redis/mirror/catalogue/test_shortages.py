@@ -23,7 +23,9 @@ def clock() -> FakeClock:
 
 
 def history(redis: Redis, prefix: str, clock: FakeClock, half_life: float = DAY) -> ShortageHistory:
-    settings = ShortageSettings(shortage_half_life=half_life, shortage_margin=0.01)
+    settings = ShortageSettings(
+        shortage_half_life=half_life, shortage_margin=0.01, shortage_store=""
+    )
     return ShortageHistory(redis, prefix, clock, settings)
 
 
