@@ -32,8 +32,9 @@ from shared.solver.gangs import Gangs, Planning, gang_of, with_others_left_out, 
 from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
-from shared.solver.placement.existing import existing_targets, group_by_node, host_name, node_labels
+from shared.solver.placement.existing import existing_targets, group_by_node
 from shared.solver.placement.fewest_nodes import Placement, Run, no_deadline
+from shared.solver.placement.known_nodes import host_of
 from shared.solver.placement.planned_machines import MinValuesPolicy
 from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without_preferences
 from shared.solver.plan import FLUID, Plan, PlannedMachine
@@ -48,7 +49,6 @@ from shared.solver.reservations.reserving import free_places, reserve
 from shared.solver.topology.counting import Topology, bound_pods
 from shared.solver.topology.default_spread import with_default_spread
 from shared.solver.topology.gang_domains import GangDomains
-from shared.solver.topology.hosts import Host
 from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.topology.selectors import label_keys
 from shared.solver.volumes.reach import Volumes
@@ -360,10 +360,7 @@ def _topology(
     owners: list[Pod],
 ) -> Topology:
     """``owners``: running pods with anti-affinity."""
-    hosts = {
-        node.name: Host(host_name(node), node_labels(node), taints=node.taints)
-        for node in snapshot.nodes
-    }
+    hosts = {node.name: host_of(node) for node in snapshot.nodes}
     staying = [hosts[n.name] for n in snapshot.nodes if not n.terminating]
     running = bound_pods(bound, hosts, selected)
     topology = Topology(lambda key: domain_sources(templates, staying, key), hosts, running)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -18,18 +17,18 @@ import numpy as np
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration, first_untolerated
 from shared.domain.instance_types.size_settings import SizeSettings
-from shared.domain.machines.machine import INITIALIZED as MACHINE_INITIALIZED
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node, is_ephemeral
 from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirement, Requirements
-from shared.domain.resources import Resources, add, subtract, sum_of
+from shared.domain.resources import sum_of
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.solver.encode import NO_PRICE, Amounts, Indices, TypeTable
+from shared.solver.placement.known_nodes import NodeState, state_of
 from shared.solver.pod_classes import effective_requests
-from shared.solver.pools.daemons import DaemonLoad, load_on_new_nodes, remaining_on_node
+from shared.solver.pools.daemons import DaemonLoad, load_on_new_nodes
 from shared.solver.ports import HostPort
 from shared.solver.topology.hosts import Host
 from shared.solver.volumes.reach import Attachments, Volumes
@@ -123,14 +122,28 @@ def existing_targets(
             with_node.add(machine.uid)
         if not closed:
             pods = bound.get(node.name, [])
-            target = _node_target(node, machine, pods, snapshot.daemon_sets, table)
-            target.attachments = volumes.attachments(node.name, pods)
-            found.append(target)
+            state = state_of(node, machine, pods, snapshot.daemon_sets)
+            attachments = volumes.attachments(node.name, pods)
+            found.append(_node_target(node.name, state, table, attachments))
     classes = {node_class.key: node_class for node_class in snapshot.node_classes}
     coming = (m for m in snapshot.machines if m.uid not in with_node and not m.terminating)
     names = {node.provider_id: node.name for node in snapshot.nodes if node.provider_id}
     found += _machine_targets(coming, classes, snapshot.daemon_sets, table, bound, names)
     return sorted(found, key=lambda target: (not target.initialized, target.name))
+
+
+def _node_target(
+    name: str, state: NodeState, table: TypeTable, attachments: Attachments
+) -> ExistingTarget:
+    return ExistingTarget(
+        name=name,
+        host=state.host,
+        taints=state.taints,
+        room=table.axis.vector(state.room),
+        initialized=state.initialized,
+        ports=[*state.ports],
+        attachments=attachments,
+    )
 
 
 def _takes_no_pods(node: Node, machine: Machine | None) -> bool:
@@ -139,71 +152,9 @@ def _takes_no_pods(node: Node, machine: Machine | None) -> bool:
     return closed or (machine is not None and machine.terminating)
 
 
-def _node_target(
-    node: Node,
-    machine: Machine | None,
-    pods: list[Pod],
-    daemon_sets: tuple[DaemonSet, ...],
-    table: TypeTable,
-) -> ExistingTarget:
-    initialized = _is_initialized(node, machine)
-    taints = node.taints if initialized else _without_temporary_taints(node.taints, machine)
-    labels = node_labels(node)
-    used = sum_of(effective_requests(pod.requests) for pod in pods)
-    daemons = sum_of(effective_requests(pod.requests) for pod in pods if pod.is_daemon)
-    coming = remaining_on_node(daemon_sets, taints, labels, daemons, joining=not initialized)
-    room = subtract(_allocatable(node, machine, initialized), add(used, coming))
-    return ExistingTarget(
-        name=node.name,
-        host=Host(host_name(node), labels, taints=node.taints),
-        taints=taints,
-        room=table.axis.vector(room),
-        initialized=initialized,
-        ports=[port for pod in pods for port in pod.host_ports],
-    )
-
-
 def _is_registered(node: Node, machine: Machine) -> bool:
     """Does the node have its machine's labels and taints? The machine names its node from then on (LCH-73)."""
     return node.is_registered or node.is_initialized or machine.node_name == node.name
-
-
-def _is_initialized(node: Node, machine: Machine | None) -> bool:
-    if not node.is_managed:
-        return True
-    return node.is_initialized or (machine is not None and machine.has(MACHINE_INITIALIZED))
-
-
-def _without_temporary_taints(
-    taints: tuple[Taint, ...], machine: Machine | None
-) -> tuple[Taint, ...]:
-    """The taints that remain after initialization: without startup and ephemeral taints (SCH-52)."""
-    startup = machine.startup_taints if machine else ()
-    return tuple(t for t in taints if not is_ephemeral(t) and t not in startup)
-
-
-def _allocatable(node: Node, machine: Machine | None, initialized: bool) -> Resources:
-    """Until initialization, amounts that the node reports as zero are taken from its machine (SCH-51)."""
-    if initialized or machine is None:
-        return node.allocatable
-    reported = {name: amount for name, amount in node.allocatable.items() if amount}
-    return {**machine.allocatable, **reported}
-
-
-def host_name(node: Node) -> str:
-    """The value of the hostname label; without the label, the node's name."""
-    return node.labels.get(keys.HOSTNAME, node.name)
-
-
-def node_labels(node: Node) -> Requirements:
-    """A node's labels as requirements of one value each."""
-    return _of_labels(frozenset({**node.labels, keys.HOSTNAME: host_name(node)}.items()))
-
-
-@lru_cache(MAX_CACHED_LABEL_SETS)
-def _of_labels(labels: frozenset[tuple[str, str]]) -> Requirements:
-    """Cached: nodes rarely change their labels, and one disruption pass plans the same nodes many times."""
-    return Requirements.of(labels=dict(labels))
 
 
 def _machine_targets(

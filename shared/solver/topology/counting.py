@@ -349,12 +349,16 @@ def bound_pods(
 ) -> BoundPods:
     """Running pods counted by host name, grouped by namespace and the labels that selectors read (SCH-72)."""
     found: BoundPods = {}
-    if not selected:
+    read = sorted(selected)
+    if not read:
         return found
     for name, pods in bound.items():
+        if name not in hosts:
+            continue
         for pod in pods:
-            if name in hosts and not pod.terminating:
-                labels = tuple(sorted((k, v) for k, v in pod.labels.items() if k in selected))
+            if not pod.terminating:
+                own = pod.labels
+                labels = tuple([(key, own[key]) for key in read if key in own])
                 by_host = found.setdefault((pod.namespace, labels), {})
                 by_host[name] = by_host.get(name, 0) + 1
     return found
