@@ -28,7 +28,10 @@ from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirements
 from shared.domain.resources import parse_quantity
+from shared.errors import InvalidObject
 
+NITRO_SANDBOX = "eks.amazonaws.com/nitro-sandbox"
+"""An extended resource: a NodeOverlay says how many a type has."""
 TENANCY = keys.AWS_PREFIX + "instance-tenancy"
 DEFAULT_TENANCY, DEDICATED_TENANCY = "default", "dedicated"
 OWNER_TAG = "karpenter.k8s.aws/cluster"
@@ -99,7 +102,7 @@ def template_data(
         "IamInstanceProfile": {"Name": resolved.profile} if resolved.profile else {},
         "Placement": _placement(machine, node_class),
         "CpuOptions": _capitalized(node_class.cpu_options),
-        "EnclaveOptions": _capitalized(node_class.enclave_options),
+        "EnclaveOptions": _enclaves(machine, node_class),
         **(
             _reservation(variant)
             if node_class.api.class_reserves_capacity and reserved_capacity
@@ -184,6 +187,21 @@ def metadata_options(node_class: NodeClass) -> dict[str, Any]:
 
 def _capitalized(options: Mapping[str, object]) -> dict[str, Any]:
     return {name[:1].upper() + name[1:]: v for name, v in options.items() if v is not None}
+
+
+def _enclaves(machine: Machine, node_class: NodeClass) -> dict[str, Any]:
+    """The class's own word; without one, enclaves are for machines whose pods ask for a sandbox (EC-14). Raises
+    InvalidObject where the class denies what the pods ask for."""
+    asks = machine.requests.get(NITRO_SANDBOX, 0) > 0
+    if asks and node_class.enclave_options.get("enabled") is False:
+        raise InvalidObject(
+            f"is false, and pods ask for {NITRO_SANDBOX}; set it to true, or take it away",
+            field="spec.enclaveOptions.enabled",
+            reason="NitroEnclavesDisabled",
+        )
+    if asks and not node_class.enclave_options:
+        return {"Enabled": True}
+    return _capitalized(node_class.enclave_options)
 
 
 def tenancy_of(machine: Machine) -> str:

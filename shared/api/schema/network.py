@@ -62,7 +62,7 @@ class EnclaveOptions(ApiModel):
     """AWS Nitro Enclaves: isolated virtual machines inside the instances."""
 
     enabled: bool | None = None
-    """Whether enclaves can be started on the instance. Only some instance types can; require those in the pool."""
+    """Whether enclaves can be started on the instance. Types that cannot are not used for it."""
 
 
 class CpuOptions(ApiModel):

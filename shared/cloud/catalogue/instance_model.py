@@ -122,7 +122,12 @@ def size_facts(description: Description, settings: ModelSettings) -> SizeFacts:
         pod_interfaces=max(on_card - settings.reserved_enis, 0) if limited else None,
         addresses_per_interface=network["Ipv4AddressesPerInterface"],
         instance_store_gb=(description.get("InstanceStorageInfo") or {}).get("TotalSizeInGB") or 0,
+        enclaves=_supported(description.get("NitroEnclavesSupport")),
     )
+
+
+def _supported(written: str | None) -> bool | None:
+    return None if written is None else written == "supported"
 
 
 def _accelerators(description: Description) -> dict[str, int]:

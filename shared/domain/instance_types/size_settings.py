@@ -67,6 +67,8 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """Id of the class's placement group."""
     partitions: int = 0
     """Number of partitions of that group."""
+    enclaves: bool = False
+    """Machines start with Nitro Enclaves, which some types do not have (EC-14)."""
     images: tuple[str, ...] = ()
     """Ids of the class's images; the memory that nodes reported is known per image (IT-12)."""
     kube_reserved: Amounts = ()
@@ -99,6 +101,7 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
             efa_interfaces=_efa(node_class),
             placement_group=node_class.placement_group_id,
             partitions=node_class.partitions,
+            enclaves=node_class.enclave_options.get("enabled") is True,
             images=node_class.image_ids,
             kube_reserved=_amounts(kubelet_settings.kube_reserved, f"{field}.kubeReserved"),
             system_reserved=_amounts(kubelet_settings.system_reserved, f"{field}.systemReserved"),

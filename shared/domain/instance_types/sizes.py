@@ -45,11 +45,13 @@ _CPU_BANDS = ((0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, None, 
 def adapted(kind: InstanceType, settings: SizeSettings) -> InstanceType:
     """The type with the amounts, and the labels derived from them, of machines with these settings.
 
-    A type that the settings exclude (arm64 with Windows, a1 with AL2023) has no offerings.
+    A type that the settings exclude (arm64 with Windows, a1 with AL2023, one that lacks enclaves) has no offerings.
     """
     settings = effective(settings, kind.memory_by_image.keys(), first_graviton=is_a1(kind.name))
     if settings == USUAL:
         return kind
+    if settings.enclaves and kind.facts is not None and kind.facts.enclaves is False:
+        return replace(kind, offerings=())
     if settings.platform == AL2023:
         return replace(kind, offerings=())
     return sized(kind, kind.facts, settings) if kind.facts else _as_described(kind, settings)

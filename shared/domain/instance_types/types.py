@@ -55,6 +55,8 @@ class SizeFacts(msgspec.Struct, frozen=True, gc=False):
     """IPv4 addresses per network interface."""
     instance_store_gb: int = 0
     """The type's own disks together, in 10**9 bytes."""
+    enclaves: bool | None = None
+    """Whether EC2 starts Nitro Enclaves on it; None: not known."""
 
 
 class InstanceType(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from services.launcher.launch_template.content import (
+    NITRO_SANDBOX,
     TENANCY,
     template_data,
     template_name,
@@ -262,6 +263,15 @@ def test_the_processor_is_set_as_the_class_says() -> None:
     assert made["CpuOptions"] == {"NestedVirtualization": "enabled"}
     assert "EnclaveOptions" not in made
     assert v1_data(enclave_options={"enabled": True})["EnclaveOptions"] == {"Enabled": True}
+
+
+def test_pods_that_ask_for_a_sandbox_get_enclaves_unless_the_class_denies_them() -> None:
+    """EC-14: a class that says nothing leaves it to the pods."""
+    asking = make_machine(requests={NITRO_SANDBOX: 1})
+    assert v1_data(asking)["EnclaveOptions"] == {"Enabled": True}
+    with pytest.raises(InvalidObject, match="is false, and pods ask for") as refused:
+        v1_data(asking, enclave_options={"enabled": False})
+    assert refused.value.context["reason"] == "NitroEnclavesDisabled"
 
 
 @pytest.mark.parametrize(

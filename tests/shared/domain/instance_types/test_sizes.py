@@ -49,6 +49,7 @@ SETTINGS = st.builds(
     max_pods=st.none() | st.integers(0, 1000),
     pods_per_core=st.integers(0, 50),
     efa_only_interfaces=st.integers(0, 4),
+    enclaves=st.booleans(),
     kube_reserved=AMOUNTS,
     system_reserved=AMOUNTS,
     memory_eviction=THRESHOLDS,
@@ -289,3 +290,14 @@ def test_al2023_is_not_offered_on_the_first_graviton(name: str, sold: bool) -> N
     found = adapted(kind, SizeSettings(platform="al2023"))
     assert bool(found.offerings) == sold
     assert replace(found, offerings=kind.offerings) == kind
+
+
+@pytest.mark.parametrize(("supported", "offered"), [(True, True), (None, True), (False, False)])
+def test_a_class_with_enclaves_is_offered_no_type_that_has_none(
+    supported: bool | None, offered: bool
+) -> None:
+    """EC-14: what is not known, as of a type written by hand, is left to EC2."""
+    facts = SizeFacts(3, 3, 10, enclaves=supported)
+    kind = sized(make_type(), facts, USUAL)
+    assert bool(adapted(kind, SizeSettings(enclaves=True)).offerings) is offered
+    assert adapted(kind, USUAL).offerings
