@@ -1,6 +1,6 @@
 """Instance type descriptions, reduced to the fields that the instance model reads.
 
-EC2 describes a type with about 150 values; Dovetail needs 40. For 1,400 types the rest would cost 15
+EC2 describes a type with about 150 values; Dovetail needs 41. For 1,400 types the rest would cost 15
 MB, and every full garbage collection would visit it (50 ms and more in which no task runs).
 """
 
@@ -11,7 +11,14 @@ from typing import Any
 
 Json = dict[str, Any]
 
-_PLAIN = ("InstanceType", "Hypervisor", "SupportedUsageClasses", "GpuInfo", "NeuronInfo")
+_PLAIN = (
+    "InstanceType",
+    "Hypervisor",
+    "SupportedUsageClasses",
+    "GpuInfo",
+    "NeuronInfo",
+    "NitroEnclavesSupport",
+)
 _NESTED: dict[str, tuple[str, ...]] = {
     "ProcessorInfo": ("SupportedArchitectures", "SustainedClockSpeedInGhz", "Manufacturer"),
     "VCpuInfo": ("DefaultVCpus",),

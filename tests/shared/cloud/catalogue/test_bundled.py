@@ -21,6 +21,13 @@ def test_it_has_the_types_of_its_region_with_both_prices() -> None:
     assert 0 < prices[SPOT, "us-east-1a"] < 96_000
 
 
+def test_it_says_which_types_have_enclaves() -> None:
+    """EC-14: what EC2 says reaches the planner."""
+    facts = {one.name: one.facts for one in bundled_catalogue().types}
+    found = {name: one.enclaves for name, one in facts.items() if one is not None}
+    assert (found["m5.xlarge"], found["t3.micro"]) == (True, False)
+
+
 def test_its_generation_is_that_of_its_content() -> None:
     """A file that was edited, or made before the records changed, would not match."""
     found = bundled_catalogue()
