@@ -112,7 +112,7 @@ ENDING = (
         "            return True",
         "an instance that one list does not show counts as gone",
         "late-lists",
-        quiet_seconds=400.0,
+        quiet_seconds=1200.0,
         missing="A machine is deleted while EC2 does not list its new instance and its node is "
         "not ready.",
     ),
@@ -201,7 +201,7 @@ ENDING = (
         "            elif True:",
         "a new machine is deleted because EC2 does not list its instance yet",
         "late-lists",
-        quiet_seconds=400.0,
+        quiet_seconds=1200.0,
         missing="EC2 does not list a new instance for a minute, and its node is not ready.",
     ),
     Mutant(

@@ -36,7 +36,7 @@ LAUNCHING = (
         "        if False:",
         "one list without instances proves that a call started none",
         "late-lists",
-        quiet_seconds=400.0,
+        quiet_seconds=1200.0,
         missing="An answer is lost, the repeat is forbidden, and EC2 does not list the instance "
         "yet.",
     ),
