@@ -49,11 +49,16 @@ class WithinBudgets:
     """Pool key -> number of machines that count, at each change."""
     _out_since: dict[str, float] = field(default_factory=dict)
     """UID of a machine -> since when it is out of service."""
+    _restored_at: float = -inf
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when a command's record is written to a machine."""
         self.disturbances.note(event)
         change = self.picture.follow(event, world)
+        if self.picture.rolled_back_at > self._restored_at:
+            self._restored_at = self.picture.rolled_back_at
+            for one in self.picture.pools():
+                self._budgets.setdefault(one.key, []).append((event.at, one.budgets))
         if change is None:
             return []
         if change.key[0] in ("nodepools", "provisioners"):

@@ -240,11 +240,13 @@ class WithinLimits:
     kinds: tuple[str, ...] = ("api", "aws", "fault", "process")
     _limits: dict[str, list[tuple[float, Mapping[str, int]]]] = field(default_factory=dict)
     """Pool key -> since when which limits held."""
+    _restored_at: float = -inf
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when instances start."""
         self.disturbances.note(event)
         change = self.launches.follow(event, world)
+        self._note_restored(event.at)
         if change is not None and change.resource in (NODE_POOLS, PROVISIONERS):
             self._note(change, event.at)
         found = []
@@ -258,6 +260,14 @@ class WithinLimits:
         # Without its pool a machine has no limits: it goes with the pool.
         limits = pool.limits if pool is not None else {}
         self._limits.setdefault(key, []).append((at, limits))
+
+    def _note_restored(self, at: float) -> None:
+        """A restore of the API server changes limits too."""
+        picture = self.launches.picture
+        if picture.rolled_back_at > self._restored_at:
+            self._restored_at = picture.rolled_back_at
+            for pool in picture.pools():
+                self._limits.setdefault(pool.key, []).append((at, pool.limits))
 
     def _exceeded(self, pool_key: str, at: float, world: World) -> list[str]:
         fresh = [one for one in self.launches.fresh if pool_of(one) == pool_key]

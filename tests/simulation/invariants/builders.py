@@ -22,6 +22,7 @@ from shared.domain import labels
 from shared.domain.machines.commands import CommandRecord, written
 from shared.kube.resources import LAUNCH_RECORDS, LEASES, NODE_CLAIMS, NODE_POOLS, PDBS
 from simulation.invariants import Safety
+from simulation.invariants.picture import Picture
 from simulation.trace import Event
 from tests.services.conftest import CRDS, our_definitions
 from tests.support.clock.fake import FakeClock
@@ -167,6 +168,17 @@ class History:
 
     def drop_record(self, token: str) -> None:
         self.store.delete("launchrecords", token, group=LAUNCH_RECORDS.group)
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """The API server is restored from a backup: what is written meanwhile is no change by anybody."""
+        before, self.store.on_change = self.store.on_change, None
+        yield
+        self.store.on_change = before
+        for one in self.invariants:
+            picture: Picture = getattr(one, "picture", None) or one.launches.picture  # type: ignore[attr-defined]
+            picture.rolled_back_at = self.elapsed
+            picture.documents.clear()
 
     def pool(self, name: str = "main", **spec: Any) -> None:
         """A NodePool, or new fields of it."""

@@ -132,17 +132,11 @@ def test_a_second_restore_does_not_begin_the_grace_of_the_forgotten_anew(
 
 def forget(history: History) -> None:
     """The API server is restored from a backup that is older than the machine."""
-    before = history.store.on_change
-    history.store.on_change = None
-    if history.store.find("nodeclaims", "a", group="karpenter.sh"):
-        history.release_machine("a")
-    if history.store.find("nodeclaims", "a", group="karpenter.sh"):
-        history.store.delete("nodeclaims", "a", group="karpenter.sh")
-    history.store.on_change = before
-    for one in history.invariants:
-        picture = one.launches.picture  # type: ignore[attr-defined]
-        picture.rolled_back_at = history.elapsed
-        picture.documents.clear()
+    with history.restored():
+        if history.store.find("nodeclaims", "a", group="karpenter.sh"):
+            history.release_machine("a")
+        if history.store.find("nodeclaims", "a", group="karpenter.sh"):
+            history.store.delete("nodeclaims", "a", group="karpenter.sh")
 
 
 def healthy() -> History:

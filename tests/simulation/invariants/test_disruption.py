@@ -42,6 +42,17 @@ def test_commands_within_the_budget_are_sound() -> None:
     assert history.judge() == []
 
 
+def test_a_restored_budget_counts() -> None:
+    history = with_budget(5, {"nodes": "1"})
+    with history.restored():
+        history.pool(disruption={"budgets": [{"nodes": "2"}]})
+    history.lease("somebody", 1)
+    history.wait(300)
+    history.command("m1", id_="c1")
+    history.command("m2", id_="c2")
+    assert history.judge() == []
+
+
 def test_a_command_beyond_the_budget_is_found() -> None:
     """DIS-24, EXE-08: those in flight count."""
     history = with_budget(5, {"nodes": "2"})

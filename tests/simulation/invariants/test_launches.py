@@ -113,6 +113,19 @@ def test_the_limit_of_nodes_counts() -> None:
     assert history.judge() == ["NodePool/main uses 2 of at most 1 nodes after a launch"]
 
 
+def test_a_restored_limit_counts() -> None:
+    history = limited(cpu="8")
+    history.pool(limits={"cpu": "4"})
+    history.wait(100)
+    with history.restored():
+        history.pool(limits={"cpu": "8"})
+    history.lease("somebody", 1)
+    history.wait(300)
+    launched(history, "a", "i-1")
+    launched(history, "b", "i-2")
+    assert history.judge() == []
+
+
 def test_a_limit_that_was_lowered_a_moment_ago_may_not_have_been_seen() -> None:
     history = limited(cpu="8")
     launched(history, "a", "i-1")
