@@ -70,6 +70,8 @@ class Leadership:
                     await self._term(inner, stop)
                 else:
                     loop.succeeded(self.clock.monotonic())
+                    # ``held`` ends without a sign: until ``_follow`` sees that, this event would end each pause at once.
+                    self._gained.clear()
                     await pause(self._gained, LEASE_CHECK_SECONDS)
 
         def latest() -> float:

@@ -104,6 +104,42 @@ async def test_a_leader_that_lost_its_lease_is_cut_off_and_may_lead_again(cluste
         await works(worker)
 
 
+class BusyClock(FakeClock):
+    """Raises when somebody reads it again and again without waiting, so that the test ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readings = 0
+
+    def monotonic(self) -> float:
+        self.readings += 1
+        assert self.readings < 10_000, "a loop does not wait"
+        return super().monotonic()
+
+
+async def test_a_loop_that_ends_when_the_lease_has_just_lapsed_waits_for_it(
+    cluster: Cluster,
+) -> None:
+    """R8, F14: a Lease ends without a sign. A loop that failed at that moment must not keep the process busy for ever."""
+    clock, turns = BusyClock(), []
+    leadership = candidate(cluster, "a", clock)
+
+    async def work(stop: asyncio.Event) -> None:
+        turns.append(leadership.held)
+        if len(turns) == 1:
+            clock.advance(11)  # longer than a Lease is held that nobody renews
+        else:
+            await stop.wait()
+
+    stop, loop = asyncio.Event(), leadership.led(Loop("work", work))
+    async with asyncio.TaskGroup() as group:
+        for one in (loop, *leadership.loops()):
+            group.create_task(one.run(stop))
+        await eventually(lambda: len(turns) == 2)
+        stop.set()
+    assert turns == [True, True]
+
+
 async def test_nobody_ever_led_is_epoch_zero(cluster: Cluster) -> None:
     assert await epoch_now(cluster.kube, "nobody", cluster.namespace) == 0
 
