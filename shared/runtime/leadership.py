@@ -70,7 +70,7 @@ class Leadership:
                     await self._term(inner, stop)
                 else:
                     loop.succeeded(self.clock.monotonic())
-                    # ``held`` ends without a sign: until ``_follow`` sees that, this event would end each pause at once.
+                    # ``held`` ends without a sign: until ``_follow`` sees that, the event would end every pause.
                     self._gained.clear()
                     await pause(self._gained, LEASE_CHECK_SECONDS)
 

@@ -26,6 +26,8 @@ Result = TypeVar("Result")
 ENDING = (signal.SIGTERM, signal.SIGINT)
 READ_BYTES = 65_536
 POLL_SECONDS = 0.5
+MEMORY_BYTES = 3 * 1024**3
+"""Of addresses, many times of what a run needs: a loop that never waits would use up the machine's memory first."""
 WALL_SECONDS = 3_600.0
 """A child that waits for something real never uses its CPU time; it is killed after this time."""
 
@@ -138,6 +140,7 @@ def _live(work: Callable[[Task], Result], task: Task, pipe: int, cpu_seconds: fl
     try:
         limit = int(cpu_seconds) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.RLIM_INFINITY))
         answer: object = work(task)
     except BaseException:  # noqa: BLE001  # the parent reports whatever ended the run
         lines = traceback.format_exc().strip().splitlines()

@@ -120,7 +120,7 @@ class BusyClock(FakeClock):
 async def test_a_loop_that_ends_when_the_lease_has_just_lapsed_waits_for_it(
     cluster: Cluster,
 ) -> None:
-    """R8, F14: a Lease ends without a sign. A loop that failed at that moment must not keep the process busy for ever."""
+    """R8, F14: a Lease ends without a sign. A loop that fails at that moment must not keep the process busy."""
     clock, turns = BusyClock(), []
     leadership = candidate(cluster, "a", clock)
 

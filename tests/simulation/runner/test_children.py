@@ -35,6 +35,10 @@ def crash(number: int) -> int:
     return number
 
 
+def hoard(number: int) -> bytes:
+    return bytes(8 * 1024**3)
+
+
 def unpicklable(number: int) -> object:
     return lambda: number
 
@@ -64,6 +68,7 @@ def test_a_child_runs_in_its_own_process() -> None:
         (crash, "the run ended by SIGTERM"),
         (burn, "the run needed more than 1 s of CPU"),
         (unpicklable, "the run ended without a result"),
+        (hoard, "the simulation failed: MemoryError"),
     ],
 )
 def test_a_child_without_a_result_is_reported(work: Callable[[int], object], reason: str) -> None:
