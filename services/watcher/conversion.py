@@ -14,7 +14,7 @@ import msgspec
 from shared.api.core.autoscaling.capacity_buffers import parse_capacity_buffer
 from shared.api.core.autoscaling.provisioning_requests import parse_provisioning_request
 from shared.api.core.autoscaling.vertical_autoscalers import parse_vertical_autoscaler
-from shared.api.core.gangs import parse_pod_group, parse_workload
+from shared.api.core.gangs import parse_pod_group, parse_scheduling_group, parse_workload
 from shared.api.core.namespaces import parse_namespace
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
@@ -119,6 +119,18 @@ class Kind:
     name: str
     resource: Resource
     convert: Callable[[Json], Parsed[Any]]
+    alias: str = ""
+    """What tells it from another kind with the same names, in another API group."""
+
+    @property
+    def watch(self) -> str:
+        """The name of its watch."""
+        return self.alias or self.resource.plural
+
+    @property
+    def identity(self) -> str:
+        """Its Kubernetes kind, or the alias."""
+        return self.alias or self.resource.kind
 
     def key(self, raw: Json) -> str:
         """The key in the mirror of an object that is there."""
@@ -128,7 +140,7 @@ class Kind:
     def key_of(self, key: Key) -> str:
         """``namespace/name`` or ``name``, after the kind where several kinds share a name in the mirror."""
         shared = self.name in (NODE_POOLS, NODE_CLASSES, MACHINES, POD_TEMPLATES, GANG_SIZES)
-        return f"{self.resource.kind}/{key}" if shared else str(key)
+        return f"{self.identity}/{key}" if shared else str(key)
 
 
 KINDS = (
@@ -160,6 +172,12 @@ KINDS = (
     Kind(DEVICE_TEMPLATES, resources.DEVICE_TEMPLATES, _staying(parse_device_template)),
     Kind(CLAIM_TEMPLATES, resources.CLAIM_TEMPLATES, _lenient(parse_claim_template)),
     Kind(GANG_SIZES, resources.POD_GROUPS, _staying(parse_pod_group)),
+    Kind(
+        GANG_SIZES,
+        resources.SCHEDULING_GROUPS,
+        _staying(parse_scheduling_group),
+        alias=resources.SCHEDULING_GROUPS.qualified,
+    ),
     Kind(GANG_SIZES, resources.WORKLOADS, _staying(parse_workload)),
     Kind(RECOMMENDATIONS, resources.VERTICAL_AUTOSCALERS, _staying(parse_vertical_autoscaler)),
     Kind(POD_TEMPLATES, resources.POD_TEMPLATES, parse_pod_template),

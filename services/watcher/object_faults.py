@@ -41,7 +41,7 @@ class ObjectFaults:
     @contextmanager
     def contained(self, subject: ObjectVersion) -> Iterator[Outcome]:
         """What the block raises ends the block alone. Raises Unauthorized: that is no fault of one object."""
-        outcome, kind = Outcome(), subject.kind.resource.kind
+        outcome, kind = Outcome(), subject.kind.identity
         try:
             yield outcome
         except Unauthorized:
@@ -59,4 +59,4 @@ class ObjectFaults:
                 )
 
     def forget(self, kind: Kind, key: Key) -> None:
-        self._logged.pop((kind.resource.kind, key), None)
+        self._logged.pop((kind.identity, key), None)

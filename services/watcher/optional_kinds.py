@@ -31,9 +31,12 @@ GATES: dict[Resource, tuple[str, ...]] = {
     resources.PROVISIONING_REQUESTS: (_REQUEST,),
     resources.POD_GROUPS: ("pod_group",),
     resources.WORKLOADS: ("workload",),
+    resources.SCHEDULING_GROUPS: ("workload",),
     resources.VERTICAL_AUTOSCALERS: ("vertical_pod_autoscaler",),
 }
 """Kind -> the fields of the gates of which one must be on."""
+ALTERNATIVES = (resources.WORKLOADS, resources.SCHEDULING_GROUPS)
+"""Of one gate, in different versions of Kubernetes: one of them is enough."""
 DEVICES = (*resources.DEVICE_KINDS, resources.DEVICE_TEMPLATES)
 
 
@@ -74,8 +77,12 @@ def switch_of(resource: Resource) -> str:
 
 def absences(informers: Iterable[Informer]) -> list[str]:
     """The settings without effect because the API server does not serve their kind, as sentences."""
+    listed = list(informers)
+    absent = [one.resource for one in listed if one.absent]
+    if any(one.resource in ALTERNATIVES and not one.absent for one in listed):
+        absent = [one for one in absent if one not in ALTERNATIVES]
     missing: dict[str, list[str]] = {}
-    for resource in (one.resource for one in informers if one.absent):
+    for resource in absent:
         name = f"{resource.qualified}/{resource.version}"
         missing.setdefault(switch_of(resource), []).append(name)
     return [

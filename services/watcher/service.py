@@ -52,7 +52,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     intake = _intake(env, journal, statuses, pod_events, joined_nodes, leadership)
     watched = kinds(env.settings.feature_gates, devices=not env.settings.ignore_dra_requests)
     watches = [Watch(kind, _informer(kind, env, intake)) for kind in watched]
-    informers = {kind.resource.plural: informer for kind, informer in watches}
+    informers = {kind.watch: informer for kind, informer in watches}
     comparison = Comparison(env.kube, watches, journal, env.metrics, env.clock, env.random)
     journal.positions = lambda: positions(informers, comparison.unhealed, env.clock.monotonic())
 

@@ -100,6 +100,8 @@ CLAIM_TEMPLATES = Resource(
 DEVICE_KINDS = (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES)
 """Of dynamic resource allocation."""
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True)
+SCHEDULING_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", True)
+"""Kubernetes' own, from 1.36 on, in place of the groups in Workloads of 1.35."""
 WORKLOADS = Resource("scheduling.k8s.io", "v1alpha1", "workloads", "Workload", True)
 VERTICAL_AUTOSCALERS = Resource(
     "autoscaling.k8s.io", "v1", "verticalpodautoscalers", "VerticalPodAutoscaler", True

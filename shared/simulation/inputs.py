@@ -21,7 +21,7 @@ from shared.api.core.autoscaling.vertical_autoscalers import (
     template_with_parts,
     with_parts,
 )
-from shared.api.core.gangs import parse_pod_group, parse_workload
+from shared.api.core.gangs import parse_pod_group, parse_scheduling_group, parse_workload
 from shared.api.core.namespaces import parse_namespace
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
@@ -175,9 +175,9 @@ class _Inputs:
 
     def _gang_sizes(self) -> list[GangSizes]:
         found = []
-        for kind, parse in (("PodGroup", parse_pod_group), ("Workload", parse_workload)):
+        for kind in ("PodGroup", "Workload"):
             for one in self.objects.of(kind):
-                parsed = parse(one.raw)
+                parsed = _gang_parser(one)(one.raw)
                 self.faults += one.faults(parsed.faults)
                 if parsed.record is not None:
                     found.append(parsed.record)
@@ -356,3 +356,11 @@ def _region(types: Iterable[InstanceType]) -> str:
 
 def _sorted(records: list[Any]) -> tuple[Any, ...]:
     return tuple(sorted(records, key=lambda record: (record.name, getattr(record, "key", ""))))
+
+
+def _gang_parser(one: KubeObject) -> Callable[[Json], Parsed[GangSizes]]:
+    """Two API groups have a PodGroup: scheduler-plugins, and Kubernetes itself."""
+    if one.kind == "Workload":
+        return parse_workload
+    group = str(one.raw.get("apiVersion") or "").partition("/")[0]
+    return parse_scheduling_group if group == "scheduling.k8s.io" else parse_pod_group

@@ -40,6 +40,8 @@ class Known(NamedTuple):
     namespaced: bool
     version: str = ""
     """The only version that is read; empty: any."""
+    also: str = ""
+    """Another API group with a kind of this name that is read."""
 
 
 KINDS = {
@@ -66,7 +68,7 @@ KINDS = {
     "NodeOverlay": Known("karpenter.sh", False, "v1alpha1"),
     "CapacityBuffer": Known("autoscaling.x-k8s.io", True),
     "ProvisioningRequest": Known("autoscaling.x-k8s.io", True),
-    "PodGroup": Known("scheduling.x-k8s.io", True),
+    "PodGroup": Known("scheduling.x-k8s.io", True, also="scheduling.k8s.io"),
     "Workload": Known("scheduling.k8s.io", True),
     "PodTemplate": Known("", True),
     "VerticalPodAutoscaler": Known("autoscaling.k8s.io", True),
@@ -253,7 +255,7 @@ def _items(document: object) -> list[object] | None:
 def _is_same_group(version: str, known: Known) -> bool:
     """Is the kind of this API group, or without one? Other groups may have kinds of the same name."""
     group = version.rpartition("/")[0]
-    return not version or group == known.group
+    return not version or group == known.group or (bool(known.also) and group == known.also)
 
 
 def _unreadable(document: object) -> str:

@@ -104,7 +104,7 @@ BODIES: Mapping[str, Json] = {
     },
     "ResourceClaim": {"spec": DEVICES},
     "ResourceClaimTemplate": {"spec": {"spec": DEVICES}},
-    "PodGroup": {"spec": {"minMember": 2}},
+    "PodGroup": {"spec": {"minMember": 2, "schedulingPolicy": {"gang": {"minCount": 2}}}},
     "Workload": {"spec": {"podGroups": [{"name": "workers", "policy": {"gang": {"minCount": 2}}}]}},
     "VerticalPodAutoscaler": {
         "spec": {"targetRef": {"kind": "Deployment", "name": "web"}},

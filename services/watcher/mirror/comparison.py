@@ -148,14 +148,14 @@ class Comparison:
                     group.create_task(self._attempt(watch))
 
     async def _attempt(self, watch: Watch) -> None:
-        plural = watch.kind.resource.plural
+        plural = watch.kind.watch
         try:
             await self._compare_kind(watch)
         except DovetailError as error:
             log.warning("cannot compare with a fresh list", kind=plural, error=error.message)
 
     async def _compare_kind(self, watch: Watch) -> None:
-        plural = watch.kind.resource.plural
+        plural = watch.kind.watch
         found = await self._differences(watch)
         if found:
             found = in_both(found, await self._differences(watch))
@@ -167,7 +167,7 @@ class Comparison:
             log.info("the picture agrees with the API server again", kind=plural)
 
     def _report(self, watch: Watch, found: Differences) -> None:
-        kind, plural = watch.kind.resource.kind, watch.kind.resource.plural
+        kind, plural = watch.kind.identity, watch.kind.watch
         counts = Counter(one.direction for one in found.values())
         for direction, count in counts.items():
             self.metrics.watch_differences.labels(kind, direction).inc(count)

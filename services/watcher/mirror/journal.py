@@ -140,16 +140,16 @@ class Journal:
         """
         key, known = key_of(raw), known_of(raw)
         self._change(kind.name, kind.key_of(key), _encode(record), known.version)
-        self._held.setdefault(kind.resource.kind, {})[key] = known
+        self._held.setdefault(kind.identity, {})[key] = known
 
     def forget(self, kind: Kind, gone: Deleted) -> None:
         """An object is gone."""
         self._change(kind.name, kind.key_of(gone.key), None, gone.version)
-        self._held.setdefault(kind.resource.kind, {}).pop(gone.key, None)
+        self._held.setdefault(kind.identity, {}).pop(gone.key, None)
 
     def held(self, kind: Kind) -> Mapping[Key, Known]:
         """Which objects of one Kubernetes kind were noted, and in which version."""
-        return self._held.get(kind.resource.kind, {})
+        return self._held.get(kind.identity, {})
 
     def _change(self, kind: str, key: str, body: bytes | None, version: str) -> None:
         stored = self.records[kind]

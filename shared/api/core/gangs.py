@@ -1,7 +1,7 @@
 """Which gang a pod belongs to, and within which topology, by its labels and annotations (SCH-114, SCH-115).
 
-Read are ours, Kueue's groups of plain pods, the label of scheduler-plugins' PodGroups, and ``spec.workloadRef`` of
-Kubernetes' Workload API. The last two say no size: it is in the PodGroup or Workload.
+Read are ours, Kueue's groups of plain pods, the label of scheduler-plugins' PodGroups, and ``spec.schedulingGroup`` and
+``spec.workloadRef`` of Kubernetes 1.36 and 1.35. The last three say no size: it is in the PodGroup or Workload.
 """
 
 from __future__ import annotations
@@ -10,11 +10,19 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from shared.api.core.label_syntax import is_qualified_name
 from shared.api.faults import Fault, Parsed
 from shared.api.shapes import entries, mapping, text
 from shared.domain import labels as keys
-from shared.domain.workloads.gang_sizes import WORKLOAD, GangSizes, workload_gang
+from shared.domain.workloads.gang_sizes import (
+    SCHEDULING_GROUP,
+    WORKLOAD,
+    GangSizes,
+    group_gang,
+    workload_gang,
+)
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
@@ -75,7 +83,13 @@ def _named(meta: Json, spec: Json) -> tuple[str, int]:
     if group:
         return text(group, f"metadata.labels[{KUEUE_GROUP}]"), _size(annotations, KUEUE_COUNT)
     named = text(labels.get(POD_GROUP), f"metadata.labels[{POD_GROUP}]")
-    return named or _workload(spec), 0
+    return named or _scheduling_group(spec) or _workload(spec), 0
+
+
+def _scheduling_group(spec: Json) -> str:
+    at = "spec.schedulingGroup"
+    name = text(mapping(spec.get("schedulingGroup"), at).get("podGroupName"), f"{at}.podGroupName")
+    return group_gang(name) if name else ""
 
 
 def _workload(spec: Json) -> str:
@@ -96,27 +110,58 @@ def parse_pod_group(raw: Json) -> Parsed[GangSizes]:
     return Parsed(_record(raw, "PodGroup", {name: least}))
 
 
+def parse_scheduling_group(raw: Json) -> Parsed[GangSizes]:
+    """scheduling.k8s.io/v1alpha2 PodGroup."""
+    gang = group_gang(raw["metadata"]["name"])
+    try:
+        spec = mapping(raw.get("spec"), "spec")
+        at = "spec.schedulingPolicy"
+        policy = mapping(spec.get("schedulingPolicy"), at)
+        if policy.get("gang") is None:
+            return Parsed(_record(raw, SCHEDULING_GROUP, {}, (gang,)))
+        named = mapping(policy.get("gang"), f"{at}.gang")
+        least = _least(named.get("minCount"), f"{at}.gang.minCount")
+        record = _record(raw, SCHEDULING_GROUP, {gang: least})
+        return Parsed(replace(record, topology=_topology(spec)))
+    except InvalidObject as error:
+        return Parsed(None, (Fault((error.field,), error.fault),))
+
+
+def _topology(spec: Json) -> str:
+    """Kubernetes takes one constraint."""
+    at = "spec.schedulingConstraints"
+    listed = mapping(spec.get("schedulingConstraints"), at).get("topology")
+    for index, one in enumerate(entries(listed, f"{at}.topology")):
+        return keys.normalise(text(one.get("key"), f"{at}.topology[{index}].key"))
+    return ""
+
+
 def parse_workload(raw: Json) -> Parsed[GangSizes]:
     """scheduling.k8s.io/v1alpha1 Workload: its pod groups with the policy ``gang``."""
     try:
         listed = entries(mapping(raw.get("spec"), "spec").get("podGroups"), "spec.podGroups")
         sizes: dict[str, int] = {}
+        singles = []
         for index, group in enumerate(listed):
             at = f"spec.podGroups[{index}]"
             policy = mapping(group.get("policy"), f"{at}.policy")
             gang = mapping(policy.get("gang"), f"{at}.policy.gang")
+            name = text(group.get("name"), f"{at}.name")
+            whole = workload_gang(raw["metadata"]["name"], name)
             if gang:
-                name = text(group.get("name"), f"{at}.name")
-                least = _least(gang.get("minCount"), f"{at}.policy.gang.minCount")
-                sizes[workload_gang(raw["metadata"]["name"], name)] = least
+                sizes[whole] = _least(gang.get("minCount"), f"{at}.policy.gang.minCount")
+            else:
+                singles.append(whole)
     except InvalidObject as error:
         return Parsed(None, (Fault((error.field,), error.fault),))
-    return Parsed(_record(raw, WORKLOAD, sizes))
+    return Parsed(_record(raw, WORKLOAD, sizes, tuple(singles)))
 
 
-def _record(raw: Json, kind: str, sizes: dict[str, int]) -> GangSizes:
+def _record(
+    raw: Json, kind: str, sizes: dict[str, int], singles: tuple[str, ...] = ()
+) -> GangSizes:
     meta = raw["metadata"]
-    return GangSizes(kind, meta.get("namespace") or "", meta["name"], sizes)
+    return GangSizes(kind, meta.get("namespace") or "", meta["name"], sizes, singles)
 
 
 def _least(value: object, field: str) -> int:

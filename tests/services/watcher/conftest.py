@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from local.cluster.storage.store import Store
-from shared.kube.resources import POD_GROUPS, VERTICAL_AUTOSCALERS, WORKLOADS, Resource
+from shared.kube.resources import (
+    POD_GROUPS,
+    SCHEDULING_GROUPS,
+    VERTICAL_AUTOSCALERS,
+    WORKLOADS,
+    Resource,
+)
 from tests.services.conftest import CRDS, store_with_our_kinds
 
 Json = dict[str, Any]
@@ -14,7 +20,7 @@ Json = dict[str, Any]
 def store_with_watched_kinds() -> Store:
     """A store that knows our kinds, and those of others that the watcher may watch."""
     store = store_with_our_kinds()
-    for resource in (POD_GROUPS, WORKLOADS, VERTICAL_AUTOSCALERS):
+    for resource in (POD_GROUPS, SCHEDULING_GROUPS, WORKLOADS, VERTICAL_AUTOSCALERS):
         store.create(CRDS.plural, definition(resource), group=CRDS.group)
     return store
 

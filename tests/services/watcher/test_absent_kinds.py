@@ -16,6 +16,7 @@ from shared.kube.resources import (
     POD_GROUPS,
     POD_TEMPLATES,
     PODS,
+    SCHEDULING_GROUPS,
 )
 from shared.redis.bus import Bus
 from tests.services.conftest import store_with_our_kinds
@@ -55,6 +56,15 @@ async def test_a_gate_whose_kind_is_not_served_blocks_nothing_and_is_told(
             assert "does not serve podgroups.scheduling.x-k8s.io/v1alpha1" in notes(world)[0]
             await wait_until(lambda: bool(positions(world)), "positions are told")
             assert all(positions(world).values()), "readers may plan"
+            group = definition(SCHEDULING_GROUPS)
+            await world.kube.create(CUSTOM_RESOURCE_DEFINITIONS, group)
+            await wait_until(
+                lambda: not any("Workload" in text for text in notes(world)), "one of two will do"
+            )
+            await world.kube.delete(CUSTOM_RESOURCE_DEFINITIONS, group["metadata"]["name"])
+            world.network.go_away()
+            world.network.refuses = False
+            await wait_until(lambda: len(notes(world)) == 3, "none of them is served")
             await world.kube.create(CUSTOM_RESOURCE_DEFINITIONS, definition(POD_GROUPS))
             await wait_until(lambda: len(notes(world)) == 2, "it is served", show=world.reasons)
             await world.create(GROUPS_KIND, "train")

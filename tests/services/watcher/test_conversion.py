@@ -114,7 +114,7 @@ def test_buffers_and_workloads_are_watched_only_where_they_count() -> None:
         ("vertical_pod_autoscaler", "VerticalPodAutoscaler"),
     ):
         with_it = {one.resource.kind for one in kinds(FeatureGates(**{gate: True}))}
-        assert with_it - watched[False] == {kind}
+        assert with_it - watched[False] == ({kind, "PodGroup"} if gate == "workload" else {kind})
     gates = FeatureGates(
         capacity_buffer=True,
         node_overlay=True,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.api.core.gangs import parse_pod_group, parse_workload
+from shared.api.core.gangs import parse_pod_group, parse_scheduling_group, parse_workload
 from shared.api.core.pods import parse_pod
 from shared.domain.workloads.gang_sizes import GangSizes, with_sizes
 from shared.simulation.inputs import read_inputs
@@ -65,8 +65,59 @@ def test_a_workload_says_it_for_each_group_with_the_policy() -> None:
         {"name": "viewer", "policy": {"basic": {}}},
     )
     assert parse_workload(raw).record == GangSizes(
-        "Workload", "team", "train", {"Workload/train/workers": 4}
+        "Workload", "team", "train", {"Workload/train/workers": 4}, ("Workload/train/viewer",)
     )
+
+
+GROUP = "PodGroup.scheduling.k8s.io/train"
+
+
+def scheduling_group(policy: dict[str, Any], *topology: dict[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": META,
+        "spec": {
+            "schedulingPolicy": policy,
+            "schedulingConstraints": {"topology": list(topology)},
+        },
+    }
+
+
+def test_a_pod_group_of_kubernetes_says_number_and_topology() -> None:
+    raw = scheduling_group({"gang": {"minCount": 4}}, {"key": "topology.kubernetes.io/zone"})
+    record = parse_scheduling_group(raw).record
+    assert record is not None
+    assert (record.sizes, record.topology) == ({GROUP: 4}, "topology.kubernetes.io/zone")
+    named = parse_pod(pod("a", schedulingGroup={"podGroupName": "train"}))
+    assert named.gang == GROUP
+    (told,) = with_sizes([named], [record])
+    assert (told.gang_size, told.gang_topology) == (4, "topology.kubernetes.io/zone")
+    (fault,) = parse_scheduling_group(scheduling_group({"gang": {"minCount": "4"}})).faults
+    assert fault.path == ("spec.schedulingPolicy.gang.minCount",)
+
+
+def test_pods_of_a_group_without_the_policy_are_placed_one_by_one() -> None:
+    """Also those of Kubernetes 1.35: the policy ``basic`` makes no gang."""
+    record = parse_scheduling_group(scheduling_group({"basic": {}})).record
+    old = parse_workload(workload({"name": "viewer", "policy": {"basic": {}}})).record
+    assert record is not None
+    assert old is not None
+    pods = [
+        parse_pod(pod("a", schedulingGroup={"podGroupName": "train"})),
+        parse_pod(pod("b", workloadRef={"name": "train", "podGroup": "viewer"})),
+    ]
+    assert [one.gang for one in with_sizes(pods, [record, old])] == ["", ""]
+
+
+def test_simulate_reads_the_groups_of_both_apis() -> None:
+    """The same kind in two API groups; a pod of Kubernetes' group waits for the others."""
+    group = scheduling_group({"gang": {"minCount": 3}})
+    found = read_inputs(
+        [group, pod("a", schedulingGroup={"podGroupName": "train"})], make_catalogue, 100
+    )
+    assert found.faults == ()
+    assert [one.gang_size for one in found.snapshot.pods] == [3]
 
 
 @pytest.mark.parametrize("least", ["3", -1, True, 5001])
