@@ -239,6 +239,8 @@ def _pods_to_place(
     """Pods in queue order, and the verdicts of pods that are not planned (POD-03, POD-06)."""
     chosen, verdicts = [], {}
     for pod in snapshot.pods:
+        if pod.node_name and pod.uid not in reschedule:
+            continue  # most pods of a cluster; the rule below says the same and takes longer
         if not is_provisionable(pod) and not (pod.uid in reschedule and is_reschedulable(pod)):
             continue
         if pod.faults or pod.gang or pod.claims_devices or pod.volume_claims:

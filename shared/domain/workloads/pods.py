@@ -15,6 +15,10 @@ from shared.domain.workloads.namespaces import NamespaceSelector
 NOBODY = Expression("", "In")
 """The expression of an absent label selector, which selects no pod; an empty one selects every pod."""
 
+DAEMON_SET = "DaemonSet"
+"""The kind of owner whose pods run on every node."""
+ENDED = ("Succeeded", "Failed")
+"""Phases of a pod that runs no more."""
 _POOL_LABELS = (keys.NODE_POOL, keys.PROVISIONER_NAME)
 
 
@@ -146,7 +150,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def is_daemon(self) -> bool:
-        return self.owner is not None and self.owner.kind == "DaemonSet"
+        return self.owner is not None and self.owner.kind == DAEMON_SET
 
     @property
     def is_mirror(self) -> bool:
@@ -154,7 +158,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def is_terminal(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in ENDED
 
 
 def is_provisionable(pod: Pod) -> bool:

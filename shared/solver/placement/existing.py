@@ -23,7 +23,7 @@ from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import sum_of
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.pods import ENDED, Pod
 from shared.errors import InvalidObject
 from shared.solver.encode import NO_PRICE, Amounts, Indices, TypeTable
 from shared.solver.placement.known_nodes import NodeState, state_of
@@ -284,6 +284,7 @@ def group_by_node(pods: tuple[Pod, ...], moved: frozenset[str]) -> dict[str, lis
     """Pods by the node that they stay on; ``moved``: UIDs of the pods that this plan places again."""
     found: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
-        if pod.node_name and not pod.is_terminal and pod.uid not in moved:
-            found[pod.node_name].append(pod)
+        name = pod.node_name
+        if name and pod.phase not in ENDED and pod.uid not in moved:
+            found[name].append(pod)
     return found

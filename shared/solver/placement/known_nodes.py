@@ -46,17 +46,22 @@ class _Known:
     node: Node
     machine: Machine | None
     pods: Sequence[Pod]
-    daemon_sets: Sequence[DaemonSet]
+    daemon_sets: tuple[DaemonSet, ...]
     state: NodeState
 
     def is_of(
-        self, node: Node, machine: Machine | None, pods: list[Pod], daemon_sets: Sequence[DaemonSet]
+        self,
+        node: Node,
+        machine: Machine | None,
+        pods: list[Pod],
+        daemon_sets: tuple[DaemonSet, ...],
     ) -> bool:
         return (
             self.node is node
             and self.machine is machine
             and _same(self.pods, pods)
-            and _same(self.daemon_sets, daemon_sets)
+            # Each plan may make its own of these: a few, with the requests of their newest pods.
+            and self.daemon_sets == daemon_sets
         )
 
 

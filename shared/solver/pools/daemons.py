@@ -13,7 +13,7 @@ from shared.domain.nodes import DaemonSet
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, subtract, sum_of
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.pods import DAEMON_SET, Pod
 from shared.errors import InvalidObject
 from shared.solver.encode import Amounts, Mask, TypeTable
 from shared.solver.pod_classes import effective_requests
@@ -43,10 +43,11 @@ def with_running_daemons(snapshot: Snapshot) -> Snapshot:
     """
     newest: dict[str, Pod] = {}
     for pod in snapshot.pods:
-        if pod.owner is not None and pod.is_daemon and not pod.faults:
-            known = newest.get(pod.owner.uid)
+        owner = pod.owner
+        if owner is not None and owner.kind == DAEMON_SET and not pod.faults:
+            known = newest.get(owner.uid)
             if known is None or (known.created_at, known.uid) < (pod.created_at, pod.uid):
-                newest[pod.owner.uid] = pod
+                newest[owner.uid] = pod
     found = tuple(
         replace(d, requests=newest[d.uid].requests) if d.uid in newest else d
         for d in snapshot.daemon_sets

@@ -359,6 +359,10 @@ def bound_pods(
             if not pod.terminating:
                 own = pod.labels
                 labels = tuple([(key, own[key]) for key in read if key in own])
-                by_host = found.setdefault((pod.namespace, labels), {})
-                by_host[name] = by_host.get(name, 0) + 1
+                alike = pod.namespace, labels
+                by_host = found.get(alike)
+                if by_host is None:
+                    found[alike] = {name: 1}
+                else:
+                    by_host[name] = by_host.get(name, 0) + 1
     return found
