@@ -8,6 +8,7 @@ yet are deleted; one that is ready stays as a normal node.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,6 +76,7 @@ class Commands:
     """By command id."""
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Command id -> nodes that its pods are to move to."""
+    _epoch: int = 0
 
     @property
     def taints(self) -> NodeTaints:
@@ -139,6 +141,10 @@ class Commands:
                 await self.reporter.launching(stored, command.reason)
         except DovetailError as error:
             return await self._give_up(record, error)
+        except asyncio.CancelledError:
+            # The Lease is lost: a record that is on no machine yet must not be carried out when it is won again.
+            self._written.discard(record.id)
+            raise
         if command.replacements:
             return await self._confirm(command, record)
         await self._delete(record, [c.machine for c in command.candidates])
@@ -153,6 +159,7 @@ class Commands:
 
     async def step(self) -> None:
         """Take every running command one step further."""
+        self._forget_earlier_epochs()
         machines = {m.key: m for m in self.view.machines()}
         records = self.records()
         disrupted = sum(len(record.candidates) for record in records)
@@ -167,6 +174,14 @@ class Commands:
                 log.info("overtaken by a change", command=record.id, error=error.message)
             except TransientError as error:
                 log.warning("command waits", command=record.id, error=error.message)
+
+    def _forget_earlier_epochs(self) -> None:
+        """Another scheduler led since: what it made of our commands stands on their machines."""
+        epoch = self.actions.leadership.epoch
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._written.clear()
+            self._targets.clear()
 
     def _is_halted(self, record: CommandRecord, machines: Mapping[str, Machine]) -> bool:
         """A kill switch also rolls back what has deleted nothing yet."""
