@@ -20,6 +20,7 @@ from shared.redis.bus.envelope import Handler
 from shared.redis.bus.group import ConsumerGroup
 from shared.redis.bus.publisher import STREAM_LIMIT, Publisher
 from shared.redis.bus.trim import safe_trim
+from shared.redis.streams import GROUPS
 
 MOST_COUNTED = 1000
 """Unread entries of one group: their number is for people only."""
@@ -129,13 +130,13 @@ class Bus(Publisher):
             clock=self._clock,
             random=self._random,
             delays=delay,
-            trim=lambda: safe_trim(self.redis, stream_key),
+            trim=lambda: self.trim(stream),
             close=reader.aclose,
         )
 
     async def trim(self, stream: str) -> int:
         """Remove entries that every group has read and acknowledged; returns how many."""
-        return await safe_trim(self.redis, f"{self.prefix}{stream}")
+        return await safe_trim(self.redis, f"{self.prefix}{stream}", GROUPS.get(stream, ()))
 
     def dead_letters(self, stream: str) -> DeadLetters:
         """The dead letters of a stream."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from shared.kube.client import Kube
 from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
 from shared.redis import streams
 from shared.redis.messages import LaunchMachine, TerminateMachine
-from shared.runtime.leadership import Leadership
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import make_node_class, make_pool
@@ -286,45 +284,6 @@ async def test_a_command_that_was_cut_off_is_taken_back_with_what_it_made(
     assert not await tainted(kube)
     assert await is_deleted(kube, replacement.name)
     assert not await is_deleted(kube)
-
-
-async def test_a_command_whose_record_was_never_written_is_forgotten(
-    oversized: Scheduler, kube: Kube
-) -> None:
-    """EXE-02, F14: the Lease was lost while the record was written; the same process may lead again a moment later."""
-    for pod in pods_on("large", 2):
-        await oversized.hide("pods", pod.key)
-    command, world = await first_command(oversized.disruption)
-    assert not command.replacements
-    beginning = asyncio.create_task(oversized.commands.start(command, "1", world))
-    await asyncio.sleep(0)
-    beginning.cancel()
-    await asyncio.gather(beginning, return_exceptions=True)
-    assert oversized.commands.records() == []
-    await oversized.commands.step()
-    assert not await is_deleted(kube)
-
-
-async def test_a_command_of_an_earlier_epoch_is_what_its_objects_say(
-    oversized: Scheduler, kube: Kube
-) -> None:
-    """EXE-04, F14: another scheduler led meanwhile, and took it back when its replacement was ready."""
-    replacement = await begun(oversized, kube)
-    await initialise(kube, replacement.name)
-    note = {"metadata": {"annotations": {keys.COMMAND_ANNOTATION: None}}}
-    await kube.patch(NODE_CLAIMS, LARGE.machine.name, note)
-    await shown(oversized, kube)
-    oversized.commands.actions.leadership = LaterTerm(None, oversized.commands.clock)
-    await oversized.commands.step()
-    assert not await is_deleted(kube)
-
-
-class LaterTerm(Leadership):
-    """It leads in a later epoch."""
-
-    @property
-    def epoch(self) -> int:
-        return 7
 
 
 def forget(commands: Commands) -> None:

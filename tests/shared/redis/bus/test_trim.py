@@ -65,6 +65,23 @@ async def test_no_order_of_reads_acks_claims_and_trims_loses_an_entry(
     await redis.aclose()
 
 
+async def test_nothing_is_removed_while_a_group_is_missing(
+    bus: Bus, redis_url: str, message: Callable[..., Envelope]
+) -> None:
+    """F11: Redis lost its data, and one of two services has not created its group again yet."""
+    redis = connect(redis_url)
+    stream = f"{bus.prefix}machines"
+    for name in ("n1", "n2"):
+        await bus.publish("machines", message(name))
+    for group, removed in (("scheduler", 0), ("launcher", 1)):
+        await redis.xgroup_create(stream, group, id="0")
+        reply: Any = await redis.xreadgroup(group, "x", {stream: ">"})
+        assert len(reply[0][1]) == 2, "nobody dropped one before"
+        await redis.xack(stream, group, *(entry[0] for entry in reply[0][1]))
+        assert await bus.trim("machines") == removed
+    await redis.aclose()
+
+
 async def test_a_stream_without_groups_and_a_missing_stream_are_left_alone(
     bus: Bus, message: Callable[..., Envelope]
 ) -> None:
