@@ -97,6 +97,8 @@ IMPAIRED_TAINT_KEY = "dovetail.sh/impaired"
 """On a node that is cordoned because its instance fails EC2's status checks; there is no common key for this."""
 PRICE_ANNOTATION = "dovetail.sh/price-micro-usd-per-hour"
 PLAN_ANNOTATION = "dovetail.sh/plan"
+SHORT_ID = 12
+"""So many characters of a decision's id are shown to people, and are enough to find it."""
 ATTEMPT_ANNOTATION = "dovetail.sh/launch-attempt"
 TRACE_ANNOTATION = "dovetail.sh/traceparent"
 """The span that created the machine: what is done about it later belongs to the same trace."""

@@ -171,7 +171,7 @@ def bought(machine: Machine, instance: LaunchedInstance, kind: InstanceType | No
     """What was bought and by which decision, for an event. Its price is left out where nobody knows it."""
     price = price_of(kind, instance.zone, instance.capacity_type)
     dollars = "" if price is None else f", ${price / 1e6:.4f} an hour"
-    plan = machine.annotations.get(keys.PLAN_ANNOTATION, "")
+    plan = machine.annotations.get(keys.PLAN_ANNOTATION, "")[: keys.SHORT_ID]
     why = f"; why: dovetail explain decision {plan}" if plan else ""
     return f"{instance.instance_type} in {instance.zone}, {instance.capacity_type}{dollars}{why}"
 

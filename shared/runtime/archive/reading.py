@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.domain.instance_types.types import Catalogue, decode_catalogue
+from shared.domain.labels import SHORT_ID
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject, NotFound
 from shared.runtime.archive.log import Log
@@ -85,11 +86,15 @@ class Archive:
                     yield _complete(entry.record, outcomes)
 
     async def find(self, id_: str) -> DecisionRecord:
-        """The newest record with this id that created something, else the newest. Raises NotFound."""
+        """The newest record with this id that created something, else the newest. The first characters of an id do,
+        ``SHORT_ID`` at least, for the newest decision that begins with them. Raises NotFound."""
         found = None
+        is_short = len(id_) >= SHORT_ID
         for series in reversed(await self.log.series_between(float("-inf"), float("inf"))):
             async for record in self._records_of(series, float("inf")):
-                if record.id == id_ and (record.created or found is None or not found.created):
+                if record.id != id_ and not (is_short and record.id.startswith(id_)):
+                    continue
+                if record.created or found is None or not found.created:
                     found = record
             if found is not None and (found.created or found.kind != "plan"):
                 return found
