@@ -1,4 +1,4 @@
-"""Room before pods on a whole stack: a buffer, a batch that asks first, and gangs (GAT-02, GAT-04, SCH-114)."""
+"""Room before pods on a whole stack: a buffer, a batch that asks first, and gangs (GAT-02, GAT-04, SCH-114, SCH-115)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shared.domain.labels import ZONE
 from shared.domain.resources import parse_quantity
 from shared.kube.resources import CAPACITY_BUFFERS, PROVISIONING_REQUESTS, Resource
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
@@ -32,7 +33,7 @@ async def has_room(blueprint: Blueprint, resource: Resource, name: str, conditio
 
 async def test_room_is_there_before_the_pods_and_gangs_come_whole(blueprint: Blueprint) -> None:
     """Pods find nodes that are older than they are, and the buffer is filled again beside them. A gang that
-    lacks a pod gets no machine."""
+    lacks a pod gets no machine; one whose pods exclude each other by host gets three nodes in one zone."""
     await blueprint.apply("pool", "kept-room")
 
     async def provisioned() -> bool:
@@ -42,7 +43,10 @@ async def test_room_is_there_before_the_pods_and_gangs_come_whole(blueprint: Blu
 
     await until(provisioned, "there is room for the buffer and the batch")
     before = {name_of(node) for node in await blueprint.nodes()}
-    await blueprint.running("whole", 3)
+    whole = hosts(await blueprint.running("whole", 3))
+    of_gang = [node for node in await blueprint.nodes() if name_of(node) in whole]
+    assert len(of_gang) == 3
+    assert len({node["metadata"]["labels"][ZONE] for node in of_gang}) == 1
     await blueprint.scale("deployment/pipeline", 3)
     pods = await blueprint.running("pipeline", 3)
     assert hosts(pods) <= before
