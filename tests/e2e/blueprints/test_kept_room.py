@@ -1,4 +1,4 @@
-"""Room before pods on a whole stack: a buffer, a batch that asks first, and gangs (GAT-02, GAT-04, SCH-114, SCH-115)."""
+"""Room before pods on a whole stack: a buffer, a batch that asks first, gangs (GAT-02, GAT-04, SCH-114, SCH-115)."""
 
 from __future__ import annotations
 
