@@ -12,6 +12,7 @@ from services.launcher.launch_template.content import TENANCY
 from services.launcher.service import Launcher
 from shared.api.v1alpha5.machines import parse_machine
 from shared.domain import labels as keys
+from shared.domain.instance_types.shortages import MOST_SPREAD
 from shared.domain.instance_types.types import Catalogue
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
@@ -24,7 +25,7 @@ from tests.services.conftest import (
     written_events,
 )
 from tests.support.aws.emulator import whole_ec2
-from tests.support.planning.builders import make_catalogue, make_type
+from tests.support.planning.builders import ZONES, make_catalogue, make_type
 
 Start = Callable[..., Launcher]
 
@@ -61,6 +62,27 @@ async def test_a_claim_is_launched_into_the_partition_that_it_was_planned_for(
     assert placement == {"GroupName": "racks", "PartitionNumber": 2}
     assert machine.labels[keys.PLACEMENT_GROUP].startswith("pg-")
     assert machine.labels[keys.PARTITION] == "2"
+
+
+async def test_a_zone_in_which_a_spread_group_is_full_is_not_asked_for(
+    start: Start, kube: Kube, control: Control, aws_emulator_url: str
+) -> None:
+    """EC-06: EC2 takes seven instances of such a group in each zone."""
+    async with whole_ec2(aws_emulator_url) as client:
+        made = await client.create_placement_group(GroupName="apart", Strategy="spread")
+    group = made["PlacementGroup"]["GroupId"]
+    await create_node_class(kube, placementGroupSelector={"name": "apart"})
+    for number in range(MOST_SPREAD):
+        name = f"there-{number}"
+        await create_node_claim(kube, name)
+        labels = {keys.ZONE: ZONES[0], keys.PLACEMENT_GROUP: group}
+        await kube.patch(NODE_CLAIMS, name, {"metadata": {"labels": labels}})
+    machine = await launched(start, kube)
+    (call,) = control.get("calls?action=CreateFleet")["calls"]
+    (template,) = call["parameters"]["LaunchTemplateConfigs"]
+    asked = {one["AvailabilityZone"] for one in template["Overrides"]}
+    assert asked == set(ZONES[1:])
+    assert machine.labels[keys.PLACEMENT_GROUP] == group
 
 
 @pytest.mark.parametrize(("asked", "count"), [({}, None), ({"vpc.amazonaws.com/efa": "1"}, 4)])
