@@ -29,7 +29,13 @@ SAFETY = frozenset(
 )
 QUEUES = "redis"
 """The kind of event at which queues are judged: they are read from Redis, so not on the event loop."""
-INSIDE = frozenset({"tasks of a process are bounded", "every notice is settled"})
+INSIDE = frozenset(
+    {
+        "tasks of a process are bounded",
+        "collections of a process are bounded",
+        "every notice is settled",
+    }
+)
 """Promises for the end that cannot be read from outside a process, or of the emulator in this process alone."""
 NO_END = "no process ends by itself"
 NO_UNSEEN_ERROR = "no task ends with an exception that nobody sees"
