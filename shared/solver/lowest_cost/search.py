@@ -12,6 +12,7 @@ from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.contents.columns import better_prices
 from shared.solver.lowest_cost.contents.dive import Dive
+from shared.solver.lowest_cost.contents.exchange import Exchange
 from shared.solver.lowest_cost.contents.whole import whole_machines
 from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, cost_of, rank
@@ -96,7 +97,8 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
     exact = whole_machines(problem, market, best, Effort(effort.most))
     if exact is not None:
         best = _cheapest(problem, [best, right_sized(problem, exact)])
-    if _many_hosts(problem) and effort.most >= _DIVING_EFFORT:
+    many = _many_hosts(problem) or sum(p.copies for p in best) > len(problem.counts)
+    if many and effort.most >= _DIVING_EFFORT:
         best = _cheapest(problem, [best, *_dived(problem, market, packings, Effort(effort.most))])
     enough = market.bound * GOOD_ENOUGH
     tail = Tail(problem, market, extended)
@@ -109,7 +111,7 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
         else:
             best = tail.improved(best, part)
         effort.spend(part)
-    return best
+    return Exchange(problem, market).improved(best, Effort(effort.most))
 
 
 def _stages(problem: Problem, packing: list[Pattern]) -> tuple[tuple[bool, float], ...]:
