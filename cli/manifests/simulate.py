@@ -18,7 +18,7 @@ from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import Catalogue
 from shared.simulation.options import Options, read_options
 from shared.simulation.regions import only_region
-from shared.simulation.simulate import Simulation
+from shared.simulation.simulate import MOST_COMPARED, Simulation
 from shared.simulation.simulate import simulate as plan_for
 
 UNUSABLE = 1
@@ -63,6 +63,14 @@ ExpanderOption = Annotated[
         help="Which of several pools of the same weight is tried first; without it, by name."
     ),
 ]
+CompareOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--compare/--no-compare",
+        help=f"Also plan by the other packing policy. Default: for at most {MOST_COMPARED} pods.",
+        show_default=False,
+    ),
+]
 NodeCpuOption = Annotated[
     str | None,
     typer.Option(help="LowestCost plans no larger machines, such as 32, unless a pod needs one."),
@@ -80,6 +88,7 @@ def simulate(
     node_price: NodePriceOption = None,
     max_node_cpu: NodeCpuOption = None,
     expander: ExpanderOption = None,
+    compare: CompareOption = None,
 ) -> None:
     """Show which machines Dovetail would create for the pods in these files, their cost, and why pods stay pending.
 
@@ -111,7 +120,7 @@ def simulate(
         min_values_policy=min_values_policy, node_price=node_price, max_node_cpu=max_node_cpu,
         expander=expander,
     )  # fmt: skip
-    simulation = _plan(filename, options)
+    simulation = _plan(filename, options, compare=compare)
     _print(simulation, output)
     _require_usable(simulation)
 
@@ -127,7 +136,7 @@ def planner_options(**given: str | int | None) -> Options:
     return read_options(texts)
 
 
-def _plan(filename: list[str], options: Options) -> Simulation:
+def _plan(filename: list[str], options: Options, *, compare: bool | None) -> Simulation:
     """The plan for the objects in the files. Faults of their YAML are added to its faults."""
     files = list(read_manifests(filename))
     _require_readable(files)
@@ -137,6 +146,7 @@ def _plan(filename: list[str], options: Options) -> Simulation:
         catalogue=lambda: catalogue_of(documents, options.region),
         settings=options.settings,
         clock=SystemClock(),
+        compare=compare,
     )
     simulation.answer["faults"] += [fault for file in files for fault in _form_faults(file)]
     return simulation
@@ -276,7 +286,7 @@ def _reasons(unschedulable: list[dict[str, str]]) -> Iterator[str]:
 def _other_policy(cost: dict[str, Any]) -> Iterator[str]:
     """What the other packing policy would cost, where it places the same pods on new machines."""
     other = cost["otherPolicy"]
-    if other["saves"] is None or not cost["hourly"]:
+    if other is None or other["saves"] is None or not cost["hourly"]:
         return
     share = 100 * (other["hourly"] - cost["hourly"]) / cost["hourly"]
     machines = counted(other["machines"], "machine")

@@ -18,6 +18,10 @@ ZONE_KEYS = frozenset(
 )
 
 
+_TELLING = ZONE_KEYS | {"key", "subnets"}
+"""Keys of objects that may name a zone."""
+
+
 def regions_in(documents: Iterable[object]) -> frozenset[str]:
     """The regions of the zones in labels, node selectors, requirements and resolved subnets. Never raises."""
     matches = (ZONE_NAME.fullmatch(zone) for zone in _zones(documents))
@@ -44,12 +48,15 @@ def _zones(documents: Iterable[object]) -> Iterator[str]:
     waiting, seen = list(documents), set[int]()
     while waiting:
         one = waiting.pop()
-        if id(one) in seen or not isinstance(one, Mapping | list):
+        if id(one) in seen or not isinstance(one, dict | list):
             continue
         seen.add(id(one))
-        if isinstance(one, Mapping):
-            yield from _named(one)
-        waiting += one.values() if isinstance(one, Mapping) else one
+        inside: Iterable[object] = one
+        if isinstance(one, dict):
+            if not _TELLING.isdisjoint(one):
+                yield from _named(one)
+            inside = one.values()
+        waiting += [value for value in inside if isinstance(value, dict | list)]
 
 
 def _named(one: Mapping[Any, Any]) -> Iterator[str]:

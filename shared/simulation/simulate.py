@@ -37,6 +37,9 @@ from shared.solver.solve import SolverSettings, solve_in_order
 from shared.solver.topology.selectors import label_keys
 from shared.solver.virtual_pods import with_virtual_pods
 
+MOST_COMPARED = 300
+"""Pods up to which the other packing policy is planned too, unless asked for."""
+
 
 @dataclass(frozen=True)
 class Simulation:
@@ -55,11 +58,13 @@ def simulate(
     settings: SolverSettings,
     clock: Clock,
     most_pods: int = MOST_PODS,
+    compare: bool | None = None,
 ) -> Simulation:
     """Plans for these objects.
 
     ``catalogue``: called when the documents have no InstanceType. ``most_pods``: bound of all pods, given and made
-    from controllers. Raises what ``catalogue`` raises.
+    from controllers. ``compare``: with what another packing policy would cost; None: for at most MOST_COMPARED pods,
+    as it may take several times as long as the plan. Raises what ``catalogue`` raises.
     """
     given = list(documents)
     inputs = read_inputs(given, catalogue, most_pods)
@@ -77,7 +82,9 @@ def simulate(
         answer["kept"] = [_kept(one) for one in kept]
     if unchanged := as_fewest_nodes(plan, snapshot, settings):
         answer["asFewestNodes"] = unchanged
-    answer["cost"]["otherPolicy"] = other_policy(plan, snapshot, settings)
+    if compare is None:
+        compare = len(snapshot.pods) <= MOST_COMPARED
+    answer["cost"]["otherPolicy"] = other_policy(plan, snapshot, settings) if compare else None
     return Simulation({**answer, "faults": faults_of(faults)}, inputs.usable > 0, inputs.ignored)
 
 
