@@ -18,7 +18,7 @@ ZONE_KEYS = frozenset(
 )
 
 
-_TELLING = ZONE_KEYS | {"key", "subnets"}
+_NAMING = ZONE_KEYS | {"key", "subnets"}
 """Keys of objects that may name a zone."""
 
 
@@ -53,7 +53,7 @@ def _zones(documents: Iterable[object]) -> Iterator[str]:
         seen.add(id(one))
         inside: Iterable[object] = one
         if isinstance(one, dict):
-            if not _TELLING.isdisjoint(one):
+            if not _NAMING.isdisjoint(one):
                 yield from _named(one)
             inside = one.values()
         waiting += [value for value in inside if isinstance(value, dict | list)]

@@ -197,8 +197,9 @@ def _solve(
     planned = _machines(choice.placement, identity, settings.max_instance_types)
     machines, refused = reserve(planned, snapshot)
     for uid, text in choice.placement.verdicts.items():
-        notes = (volumes.explanation(uid), sharing.get(uid, ""), counted.notes.get(uid, ""))
-        verdicts[uid] = "".join((text, *notes))
+        # Without notes this is the same text, which thousands of pods may share.
+        notes = sharing.get(uid, "") + counted.notes.get(uid, "")
+        verdicts[uid] = text + volumes.explanation(uid) + notes
     return _plan(identity, snapshot, choice, machines, verdicts | refused)
 
 

@@ -31,6 +31,8 @@ _DIVING_EFFORT = 1000
 """Less effort does not give a mix that is worth rounding."""
 _FIRST, _HALF, _ALL = 0.25, 0.5, 1.0
 """Shares of the remaining effort."""
+_EXCHANGE = 2.0
+"""How much of the effort an exchange of machines may take beside all else."""
 
 
 def best_patterns(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
@@ -111,7 +113,7 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
         else:
             best = tail.improved(best, part)
         effort.spend(part)
-    return Exchange(problem, market).improved(best, Effort(effort.most))
+    return Exchange(problem, market).improved(best, Effort(_EXCHANGE * effort.most))
 
 
 def _stages(problem: Problem, packing: list[Pattern]) -> tuple[tuple[bool, float], ...]:

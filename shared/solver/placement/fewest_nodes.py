@@ -83,6 +83,8 @@ class Placement:
     _existing: TargetColumns = field(init=False)
     _open_to: dict[PodClass, Mask] = field(default_factory=dict)
     _refused: dict[tuple[PoolTemplate, str], str] = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict)
+    """Equal verdicts are one text: with many pools each has thousands of characters."""
 
     def __post_init__(self) -> None:
         width, best_effort = len(self.table.axis.names), self.min_values_policy == BEST_EFFORT
@@ -332,7 +334,7 @@ class Placement:
             template.count_new_machine(machine.types)
             return admission.count
         verdict = "; ".join(filter(None, (*causes, self.no_template)))
-        self.verdicts.update(dict.fromkeys(uids, verdict))
+        self.verdicts.update(dict.fromkeys(uids, self._texts.setdefault(verdict, verdict)))
         return 0
 
     def _open(

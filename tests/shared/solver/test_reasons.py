@@ -122,3 +122,14 @@ def test_sch_55_what_an_existing_node_lacks_has_karpenters_words() -> None:
         "checking host port usage, UDP port 53 on 0.0.0.0 is in use",
         "did not tolerate taint dedicated=gpu:NoSchedule",
     )
+
+
+def test_pods_with_equal_verdicts_share_one_text() -> None:
+    """With many pools a verdict has thousands of characters, and thousands of pods may wait."""
+    nowhere = {"team": "nobody"}
+    pods = [
+        make_pod(name, uid=f"uid-{name}", cpu=cpu, node_selector=nowhere)
+        for name, cpu in (("small", "100m"), ("large", "2"))
+    ]
+    small, large = plan_for(real_snapshot(*pods)).unschedulable.values()
+    assert small is large

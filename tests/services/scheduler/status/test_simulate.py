@@ -251,7 +251,7 @@ async def test_a_service_that_stops_takes_its_simulation_with_it(bus: Bus) -> No
     ("bounds", "text"),
     [
         (replace(BOUNDS, seconds=0.2), "the simulation took longer than 0.2 s"),
-        (replace(BOUNDS, memory_bytes=192 << 20), "the simulation needs more than 192 MiB"),
+        (replace(BOUNDS, memory_bytes=128 << 20), "the simulation needs more than 128 MiB"),
     ],
     ids=["time", "memory"],
 )
