@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
 
 from shared.errors import InvalidObject
 
@@ -22,6 +23,9 @@ Resources = Mapping[str, int]
 
 LARGEST_AMOUNT = 2**62
 """A larger quantity is refused as a typing error, so that sums over a cluster stay within 64 bits."""
+
+LONGEST_KEPT = 40
+"""Characters of a quantity whose amount is kept."""
 
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))"
@@ -59,16 +63,36 @@ def parse_amount(resource: str, text: object, *, field: str) -> int:
 
     Raises InvalidObject for an invalid, negative or too large quantity.
     """
+    if type(text) is str and len(text) <= LONGEST_KEPT:
+        found = _kept_amount(text, resource == CPU)
+        if found is not None:
+            return found
     value = parse_quantity(text, field=field)
-    if resource == CPU:
-        value *= 1000
     if value < 0:
         raise InvalidObject("must not be negative", field=field)
-    if value > LARGEST_AMOUNT:
+    amount = _amount(value, resource == CPU)
+    if amount is None:
         raise InvalidObject(
             f"{str(text)[:40]} is larger than any machine; check the unit", field=field
         )
-    return int(value.to_integral_value(rounding=ROUND_CEILING))
+    return amount
+
+
+@lru_cache(maxsize=8_192)
+def _kept_amount(text: str, is_cpu: bool) -> int | None:
+    """The amount of a valid quantity, else None. Kept: all pods of a workload ask for the same, at each change."""
+    try:
+        return _amount(parse_quantity(text, field=""), is_cpu)
+    except InvalidObject:
+        return None
+
+
+def _amount(value: Decimal, is_cpu: bool) -> int | None:
+    """None for an amount that is negative or larger than any machine."""
+    amount = value * 1000 if is_cpu else value
+    if not 0 <= amount <= LARGEST_AMOUNT:
+        return None
+    return int(amount.to_integral_value(rounding=ROUND_CEILING))
 
 
 def parse_resources(raw: object, *, field: str) -> dict[str, int]:

@@ -82,6 +82,14 @@ def test_exceeded_limits_are_named() -> None:
     assert resources.exceeded({"cpu": 5, "memory": 1}, {"cpu": 4, "memory": 1}) == ["cpu"]
 
 
+@pytest.mark.parametrize("text", ["-1", "much", "9e40"])
+def test_an_amount_that_is_refused_again_names_the_field_of_now(text: str) -> None:
+    for field in ("requests.cpu", "limits.cpu"):
+        with pytest.raises(InvalidObject) as refused:
+            resources.parse_amount("cpu", text, field=field)
+        assert refused.value.field == field
+
+
 @pytest.mark.parametrize("text", ["1\n", "١", "1 ", "Infinity", "1e400", "--1", "0x10"])
 def test_only_kubernetes_own_digits_and_suffixes_are_quantities(text: str) -> None:
     """apimachinery's grammar: no line end, no digits of other scripts."""
