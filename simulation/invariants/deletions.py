@@ -50,6 +50,8 @@ class ProvenTerminations:
     _forgotten_at: dict[str, float] = field(default_factory=dict)
     """Id of an instance -> when a restore forgot its machine, which did not come back."""
     _restored_at: float = -inf
+    _ended: set[str] = field(default_factory=set)
+    """Ids of instances that a service ended before. To order that again, when the answer was lost, changes nothing."""
 
     def check(self, event: Event, world: World) -> list[str]:
         """Judged when TerminateInstances was called."""
@@ -59,7 +61,9 @@ class ProvenTerminations:
             self._note_forgotten(self._restored_at)
         if change is not None and _has_instance(change):
             self._note(change, event.at)
-        ended = ended_by_services(event, world)
+        called = ended_by_services(event, world)
+        ended = [one for one in called if one.instance_id not in self._ended]
+        self._ended.update(one.instance_id for one in ended)
         if event.at - self._restored_at < RESTORE_SECONDS:
             return [why for one in ended if (why := self._why_not_yet(one, event.at))]
         return [why for instance in ended if (why := self._why_not(instance, event.at))]

@@ -94,6 +94,16 @@ def test_the_instance_of_a_deleted_node_without_a_machine_is_ended(history: Hist
     assert history.judge() == []
 
 
+def test_an_order_may_be_repeated_when_its_answer_was_lost(history: History) -> None:
+    # F19: what it was for may be gone by then
+    launched(history)
+    history.delete_machine("a")
+    history.end("i-1")
+    history.release_machine("a")
+    history.end("i-1")
+    assert history.judge() == []
+
+
 def test_a_person_may_end_any_instance(history: History) -> None:
     launched(history)
     instance = history.emulator.inventory.get("i-1")
