@@ -209,7 +209,7 @@ class SchedulerSettings(
         200,
         ge=0,
         le=10_000,
-        description="Search effort of LowestCost per plan, about in milliseconds.",
+        description="Search effort of LowestCost per plan; each unit takes about 4 ms of CPU where it is used up.",
     )
     packing_most_cpu: int = Field(
         0, ge=0, description="Largest node that LowestCost plans, in vCPU; 0: any size."
