@@ -2,7 +2,7 @@
 
 Our own code takes its clock, randomness and ids as parameters. Client libraries do not, so the functions that they call
 are replaced, in the modules that define them and in every module that imported them by name. ``find_places`` is called
-once, when everything is imported; ``install`` at the begin of a run. ``uninstall`` gives back what was replaced.
+once, when everything is imported; ``install`` once, in the child process of a run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from services.launcher.catalogue import read
+from shared.runtime import child
 from simulation.loop import SimulatedLoop
 
 WALL_START_SECONDS = 1_790_000_000.0
@@ -43,8 +44,6 @@ class BlockingCall(RuntimeError):
 
 _places: list[tuple[dict[str, Any], str, Callable[..., Any]]] = []
 """Where a function of ``REPLACED`` is: the names of a module, the name, and the function."""
-_originals: list[tuple[dict[str, Any], str, Any]] = []
-"""What ``install`` replaced: the names of a module, the name, and what it was."""
 
 
 def find_places() -> None:
@@ -63,38 +62,26 @@ def install(loop: SimulatedLoop, source: random.Random) -> None:
     def wall() -> float:
         return WALL_START_SECONDS + loop.time() + loop.owner().skew_seconds
 
-    replacements = (
-        wall,
-        lambda: int(wall() * 1e9),
-        loop.time,
-        lambda: int(loop.time() * 1e9),
-        loop.time,
-        _blocking,
-        source.randbytes,
-        lambda: uuid.UUID(int=source.getrandbits(128), version=4),
-        lambda *_: uuid.UUID(int=source.getrandbits(128), version=1),
-    )
-    replaced = dict(zip(REPLACED, replacements, strict=True))
+    replaced: dict[Any, Callable[..., Any]] = {
+        time.time: wall,
+        time.time_ns: lambda: int(wall() * 1e9),
+        time.monotonic: loop.time,
+        time.monotonic_ns: lambda: int(loop.time() * 1e9),
+        time.perf_counter: loop.time,
+        time.sleep: _blocking,
+        os.urandom: source.randbytes,
+        uuid.uuid4: lambda: uuid.UUID(int=source.getrandbits(128), version=4),  # noqa: TID251  # replaced here
+        uuid.uuid1: lambda *_: uuid.UUID(int=source.getrandbits(128), version=1),
+    }
     for names, name, original in _places:
-        _replace(names, name, replaced[original])
-    _replace(vars(random), "_urandom", source.randbytes)  # what SystemRandom and secrets read
+        names[name] = replaced[original]
+    random._urandom = source.randbytes  # type: ignore[attr-defined]  # what SystemRandom and secrets read
     random.seed(source.getrandbits(64))
+    child.in_child = _inline
     for module in list(sys.modules.values()):
-        if getattr(module, "in_child", None) is not None:
-            _replace(vars(module), "in_child", _inline)
+        if getattr(module, "in_child", None) is not None and module is not child:
+            module.in_child = _inline  # type: ignore[attr-defined]
     _install_dates(wall)
-
-
-def uninstall() -> None:
-    """Give back everything that ``install`` replaced."""
-    while _originals:
-        names, name, original = _originals.pop()
-        names[name] = original
-
-
-def _replace(names: dict[str, Any], name: str, value: Any) -> None:
-    _originals.append((names, name, names[name]))
-    names[name] = value
 
 
 def _install_dates(wall: Callable[[], float]) -> None:
@@ -117,7 +104,7 @@ def _install_dates(wall: Callable[[], float]) -> None:
         if not getattr(module, "__name__", "").startswith(prefixes):
             continue
         if getattr(module, "datetime", None) is real:
-            _replace(vars(module), "datetime", SimulatedDatetime)
+            module.datetime = SimulatedDatetime  # type: ignore[attr-defined]
 
 
 def _blocking(seconds: float = 0.0) -> NoReturn:

@@ -279,19 +279,16 @@ def simulate(
     plan: Plan,
     write: Callable[[bytes], object] | None = None,
     on_broken: OnBroken | None = None,
-    keep: Callable[[object], object] | None = None,
 ) -> Outcome:
     """One run in this process, which must not be used for anything else afterwards.
 
     ``write`` gets every event as a line of JSON; ``on_broken`` is called where an invariant breaks, before the run
-    ends; ``keep`` gets everything that the run leaves behind. A fault of the simulation itself is raised.
+    ends. A fault of the simulation itself is raised.
     """
     gc.disable()
     logging.disable(logging.CRITICAL)
     begun = time.process_time()
     simulation = _Simulation(settings, plan, write, on_broken)
-    if keep is not None:
-        keep(simulation)
     observe_logs(simulation.on_log)
     loop = simulation.loop
     determinism.install(loop, Random(f"{settings.seed} libraries"))

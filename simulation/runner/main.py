@@ -15,7 +15,6 @@ from simulation.run import Outcome
 from simulation.runner.children import Died, run_all
 from simulation.runner.corpus import read_corpus
 from simulation.runner.options import Options, repeat_command
-from simulation.runner.rehearsal import rehearse
 from simulation.runner.report import Display, failed, invariant_of
 from simulation.runner.seeds import SeedTask, entries, run_seed
 from simulation.runner.shrink import Keep, shrink
@@ -24,7 +23,6 @@ from simulation.world import World
 
 def run(options: Options) -> int:
     """The exit status."""
-    rehearse()
     if options.debug:
         return _debug(_task(options, options.first_seed))
     tasks = _tasks(options)
