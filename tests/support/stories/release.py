@@ -45,7 +45,8 @@ NAMESPACE = "platform"
 """Not the one of the plain manifests: nothing may depend on its name."""
 CLUSTER_NAME = "dovetail-local"
 START_SECONDS = 300.0
-OF_THE_CLUSTER = ("CRD_DIRECTORY", "ACCOUNTS_DIRECTORY", "ACCOUNT_KUBECONFIGS")
+OF_THE_CLUSTER = ("CRD_DIRECTORY", "ACCOUNTS_DIRECTORY", "ACCOUNT_KUBECONFIGS", "SERVICE_URLS")
+"""What a local stack's cluster has and this one gets from the release."""
 LOCAL = {"AWS_DEFAULT_REGION": "us-west-2"}
 
 
