@@ -13,7 +13,7 @@ from cli.demo.display import Display
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.story import play
 from shared.concurrency.clock import SystemClock
-from tests.support.cluster.helm import NEEDS_HELM
+from tests.support.cluster.helm import NEEDS_HELM, OUR_KINDS
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
 from tests.support.stories.playground import DEMO
 from tests.support.stories.release import Release, release_servers
@@ -68,4 +68,5 @@ def uninstalled(release: Release) -> None:
     for kind in left:
         names = {one["metadata"]["name"] for one in release.objects(kind)}
         assert not [name for name in names if name.startswith("dovetail")], kind
-    assert len(release.kubectl("get", "crd", "-o", "name").splitlines()) == 8
+    kinds = release.kubectl("get", "crd", "-o", "name").splitlines()
+    assert {one.partition("/")[2] for one in kinds} == OUR_KINDS

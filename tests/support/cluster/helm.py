@@ -18,6 +18,10 @@ from tests.support.texts.documents import documents
 
 CHART = REPOSITORY / "deploy" / "chart"
 CRDS = REPOSITORY / "deploy" / "chart-crds"
+OUR_KINDS = {
+    "{2}.{0}".format(*one.stem.partition("_")) for one in (CRDS / "templates").glob("*.yaml")
+}
+"""Names of the definitions that the chart of kinds installs: plural and group."""
 NEEDS_HELM = pytest.mark.skipif(shutil.which("helm") is None, reason=helm.HOW)
 Values = dict[str, Any]
 ACCOUNT = "arn:aws:iam::123456789012:role/"
