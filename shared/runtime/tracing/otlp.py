@@ -58,6 +58,7 @@ class Pipeline(SpanProcessor, SpanExporter):
     def __init__(self, exporter: SpanExporter, dropped: Dropped, most: int = MOST_WAITING) -> None:
         self._exporter, self._dropped, self._most = exporter, dropped, most
         self._waiting, self._lock, self._works = 0, threading.Lock(), True
+        self._ended = False
         self._batches = BatchSpanProcessor(
             self,
             max_queue_size=most,
@@ -91,7 +92,7 @@ class Pipeline(SpanProcessor, SpanExporter):
     def _note(self, works: bool, spans: int) -> None:
         if not works:
             self._dropped("export_failed", spans)
-        if works != self._works:
+        if works != self._works and not self._ended:
             self._works = works
             text = "the collector takes spans again" if works else "the collector takes no spans"
             log.warning(text, spans=spans)
@@ -101,7 +102,9 @@ class Pipeline(SpanProcessor, SpanExporter):
         self._exporter.shutdown()
 
     def end(self) -> None:
-        """Send what waits and stop. Takes as long as the exporter does."""
+        """Send what waits and stop. Takes as long as the exporter does, and nothing is logged meanwhile: the caller may
+        be gone."""
+        self._ended = True
         self._batches.shutdown()  # type: ignore[no-untyped-call]
 
 
