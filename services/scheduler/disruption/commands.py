@@ -215,7 +215,7 @@ class Commands:
         """The replacements of these drifted machines failed: their pools wait (DRF-09)."""
         pools = self.view.pools()
         for key in sorted({machine.pool_key for machine in held}):
-            seconds = self.drift_backoff.fail(key, now=self.clock.now())
+            seconds = self.drift_backoff.fail(key, now=self.clock.monotonic())
             if seconds and key in pools:
                 await self.reporter.held_back(pools[key], seconds)
 
@@ -223,7 +223,7 @@ class Commands:
         """Keys of the pools whose drifted machines are left alone now (DRF-09)."""
         drifting = {key for r in self.records() if r.method in DRIFTS for key in r.candidates}
         replacing = frozenset(m.pool_key for m in self.view.machines() if m.key in drifting)
-        return self.drift_backoff.held(replacing, now=self.clock.now())
+        return self.drift_backoff.held(replacing, now=self.clock.monotonic())
 
     def _record(self, command: Command, id_: str) -> CommandRecord:
         names = tuple(key_of(planned) for planned in command.replacements)

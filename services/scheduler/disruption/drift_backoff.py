@@ -15,7 +15,7 @@ FIRST_SECONDS, LONGEST_SECONDS = 60.0, 600.0
 
 @dataclass(frozen=True)
 class Window:
-    """``failures``: in a row. ``until``: seconds since the epoch."""
+    """``failures``: in a row. ``until``: monotonic seconds, so that a wall clock that jumps holds no pool back."""
 
     failures: int
     until: float

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import Any
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
@@ -26,8 +25,8 @@ from shared.solver.pools.daemons import remaining_on_node
 from shared.solver.ports import HostPort
 from shared.solver.topology.hosts import Host
 
-MOST_KNOWN = 20_000
-"""Nodes that stay known; the next one begins anew. Each holds its records and takes about 2 kB beside them."""
+SPARE = 1000
+"""So many nodes that are gone stay known, beside as many as there are: what is known of one holds its records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +68,13 @@ _hosts: dict[str, tuple[Node, Host]] = {}
 _states: dict[str, _Known] = {}
 
 
+def forget_gone(nodes: int) -> None:
+    """Begin anew when most of what is known is of nodes that are gone. ``nodes``: how many there are."""
+    for known in (_hosts, _states):
+        if len(known) > 2 * nodes + SPARE:
+            known.clear()
+
+
 def host_of(node: Node) -> Host:
     """The node with its labels, which are final."""
     known = _hosts.get(node.name)
@@ -77,7 +83,7 @@ def host_of(node: Node) -> Host:
     name = node.labels.get(keys.HOSTNAME, node.name)
     labels = Requirements.of(labels={**node.labels, keys.HOSTNAME: name})
     host = Host(name, labels, taints=node.taints)
-    _keep(_hosts, node.name, (node, host))
+    _hosts[node.name] = node, host
     return host
 
 
@@ -89,18 +95,12 @@ def state_of(
     if known is not None and known.is_of(node, machine, pods, daemon_sets):
         return known.state
     state = _state(node, machine, pods, daemon_sets)
-    _keep(_states, node.name, _Known(node, machine, pods, daemon_sets, state))
+    _states[node.name] = _Known(node, machine, pods, daemon_sets, state)
     return state
 
 
 def _same(before: Sequence[object], now: Sequence[object]) -> bool:
     return before is now or (len(before) == len(now) and all(map(is_, before, now)))
-
-
-def _keep(known: dict[str, Any], name: str, value: object) -> None:
-    if len(known) >= MOST_KNOWN:
-        known.clear()
-    known[name] = value
 
 
 def _state(

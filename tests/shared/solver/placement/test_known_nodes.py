@@ -126,3 +126,13 @@ def test_a_node_that_did_not_change_is_not_worked_out_again() -> None:
     plan_for(bind(snapshot, Random(1)))
     after = {name: known_nodes._states[name] for name in NODES}
     assert sum(after[name] is before[name] for name in NODES) == len(NODES) - 1
+
+
+def test_nodes_that_are_gone_do_not_stay_in_memory() -> None:
+    """A cluster whose nodes come and go for months never has more than twice its size, and some."""
+    planned_from_nothing(start())
+    for number in range(3 * known_nodes.SPARE // 500):
+        nodes = tuple(make_node(f"n-{number}-{index}") for index in range(500))
+        plan_for(make_snapshot(nodes=nodes))
+        assert len(known_nodes._states) <= 2 * 500 + known_nodes.SPARE + 500
+    assert known_nodes._states.keys().isdisjoint(NODES)
