@@ -86,9 +86,9 @@ class Launcher:
         self._redis = bus.redis, bus.prefix
         self.machines = Machines(self.ports.kube)
         self.writer = MachineWriter(self.ports, self.machines)
-        self.unavailable = UnavailableOfferings(*self._redis, clock)
+        self.unavailable = UnavailableOfferings(*self._redis)
         self.shifted = ShiftedZones(*self._redis, clock)
-        self.backoff = LaunchBackoff(*self._redis, clock)
+        self.backoff = LaunchBackoff(*self._redis)
         self.health = PoolHealth(RegistrationOutcomes(*self._redis), self.backoff)
         self.store = CatalogueStore(*self._redis)
         self.memory_sizes = MemorySizes(LearnedMemory(*self._redis), clock)
@@ -125,7 +125,7 @@ class Launcher:
 
     @cached_property
     def template_store(self) -> TemplateStore:
-        return TemplateStore(self.ports, TemplateUse(*self._redis, self.ports.clock))
+        return TemplateStore(self.ports, TemplateUse(*self._redis))
 
     @cached_property
     def templates(self) -> LaunchTemplates:

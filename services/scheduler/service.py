@@ -251,7 +251,7 @@ def _creation(env: SchedulerEnvironment, actions: MachineActions) -> Creation:
 def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
     view = View(reader, priority_cutoff=env.settings.expendable_pods_priority_cutoff)
     catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
-    unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
+    unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix)
     shortages = ShortageHistory(env.bus.redis, env.bus.prefix, env.clock, env.settings)
     return ClusterState(env.settings, env.clock, view, catalogues, unavailable, shortages)
 
@@ -267,7 +267,7 @@ def _disruption(
     recording: Recording,
 ) -> Disruption:
     reporter = DisruptionReporter(env.recorder, env.metrics, decisions)
-    rate = DisruptionRate(env.bus.redis, env.bus.prefix, env.clock)
+    rate = DisruptionRate(env.bus.redis, env.bus.prefix)
     commands = Commands(
         settings=env.settings,
         clock=env.clock,

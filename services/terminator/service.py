@@ -54,7 +54,7 @@ def build_queue(ports: Ports) -> TerminationQueue:
     instances = Instances(ports.cloud.ec2, clock)
     shifted = ShiftedZones(*redis, clock)
     failures = EarlyFailures(
-        ports.recorder, PoolHealth(RegistrationOutcomes(*redis), LaunchBackoff(*redis, clock))
+        ports.recorder, PoolHealth(RegistrationOutcomes(*redis), LaunchBackoff(*redis))
     )
     cluster = ports.settings.cluster_name
     orphans = OrphanedInstances(machines, lists, instances, shifted, clock, cluster)

@@ -10,7 +10,6 @@ import typer
 from cli.manifests.simulate import catalogue_of
 from cli.stack.bus import connected_bus
 from cli.stack.cluster import connected_to, listed
-from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.snapshot import OfferingKey
 from shared.errors import DovetailError
@@ -68,7 +67,7 @@ async def _offered(
     try:
         async with connected_bus(url, cluster) as bus:
             found = await CatalogueStore(bus.redis, bus.prefix).get()
-            store = UnavailableOfferings(bus.redis, bus.prefix, SystemClock())
+            store = UnavailableOfferings(bus.redis, bus.prefix)
             return found, await store.current()
     except DovetailError as error:
         typer.echo(f"the catalogue of the region is taken: {error.message}", err=True)

@@ -154,7 +154,7 @@ class NoticeHandling:
         take_lifecycle: Callable[[Notice], Awaitable[None]] | None = None,
     ) -> NoticeHandling:
         """For the instances that ``directory`` knows. ``take_lifecycle`` gets the notices of lifecycle hooks."""
-        unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
+        unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix)
         history = ShortageHistory(env.bus.redis, env.bus.prefix, env.clock, env.settings)
         notifier = Notifier(env.settings, env.bus, unavailable, env.clock, history)
         machines, nodes = Machines(env.kube), NodeTaints(env.kube)

@@ -107,13 +107,14 @@ class Admission:
             return
         template = template_of(machine)
         try:
-            until = await self.backoff.admit(machine.pool_key, machine.uid, template)
+            wait = await self.backoff.admit(machine.pool_key, machine.uid, template)
         except TransientError as error:
             log.warning("cannot read the launch back-off", error=error.message)
             return
-        if until:
+        if wait:
+            until = self.ports.clock.now() + wait
             text = (
                 f"machines of {machine.pool_key} do not register: the next one is tried "
                 f"after {rfc3339(until)}; look at the last one's console output"
             )
-            raise NotNow("LaunchBackoff", text, max(1.0, until - self.ports.clock.now()))
+            raise NotNow("LaunchBackoff", text, max(1.0, wait))

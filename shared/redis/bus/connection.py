@@ -139,6 +139,15 @@ async def call(redis: Redis, operation: str, *command: str | bytes | float) -> A
             await pool.release(connection)
 
 
+async def server_time(redis: Redis) -> float:
+    """Seconds since the epoch by Redis' own clock: the one for times that one service writes and another compares.
+
+    Raises as ``redis_errors``.
+    """
+    seconds, micros = await call(redis, "read the time", "TIME")
+    return int(seconds) + int(micros) / 1e6
+
+
 def pairs(flat: Sequence[Any]) -> dict[bytes, Any]:
     """A flat reply ``[name, value, name, value …]`` as a dict."""
     return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -16,7 +16,14 @@ from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError
 from shared.log import get_logger
-from shared.redis.bus.connection import REDIS_FAILURES, call, connect, pairs, reconnect_pauses
+from shared.redis.bus.connection import (
+    REDIS_FAILURES,
+    call,
+    connect,
+    pairs,
+    reconnect_pauses,
+    server_time,
+)
 from shared.redis.bus.envelope import Envelope, Handler
 
 log = get_logger(__name__)
@@ -63,8 +70,7 @@ class Follower:
     async def _read(self, redis: Any) -> None:
         if not self.positions:
             # Not "$": that would be another entry at each read, and what came between two reads would be missed.
-            seconds, micro = await call(redis, "read the time", "TIME")
-            now = f"{int(seconds) * 1000 + int(micro) // 1000}-0".encode()
+            now = f"{int(await server_time(redis) * 1000)}-0".encode()
             self.positions = dict.fromkeys(self.handlers, now)
         keys = {f"{self.prefix}{stream}": stream for stream in self.handlers}
         options = ("COUNT", READ_BATCH, "BLOCK", self.block_milliseconds, "STREAMS")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from shared.concurrency.clock import Clock
 from shared.redis.bus.connection import call
 
 UNUSED_SECONDS = 60.0
@@ -22,21 +21,16 @@ class TemplateUse:
 
     redis: Redis
     prefix: str
-    clock: Clock
 
     async def record(self, name: str) -> None:
         """Record a use of the template now."""
-        expiry = ("EX", int(2 * UNUSED_SECONDS))
-        await call(
-            self.redis, "record a template use", "SET", self._key(name), self.clock.now(), *expiry
-        )
+        key, expiry = self._key(name), ("EX", int(UNUSED_SECONDS))
+        await call(self.redis, "record a template use", "SET", key, "", *expiry)
 
     async def is_recent(self, name: str) -> bool:
         """Whether the template was used within ``UNUSED_SECONDS``."""
-        used_at: bytes | None = await call(
-            self.redis, "read a template use", "GET", self._key(name)
-        )
-        return used_at is not None and self.clock.now() - float(used_at) < UNUSED_SECONDS
+        found: bytes | None = await call(self.redis, "read a template use", "GET", self._key(name))
+        return found is not None
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}launch-template:{name}"

@@ -17,7 +17,7 @@ from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from tests.deploy.redis.test_manifest import without_acl_file
 from tests.support.redis.fixture import BINARIES
 from tests.support.redis.server import RedisServer, free_loopback_port
-from tests.support.redis.work import CLOCK, bus_at
+from tests.support.redis.work import bus_at
 from tests.support.waiting import wait_until
 
 POOL = "NodePool/default"
@@ -68,7 +68,7 @@ async def test_a_killed_redis_still_has_dead_letters_and_the_count_of_disruption
     server: RedisServer,
 ) -> None:
     async with server, bus_at(server.url) as bus:
-        rate = DisruptionRate(bus.redis, bus.prefix, CLOCK)
+        rate = DisruptionRate(bus.redis, bus.prefix)
         await bury(bus)
         await rate.spend(POOL, ["u1"])
         await appended(bus)

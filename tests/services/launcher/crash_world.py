@@ -82,7 +82,7 @@ class CrashWorld:
             LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", disable_dry_run=True
         )
         self.recorder = Recorder(self.kube, clock=self.clock, random=random.Random(3))
-        self.unavailable = UnavailableOfferings(self.bus.redis, self.bus.prefix, self.clock)
+        self.unavailable = UnavailableOfferings(self.bus.redis, self.bus.prefix)
         self.catalogues = CatalogueStore(self.bus.redis, self.bus.prefix)
         self.terminator = TerminatorPart(self.kube, self.cloud, self.bus, self.clock)
         self._warm = self._launcher(clock=SystemClock())

@@ -51,7 +51,7 @@ class World:
     def __post_init__(self) -> None:
         self.settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
         self.outcomes = RegistrationOutcomes(self.bus.redis, self.bus.prefix)
-        self.backoff = LaunchBackoff(self.bus.redis, self.bus.prefix, self.clock)
+        self.backoff = LaunchBackoff(self.bus.redis, self.bus.prefix)
         self.shifted = ShiftedZones(self.bus.redis, self.bus.prefix, self.clock)
         self.restart()
 

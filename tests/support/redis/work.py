@@ -149,13 +149,13 @@ async def _scheduler(bus: Bus, url: str) -> None:
     await follow(url)
     await CatalogueStore(bus.redis, bus.prefix).get()
     await ReservationStore(bus.redis, bus.prefix).get([make_node_class()])
-    await UnavailableOfferings(bus.redis, bus.prefix, CLOCK).current()
+    await UnavailableOfferings(bus.redis, bus.prefix).current()
     history = _history(bus)
     await history.current()
     await history.restore({history.numbers()[-1]: {":".join(OFFERING): 1}})
     await history.share({OFFERING: 1.0})
     assert await history.counts()
-    rate = DisruptionRate(bus.redis, bus.prefix, CLOCK)
+    rate = DisruptionRate(bus.redis, bus.prefix)
     await rate.spend(POOL, ["u1"])
     await rate.spent()
 
@@ -172,15 +172,14 @@ async def _launcher(bus: Bus, _url: str) -> None:
     await memory.write({"m5.large ami-1": (7, 1.0)})
     await memory.read()
     await memory.drop(["m5.large ami-1"])
-    use = TemplateUse(bus.redis, bus.prefix, CLOCK)
+    use = TemplateUse(bus.redis, bus.prefix)
     await use.record("one")
     await use.is_recent("one")
     zones = ShiftedZones(bus.redis, bus.prefix, CLOCK)
     await zones.put(["us-west-2a"])
     await zones.current()
     await _mark_offerings(bus)
-    backoff = LaunchBackoff(bus.redis, bus.prefix, CLOCK)
-    await backoff.until(POOL)
+    backoff = LaunchBackoff(bus.redis, bus.prefix)
     await backoff.admit(POOL, "u1")
     await _health(bus)
 
@@ -192,7 +191,7 @@ async def _terminator(bus: Bus, _url: str) -> None:
 
 async def _health(bus: Bus) -> None:
     """``shared.redis.mirror.pools.pool_health`` asks for no more."""
-    backoff = LaunchBackoff(bus.redis, bus.prefix, CLOCK)
+    backoff = LaunchBackoff(bus.redis, bus.prefix)
     for machine in ("u1", "u2", "u3"):
         await backoff.failed(POOL, "template", machine)
     await backoff.succeeded(POOL)
@@ -210,7 +209,7 @@ async def _interruption(bus: Bus, url: str) -> None:
 
 
 async def _mark_offerings(bus: Bus) -> None:
-    offerings = UnavailableOfferings(bus.redis, bus.prefix, CLOCK)
+    offerings = UnavailableOfferings(bus.redis, bus.prefix)
     await offerings.add([OFFERING], seconds=60.0)
     await offerings.current()
     history = _history(bus)

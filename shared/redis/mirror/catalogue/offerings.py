@@ -13,11 +13,10 @@ from typing import Protocol
 import msgspec
 from redis.asyncio import Redis
 
-from shared.concurrency.clock import Clock
 from shared.domain.instance_types.types import Catalogue, decode_catalogue
 from shared.domain.snapshot import OfferingKey
 from shared.log import get_logger
-from shared.redis.bus.connection import call, redis_errors
+from shared.redis.bus.connection import call, redis_errors, server_time
 
 log = get_logger(__name__)
 
@@ -91,27 +90,27 @@ def _decoded(body: bytes) -> Catalogue | None:
 
 
 class UnavailableOfferings:
-    """Offerings that EC2 refused, each until it expires (LCH-61)."""
+    """Offerings that EC2 refused, each until it expires (LCH-61), by Redis' clock: a service's own may be wrong."""
 
-    def __init__(self, redis: Redis, prefix: str, clock: Clock) -> None:
+    def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
         self._key = f"{prefix}unavailable"
-        self._clock = clock
 
     async def add(self, offerings: Iterable[OfferingKey], *, seconds: float) -> None:
         """Keep these offerings as unavailable for ``seconds``."""
-        until = self._clock.now() + seconds
-        scores = {":".join(offering): until for offering in offerings}
-        if not scores:
+        members = [":".join(offering) for offering in offerings]
+        if not members:
             return
+        now = await server_time(self._redis)
+        scores = dict.fromkeys(members, now + seconds)
         async with redis_errors("store unavailable offerings"):
             await self._redis.zadd(self._key, scores)
-            await self._redis.zremrangebyscore(self._key, "-inf", self._clock.now())
+            await self._redis.zremrangebyscore(self._key, "-inf", now)
             await self._redis.zremrangebyrank(self._key, 0, -UNAVAILABLE_OFFERINGS_LIMIT - 1)
 
     async def current(self) -> frozenset[OfferingKey]:
         """The offerings that are unavailable now."""
-        now = self._clock.now()
+        now = await server_time(self._redis)
         members: list[bytes] = await call(
             self._redis, "read unavailable offerings", "ZRANGEBYSCORE", self._key, f"({now}", "+inf"
         )

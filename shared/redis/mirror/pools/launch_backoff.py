@@ -5,6 +5,8 @@ minutes, until a machine registers. Failures that arrive while the pool waits be
 lengthen the wait. A change of the pool or its class resets the back-off: failures are stored with the ``template`` of
 the machine.
 
+The times are those of Redis' clock: launchers and terminators, whose own clocks may be wrong, share them.
+
 What may go wrong: Redis loses its data, and the pool gets three more attempts. Two launchers at once may both take a
 slot, which is one launch too many. Each pool has one small key that expires after two hours without a change.
 """
@@ -17,10 +19,10 @@ import msgspec
 from redis.asyncio import Redis
 
 from shared.concurrency.backoff import doubled
-from shared.concurrency.clock import Clock, credible
+from shared.concurrency.clock import credible
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.redis.bus.connection import call
+from shared.redis.bus.connection import call, server_time
 
 FAILURES_IN_A_ROW = 3
 FIRST_WAIT_SECONDS = 60.0
@@ -52,10 +54,9 @@ def template_of(machine: Machine) -> str:
 class LaunchBackoff:
     """Failed registrations by pool, in Redis. Every method raises TransientError while Redis is away."""
 
-    def __init__(self, redis: Redis, prefix: str, clock: Clock) -> None:
+    def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
         self._prefix = f"{prefix}launch-backoff:"
-        self._clock = clock
         self._changing = asyncio.Lock()
 
     async def failed(self, pool_key: str, template: str = "", machine_uid: str = "") -> bool:
@@ -64,7 +65,7 @@ class LaunchBackoff:
         A ``machine_uid`` counts once, however often its failure is reported.
         """
         async with self._changing:
-            now = self._clock.now()
+            now = await server_time(self._redis)
             known = await self._read(pool_key)
             known = known if known.template == template else _Waiting(template)
             if machine_uid and machine_uid in known.counted:
@@ -81,34 +82,24 @@ class LaunchBackoff:
         """A machine of this pool registered: end the back-off."""
         await call(self._redis, "forget failed launches", "DEL", self._prefix + pool_key)
 
-    async def until(self, pool_key: str, template: str = "") -> float:
-        """Wall time before which this pool launches no machine; 0.0 for a pool without a back-off."""
-        known = await self._read(pool_key)
-        return self._end_of(known) if known.template == template else 0.0
-
     async def admit(self, pool_key: str, machine_uid: str, template: str = "") -> float:
-        """Take the pool's next launch slot for this machine: 0.0 when admitted, else the wall time to retry at.
+        """Take the pool's next launch slot for this machine: 0.0 when admitted, else the seconds until the next slot.
 
         The machine that holds the slot is admitted again until the next slot is due: its launch may need several
         attempts.
         """
         async with self._changing:
-            now = self._clock.now()
+            now = await server_time(self._redis)
             known = await self._read(pool_key)
             if known.template != template or known.until == 0.0 or known.holder == machine_uid:
                 return 0.0
-            if now < self._end_of(known):
-                return known.until
+            if now < _end_of(known, now):
+                return known.until - now
             known.steps = min(known.steps + 1, MOST_STEPS)
             wait = doubled(known.steps, first=FIRST_WAIT_SECONDS, cap=LONGEST_WAIT_SECONDS)
             known.until, known.holder = now + wait, machine_uid
             await self._write(pool_key, known)
             return 0.0
-
-    def _end_of(self, known: _Waiting) -> float:
-        """Until when the pool waits. The clock that wrote an end beyond the longest wait was wrong."""
-        longest = self._clock.now() + LONGEST_WAIT_SECONDS
-        return credible(known.until, now=longest, otherwise=0.0)
 
     async def _read(self, pool_key: str) -> _Waiting:
         body: bytes | None = await call(
@@ -124,3 +115,8 @@ class LaunchBackoff:
             self._redis, "remember failed launches", "SET", self._prefix + pool_key,
             msgspec.json.encode(known), "EX", BACKOFF_TTL_SECONDS,
         )  # fmt: skip
+
+
+def _end_of(known: _Waiting, now: float) -> float:
+    """Until when the pool waits. The clock that wrote an end beyond the longest wait was wrong."""
+    return credible(known.until, now=now + LONGEST_WAIT_SECONDS, otherwise=0.0)

@@ -164,7 +164,7 @@ async def through_a_proxy(world: World, redis_url: str) -> AsyncIterator[FaultPr
         bus = Bus(proxy.url, name, clock=SystemClock(), random=random.Random(1))
         await bus.start()
         world.notifier.bus = bus
-        world.notifier.unavailable = UnavailableOfferings(bus.redis, bus.prefix, world.clock)
+        world.notifier.unavailable = UnavailableOfferings(bus.redis, bus.prefix)
         world.letters = bus.dead_letters(INTERRUPTIONS)
         async with asyncio.TaskGroup() as group:
             group.create_task(world.notifier.run(stop))

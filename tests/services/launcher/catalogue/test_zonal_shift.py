@@ -20,6 +20,7 @@ from tests.services.conftest import Control, create_pool
 from tests.services.launcher.conftest import with_settings
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import ZONES
+from tests.support.redis.elapsing import elapse
 
 Start = Callable[..., ZonalShifts]
 
@@ -28,7 +29,7 @@ Start = Callable[..., ZonalShifts]
 async def unavailable(bus: Bus, clock: FakeClock, catalogue: Catalogue) -> UnavailableOfferings:
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
-    return UnavailableOfferings(bus.redis, bus.prefix, clock)
+    return UnavailableOfferings(bus.redis, bus.prefix)
 
 
 @pytest.fixture
@@ -48,6 +49,7 @@ async def test_a_shifted_zone_is_passed_over_until_the_shift_ends(
     shifts: Start,
     kube: Kube,
     control: Control,
+    bus: Bus,
     clock: FakeClock,
     unavailable: UnavailableOfferings,
     events: Any,
@@ -61,6 +63,7 @@ async def test_a_shifted_zone_is_passed_over_until_the_shift_ends(
     for _ in range(4):
         await checking.check()
         clock.advance(PERIOD_SECONDS)
+        await elapse(bus.redis, bus.prefix, PERIOD_SECONDS)
     assert await checking.published.current() == {ZONES[0]}, "for who tags and ends instances"
     found = await unavailable.current()
     assert {(kind, name) for kind, name, _ in found} == {
@@ -72,13 +75,14 @@ async def test_a_shifted_zone_is_passed_over_until_the_shift_ends(
     control.post("zonal-shift", zone=ZONES[0], active=False)
     await checking.check()
     clock.advance(UNAVAILABLE_SECONDS)
+    await elapse(bus.redis, bus.prefix, UNAVAILABLE_SECONDS)
     await checking.check()
     assert await unavailable.current() == frozenset()
     assert await events() == [("ZonalShiftActive", "default"), ("ZonalShiftCleared", "default")]
 
 
 async def test_a_silent_aws_ends_no_shift(
-    shifts: Start, control: Control, clock: FakeClock, unavailable: UnavailableOfferings
+    shifts: Start, bus: Bus, control: Control, clock: FakeClock, unavailable: UnavailableOfferings
 ) -> None:
     """A zone that fails may take the API's answers along."""
     control.post("zonal-shift", zone=ZONES[1])
@@ -88,6 +92,7 @@ async def test_a_silent_aws_ends_no_shift(
         "faults", action="GetManagedResource", code="AccessDeniedException", status=403, count=1
     )
     clock.advance(UNAVAILABLE_SECONDS)
+    await elapse(bus.redis, bus.prefix, UNAVAILABLE_SECONDS)
     await checking.check()
     assert {zone for _, _, zone in await unavailable.current()} == {ZONES[1]}
 

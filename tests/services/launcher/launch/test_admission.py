@@ -27,6 +27,7 @@ from tests.services.conftest import (
 from tests.services.launcher.conftest import Launcher
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_machine
+from tests.support.redis.elapsing import elapse
 
 Start = Callable[..., Launcher]
 
@@ -171,7 +172,7 @@ async def test_a_pool_in_back_off_waits_in_words(
     await create_pool(kube)
     for name in ("a", "b"):
         await create_machine(kube, name)
-    backoff = LaunchBackoff(bus.redis, bus.prefix, clock)
+    backoff = LaunchBackoff(bus.redis, bus.prefix)
     for _ in range(3):
         await backoff.failed("Provisioner/default")
     launch = start().launch
@@ -181,6 +182,7 @@ async def test_a_pool_in_back_off_waits_in_words(
     assert reason == "LaunchBackoff"
     assert "do not register" in message
     clock.advance(61)
+    await elapse(bus.redis, bus.prefix, 61)
     await launch.launch("a")
     with pytest.raises(RetryLater):
         await launch.launch("b")

@@ -29,6 +29,7 @@ from tests.services.conftest import CLUSTER, Control, create_machine, create_poo
 from tests.services.launcher.conftest import Launcher
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import ZONES
+from tests.support.redis.elapsing import elapse
 
 Start = Callable[[], Launcher]
 NAME = "default-a"
@@ -276,9 +277,9 @@ async def test_no_capacity_ends_the_machine_and_marks_the_offerings(
     meta = (await stored(kube))["metadata"]
     assert meta["deletionTimestamp"]
     assert await records(kube) == []
-    unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
+    unavailable = UnavailableOfferings(bus.redis, bus.prefix)
     assert await unavailable.current() == {("on-demand", "m5.large", zone) for zone in ZONES}
-    clock.advance(181)
+    await elapse(bus.redis, bus.prefix, 181)
     assert await unavailable.current() == frozenset()
     failed = [m for m in await published(streams.MACHINES) if isinstance(m, LaunchFailed)]
     assert failed[0].machine == f"Machine/{NAME}"
@@ -300,7 +301,7 @@ async def test_another_type_is_used_when_one_has_no_capacity(
     no_capacity(control)
     await start().launch.launch(NAME)
     assert parse_machine(await stored(kube)).instance_type == "m5.xlarge"
-    unavailable = await UnavailableOfferings(bus.redis, bus.prefix, clock).current()
+    unavailable = await UnavailableOfferings(bus.redis, bus.prefix).current()
     assert {key[1] for key in unavailable} == {"m5.large"}
 
 
@@ -308,7 +309,7 @@ async def test_marked_offerings_are_not_asked_for(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control, bus: Bus, clock: FakeClock
 ) -> None:
     """LCH-53, LCH-61: EC2 is not even called."""
-    unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
+    unavailable = UnavailableOfferings(bus.redis, bus.prefix)
     await unavailable.add([("on-demand", "m5.large", zone) for zone in ZONES], seconds=180)
     await start().launch.launch(NAME)
     assert (await stored(kube))["metadata"]["deletionTimestamp"]

@@ -23,6 +23,7 @@ from shared.settings import LauncherSettings, read
 from tests.support.aws.ice_codes import ICE
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import ZONES, make_catalogue, make_type
+from tests.support.redis.elapsing import elapse
 
 FIRST = (keys.SPOT, "m5.large", ZONES[0])
 FAILURES = "karpenter_cloudprovider_instance_launch_failures_total"
@@ -63,8 +64,8 @@ async def world(bus: Bus, clock: FakeClock, metrics: Metrics) -> World:
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
     settings = read(LauncherSettings, cluster_name="test", aws_region="us-west-2")
-    unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
-    elsewhere = UnavailableOfferings(bus.redis, bus.prefix, clock)
+    unavailable = UnavailableOfferings(bus.redis, bus.prefix)
+    elsewhere = UnavailableOfferings(bus.redis, bus.prefix)
     subnets = SubnetReservations(store, clock, lambda: False)
     history = ShortageHistory(bus.redis, bus.prefix, clock, settings)
     errors = CapacityErrors(unavailable, store, subnets, settings, metrics, history)
@@ -78,14 +79,14 @@ def test_every_code_is_known() -> None:
 
 @pytest.mark.parametrize("code", ICE)
 async def test_each_code_marks_its_offering_for_three_minutes(
-    world: World, code: str, clock: FakeClock, metrics: Metrics
+    world: World, code: str, bus: Bus, metrics: Metrics
 ) -> None:
     """LCH-60, LCH-61, ACC-63: one zone of one type, seen by every service."""
     await world.errors.record_fleet(record(), partly(error(code)))
     assert await world.elsewhere.current() == {FIRST}
     labels = {"zone": ZONES[0], "capacity_type": "spot", "reason": code}
     assert metrics.registry.get_sample_value(FAILURES, labels) == 1
-    clock.advance(181)
+    await elapse(bus.redis, bus.prefix, 181)
     assert await world.elsewhere.current() == frozenset()
 
 

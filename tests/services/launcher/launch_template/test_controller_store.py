@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -24,18 +24,31 @@ from shared.kube.resources import LAUNCH_RECORDS
 from shared.redis.mirror.template_use import UNUSED_SECONDS, TemplateUse
 from tests.services.conftest import CLUSTER, Control
 from tests.support.clock.fake import FakeClock
+from tests.support.redis.elapsing import elapse
 
 DATA = {"ImageId": "ami-0123456789abcdef0"}
 OWNED = {f"kubernetes.io/cluster/{CLUSTER}": "owned"}
 NAME, OLD_NAME = "karpenter.k8s.aws/1", f"Karpenter-{CLUSTER}-1"
 Start = Callable[[], TemplateStore]
+Later = Callable[[float], Awaitable[None]]
 
 
 @pytest.fixture
 def start_store(ports: Ports) -> Start:
     """``start_store()``: a new incarnation, or another launcher."""
-    use = TemplateUse(ports.bus.redis, ports.bus.prefix, ports.clock)
+    use = TemplateUse(ports.bus.redis, ports.bus.prefix)
     return lambda: TemplateStore(ports, use)
+
+
+@pytest.fixture
+def later(ports: Ports, clock: FakeClock) -> Later:
+    """``await later(seconds)``: so long afterwards, for launchers and in Redis."""
+
+    async def wait(seconds: float) -> None:
+        clock.advance(seconds)
+        await elapse(ports.bus.redis, ports.bus.prefix, seconds)
+
+    return wait
 
 
 @pytest.fixture
@@ -74,33 +87,33 @@ async def test_the_log_tells_each_new_template_in_the_words_of_its_generation(
 
 
 async def test_a_template_that_nobody_uses_is_deleted_after_a_minute(
-    store: TemplateStore, cloud: Cloud, clock: FakeClock
+    store: TemplateStore, cloud: Cloud, later: Later
 ) -> None:
     """LCH-22: every use begins the minute anew."""
     await store.ensure(NAME, DATA, OWNED)
     await store.ensure(OLD_NAME, DATA, OWNED)
-    clock.advance(UNUSED_SECONDS - 1)
+    await later(UNUSED_SECONDS - 1)
     await store.ensure(NAME, DATA, OWNED)
-    clock.advance(1)
+    await later(1)
     await store.sweep()
     assert await names(cloud) == [NAME]
-    clock.advance(UNUSED_SECONDS)
+    await later(UNUSED_SECONDS)
     await store.sweep()
     assert await names(cloud) == []
 
 
 async def test_a_template_of_an_open_launch_stays(
-    store: TemplateStore, kube: Kube, cloud: Cloud, clock: FakeClock
+    store: TemplateStore, kube: Kube, cloud: Cloud, later: Later
 ) -> None:
     """LCH-22: its CreateFleet may be sent again any time."""
     template = await store.ensure(NAME, DATA, OWNED)
     await kube.create(LAUNCH_RECORDS, record(template.id))
     for _ in range(3):
-        clock.advance(UNUSED_SECONDS)
+        await later(UNUSED_SECONDS)
         await store.sweep()
     assert await names(cloud) == [NAME]
     await kube.delete(LAUNCH_RECORDS, "lr-1")
-    clock.advance(UNUSED_SECONDS)
+    await later(UNUSED_SECONDS)
     await store.sweep()
     assert await names(cloud) == []
 
@@ -129,20 +142,20 @@ def test_a_record_names_its_templates() -> None:
 
 
 async def test_what_another_launcher_uses_stays(
-    start_store: Start, cloud: Cloud, clock: FakeClock
+    start_store: Start, cloud: Cloud, later: Later
 ) -> None:
     """Two launchers know the same templates, and each sees only its own launches."""
     busy, idle = start_store(), start_store()
     await idle.ensure(NAME, DATA, OWNED)
-    clock.advance(UNUSED_SECONDS - 1)
+    await later(UNUSED_SECONDS - 1)
     await busy.ensure(NAME, DATA, OWNED)
-    clock.advance(1)
+    await later(1)
     await idle.sweep()
     assert await names(cloud) == [NAME]
 
 
 async def test_a_new_incarnation_takes_over_what_exists(
-    start_store: Start, cloud: Cloud, control: Control, clock: FakeClock
+    start_store: Start, cloud: Cloud, control: Control, later: Later
 ) -> None:
     """LCH-22: found by their tags, used or deleted. Of others with the cluster's tag nothing is touched."""
     made = await start_store().ensure(NAME, DATA, OWNED)
@@ -152,7 +165,7 @@ async def test_a_new_incarnation_takes_over_what_exists(
     await store.sweep()
     assert await store.ensure(NAME, DATA, OWNED) == made
     assert len(calls(control, "CreateLaunchTemplate")) == 3
-    clock.advance(UNUSED_SECONDS)
+    await later(UNUSED_SECONDS)
     await store.sweep()
     assert await names(cloud) == ["eks-nodegroup"]
 
@@ -166,7 +179,7 @@ async def test_many_templates_are_found(store: TemplateStore, cloud: Cloud) -> N
 
 
 async def test_what_was_forgotten_is_made_again_and_still_swept(
-    store: TemplateStore, cloud: Cloud, clock: FakeClock
+    store: TemplateStore, cloud: Cloud, later: Later
 ) -> None:
     """LCH-25: a template that somebody deleted; none of the others is lost from sight."""
     first = await store.ensure(NAME, DATA, OWNED)
@@ -177,27 +190,27 @@ async def test_what_was_forgotten_is_made_again_and_still_swept(
     assert (await store.ensure(NAME, DATA, OWNED)).id != first.id
     for _ in range(2):
         await store.sweep()
-        clock.advance(UNUSED_SECONDS)
+        await later(UNUSED_SECONDS)
     await store.sweep()
     assert await names(cloud) == []
 
 
 async def test_an_old_memory_is_not_believed(
-    store: TemplateStore, cloud: Cloud, clock: FakeClock
+    store: TemplateStore, cloud: Cloud, later: Later
 ) -> None:
     """Another launcher may have deleted it by now."""
     first = await store.ensure(NAME, DATA, OWNED)
     await cloud.launch_templates.delete(first)
-    clock.advance(TEMPLATE_FRESH_SECONDS)
+    await later(TEMPLATE_FRESH_SECONDS)
     assert (await store.ensure(NAME, DATA, OWNED)).id != first.id
 
 
 async def test_a_refused_deletion_is_tried_again_and_stops_no_other(
-    store: TemplateStore, cloud: Cloud, control: Control, clock: FakeClock
+    store: TemplateStore, cloud: Cloud, control: Control, later: Later
 ) -> None:
     for name in (NAME, OLD_NAME):
         await store.ensure(name, DATA, OWNED)
-    clock.advance(UNUSED_SECONDS)
+    await later(UNUSED_SECONDS)
     code = "UnauthorizedOperation"
     control.post("faults", action="DeleteLaunchTemplate", code=code, status=403)
     with pytest.raises(Unauthorized):
@@ -217,7 +230,7 @@ async def test_a_template_that_is_gone_in_between_is_made_anew(
 
 
 async def test_a_template_that_ec2_does_not_list_yet_is_not_asked_for_all_the_time(
-    store: TemplateStore, control: Control, clock: FakeClock
+    store: TemplateStore, control: Control, later: Later
 ) -> None:
     """EC2's lists may be minutes behind: every launch that needs the template asks, and each asked four times."""
     made = await store.ensure(NAME, DATA, OWNED)
@@ -228,5 +241,5 @@ async def test_a_template_that_ec2_does_not_list_yet_is_not_asked_for_all_the_ti
             await store.ensure(NAME, DATA, OWNED)
     assert len(calls(control, "CreateLaunchTemplate")) == 1 + CREATE_ATTEMPTS
     control.post("settings", templateLagSeconds=0)
-    clock.advance(HIDDEN_SECONDS)
+    await later(HIDDEN_SECONDS)
     assert await store.ensure(NAME, DATA, OWNED) == made

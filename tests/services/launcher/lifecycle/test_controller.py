@@ -267,10 +267,10 @@ async def test_a_registration_ends_what_is_held_against_its_pool(world: World) -
     machine = await launched(world)
     for uid in ("a", "b", "c"):
         await world.health.failed(replace(machine, uid=uid))
-    assert await world.backoff.until(machine.pool_key) > 0
+    assert await world.backoff.admit(machine.pool_key, "d") > 0
     await world.join(machine)
     await world.lifecycle.node_changed(NODE)
-    assert await world.backoff.until(machine.pool_key) == 0
+    assert await world.backoff.admit(machine.pool_key, "d") == 0
     assert await world.outcomes.recent([machine.pool_key]) == {
         machine.pool_key: (True, False, False, False)
     }

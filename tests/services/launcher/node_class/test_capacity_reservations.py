@@ -219,7 +219,7 @@ async def test_a_claim_is_launched_into_its_reservation(
     (instance,) = await world.cloud.ec2.instances(ids=[machine.provider_id.rpartition("/")[2]])
     assert instance.capacity_reservation_id == known.id
     await launcher.launch.launch("NodeClaim/b")
-    full = await UnavailableOfferings(world.bus.redis, world.bus.prefix, world.clock).current()
+    full = await UnavailableOfferings(world.bus.redis, world.bus.prefix).current()
     assert full == {(keys.RESERVED, "m5.large", ZONES[1])}
     assert (await kube.get(NODE_CLAIMS, "b"))["metadata"]["deletionTimestamp"]
     assert [one.left for one in await reserving.published()] == [0]
