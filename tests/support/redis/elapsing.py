@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis
 
+from shared.redis.bus.connection import call
+
 SCORED = ("unavailable", "disrupted")
 EXPIRING = ("launch-template:",)
 BACKOFF = "launch-backoff:"
@@ -14,11 +16,12 @@ BACKOFF = "launch-backoff:"
 
 async def elapse(redis: Redis, prefix: str, seconds: float) -> None:
     """Let what is kept below ``prefix`` be ``seconds`` older."""
-    for key in await redis.keys(f"{prefix.replace('{', '?').replace('}', '?')}*"):
+    pattern = f"{prefix.replace('{', '?').replace('}', '?')}*"
+    for key in await call(redis, "list keys", "KEYS", pattern):
         name = key.decode().removeprefix(prefix)
         if name in SCORED:
-            for member in await redis.zrange(key, 0, -1):
-                await redis.zincrby(key, -seconds, member)
+            for member in await call(redis, "list members", "ZRANGE", key, 0, -1):
+                await call(redis, "let it be older", "ZINCRBY", key, -seconds, member)
         elif name.startswith(EXPIRING):
             await redis.pexpire(key, await redis.pttl(key) - int(seconds * 1000))
         elif name.startswith(BACKOFF):
