@@ -168,7 +168,7 @@ class Console:
 
     async def ask(self) -> None:
         """Ask the scheduler what nobody has asked it yet: only while somebody looks, and one thing at a time."""
-        now = self.clock.now()
+        now = self.clock.monotonic()
         if not self.feed.readers or now < self._next_question:
             return
         row = self.advice.next(self._pending(), now)
@@ -176,12 +176,13 @@ class Console:
         if row is None and decision is None:
             return
         done = await (self._ask_change(row) if row else self._ask_prices(str(decision)))
-        self._next_question = self.clock.now() + (QUESTION_SECONDS if done else REFUSED_SECONDS)
+        pause = QUESTION_SECONDS if done else REFUSED_SECONDS
+        self._next_question = self.clock.monotonic() + pause
 
     async def _ask_change(self, row: PodRow) -> bool:
         found, _ = await self.peers.ask_scheduler("/explain", {"pod": row.id})
         if found is not None:
-            self.advice.take(row, change_text(found), self.clock.now())
+            self.advice.take(row, change_text(found), self.clock.monotonic())
             self._explain_pods()
         return found is not None
 
@@ -198,13 +199,13 @@ class Console:
     async def repack(self) -> None:
         """Ask the scheduler what new machines would cost, if the cluster changed since its last answer."""
         number = self.feed.number
-        if not self.picture.nodes or not self.repacked.is_due(number, self.clock.now()):
+        if not self.picture.nodes or not self.repacked.is_due(number, self.clock.monotonic()):
             return
         found, problem = await self.peers.ask_scheduler("/explain", {"cost": "all"})
         if found is None:
-            self.repacked.fail(problem, self.clock.now())
+            self.repacked.fail(problem, self.clock.monotonic())
         else:
-            self.repacked.take(found, number, self.clock.now())
+            self.repacked.take(found, number, self.clock.monotonic())
 
     def cost(self) -> dict[str, Any]:
         """Now, by policy, and over time."""

@@ -67,7 +67,7 @@ class AutoscalerStatus:
             log.warning("the status ConfigMap waits", object=self.place, error=error.message)
 
     async def _bring_up_to_date(self) -> None:
-        now = self.clock.now()
+        at = self.clock.monotonic()
         if not self._written:
             self._written = await self._stored()
         view = self.cluster.view
@@ -77,12 +77,12 @@ class AutoscalerStatus:
             view.nodes(),
             self.candidates(),
             self._written,
-            now=now,
+            now=self.clock.now(),
         )
-        if now - self._at < REFRESH_SECONDS and same_but_for_times(found, self._written):
+        if at - self._at < REFRESH_SECONDS and same_but_for_times(found, self._written):
             return
         await self._write(found)
-        self._written, self._at = found, now
+        self._written, self._at = found, at
 
     async def _stored(self) -> dict[str, Any]:
         """What an earlier scheduler wrote: since when each status holds."""

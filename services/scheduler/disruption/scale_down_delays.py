@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shared.concurrency.clock import credible
 from shared.domain.machines.machine import Machine
 from shared.domain.workloads.scale_down import ScaleDownRules
 from shared.settings import SchedulerSettings
@@ -46,6 +47,7 @@ class LastChanges:
             ("a machine was deleted", self.deleted, settings.scale_down_delay_after_delete),
             ("a disruption was rolled back", self.failed, settings.scale_down_delay_after_failure),
         ):
+            at = credible(at, now=now, otherwise=0.0)
             if seconds and at and now < at + seconds:
                 return (
                     f"{what} {max(0.0, now - at):.0f} s ago; the next node goes after {seconds:g} s"

@@ -137,6 +137,20 @@ async def test_it_is_made_renewed_and_left_alone_between(scheduler: Scheduler, k
     assert renewed["time"] != document["time"]
 
 
+async def test_a_clock_that_jumped_back_holds_up_no_renewal(
+    scheduler: Scheduler, kube: Kube
+) -> None:
+    clock = FakeClock(wall=NOW)
+    await scheduler.show(nodepools=[POOL])
+    status = AutoscalerStatus(kube, scheduler.cluster, clock, PLACE, list)
+    await status.step()
+    first = await stored(kube)
+    clock.wall -= 3600
+    clock.advance(REFRESH_SECONDS)
+    await status.step()
+    assert await stored(kube) != first
+
+
 async def test_a_namespace_that_does_not_exist_stops_nobody(
     scheduler: Scheduler, kube: Kube
 ) -> None:

@@ -33,6 +33,7 @@ def test_each_delay_counts_from_its_own_last_change(what: str) -> None:
     assert "30 s ago; the next node goes after 60 s" in changes.wait(settings, now=NOW + 30)
     assert changes.wait(settings, now=NOW + 60) == ""
     assert LastChanges().wait(settings, now=NOW) == ""
+    assert changes.wait(settings, now=NOW - 3600) == "", "the clock of its writer was an hour ahead"
 
 
 def test_machines_tell_when_they_came_and_went_and_that_is_kept() -> None:
