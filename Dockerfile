@@ -65,7 +65,7 @@ RUN --mount=type=secret,id=ca_bundle,required=false \
 COPY --from=wheel /wheels /wheels
 RUN --mount=type=bind,from=base,source=/,target=/base \
     python3 -m pip --python /opt/venv/bin/python3 install --no-compile --no-index --no-deps /wheels/*.whl \
-    && python3 -m release.image.prune /opt/venv --solver /solver \
+    && python3 -m release.image.prune /opt/venv --apart /apart \
     && python3 -m release.image.root /base /opt/venv /root-of-image
 
 # From here on no stage has a shell: an image is the interpreter, the libraries that it needs, and one environment.
@@ -94,7 +94,8 @@ ARG COMMIT=
 ENV DOVETAIL_COMMIT=${COMMIT}
 USER 65532:65532
 
-# Every service but the scheduler works without the packages of the solver, which are half of the environment.
+# Every service but the scheduler works without the packages of the solver, which are half of the environment, and all
+# but scheduler and launcher without those that evaluate expressions.
 FROM program AS without-solver
 COPY --from=services-venv /root-of-image /
 COPY --from=services-venv /opt/venv /opt/venv
@@ -106,6 +107,7 @@ FROM without-solver AS watcher
 CMD ["python", "-m", "services.watcher"]
 
 FROM without-solver AS launcher
+COPY --from=services-venv /apart/expressions /opt/venv
 CMD ["python", "-m", "services.launcher"]
 
 FROM without-solver AS terminator
@@ -118,7 +120,8 @@ FROM without-solver AS console
 CMD ["python", "-m", "services.console"]
 
 FROM without-solver AS scheduler
-COPY --from=services-venv /solver /opt/venv
+COPY --from=services-venv /apart/expressions /opt/venv
+COPY --from=services-venv /apart/solver /opt/venv
 CMD ["python", "-m", "services.scheduler"]
 
 # All services in one process. docker-compose.yml and deploy/kubernetes run one service per container.

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from cli.manifests.kubelet_expressions import expression_faults, expression_notes
 from cli.manifests.reading import Manifest, ManifestFile, read_manifests
 from cli.manifests.yaml_documents import Place
 from cli.text import counted, escaped, print_json
@@ -151,10 +152,11 @@ def _examine(manifest: Manifest, report: Report) -> None:
         return
     report.checked += 1
     form = manifest.faults
-    faults = check(document)
+    faults = check(document) or expression_faults(document)
     report.faults += _findings(manifest, [*form, *faults])
     if not faults:
-        report.warnings += _findings(manifest, warnings(document))
+        notes = [*warnings(document), *expression_notes(document)]
+        report.warnings += _findings(manifest, notes)
 
 
 def _findings(manifest: Manifest, faults: Iterable[Fault]) -> list[Finding]:

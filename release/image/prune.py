@@ -1,7 +1,8 @@
-"""``python -m release.image.prune VENV [--all-models] [--solver FOLDER]``: removes what no service imports.
+"""``python -m release.image.prune VENV [--all-models] [--apart FOLDER]``: removes what no service imports.
 
-The modules that remain are compiled, because an image is read-only and has no cache of its own. With ``--solver`` the
-packages that only the scheduler imports are moved to a second environment, which a stage may copy over the first.
+The modules that remain are compiled, because an image is read-only and has no cache of its own. With ``--apart`` the
+packages that only some services import are moved to environments of their own, FOLDER/solver and FOLDER/expressions,
+which a stage may copy over the first.
 With ``--all-models`` botocore keeps the models of all AWS services: moto finds the regions of a service in its model.
 
 Run while an image is built, in a stage that has no package of the project: only the standard library is imported.
@@ -15,7 +16,7 @@ import argparse
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from release.image.elf import loadable
@@ -56,12 +57,15 @@ INSTALLERS = (
     *("pkg_resources", "setuptools", "setuptools-*.dist-info", "wheel", "wheel-*.dist-info"),
 )
 """Which of them an environment has depends on the version of Python. ``bin``: programs of packages, for the builder."""
-SOLVER = (
-    *("cel", "common_expression_language-*.dist-info", "highspy", "highspy-*.dist-info"),
-    *("numpy", "numpy-*.dist-info", "numpy.libs", "prompt_toolkit", "prompt_toolkit-*.dist-info"),
-    *("wcwidth", "wcwidth-*.dist-info"),
-)
-"""What only the scheduler imports; an import rule in ``pyproject.toml`` holds that."""
+APART = {
+    "solver": ("highspy", "highspy-*.dist-info", "numpy", "numpy-*.dist-info", "numpy.libs"),
+    "expressions": (
+        *("cel", "common_expression_language-*.dist-info"),
+        *("prompt_toolkit", "prompt_toolkit-*.dist-info", "wcwidth", "wcwidth-*.dist-info"),
+    ),
+}
+"""Folder -> packages. Only the scheduler imports those of ``solver``, only scheduler and launcher those of
+``expressions``; import rules in ``pyproject.toml`` hold that."""
 TESTS = "tests"
 """Folders of this name are removed wherever they are."""
 SOURCE_SUFFIXES = frozenset((".a", ".c", ".h", ".pxd", ".pxi", ".pyi", ".pyx"))
@@ -127,26 +131,27 @@ def compiled(site: Path) -> None:
     subprocess.run(command, check=True, timeout=600)
 
 
-def move_solver(site: Path, target: Path) -> None:
-    """Move the solver's packages into ``target``. Raises ValueError for a name that finds nothing."""
+def move_apart(site: Path, patterns: Sequence[str], target: Path) -> None:
+    """Move these packages into ``target``. Raises ValueError for a name that finds nothing."""
     target.mkdir(parents=True)
-    for pattern in SOLVER:
+    for pattern in patterns:
         for path in found_by(pattern, site):
             shutil.move(path, target / path.name)
 
 
-def main(venv: Path, all_models: bool, solver: Path | None) -> None:
+def main(venv: Path, all_models: bool, apart: Path | None) -> None:
     """Prune, compile, and move."""
     (site,) = venv.glob("lib/python*/site-packages")
     prune(site, all_models=all_models)
     compiled(site)
-    if solver is not None:
-        move_solver(site, solver / site.relative_to(venv))
+    if apart is not None:
+        for folder, patterns in APART.items():
+            move_apart(site, patterns, apart / folder / site.relative_to(venv))
 
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("venv", type=Path)
     arguments.add_argument("--all-models", action="store_true")
-    arguments.add_argument("--solver", type=Path)
+    arguments.add_argument("--apart", type=Path)
     main(**vars(arguments.parse_args()))

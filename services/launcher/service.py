@@ -121,7 +121,7 @@ class Launcher:
     @cached_property
     def node_classes(self) -> NodeClasses:
         """Node classes of both generations."""
-        return NodeClasses(self.ports, ReservationStore(*self._redis))
+        return NodeClasses(self.ports, ReservationStore(*self._redis), self.store)
 
     @cached_property
     def template_store(self) -> TemplateStore:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 ON = ("true", "1", "t", "yes")
@@ -35,12 +37,20 @@ class FeatureGates(msgspec.Struct, frozen=True):
     """Replace drifted Machines of Provisioners (DRF-08). NodeClaims of NodePools always may drift (OPS-05)."""
 
 
+class AwsFeatureGates(msgspec.Struct, frozen=True):
+    """The gates of AWS_FEATURE_GATES, with Karpenter's defaults."""
+
+    node_class_cel: bool = False
+    """CEL expressions in the kubelet settings of an EC2NodeClass (EC-11)."""
+
+
 def gate_name(field: str) -> str:
     """The name that users write, of a field of FeatureGates."""
     return "".join(part.capitalize() for part in field.split("_"))
 
 
 _FIELDS = {gate_name(field): field for field in FeatureGates.__struct_fields__}
+_AWS_FIELDS = {"NodeClassCEL": "node_class_cel"}
 
 
 def parse_feature_gates(text: str) -> FeatureGates:
@@ -48,16 +58,25 @@ def parse_feature_gates(text: str) -> FeatureGates:
 
     Raises ValueError that names every wrong part and the known gates.
     """
+    return FeatureGates(**_states(text, _FIELDS))
+
+
+def parse_aws_feature_gates(text: str) -> AwsFeatureGates:
+    """``NodeClassCEL=true`` -> gates. Raises ValueError as ``parse_feature_gates``."""
+    return AwsFeatureGates(**_states(text, _AWS_FIELDS))
+
+
+def _states(text: str, known: Mapping[str, str]) -> dict[str, bool]:
     gates: dict[str, bool] = {}
     wrong: list[str] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, state = (word.strip() for word in part.partition("="))
-        if name not in _FIELDS:
-            wrong.append(f"{name[:40]!r} is not a feature gate; use {', '.join(_FIELDS)}")
+        if name not in known:
+            wrong.append(f"{name[:40]!r} is not a feature gate; use {', '.join(known)}")
         elif state.lower() not in (*ON, *OFF):
             wrong.append(f"{name} must be true or false, as in {name}=true")
         else:
-            gates[_FIELDS[name]] = state.lower() in ON
+            gates[known[name]] = state.lower() in ON
     if wrong:
         raise ValueError("; ".join(wrong[:5]))
-    return FeatureGates(**gates)
+    return gates

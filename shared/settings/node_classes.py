@@ -5,12 +5,17 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from shared.settings.types import Duration
+from shared.settings.types import AwsGates, Duration
 
 
 class NodeClassSettings(BaseSettings):
-    """How old what AWS said may be."""
+    """How old what AWS said may be, and what is in alpha."""
 
+    aws_feature_gates: AwsGates = Field(
+        "NodeClassCEL=false",
+        validate_default=True,
+        description="Gates of AWS; NodeClassCEL: expressions in the kubelet settings of a node class.",
+    )
     ami_refresh_interval: Duration = Field(
         60.0, description="How old images of a node class may be before they are looked up again."
     )

@@ -107,7 +107,6 @@ _STATUS = "STATUS_HOST and STATUS_PORT: one server for metrics, health and readi
 _LOGS = "logs are JSON lines on standard output"
 _NO_WEBHOOK = "there is no admission webhook"
 INSTEAD: Mapping[str, str] = {
-    "AWS_FEATURE_GATES": "expressions in kubelet settings are not evaluated",
     "CPU_REQUESTS": "worker pools have fixed bounds",
     "DISABLE_CONTROLLER_WARMUP": "there is nothing to warm up",
     "DISABLE_WEBHOOK": _NO_WEBHOOK,

@@ -12,7 +12,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from shared.domain.durations import go_duration_seconds
-from shared.domain.feature_gates import FeatureGates, parse_feature_gates
+from shared.domain.feature_gates import (
+    AwsFeatureGates,
+    FeatureGates,
+    parse_aws_feature_gates,
+    parse_feature_gates,
+)
 from shared.domain.tags import parse_tags
 
 STORE_PATTERN = "^(|/.*|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^ ]*)?)$"
@@ -40,6 +45,10 @@ def _gates(value: object) -> object:
     return parse_feature_gates(value) if isinstance(value, str) else value
 
 
+def _aws_gates(value: object) -> object:
+    return parse_aws_feature_gates(value) if isinstance(value, str) else value
+
+
 def _tags(value: object) -> object:
     return parse_tags(value) if isinstance(value, str) else value
 
@@ -61,6 +70,7 @@ SecretKey = Annotated[str, AfterValidator(_key)]
 WebhookTemplate = Annotated[str, AfterValidator(json_object)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=30 * 24 * 3600)]
 Gates = Annotated[FeatureGates, NoDecode, BeforeValidator(_gates)]
+AwsGates = Annotated[AwsFeatureGates, NoDecode, BeforeValidator(_aws_gates)]
 Tags = Annotated[dict[str, str], NoDecode, BeforeValidator(_tags)]
 CountTerminating = Annotated[
     bool,

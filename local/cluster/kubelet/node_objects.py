@@ -3,7 +3,7 @@
 Capacity: memory is the type's nominal memory minus 7.5 % for the hypervisor and the kernel (Karpenter's
 VM_MEMORY_OVERHEAD_PERCENT); arm64 machines first lose 64 MiB. Reservations: EKS' bootstrap (cpu 6 % of the first core,
 1 % of the second, 0.5 % of the next two, 0.25 % of the rest; memory 11 MiB per pod plus 255 MiB) and the kubelet's
-eviction threshold of 100 MiB.
+eviction threshold of 100 MiB. ``kubeReserved`` and ``systemReserved`` count for cpu and memory.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import math
 from typing import Any
 
 from local.cluster.control_plane.informers import Obj
-from local.cluster.kubelet.gpu_sharing import UNSHARED, GpuSharing, gpu_resources
+from local.cluster.kubelet.gpu_sharing import gpu_resources
 from local.cluster.kubelet.images import system_of
 from local.cluster.kubelet.instances import Instance
 from local.cluster.kubelet.user_data import KubeletConfiguration
+from shared.domain.resources import add
 
 MEMORY_OVERHEAD = 0.075
 ARM_RESERVED_MIB = 64
 EVICTION_MIB = 100
+MIB = 1024**2
 EPHEMERAL_CAPACITY, EPHEMERAL_ALLOCATABLE = "20Gi", "17Gi"
 CPU_BANDS = ((1000, 0.06), (1000, 0.01), (2000, 0.005))
 LAST_BAND = 0.0025
@@ -53,26 +55,35 @@ def memory_capacity_mib(memory_mib: int, architecture: str) -> int:
 
 
 def node_resources(
-    instance: Instance, max_pods: int | None, sharing: GpuSharing = UNSHARED
+    instance: Instance, configuration: KubeletConfiguration
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """(capacity, allocatable) as quantities. ``max_pods`` overrides the type's limit."""
+    """(capacity, allocatable) as quantities."""
     memory = memory_capacity_mib(instance.memory_mib, instance.architecture)
-    pods = str(max_pods or instance.max_pods)
+    pods = str(configuration.max_pods or instance.max_pods)
     capacity = {
         "cpu": f"{instance.vcpus * 1000}m",
         "memory": f"{memory}Mi",
         "pods": pods,
         "ephemeral-storage": EPHEMERAL_CAPACITY,
-        **gpu_resources(instance.gpus, sharing),
+        **gpu_resources(instance.gpus, configuration.gpu_sharing),
     }
-    reserved = 11 * instance.max_pods + 255 + EVICTION_MIB
+    reserved = _reserved(instance, configuration)
     allocatable = {
         **capacity,
-        "cpu": f"{instance.vcpus * 1000 - reserved_milli_cpu(instance.vcpus)}m",
-        "memory": f"{memory - reserved}Mi",
+        "cpu": f"{instance.vcpus * 1000 - reserved['cpu']}m",
+        "memory": f"{memory - EVICTION_MIB - math.ceil(reserved['memory'] / MIB)}Mi",
         "ephemeral-storage": EPHEMERAL_ALLOCATABLE,
     }
     return capacity, allocatable
+
+
+def _reserved(instance: Instance, configuration: KubeletConfiguration) -> dict[str, int]:
+    """milli-CPU, and bytes of memory: what EKS' images reserve, unless the settings name the resource."""
+    usual = {
+        "cpu": reserved_milli_cpu(instance.vcpus),
+        "memory": (11 * instance.max_pods + 255) * MIB,
+    }
+    return add({**usual, **configuration.kube_reserved}, configuration.system_reserved)
 
 
 def node_labels(instance: Instance, operating_system: str = "linux") -> dict[str, str]:
@@ -94,9 +105,7 @@ def node_labels(instance: Instance, operating_system: str = "linux") -> dict[str
 
 def node_object(instance: Instance, configuration: KubeletConfiguration, now: str) -> Obj:
     """The Node at registration: not ready, with the corresponding taint."""
-    capacity, allocatable = node_resources(
-        instance, configuration.max_pods, configuration.gpu_sharing
-    )
+    capacity, allocatable = node_resources(instance, configuration)
     addresses = [{"type": "Hostname", "address": instance.private_dns_name}]
     addresses.append({"type": "InternalDNS", "address": instance.private_dns_name})
     if instance.private_ip:

@@ -22,9 +22,13 @@ from typing import Any
 import yaml
 
 from local.cluster.kubelet.gpu_sharing import UNSHARED, GpuSharing, read_sharing
+from shared.domain.resources import Resources, parse_resources
+from shared.errors import InvalidObject
 
 BOOTSTRAP = "/etc/eks/bootstrap.sh"
 EXTRA_ARGS = "--kubelet-extra-args"
+OWNERS = ("kube", "system")
+"""Of the flags that reserve resources."""
 WINDOWS_TAG = "<powershell>"
 _BOTTLEROCKET = re.compile(r"^\s*\[\s*settings\b|^\s*settings\s*\.", re.MULTILINE)
 _WINDOWS_ARGUMENT = re.compile(
@@ -43,6 +47,9 @@ class KubeletConfiguration:
     cluster: str | None = None
     operating_system: str = "linux"
     gpu_sharing: GpuSharing = UNSHARED
+    kube_reserved: Resources = field(default_factory=dict)
+    """It replaces what EKS' images reserve of a resource."""
+    system_reserved: Resources = field(default_factory=dict)
 
 
 def parse_user_data(encoded: str | None) -> KubeletConfiguration:
@@ -122,7 +129,12 @@ def _from_flags(
     if limit is not None and not limit.isdigit():
         raise ValueError(f"--max-pods={limit} is not a number")
     pods = int(limit) if limit else None
-    return KubeletConfiguration(labels, taints, pods, cluster, operating_system)
+    kube, system = (
+        _amounts(name, dict(_pairs(_value_of(f"--{name}-reserved", words)))) for name in OWNERS
+    )
+    return KubeletConfiguration(
+        labels, taints, pods, cluster, operating_system, kube_reserved=kube, system_reserved=system
+    )
 
 
 def _list(text: str | None) -> list[str]:
@@ -171,7 +183,17 @@ def _node_config(documents: list[dict[str, Any]]) -> KubeletConfiguration:
         taints=from_flags.taints + listed,
         max_pods=from_flags.max_pods or most,
         cluster=from_flags.cluster,
+        kube_reserved=_amounts("kube", config.get("kubeReserved")),
+        system_reserved=_amounts("system", config.get("systemReserved")),
     )
+
+
+def _amounts(owner: str, reserved: object) -> Resources:
+    """A kubelet with another value does not start. Raises ValueError."""
+    try:
+        return parse_resources(reserved, field=f"{owner}Reserved")
+    except InvalidObject as error:
+        raise ValueError(error.message) from error
 
 
 def _from_settings(text: str) -> KubeletConfiguration:
@@ -191,4 +213,6 @@ def _from_settings(text: str) -> KubeletConfiguration:
         max_pods=kubernetes.get("max-pods"),
         cluster=kubernetes.get("cluster-name"),
         gpu_sharing=read_sharing(settings),
+        kube_reserved=_amounts("kube", kubernetes.get("kube-reserved")),
+        system_reserved=_amounts("system", kubernetes.get("system-reserved")),
     )

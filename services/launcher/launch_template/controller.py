@@ -37,6 +37,8 @@ from shared.cloud.ec2.records import LaunchTemplate
 from shared.cloud.user_data.bootstrap import Bootstrap, boot_taints, kubelet_labels
 from shared.cloud.user_data.rendering import render
 from shared.domain import labels as keys
+from shared.domain.instance_types.expressions import parted
+from shared.domain.instance_types.sizes import ReservedTexts
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirements
@@ -250,7 +252,7 @@ class LaunchTemplates:
         self, machine: Machine, resolved: Resolved, variant: Variant, types: frozenset[str]
     ) -> Template:
         node_class, cluster = resolved.node_class, self.settings.cluster_name
-        user_data = await self._user_data(machine, node_class, variant.max_pods)
+        user_data = await self._user_data(machine, node_class, variant)
         described = await self.cluster.described()
         data = template_data(
             machine, resolved, variant, user_data,
@@ -264,7 +266,7 @@ class LaunchTemplates:
         made = await self.store.ensure(name, data, tags)
         return Template(made.id, made.version, variant.image, types, variant.reservation_id)
 
-    async def _user_data(self, machine: Machine, node_class: NodeClass, pods: int) -> str:
+    async def _user_data(self, machine: Machine, node_class: NodeClass, variant: Variant) -> str:
         cluster, dns = await asyncio.gather(self.cluster.described(), self.dns.address())
         kubelet = (node_class if node_class.api.class_has_kubelet else machine).kubelet
         taints = [(t.key, t.value, t.effect) for t in (*machine.taints, *machine.startup_taints)]
@@ -275,13 +277,23 @@ class LaunchTemplates:
             cluster_dns=dns,
             labels=boot_labels(machine),
             taints=boot_taints(taints),
-            max_pods=pods,
-            kubelet=kubelet,
+            max_pods=variant.max_pods,
+            kubelet=with_reserved(kubelet, variant.reserved),
             user_data=node_class.user_data,
             service_cidr=cluster.service_cidr,
             raid0_instance_store=node_class.instance_store_policy == "RAID0",
         )
         return render(node_class.ami_family, bootstrap)
+
+
+def with_reserved(kubelet: Mapping[str, object], reserved: ReservedTexts) -> dict[str, object]:
+    """The kubelet's settings with quantities in the place of expressions."""
+    found, _ = parted(kubelet)
+    for name, resource, quantity in reserved:
+        written = found.get(name)
+        others = written if isinstance(written, Mapping) else {}
+        found[name] = {**others, resource: quantity}
+    return found
 
 
 def _users_own(template: LaunchTemplate, desired: dict[Variant, frozenset[str]]) -> Template:

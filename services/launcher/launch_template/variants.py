@@ -13,6 +13,8 @@ import msgspec
 from services.launcher.resolved_class import Resolved
 from shared.domain import labels as keys
 from shared.domain.instance_types.reservations import CAPACITY_BLOCK
+from shared.domain.instance_types.size_settings import SizeSettings
+from shared.domain.instance_types.sizes import ReservedTexts, reserved_texts
 from shared.domain.instance_types.types import EFA, InstanceType, Offering
 from shared.domain.machines.machine import Machine
 from shared.domain.resources import PODS
@@ -56,6 +58,8 @@ class Variant(msgspec.Struct, frozen=True, order=True):
     interruptible: bool = False
     spot: bool = False
     """Spot instances also come with a request that carries tags."""
+    reserved: ReservedTexts = ()
+    """What expressions in the kubelet's settings yield (EC-11)."""
 
     @property
     def market(self) -> str:
@@ -70,6 +74,7 @@ def variants(
 ) -> dict[Variant, frozenset[str]]:
     """Every variant that these choices need, in order, with its instance types. Raises InvalidObject for none."""
     types: dict[Variant, set[str]] = defaultdict(set)
+    sizes = SizeSettings.of(machine, resolved.node_class)
     wants_efa = machine.requests.get(EFA, 0) > 0
     for choice in choices:
         image = resolved.images.of(choice.type)
@@ -77,11 +82,12 @@ def variants(
             continue
         capacity = choice.type.capacity
         efa = capacity.get(EFA, 0) if wants_efa else 0
+        reserved = reserved_texts(choice.type, sizes) if sizes.expressions else ()
         for offering in choice.offerings:
             variant = Variant(
                 image, capacity.get(PODS, 0), efa, offering.reservation_id,
                 offering.reservation_type, offering.interruptible,
-                offering.capacity_type == keys.SPOT,
+                offering.capacity_type == keys.SPOT, reserved,
             )  # fmt: skip
             types[variant].add(choice.type.name)
     if not types:

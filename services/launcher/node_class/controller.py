@@ -8,6 +8,7 @@ which name the fields; the planner skips its pools; other classes go on.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,8 +22,15 @@ from services.launcher.node_class.discovery import Discovery
 from services.launcher.node_class.finalizer import ClassFinalizer, is_held, with_finalizer
 from services.launcher.node_class.images import Images
 from services.launcher.node_class.instance_profiles import InstanceProfiles
+from services.launcher.node_class.kubelet_expressions import expression_problems
 from services.launcher.node_class.placement_groups import PlacementGroups
-from services.launcher.node_class.status import Findings, found_status, invalid_status, message_of
+from services.launcher.node_class.status import (
+    Findings,
+    Problem,
+    found_status,
+    invalid_status,
+    message_of,
+)
 from services.launcher.ports import Ports
 from services.launcher.resolved_class import BootImages, Resolved
 from shared.api.core.references import to_object
@@ -36,6 +44,7 @@ from shared.errors import Conflict, DovetailError, InsufficientCapacity, Invalid
 from shared.kube.reading import list_if_served
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, Resource
 from shared.log import get_logger
+from shared.redis.mirror.catalogue.offerings import CatalogueSource
 from shared.redis.mirror.catalogue.reservations import ReservationStore
 
 log = get_logger(__name__)
@@ -56,6 +65,8 @@ class NodeClasses:
     ports: Ports
     reservation_store: ReservationStore | None = None
     """Where the scheduler reads what classes select; None: nobody does."""
+    catalogues: CatalogueSource | None = None
+    """The types for which expressions are tried out; None: for none."""
     _known: dict[str, tuple[float, Resolved]] = field(default_factory=dict)
     _leaving: set[str] = field(default_factory=set)
     """Keys of classes that are being deleted and carry our finalizer."""
@@ -228,6 +239,8 @@ class NodeClasses:
     async def _discover(self, node_class: NodeClass) -> Findings:
         """What AWS has for this class; complete findings are kept for launches, incomplete ones forgotten."""
         findings = await self._discovery.find(node_class, await self.cluster.described())
+        if wrong := await self._expression_problems(node_class):
+            findings = replace(findings, problems=(*findings.problems, *wrong))
         if findings.problems:
             self._known.pop(node_class.key, None)
             return findings
@@ -238,6 +251,13 @@ class NodeClasses:
             return replace(findings, problems=tuple(denied))
         self._known[node_class.key] = (self.ports.clock.monotonic(), resolved)
         return findings
+
+    async def _expression_problems(self, node_class: NodeClass) -> list[Problem]:
+        catalogue = await self.catalogues.get() if self.catalogues and node_class.kubelet else None
+        enabled = self.ports.settings.aws_feature_gates.node_class_cel
+        types = catalogue.types if catalogue else ()
+        # Beside the loop: at first each expression is evaluated a thousand times.
+        return await asyncio.to_thread(expression_problems, node_class, types, enabled=enabled)
 
     def _resolved(self, node_class: NodeClass, findings: Findings) -> Resolved:
         group = findings.group

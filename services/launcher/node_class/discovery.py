@@ -42,6 +42,7 @@ from shared.cloud.eks import EksCluster
 from shared.cloud.user_data.bootstrap import Bootstrap
 from shared.cloud.user_data.rendering import render
 from shared.concurrency.clock import Clock
+from shared.domain.instance_types.expressions import parted
 from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 from shared.errors import InvalidObject, Unauthorized
 from shared.log import get_logger
@@ -227,7 +228,8 @@ def _least_bootstrap(node_class: NodeClass, cluster: EksCluster) -> Bootstrap:
         cluster_name="",
         endpoint=cluster.endpoint,
         ca_bundle=cluster.certificate_authority,
-        kubelet=node_class.kubelet,
+        # Amounts take the place of expressions, which no node ever sees.
+        kubelet=parted(node_class.kubelet)[0],
         user_data=node_class.user_data,
         service_cidr=cluster.service_cidr,
         raid0_instance_store=node_class.instance_store_policy == "RAID0",

@@ -29,6 +29,7 @@ from shared.api.v1alpha5.provisioners import (
     provisioner_object,
 )
 from shared.domain import labels as keys
+from shared.domain.instance_types.expressions import parted
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.pools.nodepools import Budget, NodeClass, NodePool
 
@@ -240,13 +241,21 @@ def _kubelet_notes(pool: NodePool, relations: _Relations) -> Iterable[Fault]:
 def _node_pool_to_v1alpha5(document: Json, relations: _Relations) -> Iterable[Written]:
     pool = parse_node_pool(document).require(title_of(document))
     node_class = relations.classes.get(pool.node_class)
-    yield provisioner_object(
+    kubelet, expressions = parted(node_class.kubelet if node_class is not None else {})
+    written = provisioner_object(
         msgspec.structs.replace(
-            pool,
-            kubelet=dict(node_class.kubelet) if node_class is not None else {},
-            budgets=() if pool.budgets == NO_LIMIT else pool.budgets,
+            pool, kubelet=kubelet, budgets=() if pool.budgets == NO_LIMIT else pool.budgets
         )
     )
+    notes = (
+        Fault(
+            ("spec", "kubeletConfiguration"),
+            f"EC2NodeClass {pool.node_class} has an expression for {field}, which v1alpha5 does not know; left out: "
+            f"{text}",
+        )
+        for field, text in expressions.named()
+    )
+    yield Written(written.document, (*written.notes, *notes))
 
 
 def _node_class_to_v1alpha5(document: Json, _: _Relations) -> Iterable[Written]:

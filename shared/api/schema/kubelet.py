@@ -1,62 +1,19 @@
 """Settings of the kubelet in a Provisioner and (in v1) an EC2NodeClass (P-20..P-23, EC-10, EC-11).
 
-The settings are written into the user data of a node, so strings are checked, and the total size of settings beyond
-the known ones is bounded.
+The settings are written into the user data of a node, so strings are checked.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import math
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.schema.scalars import Quantity, worded
-
-_NAMES = """
-address allowedUnsafeSysctls apiVersion authentication authorization cgroupDriver cgroupRoot cgroupsPerQOS
-clusterDNS clusterDomain configMapAndSecretChangeDetectionStrategy containerLogMaxFiles containerLogMaxSize
-containerLogMaxWorkers containerLogMonitorInterval containerRuntimeEndpoint contentType cpuCFSQuota
-cpuCFSQuotaPeriod cpuManagerPolicy cpuManagerPolicyOptions cpuManagerReconcilePeriod crashLoopBackOff
-enableContentionProfiling enableControllerAttachDetach enableDebugFlagsHandler enableDebuggingHandlers
-enableProfilingHandler enableServer enableSystemLogHandler enableSystemLogQuery enforceNodeAllocatable
-eventBurst eventRecordQPS evictionHard evictionMaxPodGracePeriod evictionMinimumReclaim
-evictionPressureTransitionPeriod evictionSoft evictionSoftGracePeriod failCgroupV1 failSwapOn featureGates
-fileCheckFrequency hairpinMode healthzBindAddress healthzPort httpCheckFrequency imageGCHighThresholdPercent
-imageGCLowThresholdPercent imageMaximumGCAge imageMinimumGCAge imagePullCredentialsVerificationPolicy
-imageServiceEndpoint iptablesDropBit iptablesMasqueradeBit kernelMemcgNotification kind kubeAPIBurst
-kubeAPIQPS kubeReserved kubeReservedCgroup kubeletCgroups localStorageCapacityIsolation logging
-makeIPTablesUtilChains maxOpenFiles maxParallelImagePulls maxPods memoryManagerPolicy memorySwap
-memoryThrottlingFactor mergeDefaultEvictionSettings nodeLeaseDurationSeconds nodeStatusMaxImages
-nodeStatusReportFrequency nodeStatusUpdateFrequency oomScoreAdj podCIDR podLogsDir podPidsLimit podsPerCore
-port preloadedImagesVerificationAllowlist protectKernelDefaults providerID qosReserved readOnlyPort
-registerNode registerWithTaints registryBurst registryPullQPS reservedMemory reservedSystemCPUs resolvConf
-rotateCertificates runOnce runtimeRequestTimeout seccompDefault serializeImagePulls serverTLSBootstrap
-showHiddenMetricsForVersion shutdownGracePeriod shutdownGracePeriodByPodPriority
-shutdownGracePeriodCriticalPods singleProcessOOMKill staticPodPath staticPodURL staticPodURLHeader
-streamingConnectionIdleTimeout syncFrequency systemCgroups systemReserved systemReservedCgroup tlsCertFile
-tlsCipherSuites tlsCurvePreferences tlsMinVersion tlsPrivateKeyFile topologyManagerPolicy
-topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumePluginDir volumeStatsAggPeriod
-"""
-KNOWN = frozenset(_NAMES.split())
-LONGEST_NAME = 100
-"""Characters; no setting resembles a longer name, and the comparison of long names is slow."""
-
-
-def unknown_fault(name: str) -> str:
-    """The fault of an unknown name, with the most similar known name; empty for a known name."""
-    if name in KNOWN:
-        return ""
-    nearest = get_close_matches(name, sorted(KNOWN), n=1) if len(name) <= LONGEST_NAME else []
-    fix = f"write {nearest[0]}" if nearest else "see KubeletConfiguration v1beta1 for its settings"
-    return f"is not a kubelet setting; {fix}"
-
 
 EVICTION_SIGNALS = (
     "memory.available", "nodefs.available", "nodefs.inodesFree",
@@ -69,10 +26,6 @@ THRESHOLD_PATTERN = (
 )
 GRACE_PERIOD_PATTERN = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$"
 LARGEST_NUMBER = 2**31 - 1
-MOST_EXTRA_SIZE = 16 * 1024
-"""Characters and entries of all settings beyond the known ones together; EC2 limits user data to 16 KiB."""
-DEEPEST_EXTRA = 16
-
 Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
 Percent = Annotated[int, Field(ge=0, le=100)]
 Threshold = Annotated[str, *worded(THRESHOLD_PATTERN, "5% or 100Mi")]
@@ -140,10 +93,6 @@ def _check_collection(raw: Json) -> Iterable[tuple[Path, str]]:
         )
 
 
-MOST_UNKNOWN = 20
-"""How many unknown names are reported at once, because the search for a similar name takes a millisecond each."""
-
-
 class KubeletConfiguration(ApiModel):
     """Settings of the kubelet on the nodes."""
 
@@ -206,100 +155,6 @@ FIXED_FIELDS = frozenset(
     field.alias or name for name, field in KubeletConfiguration.model_fields.items()
 )
 """EC-10: settings that work with every image family."""
-
-
-def extra_fields(raw: object) -> list[str]:
-    """Names of settings in a kubelet object beyond the fixed ones (EC-10)."""
-    if not isinstance(raw, Mapping):
-        return []
-    return [str(key) for key, value in raw.items() if key not in FIXED_FIELDS and value is not None]
-
-
-def _check_taints(raw: Json) -> Iterable[tuple[Path, str]]:
-    if "registerWithTaints" in raw:
-        yield (
-            ("registerWithTaints",),
-            "is not allowed; write the taints in spec.template.spec.taints of the NodePool",
-        )
-
-
-def _check_extra(raw: Json) -> Iterable[tuple[Path, str]]:
-    spent = 0
-    unknown = islice((one for one in raw if one not in KNOWN), MOST_UNKNOWN)
-    reported = {name for name in unknown if isinstance(name, str)}
-    for name in raw.keys() - FIXED_FIELDS:
-        if not isinstance(name, str):
-            continue  # the schema reports it
-        size, fault = _weigh(raw[name])
-        spent += size + len(name)
-        fault = fault or (unknown_fault(name) if name in reported else "")
-        if fault:
-            yield (name,), fault
-    if spent > MOST_EXTRA_SIZE:
-        yield (
-            (),
-            f"settings have more than {MOST_EXTRA_SIZE} characters in total, too many for user data",
-        )
-
-
-def _weigh(value: object) -> tuple[int, str]:
-    """(number of characters and entries, fault or "") of any JSON value; stops at the size limit."""
-    size, waiting = 0, [(value, 0)]
-    while waiting and size <= MOST_EXTRA_SIZE:
-        one, depth = waiting.pop()
-        size += len(one) if isinstance(one, str) else 1
-        if fault := _json_fault(one, depth):
-            return size, fault
-        inside = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-        size += sum(len(key) for key in one) if isinstance(one, dict) else 0
-        waiting += [(part, depth + 1) for part in inside]
-    return size, ""
-
-
-def _json_fault(value: object, depth: int) -> str:
-    """Why a value, apart from the values inside it, cannot be sent to a node; empty when it can."""
-    if depth > DEEPEST_EXTRA:
-        return "is nested too deeply"
-    if isinstance(value, dict):
-        return "" if all(_is_text(key) for key in value) else "keys must be strings"
-    if isinstance(value, str):
-        return "" if _is_text(value) else "is not valid Unicode"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "must be a finite number"
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return "is too large"
-    known = value is None or isinstance(value, int | float | list)
-    return "" if known else "must be a string, a number, a list or an object"
-
-
-class NodeClassKubelet(KubeletConfiguration):
-    """Settings of the kubelet on the nodes.
-
-    With the AL2023 family, any field of KubeletConfiguration is allowed here, except registerWithTaints.
-    """
-
-    PRESERVE_UNKNOWN: ClassVar[bool] = True
-    """The CRD's schema preserves fields that it does not list."""
-    model_config = ConfigDict(extra="allow")
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        *KubeletConfiguration.RULES,
-        Rule(
-            "registerWithTaints is not allowed; taints belong to the NodePool", check=_check_taints
-        ),
-        Rule(
-            "other settings must be kubelet settings, as JSON of a bounded size",
-            check=_check_extra,
-        ),
-    )
-
-    @classmethod
-    def _unknown(cls, given: Json) -> Iterable[tuple[Path, str]]:
-        return ()
-
-
-def _is_text(value: object) -> bool:
-    """Whether the value is a string that can be encoded; half of a surrogate pair cannot."""
-    return isinstance(value, str) and not any("\ud800" <= one <= "\udfff" for one in value)
 
 
 def kubelet_settings(written: KubeletConfiguration | None) -> dict[str, object]:

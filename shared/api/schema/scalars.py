@@ -39,7 +39,7 @@ LONGEST_SECONDS = 100 * 365 * 24 * 3600
 """Seconds; the largest value of a duration (100 years), so that large numbers cannot overflow."""
 
 
-def _quantity(value: Any) -> int | str:
+def quantity(value: Any) -> int | str:
     """The validated amount of a resource, as written. Raises ValueError with the fault and its fix."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("must be a quantity such as 500m, 2 or 1.5Gi; put fractions in quotes")
@@ -54,7 +54,7 @@ def _quantity(value: Any) -> int | str:
 
 Quantity = Annotated[
     Any,
-    PlainValidator(_quantity),
+    PlainValidator(quantity),
     WithJsonSchema(
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],

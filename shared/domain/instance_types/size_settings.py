@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from shared.domain.instance_types.expressions import Expressions, parted
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.resources import EPHEMERAL_STORAGE, MEMORY, parse_amount, parse_resources
@@ -59,6 +60,8 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     max_pods: int | None = None
     pods_per_core: int = 0
     """0: no such limit."""
+    expressions: Expressions = Expressions()
+    """Amounts that depend on the type; they take the place of ``max_pods`` and of the entries below."""
     efa_only_interfaces: int = 0
     """Interfaces of the first card that carry no pods (IT-13)."""
     efa_interfaces: int | None = None
@@ -84,11 +87,20 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
         Raises InvalidObject.
         """
-        kubelet, field = (
-            (node_class.kubelet, "spec.kubelet")
-            if node_class.api.class_has_kubelet
-            else _kubelet_of(owner)
-        )
+        if node_class.api.class_has_kubelet:
+            return cls.of_class(node_class)
+        kubelet, field = _kubelet_of(owner)
+        return cls._of(kubelet, field, node_class)
+
+    @classmethod
+    def of_class(cls, node_class: NodeClass) -> SizeSettings:
+        """Those of all machines of a v1 class. Raises InvalidObject."""
+        kubelet, expressions = parted(node_class.kubelet)
+        found = cls._of(kubelet, "spec.kubelet", node_class)
+        return msgspec.structs.replace(found, expressions=expressions) if expressions else found
+
+    @classmethod
+    def _of(cls, kubelet: Mapping[str, object], field: str, node_class: NodeClass) -> SizeSettings:
         kubelet_settings = _read(kubelet, field)
         hard = f"{field}.evictionHard"
         return cls(

@@ -19,21 +19,34 @@ from collections.abc import Mapping, Set
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
+from shared.domain.instance_types.evaluation import value_of
+from shared.domain.instance_types.expressions import (
+    UNITS,
+    Expressions,
+    Texts,
+    Variables,
+    units_of,
+)
 from shared.domain.instance_types.size_settings import (
     AL2023,
     LINUX,
     USUAL,
     WINDOWS_BUILDS,
+    Amounts,
     SizeSettings,
     Threshold,
 )
 from shared.domain.instance_types.types import EFA, InstanceType, SizeFacts
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, add
+from shared.errors import InvalidObject
 
 MIB = 1024**2
 GIB = 1024**3
 GIGABYTE = 1000**3
 DEFAULT_PODS = 110
+ReservedTexts = tuple[tuple[str, str, str], ...]
+"""(field of the kubelet's settings, resource, quantity), such as ``("kubeReserved", "cpu", "480m")``."""
+INSTANCE_MEMORY = keys.AWS_PREFIX + "instance-memory"
 INSTANCE_PODS = keys.AWS_PREFIX + "instance-pods"
 PRIVATE_IPV4 = "vpc.amazonaws.com/PrivateIPv4Address"
 _EVICTION_MEMORY = Threshold(amount=100 * MIB)
@@ -45,16 +58,80 @@ _CPU_BANDS = ((0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, None, 
 def adapted(kind: InstanceType, settings: SizeSettings) -> InstanceType:
     """The type with the amounts, and the labels derived from them, of machines with these settings.
 
-    A type that the settings exclude (arm64 with Windows, a1 with AL2023, one that lacks enclaves) has no offerings.
+    A type that the settings exclude (arm64 with Windows, a1 with AL2023, one that lacks enclaves, one for which an
+    expression fails) has no offerings.
     """
     settings = effective(settings, kind.memory_by_image.keys(), first_graviton=is_a1(kind.name))
     if settings == USUAL:
         return kind
+    try:
+        settings = resolved(kind, settings)
+    except InvalidObject:
+        return replace(kind, offerings=())
     if settings.enclaves and kind.facts is not None and kind.facts.enclaves is False:
         return replace(kind, offerings=())
     if settings.platform == AL2023:
         return replace(kind, offerings=())
     return sized(kind, kind.facts, settings) if kind.facts else _as_described(kind, settings)
+
+
+def resolved(kind: InstanceType, settings: SizeSettings) -> SizeSettings:
+    """The settings with amounts in the place of expressions (EC-11). A type without facts has amounts of its own, and
+    no expression changes them. Raises InvalidObject naming the field whose expression fails for the type."""
+    asked, facts = settings.expressions, kind.facts
+    if not asked:
+        return settings
+    plain = replace(settings, expressions=Expressions())
+    if facts is None:
+        return plain
+    usual = _limited(_usual_pods(facts, plain), kind.capacity, plain)
+    variables = Variables(
+        kind.name, kind.capacity[CPU] // 1000, _described_mib(kind), facts.interfaces,
+        facts.addresses_per_interface, usual,
+    )  # fmt: skip
+    if asked.max_pods:
+        plain = replace(plain, max_pods=value_of("maxPods", asked.max_pods, variables))
+    pods = _limited(_usual_pods(facts, plain), kind.capacity, plain)
+    variables = variables._replace(max_pods=pods)
+    return replace(
+        plain,
+        kube_reserved=_amounts("kubeReserved", asked.kube_reserved, plain.kube_reserved, variables),
+        system_reserved=_amounts(
+            "systemReserved", asked.system_reserved, plain.system_reserved, variables
+        ),
+    )
+
+
+def reserved_texts(kind: InstanceType, settings: SizeSettings) -> ReservedTexts:
+    """What expressions for reserved resources yield for this type, as the kubelet reads it. Raises InvalidObject."""
+    found = resolved(kind, settings)
+    amounts = {
+        "kubeReserved": dict(found.kube_reserved),
+        "systemReserved": dict(found.system_reserved),
+    }
+    return tuple(
+        (field, resource, UNITS[resource].text(amounts[field][resource]))
+        for field, texts in settings.expressions.reserved()
+        for resource, _ in texts
+        if resource in amounts[field]
+    )
+
+
+def _described_mib(kind: InstanceType) -> int:
+    """The memory that EC2 names, which is more than what the kubelet will report."""
+    named = kind.labels.get(INSTANCE_MEMORY, ())
+    return int(named[0]) if named else kind.capacity[MEMORY] // MIB
+
+
+def _amounts(field: str, texts: Texts, written: Amounts, variables: Variables) -> Amounts:
+    found = dict(written)
+    for resource, text in texts:
+        unit = UNITS.get(resource)
+        if unit is None:
+            raise InvalidObject(f"is unknown; use {', '.join(UNITS)}", field=f"{field}[{resource}]")
+        value = value_of(f"{field}[{resource}]", text, variables)
+        found[resource] = units_of(resource, value) * unit.factor
+    return tuple(sorted(found.items()))
 
 
 def effective(settings: SizeSettings, known: Set[str], *, first_graviton: bool) -> SizeSettings:

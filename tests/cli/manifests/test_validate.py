@@ -61,6 +61,44 @@ def test_warnings_are_told_and_are_no_faults(file: Path) -> None:
     )
 
 
+CLASS = """\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{id: subnet-12345678}]
+  securityGroupSelectorTerms: [{id: sg-12345678}]
+  role: nodes
+  kubelet:
+    maxPods: MOST
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("vcpus +", "spec.kubelet.maxPods: is no CEL expression"),
+        ("cores * 10", "spec.kubelet.maxPods: does not know cores; use instance_type, vcpus"),
+        ("vcpus - 2", "outside 0 to 2147483647"),
+    ],
+)
+def test_an_expression_that_fails_for_a_type_of_aws_is_a_fault(text: str, fault: str) -> None:
+    """EC-11: amounts by instance type."""
+    done = validate("-f", "-", stdin=CLASS.replace("MOST", text))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("stdin:10:5: EC2NodeClass/default: spec.kubelet.maxPods")
+    assert fault in done.stdout
+
+
+def test_an_expression_is_a_warning_as_it_needs_a_gate() -> None:
+    done = validate("-f", "-", stdin=CLASS.replace("MOST", "min(110, max_pods)"))
+    assert done.exit_code == 0
+    assert "warning: EC2NodeClass/default: spec.kubelet.maxPods: is a CEL expression" in done.stdout
+    assert "AWS_FEATURE_GATES=NodeClassCEL=true" in done.stdout
+    assert "0 warnings" in validate("-f", "-", stdin=CLASS.replace("MOST", "110")).stdout
+
+
 def test_directories_are_read_with_all_below_them(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "one.yml").write_text(POOL)

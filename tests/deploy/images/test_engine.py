@@ -82,6 +82,17 @@ def test_only_the_image_of_the_scheduler_contains_the_solver(role: str) -> None:
     assert python(role, script) == str(role == "scheduler")
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_expressions_can_be_evaluated_where_they_are(role: str) -> None:
+    script = "from importlib.util import find_spec; print(find_spec('cel') is not None)"
+    assert python(role, script) == str(role in ("scheduler", "launcher"))
+
+
+def test_the_launcher_evaluates_an_expression() -> None:
+    script = "import cel; print(cel.evaluate('1 + 1'))"
+    assert python("launcher", script) == "2"
+
+
 def test_an_image_has_nothing_to_install_or_start_other_programs_with() -> None:
     script = (
         "import os; from importlib.util import find_spec; "

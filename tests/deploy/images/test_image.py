@@ -109,7 +109,9 @@ def test_each_service_has_a_target_that_runs_it_alone(service: str) -> None:
     assert json.loads(command) == ["python", "-m", f"services.{service}"]
     assert locks_of(service) == {"requirements.lock"}
     assert bases_of(service)[-1] == "scratch"
-    assert ("--from=services-venv /solver" in text.split("CMD ")[0]) == (service == "scheduler")
+    copied_over = re.findall(r"--from=services-venv /apart/(\w+) ", text.split("CMD ")[0])
+    with_packages = {"scheduler": ["expressions", "solver"], "launcher": ["expressions"]}
+    assert copied_over == with_packages.get(service, [])
 
 
 def locked(name: str) -> set[str]:

@@ -133,17 +133,27 @@ def test_what_is_no_library_stays_as_it_is() -> None:
     assert loadable(b"INPUT(-lc)\n") == b"INPUT(-lc)\n"
 
 
-def test_an_import_rule_bars_the_packages_of_the_solver_from_all_services_but_the_scheduler() -> (
-    None
-):
-    """In the images of the others they are missing."""
+@pytest.mark.parametrize(
+    ("folder", "rule", "users"),
+    [
+        ("solver", "Only the scheduler plans", {"scheduler"}),
+        (
+            "expressions",
+            "Only scheduler and launcher evaluate expressions",
+            {"scheduler", "launcher"},
+        ),
+    ],
+)
+def test_import_rules_bar_packages_from_services_whose_images_lack_them(
+    folder: str, rule: str, users: set[str]
+) -> None:
     rules = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (rule,) = (one for one in rules["contracts"] if one["name"] == "Only the scheduler plans")
-    packages = (one for one in prune.SOLVER if not one.endswith(".dist-info"))
+    (found,) = (one for one in rules["contracts"] if one["name"] == rule)
+    packages = (one for one in prune.APART[folder] if not one.endswith(".dist-info"))
     tops = {one.split(".")[0] for one in packages}
-    assert set(rule["forbidden_modules"]) == tops
-    others = {f"services.{name}" for name in (*SERVICES, CONSOLE) if name != "scheduler"}
-    assert set(rule["source_modules"]) == others
+    assert set(found["forbidden_modules"]) == tops
+    others = {f"services.{name}" for name in (*SERVICES, CONSOLE) if name not in users}
+    assert set(found["source_modules"]) == others
 
 
 def test_a_rule_that_finds_nothing_is_an_error(tmp_path: Path) -> None:

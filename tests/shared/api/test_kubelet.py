@@ -15,10 +15,10 @@ from shared.api.crd.structural import structural_schema
 from shared.api.schema.kubelet import (
     EVICTION_SIGNALS,
     FIXED_FIELDS,
-    NodeClassKubelet,
     ProvisionerKubelet,
     kubelet_settings,
 )
+from shared.api.schema.v1.kubelet import NodeClassKubelet
 from tests.shared.api.conftest import json_values, objects
 
 BOTH = pytest.mark.parametrize("model", [ProvisionerKubelet, NodeClassKubelet])
@@ -58,12 +58,10 @@ def test_every_setting_is_kept_by_its_name(model: Any) -> None:
         ("clusterDNS", ["10.0.0.256"], "clusterDNS[0]", "IP address"),
         ("clusterDNS", ["fe80::1%$(reboot)"], "clusterDNS[0]", "scope"),
         ("maxPods", -1, "maxPods", "at least 0"),
-        ("maxPods", "self.cpu * 10", "maxPods", "whole number"),
         ("maxPods", True, "maxPods", "whole number"),
         ("maxPods", 10**18, "maxPods", "at most"),
         ("systemReserved", {"cpu": "-1"}, "systemReserved.cpu", "negative"),
         ("systemReserved", {"gpu": "1"}, "systemReserved.gpu", "use one of cpu, memory"),
-        ("kubeReserved", {"memory": "lots"}, "kubeReserved.memory", "quantity"),
         ("evictionHard", {"disk": "5%"}, "evictionHard.disk", "memory.available"),
         ("evictionHard", {"pid.available": "101%"}, "evictionHard[pid.available]", "5% or 100Mi"),
         ("evictionHard", {"pid.available": "5%\n"}, "evictionHard[pid.available]", "5% or 100Mi"),
@@ -75,9 +73,43 @@ def test_every_setting_is_kept_by_its_name(model: Any) -> None:
 def test_a_fault_names_the_setting_and_says_how_to_mend_it(
     model: Any, name: str, value: Any, path: str, words: str
 ) -> None:
-    """P-20..P-22; EC-11: no expressions in maxPods."""
+    """P-20..P-22: kubelet settings of a Provisioner and a node class."""
     (fault,) = faults_of(model, {name: value})
     assert fault.startswith(f"{path}: ")
+    assert words in fault
+
+
+EXPRESSIONS = [
+    ("maxPods", "min(110, max_pods)", "maxPods", "whole number"),
+    ("kubeReserved", {"cpu": "max(60, vcpus * 30)"}, "kubeReserved.cpu", "quantity"),
+    ("systemReserved", {"memory": "memory_mib / 64"}, "systemReserved.memory", "quantity"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "path", "words"), EXPRESSIONS)
+def test_only_a_node_class_may_have_expressions(
+    name: str, value: Any, path: str, words: str
+) -> None:
+    """EC-11: amounts by instance type."""
+    (fault,) = faults_of(ProvisionerKubelet, {name: value})
+    assert fault.startswith(f"{path}: ")
+    assert words in fault
+    assert kubelet_settings(read(NodeClassKubelet, {name: value})[0]) == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("maxPods", "", "minus sign"),
+        ("maxPods", "-max_pods", "minus sign"),
+        ("maxPods", "1 + " * 300 + "1", "more than 1024 characters"),
+        ("maxPods", 1.5, "whole number, or a CEL expression"),
+        ("kubeReserved", {"cpu": "-1 * vcpus"}, "minus sign"),
+        ("kubeReserved", {"cpu": ["1"]}, "quantity"),
+    ],
+)
+def test_what_is_no_expression_either_is_refused(name: str, value: Any, words: str) -> None:
+    (fault,) = faults_of(NodeClassKubelet, {name: value})
     assert words in fault
 
 

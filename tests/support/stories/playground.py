@@ -87,6 +87,7 @@ SERVICE_SETTINGS = {
     "ProvisioningRequest=true",
     "NOMINATE": "auto",
     "IGNORE_DRA_REQUESTS": "false",
+    "AWS_FEATURE_GATES": "NodeClassCEL=true",
 }
 
 

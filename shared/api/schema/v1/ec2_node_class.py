@@ -18,7 +18,6 @@ from shared.api.schema.block_devices import (
     Switch,
 )
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
-from shared.api.schema.kubelet import NodeClassKubelet, extra_fields
 from shared.api.schema.network import (
     ConnectionTracking,
     CpuOptions,
@@ -27,6 +26,7 @@ from shared.api.schema.network import (
     NetworkInterface,
 )
 from shared.api.schema.scalars import Text, worded
+from shared.api.schema.v1.kubelet import NodeClassKubelet, extra_fields
 from shared.api.schema.v1alpha5.aws_node_template import MOST_TAGS
 
 CUSTOM = "Custom"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 
 import pytest
 
@@ -56,6 +57,24 @@ def test_a_node_has_the_labels_taints_and_pods_it_was_given(family: str) -> None
     node = node_object(INSTANCE, found, "2026-01-01T00:00:00Z")
     assert node["spec"]["taints"][:-1] == TAINT_OBJECTS
     assert node["status"]["capacity"]["pods"] == "17"
+
+
+@pytest.mark.parametrize("family", USERS)
+def test_a_node_reserves_what_its_settings_say(family: str) -> None:
+    """P-22: what is reserved; the rest is as EKS' images have it: 70m of CPU, 574Mi of memory."""
+    reserved = {"kubeReserved": {"cpu": "200m"}, "systemReserved": {"memory": "1Gi"}}
+    asked = bootstrap(kubelet=reserved, user_data=USERS[family])
+    found = parse_user_data(base64.b64encode(render(family, asked).encode()).decode())
+    room = node_object(INSTANCE, found, "2026-01-01T00:00:00Z")["status"]["allocatable"]
+    assert room["cpu"] == "1800m"
+    assert room["memory"] == f"{8192 - math.ceil(8192 * 0.075) - 574 - 100 - 1024}Mi"
+
+
+def test_a_kubelet_does_not_start_with_a_reservation_that_is_no_quantity() -> None:
+    asked = bootstrap(kubelet={"kubeReserved": {"cpu": "200m"}}, user_data=USERS["Bottlerocket"])
+    text = render("Bottlerocket", asked).replace("200m", "much")
+    with pytest.raises(ValueError, match=r"kubeReserved\.cpu: 'much' is not a quantity"):
+        parse_user_data(base64.b64encode(text.encode()).decode())
 
 
 @pytest.mark.parametrize("family", USERS)

@@ -132,6 +132,20 @@ def test_defaults_of_the_webhook_become_explicit() -> None:
     ]
 
 
+def test_expressions_of_a_class_are_left_out_of_a_provisioner_and_said() -> None:
+    """EC-11: amounts by instance type are of v1 only."""
+    kubelet = {"maxPods": "max_pods * 2", "kubeReserved": {"cpu": "vcpus * 30", "memory": "1Gi"}}
+    documents = [only(provisioner()).document, node_class(kubelet=kubelet)]
+    pool = next(
+        one for one in convert(documents, "v1alpha5") if one.document["kind"] == "Provisioner"
+    )
+    assert pool.document["spec"]["kubeletConfiguration"] == {"kubeReserved": {"memory": "1Gi"}}
+    said = [note.message for note in pool.notes if "expression" in note.message]
+    assert len(said) == 2
+    assert "maxPods" in said[0]
+    assert said[1].endswith("left out: vcpus * 30")
+
+
 KUBELET = {"containerRuntime": "containerd", "maxPods": 20}
 
 

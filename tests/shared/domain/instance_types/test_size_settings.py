@@ -110,11 +110,11 @@ def test_a_threshold_is_an_amount_or_a_percentage(text: str, expected: Threshold
 @pytest.mark.parametrize(
     ("kubelet", "field"),
     [
-        ({"kubeReserved": {"cpu": "much"}}, "spec.kubelet.kubeReserved.cpu"),
+        ({"kubeReserved": {"cpu": ["much"]}}, "spec.kubelet"),
         ({"systemReserved": {"memory": "-1"}}, "spec.kubelet.systemReserved.memory"),
         ({"evictionHard": {"memory.available": "x%"}}, "evictionHard[memory.available]"),
         ({"evictionHard": {"nodefs.available": "120%"}}, "evictionHard[nodefs.available]"),
-        ({"maxPods": "ten"}, "spec.kubelet"),
+        ({"maxPods": [10]}, "spec.kubelet"),
         ({"maxPods": -1}, "spec.kubelet.maxPods"),
         ({"kubeReserved": ["cpu"]}, "spec.kubelet"),
     ],
