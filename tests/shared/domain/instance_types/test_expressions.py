@@ -29,19 +29,19 @@ from tests.support.planning.builders import make_node_class, make_type
 
 MIB, GIB = 1024**2, 1024**3
 LARGE = Variables("m5.large", 2, 8192, 3, 10, 29)
-DESCRIBED = {"karpenter.k8s.aws/instance-memory": ("8192",)}
+DESCRIBED: dict[str, tuple[str, ...]] = {"karpenter.k8s.aws/instance-memory": ("8192",)}
 
 
 def real(name: str = "m5.large", cpu: int = 2, interfaces: int = 3, addresses: int = 10) -> Any:
     facts = SizeFacts(interfaces, interfaces, addresses)
-    return sized(make_type(name, cpu, 8, labels=DESCRIBED), facts, USUAL)
+    return sized(make_type(name, cpu, 8, labels=dict(DESCRIBED)), facts, USUAL)
 
 
 def of_kubelet(kubelet: Mapping[str, object], **fields: Any) -> NodeClass:
     return make_node_class(generation_api=V1, kubelet=dict(kubelet), **fields)
 
 
-def with_kubelet(kind: InstanceType, kubelet: dict[str, object], **fields: Any) -> InstanceType:
+def with_kubelet(kind: InstanceType, kubelet: Mapping[str, object], **fields: Any) -> InstanceType:
     """The type for a class with these settings."""
     return adapted(kind, SizeSettings.of_class(of_kubelet(kubelet, **fields)))
 
