@@ -109,6 +109,14 @@ async def make_snapshot(url: str, gib: int) -> str:
     return str(snapshot["SnapshotId"])
 
 
+async def make_placement_group(url: str, name: str, strategy: str, partitions: int = 0) -> str:
+    """Id of a group of this strategy: cluster, spread, or partition with so many partitions."""
+    more = {"PartitionCount": partitions} if partitions else {}
+    async with whole_ec2(url) as client:
+        made = await client.create_placement_group(GroupName=name, Strategy=strategy, **more)
+    return str(made["PlacementGroup"]["GroupId"])
+
+
 async def spot_instance(ec2: Any, cluster: str) -> str:
     """Id of a new m5.large on spot that the cluster owns. ``ec2``: a client of ``whole_ec2``."""
     amd64 = [{"Name": "architecture", "Values": ["x86_64"]}]

@@ -7,7 +7,7 @@ found (SHORTAGE_STORE) is one value beside the hashes, which the scheduler write
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -54,7 +54,7 @@ class ShortageHistory:
         seconds = self._settings.shortage_half_life
         if not listed or not seconds:
             return
-        key = self._keys(seconds)[0]
+        key = self._key(self.numbers()[-1])
         try:
             async with redis_errors("remember shortages"):
                 if await self._redis.hlen(key) > MOST_OFFERINGS:
@@ -69,21 +69,15 @@ class ShortageHistory:
 
     async def scores(self) -> dict[OfferingKey, float]:
         """The decayed number of shortages by offering; empty when Redis does not answer."""
-        seconds = self._settings.shortage_half_life
-        if not seconds:
+        if not self._settings.shortage_half_life:
             return {}
         try:
-            async with (
-                redis_errors("read shortages"),
-                self._redis.pipeline(transaction=False) as pipe,
-            ):
-                for key in self._keys(seconds):
-                    pipe.hgetall(key)
-                answers: list[list[bytes]] = await pipe.execute()
+            remembered = await self.counts()
         except DovetailError as error:
             log.warning("cannot read shortages", error=error.message)
             return {}
-        return _summed(_scores([pairs(one) for one in answers]), await self._of_others())
+        newest_first = [remembered.get(number, {}) for number in reversed(self.numbers())]
+        return _summed(_scores(newest_first), await self._of_others())
 
     def numbers(self) -> range:
         """Numbers of the half-lives that count, the oldest first."""
@@ -146,12 +140,8 @@ class ShortageHistory:
         shown = [{"offering": ":".join(o), "dearerPercent": added / 10_000} for o, added in worst]
         return {"offerings": len(self._shown), "worst": shown}
 
-    def _keys(self, seconds: float) -> list[str]:
-        """The present half-life first. Another half-life begins a history of its own."""
-        now = int(self._clock.now() // seconds)
-        return [self._key(now - age) for age in range(HALF_LIVES)]
-
     def _key(self, number: int) -> str:
+        """Another half-life begins a history of its own."""
         return f"{self._prefix}{self._settings.shortage_half_life:g}:{number}"
 
 
@@ -161,12 +151,12 @@ def _summed(
     return {key: first.get(key, 0.0) + second.get(key, 0.0) for key in {**first, **second}}
 
 
-def _scores(hashes: list[dict[bytes, bytes]]) -> dict[OfferingKey, float]:
-    members = sorted({member for held in hashes for member in held})
+def _scores(remembered: Sequence[Mapping[str, int]]) -> dict[OfferingKey, float]:
+    """``remembered``: count by member, of each half-life, the newest first."""
     found: dict[OfferingKey, float] = {}
-    for member in members:
-        parts = member.decode().split(":", 2)
+    for member in sorted({member for held in remembered for member in held}):
+        parts = member.split(":", 2)
         if len(parts) == 3:
-            counts = [int(held.get(member, b"0")) for held in hashes]
+            counts = [held.get(member, 0) for held in remembered]
             found[parts[0], parts[1], parts[2]] = decayed(counts)
     return found

@@ -38,7 +38,7 @@ from tests.services.conftest import (
     create_pool,
 )
 from tests.services.launcher.conftest import Launcher, with_settings
-from tests.support.aws.emulator import whole_ec2
+from tests.support.aws.emulator import make_placement_group
 from tests.support.clock.fake import FakeClock
 
 
@@ -216,8 +216,7 @@ async def test_a_machine_belongs_into_the_placement_group_of_its_class(
     aws_emulator_url: str,
 ) -> None:
     """DRF-03, EC-06: what was launched into the group is in it; a class without one has other machines."""
-    async with whole_ec2(aws_emulator_url) as client:
-        await client.create_placement_group(GroupName="rack", Strategy="cluster")
+    await make_placement_group(aws_emulator_url, "rack", "cluster")
     await create_node_class(kube, placementGroupSelector={"name": "rack"})
     await create_node_pool(kube)
     await create_node_claim(kube, "a")

@@ -24,7 +24,7 @@ from tests.services.conftest import (
     create_node_pool,
     written_events,
 )
-from tests.support.aws.emulator import whole_ec2
+from tests.support.aws.emulator import make_placement_group
 from tests.support.planning.builders import ZONES, make_catalogue, make_type
 
 Start = Callable[..., Launcher]
@@ -50,10 +50,7 @@ async def test_a_claim_is_launched_into_the_partition_that_it_was_planned_for(
     start: Start, kube: Kube, control: Control, aws_emulator_url: str
 ) -> None:
     """EC-06, IT-44: from EC2's group to the template and the claim."""
-    async with whole_ec2(aws_emulator_url) as client:
-        await client.create_placement_group(
-            GroupName="racks", Strategy="partition", PartitionCount=3
-        )
+    await make_placement_group(aws_emulator_url, "racks", "partition", 3)
     await create_node_class(kube, placementGroupSelector={"name": "racks"})
     partition = {"key": keys.PARTITION, "operator": "In", "values": ["2"]}
     machine = await launched(start, kube, partition)
@@ -68,9 +65,7 @@ async def test_a_zone_in_which_a_spread_group_is_full_is_not_asked_for(
     start: Start, kube: Kube, control: Control, aws_emulator_url: str
 ) -> None:
     """EC-06: EC2 takes seven instances of such a group in each zone."""
-    async with whole_ec2(aws_emulator_url) as client:
-        made = await client.create_placement_group(GroupName="apart", Strategy="spread")
-    group = made["PlacementGroup"]["GroupId"]
+    group = await make_placement_group(aws_emulator_url, "apart", "spread")
     await create_node_class(kube, placementGroupSelector={"name": "apart"})
     for number in range(MOST_SPREAD):
         name = f"there-{number}"

@@ -17,7 +17,7 @@ from shared.errors import InsufficientCapacity, InvalidObject, NotFound, Throttl
 from shared.kube.client import Kube
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES
 from tests.services.conftest import CLUSTER, CRDS, Control, create_node_class, create_pool
-from tests.support.aws.emulator import make_snapshot, whole_ec2
+from tests.support.aws.emulator import make_placement_group, make_snapshot
 from tests.support.clock.fake import FakeClock
 
 V1_KEY, OLD_KEY = "EC2NodeClass/default", "AWSNodeTemplate/default"
@@ -328,10 +328,7 @@ async def test_a_placement_group_is_looked_up_by_name(
     await create_node_class(kube, placementGroupSelector={"name": "rack"})
     await node_classes.refresh_all()
     assert failing(await shown(kube))["PlacementGroupReady"] == "PlacementGroupNotFound"
-    async with whole_ec2(aws_emulator_url) as client:
-        await client.create_placement_group(
-            GroupName="rack", Strategy="partition", PartitionCount=3
-        )
+    await make_placement_group(aws_emulator_url, "rack", "partition", 3)
     await node_classes.refresh_all()
     assert failing(await shown(kube)) == {}
     found = (await kube.get(EC2_NODE_CLASSES, "default"))["status"]["placementGroup"]

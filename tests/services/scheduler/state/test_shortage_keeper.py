@@ -9,7 +9,6 @@ import pytest
 from redis.asyncio import Redis
 
 from services.scheduler.state.shortage_keeper import ShortageKeeper
-from shared.domain import labels as keys
 from shared.domain.instance_types.shortage_records import (
     ShortageRecord,
     decoded,
@@ -18,19 +17,15 @@ from shared.domain.instance_types.shortage_records import (
     scores_of,
 )
 from shared.redis.bus import Bus
-from shared.redis.mirror.catalogue.shortages import HALF_LIVES, SHARED_SECONDS, ShortageHistory
+from shared.redis.mirror.catalogue.shortages import HALF_LIVES, SHARED_SECONDS
 from shared.runtime.archive.opening import open_store
-from shared.settings.shortages import ShortageSettings
 from tests.support.clock.fake import FakeClock
-
-DAY = 86_400.0
-SPOT = (keys.SPOT, "m5.large", "us-west-2a")
-OTHER = (keys.ON_DEMAND, "c5.large", "us-west-2b")
+from tests.support.redis.shortages import DAY, OTHER, SPOT, at_the_start_of_a_day, make_history
 
 
 @pytest.fixture
 def clock() -> FakeClock:
-    return FakeClock(wall=20_000 * DAY)
+    return at_the_start_of_a_day()
 
 
 class Cluster:
@@ -40,10 +35,7 @@ class Cluster:
         self, redis: Redis, prefix: str, clock: FakeClock, folder: Path, name: str, shares: bool
     ) -> None:
         store = str(folder) if shares else ""
-        settings = ShortageSettings(
-            shortage_half_life=DAY, shortage_margin=0.01, shortage_store=store
-        )
-        self.history = ShortageHistory(redis, f"{prefix}{name}:", clock, settings)
+        self.history = make_history(redis, f"{prefix}{name}:", clock, store=store)
         self.keeper = ShortageKeeper(
             open_store(str(folder)), name, self.history, DAY, clock, shares
         )

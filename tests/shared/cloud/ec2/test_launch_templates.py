@@ -8,7 +8,7 @@ import pytest
 
 from shared.cloud.client.session import Cloud
 from shared.errors import LaunchRejected, NotFound, Unauthorized
-from tests.support.aws.emulator import make_snapshot, whole_ec2
+from tests.support.aws.emulator import make_placement_group, make_snapshot, whole_ec2
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -67,9 +67,8 @@ async def test_placement_groups_are_found_by_name_or_id(
     cloud: Cloud, aws_emulator_url: str
 ) -> None:
     """EC-06: one that does not exist is simply not found."""
+    identity = await make_placement_group(aws_emulator_url, "rack", "cluster")
     async with whole_ec2(aws_emulator_url) as client:
-        answer = await client.create_placement_group(GroupName="rack", Strategy="cluster")
-        identity = answer["PlacementGroup"]["GroupId"]
         for selector in ({"name": "rack"}, {"id": identity}):
             (found,) = await cloud.ec2.placement_groups(selector)
             assert (found.name, found.id, found.partitions) == ("rack", identity, 0)

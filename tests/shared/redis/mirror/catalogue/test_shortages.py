@@ -8,41 +8,30 @@ import pytest
 from redis.asyncio import Redis
 
 from shared.domain import labels as keys
-from shared.redis.mirror.catalogue.shortages import HALF_LIVES, ShortageHistory
-from shared.settings.shortages import ShortageSettings
+from shared.redis.mirror.catalogue.shortages import HALF_LIVES
 from tests.support.clock.fake import FakeClock
-
-DAY = 86_400.0
-SPOT = (keys.SPOT, "m5.large", "us-west-2a")
-OTHER = (keys.ON_DEMAND, "c5.large", "us-west-2b")
+from tests.support.redis.shortages import DAY, OTHER, SPOT, at_the_start_of_a_day, make_history
 
 
 @pytest.fixture
 def clock() -> FakeClock:
-    return FakeClock(wall=20_000 * DAY)
-
-
-def history(redis: Redis, prefix: str, clock: FakeClock, half_life: float = DAY) -> ShortageHistory:
-    settings = ShortageSettings(
-        shortage_half_life=half_life, shortage_margin=0.01, shortage_store=""
-    )
-    return ShortageHistory(redis, prefix, clock, settings)
+    return at_the_start_of_a_day()
 
 
 async def test_another_service_reads_what_one_wrote(
     redis: Redis, prefix: str, clock: FakeClock
 ) -> None:
     """And so does the same service after a restart."""
-    writers = [history(redis, prefix, clock) for _ in range(5)]
+    writers = [make_history(redis, prefix, clock) for _ in range(5)]
     await asyncio.gather(*(one.add([SPOT, OTHER]) for one in writers))
     await writers[0].add([SPOT])
-    assert await history(redis, prefix, clock).scores() == {SPOT: 6.0, OTHER: 5.0}
+    assert await make_history(redis, prefix, clock).scores() == {SPOT: 6.0, OTHER: 5.0}
 
 
 async def test_a_shortage_counts_half_after_its_half_life_and_ends(
     redis: Redis, prefix: str, clock: FakeClock
 ) -> None:
-    shortages = history(redis, prefix, clock)
+    shortages = make_history(redis, prefix, clock)
     await shortages.add([SPOT])
     clock.advance(DAY)
     assert await shortages.scores() == {SPOT: 0.5}
@@ -59,15 +48,15 @@ async def test_reserved_capacity_and_no_half_life_leave_no_history(
     redis: Redis, prefix: str, clock: FakeClock
 ) -> None:
     """How much a reservation has left EC2 says itself."""
-    await history(redis, prefix, clock).add([(keys.RESERVED, "m5.large", "us-west-2a")])
-    off = history(redis, prefix, clock, half_life=0.0)
+    await make_history(redis, prefix, clock).add([(keys.RESERVED, "m5.large", "us-west-2a")])
+    off = make_history(redis, prefix, clock, half_life=0.0)
     await off.add([SPOT])
     assert await off.current() == ()
     assert await redis.keys(f"{prefix}shortages:*") == []
 
 
 async def test_the_worst_are_shown_first(redis: Redis, prefix: str, clock: FakeClock) -> None:
-    shortages = history(redis, prefix, clock)
+    shortages = make_history(redis, prefix, clock)
     assert shortages.status() == {"offerings": 0, "worst": []}
     for offerings in ([SPOT, OTHER], [SPOT], [SPOT]):
         await shortages.add(offerings)
@@ -81,6 +70,6 @@ async def test_the_worst_are_shown_first(redis: Redis, prefix: str, clock: FakeC
 
 async def test_without_redis_there_is_no_history_and_no_error(clock: FakeClock) -> None:
     async with Redis(host="127.0.0.1", port=9) as away:
-        shortages = history(away, "nowhere:", clock)
+        shortages = make_history(away, "nowhere:", clock)
         await shortages.add([SPOT])
         assert await shortages.current() == ()
