@@ -2,15 +2,12 @@
 
 from shared.settings.console import ConsoleSettings
 from shared.settings.reading import AT_START, apply, describe, read, read_early
-from shared.settings.services import (
-    AwsSettings,
-    InterruptionSettings,
-    LauncherSettings,
-    SchedulerSettings,
-    ServiceSettings,
-    TerminatorSettings,
-    WatcherSettings,
-)
+from shared.settings.services.base import AwsSettings, ServiceSettings
+from shared.settings.services.interruption import InterruptionSettings
+from shared.settings.services.launcher import LauncherSettings
+from shared.settings.services.scheduler import SchedulerSettings
+from shared.settings.services.terminator import TerminatorSettings
+from shared.settings.services.watcher import WatcherSettings
 
 __all__ = [
     "AT_START",

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 
 from shared.settings.records import RecordStoreSettings
-from shared.settings.services import ServiceSettings
+from shared.settings.services.base import ServiceSettings
 from shared.settings.types import Duration
 
 

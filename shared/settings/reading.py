@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from shared.errors import ConfigurationError
-from shared.settings.services import ServiceSettings
+from shared.settings.services.base import ServiceSettings
 
 AT_START = ("cluster_name", "mirror_key")
 """Streams, tags, Leases and the mirror use these, so a change takes effect only at the next start."""
