@@ -8,7 +8,7 @@ first three are judged by absence and therefore slowly; the last by what the rec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,6 @@ from services.launcher.garbage_collection.orphaned import OrphanedInstances, Orp
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.ports import Ports
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
-from shared.concurrency.clock import parse_rfc3339
 from shared.concurrency.waiting import pause
 from shared.domain.machines.launches import is_wanted
 from shared.errors import NotFound
@@ -56,6 +55,8 @@ class GarbageCollection:
     _rounds: int = 0
     _suspicious: bool = False
     deletions: HeldDeletions = field(init=False)
+    _unwanted_since: dict[str, float] = field(default_factory=dict)
+    """Token of a record -> monotonic time of the first sweep that found it unwanted."""
     _orphaned_instances: OrphanedInstances = field(init=False)
     _lost_machines: LostMachines = field(init=False)
     _orphaned_nodes: OrphanedNodes = field(init=False)
@@ -106,6 +107,7 @@ class GarbageCollection:
             for record in inventory.records.values()
             if not is_wanted(record, inventory.machines, inventory.unreadable_uids)
         ]
+        self._note_unwanted(str(record["spec"]["clientToken"]) for record in stale)
         for record in stale:
             await self._end_record(record, inventory)
         seen = (
@@ -115,6 +117,14 @@ class GarbageCollection:
             self._orphaned_nodes.seen,
         )
         self._suspicious = bool(stale) or any(one.first for one in seen)
+
+    def _note_unwanted(self, tokens: Iterable[str]) -> None:
+        now = self.ports.clock.monotonic()
+        self._unwanted_since = {token: self._unwanted_since.get(token, now) for token in tokens}
+
+    def _seconds_unwanted(self, token: str) -> float:
+        """By the monotonic clock: a wall clock that jumped makes no record older."""
+        return self.ports.clock.monotonic() - self._unwanted_since[token]
 
     async def _end_record(self, record: Mapping[str, Any], inventory: Inventory) -> None:
         """Order the end of what the token started for nobody, and drop the record once EC2 shows nothing (F20)."""
@@ -126,7 +136,6 @@ class GarbageCollection:
             for one in found
             if one.state not in GONE_STATES and one.id not in inventory.owned
         ]
-        age = self.ports.clock.now() - parse_rfc3339(str(record["spec"]["createdAt"]))
         reachable = [
             one.id for one in found if one.id in stray and one.zone not in inventory.shifted
         ]
@@ -135,6 +144,6 @@ class GarbageCollection:
                 "the instances of a launch that nobody wants are to end", instances=reachable
             )
             await self.writer.end_instances(reachable, "nobody wants its launch")
-        elif age > INSTANCE_VISIBLE_SECONDS and not stray:
+        elif not stray and self._seconds_unwanted(token) > INSTANCE_VISIBLE_SECONDS:
             with suppress(NotFound):
                 await self.ports.kube.delete(LAUNCH_RECORDS, token)

@@ -94,9 +94,9 @@ class LaunchRecords:
         with suppress(NotFound):
             await self.ports.kube.delete(LAUNCH_RECORDS, token)
 
-    def age(self, record: LaunchRecord) -> float:
+    async def age(self, record: LaunchRecord) -> float:
         """Seconds since it was written. A clock that was set back makes it young, never negative."""
-        return max(0.0, self.ports.clock.now() - record.created_at)
+        return max(0.0, await self.ports.shared_now() - record.created_at)
 
     async def take_turn(self, record: LaunchRecord, *, fresh: bool) -> Mapping[str, Machine] | None:
         """The record's machines as they are now, by uid, when the record may be sent. None when it may not: it was

@@ -120,12 +120,13 @@ class LaunchSaga:
         if await self.admission.epoch() != epoch:
             return answers | retry(uids, RETRY_SECONDS)
         # The record before the call: a launcher that dies in between leaves a record, never an unknown instance.
-        record, fresh = await self.records.write(_record(ready, epoch, self.ports.clock.now()))
+        now = await self.ports.shared_now()
+        record, fresh = await self.records.write(_record(ready, epoch, now))
         return answers | await self.send(record, sent, fresh=fresh)
 
     async def resume(self, record: LaunchRecord) -> Answers:
         """Go on with a record that was found open."""
-        if self.records.age(record) > REPEATABLE_SECONDS:
+        if await self.records.age(record) > REPEATABLE_SECONDS:
             return await self._find(record)
         wait = self.budget.wait(record.uids)
         if wait:
@@ -134,7 +135,7 @@ class LaunchSaga:
         if sent is None:
             return retry(record.uids, QUEUE_FULL_SECONDS)
         # Asked again, because the record may have become too old in the queue.
-        if self.records.age(record) > REPEATABLE_SECONDS:
+        if await self.records.age(record) > REPEATABLE_SECONDS:
             return await self._find(record)
         return await self.send(record, sent, fresh=False)
 

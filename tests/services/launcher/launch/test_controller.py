@@ -14,6 +14,7 @@ from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.saga import LISTS_APART_SECONDS, REPEATABLE_SECONDS
 from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.ec2.ownership import TOKEN_TAG
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import encode_catalogue
 from shared.domain.nodes import provider_instance_id
@@ -241,13 +242,13 @@ async def lose_the_answer(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("reason", ["too old", "other parameters"])
 async def test_a_record_that_may_not_be_sent_again_is_looked_up_by_its_tag(
-    start: Start, kube: Kube, control: Control, clock: FakeClock, uids: dict[str, str],
+    start: Start, kube: Kube, control: Control, uids: dict[str, str],
     monkeypatch: pytest.MonkeyPatch, reason: str,
 ) -> None:  # fmt: skip
     """F1: older than ten minutes, or IdempotentParameterMismatch: the same instances, no new call."""
     await lose_the_answer(start(), monkeypatch)
     if reason == "too old":
-        clock.advance(REPEATABLE_SECONDS + 1)
+        await let_records_age(kube, REPEATABLE_SECONDS + 1)
     else:
         code = "IdempotentParameterMismatch"
         control.post("faults", action="CreateFleet", code=code, status=400)
@@ -259,6 +260,29 @@ async def test_a_record_that_may_not_be_sent_again_is_looked_up_by_its_tag(
     assert await records(kube) == []
 
 
+async def let_records_age(kube: Kube, seconds: float) -> None:
+    """Let all records be older. Their age is a time of Redis' clock, which no test can move."""
+    for record in await records(kube):
+        at = rfc3339(parse_rfc3339(record["spec"]["createdAt"]) - seconds)
+        await kube.patch(LAUNCH_RECORDS, record["metadata"]["name"], {"spec": {"createdAt": at}})
+
+
+@pytest.mark.parametrize("by", [3600.0, -3600.0], ids=["ahead", "behind"])
+async def test_a_launcher_whose_clock_is_wrong_sends_a_young_record_again(
+    start: Start, kube: Kube, control: Control, clock: FakeClock, uids: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch, by: float,
+) -> None:  # fmt: skip
+    """F1: the token finds the same instances, while EC2's lists may not show them yet."""
+    if by < 0:  # the one that wrote the record, or the one that reads it
+        clock.wall += by
+    await lose_the_answer(start(), monkeypatch)
+    clock.wall += abs(by)
+    sent = len(calls(control))
+    assert await launch_all(start(), ["b"]) == [None]
+    assert len(calls(control)) == sent + 1
+    assert len(control.alive()) == 3
+
+
 async def test_an_old_record_without_instances_is_believed_at_the_second_look(
     start: Start, kube: Kube, control: Control, clock: FakeClock, uids: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -266,7 +290,7 @@ async def test_an_old_record_without_instances_is_believed_at_the_second_look(
     """F1, F20: EC2 shows new instances late; a minute later it is another attempt."""
     control.post("faults", action="CreateFleet", status=500)
     assert all(isinstance(one, RetryLater) for one in await launch_all(start()))
-    clock.advance(REPEATABLE_SECONDS + 1)
+    await let_records_age(kube, REPEATABLE_SECONDS + 1)
     launcher = start()
     for wait in (LISTS_APART_SECONDS - 1, 2):
         assert all(isinstance(one, RetryLater) for one in await launch_all(launcher))
