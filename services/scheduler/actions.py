@@ -125,7 +125,23 @@ class MachineActions:
     async def request_termination(self, machine: Machine, reason: str, cause: str) -> None:
         """Ask the terminator to drain and end a deleted machine."""
         message = TerminateMachine.of(machine, reason)
-        await send(self.env.bus, streams.TERMINATIONS, message, cause=cause, clock=self.env.clock)
+        with self._ordered(machine, reason, cause):
+            await send(
+                self.env.bus, streams.TERMINATIONS, message, cause=cause, clock=self.env.clock
+            )
+
+    def _ordered(self, machine: Machine, reason: str, cause: str) -> AbstractContextManager[Span]:
+        """The first span of the trace of a machine's end."""
+        made = machine.annotations.get(keys.TRACE_ANNOTATION, "")
+        return self.env.tracer.span(
+            "disrupt machine",
+            parent="",
+            links=[made] if made else (),
+            machine=machine.name,
+            pool=machine.pool,
+            reason=reason,
+            decision=cause,
+        )
 
 
 def key_of(planned: PlannedMachine) -> str:

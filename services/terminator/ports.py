@@ -10,6 +10,7 @@ from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
 from shared.redis.bus import Bus
+from shared.runtime.tracing import OFF, Tracer
 from shared.settings import TerminatorSettings
 
 
@@ -26,3 +27,4 @@ class Ports:
     metrics: Metrics
     recorder: Recorder
     settings: TerminatorSettings
+    tracer: Tracer = OFF

@@ -25,6 +25,7 @@ from shared.kube.machines import split_key
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.log import get_logger
 from shared.redis.bus import Envelope
+from shared.redis.bus.trace_context import current_trace
 from shared.redis.messages import DrainNode, EndInstance, TerminateMachine, decode
 
 log = get_logger(__name__)
@@ -72,6 +73,7 @@ class TerminationQueue:
         """A message about this object. Its deletion timestamp decides, not the message."""
         message = decode(envelope)
         if isinstance(message, TerminateMachine):
+            self.termination.traces.ordered(message.key, current_trace.get())
             self.add(message.kind, message.name)
         elif isinstance(message, DrainNode):
             self.add(DRAIN, message.node)

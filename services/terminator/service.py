@@ -14,6 +14,7 @@ from services.terminator.ports import Ports
 from services.terminator.queue import TerminationQueue
 from services.terminator.repair.controller import PERIOD_SECONDS, NodeRepair
 from services.terminator.termination import EarlyFailures, Termination
+from services.terminator.termination_trace import TerminationTraces
 from services.terminator.writer import Writer
 from shared.kube.machines import Machines
 from shared.redis import streams
@@ -30,8 +31,10 @@ from shared.settings import TerminatorSettings
 async def build(env: Environment[TerminatorSettings]) -> Service:
     cloud = await open_cloud(env)
     queue = build_queue(
-        Ports(env.kube, cloud, env.bus, env.clock, env.metrics, env.recorder, env.settings)
-    )
+        Ports(
+            env.kube, cloud, env.bus, env.clock, env.metrics, env.recorder, env.settings, env.tracer
+        )
+    )  # fmt: skip
     repair = NodeRepair(queue.ports, Machines(env.kube), add=queue.add)
     timed = partial(periodic, clock=env.clock, jitter=env.random)
     loops = [
@@ -58,7 +61,10 @@ def build_queue(ports: Ports) -> TerminationQueue:
     )
     cluster = ports.settings.cluster_name
     orphans = OrphanedInstances(machines, lists, instances, shifted, clock, cluster)
-    termination = Termination(ports, machines, lists, instances, shifted, drains, writer, failures)
+    traces = TerminationTraces(ports.tracer, clock)
+    termination = Termination(
+        ports, machines, lists, instances, shifted, drains, writer, failures, traces
+    )
     lifecycle_drains = LifecycleDrains(ports, evictions)
     return TerminationQueue(ports, termination, lifecycle_drains, orphans)
 

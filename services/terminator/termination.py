@@ -22,6 +22,7 @@ from services.terminator.drain.controller import DrainController
 from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, InstanceView
 from services.terminator.ports import Ports
 from services.terminator.terminating_node import AGAIN, DONE, Step, TerminatingNode
+from services.terminator.termination_trace import TerminationTraces
 from services.terminator.writer import Writer
 from shared.api.core.nodes import parse_node
 from shared.api.core.references import to_machine
@@ -77,6 +78,7 @@ class Termination:
     drains: DrainController
     writer: Writer
     failures: EarlyFailures
+    traces: TerminationTraces
     _progress: dict[str, Progress] = field(default_factory=dict)
     """By machine key, or ``Node/name`` without a machine."""
 
@@ -170,6 +172,7 @@ class Termination:
         if machine is not None:
             self._measure(machine, progress)
             await self.writer.release_machine(machine)
+            self.traces.ended(machine)
         return self._forget(key)
 
     async def _end_instance(
@@ -240,6 +243,7 @@ class Termination:
 
     def _forget(self, key: str) -> Step:
         """Forget the termination, which is done; also when somebody else removed the object."""
+        self.traces.forget(key)
         progress = self._progress.pop(key, None)
         if progress is not None:
             self.instances.forget(progress.instance_id)

@@ -243,10 +243,15 @@ async def send_all(bus: Bus, messages: Sequence[OutgoingMessage], clock: Clock) 
     return len(encoded) - len(refused)
 
 
-async def send(bus: Bus, stream: str, message: Message, *, cause: str, clock: Clock) -> bool:
-    """Publish one message. False when Redis refuses it: the receiver then acts later, at its next resync."""
+async def send(
+    bus: Bus, stream: str, message: Message, *, cause: str, clock: Clock, trace: str = ""
+) -> bool:
+    """Publish one message. False when Redis refuses it: the receiver then acts later, at its next resync.
+
+    ``trace``: as in ``encode``.
+    """
     try:
-        await bus.publish(stream, encode(message, cause=cause, clock=clock))
+        await bus.publish(stream, encode(message, cause=cause, clock=clock, trace=trace))
     except TransientError as error:
         log.warning("cannot send", stream=stream, type=type(message).__name__, error=error.message)
         return False

@@ -77,8 +77,13 @@ async def bus(redis_url: str) -> AsyncIterator[Bus]:
 
 async def messages_on(bus: Bus, stream: str) -> list[Message]:
     """Every message, oldest first."""
+    return [decode(envelope) for envelope in await envelopes_on(bus, stream)]
+
+
+async def envelopes_on(bus: Bus, stream: str) -> list[Envelope]:
+    """The same, as they were sent."""
     entries = await call(bus.redis, "read a stream", "XRANGE", f"{bus.prefix}{stream}", "-", "+")
-    return [decode(Envelope.decode(pairs(fields))) for _, fields in entries]
+    return [Envelope.decode(pairs(fields)) for _, fields in entries]
 
 
 @pytest.fixture

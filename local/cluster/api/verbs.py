@@ -39,7 +39,8 @@ from local.cluster.storage.lifecycle import copied
 from local.cluster.storage.selectors import object_predicate
 from local.cluster.storage.watches import Document
 
-WRITABLE = ("", "status", "scale", "finalize", "resize")
+READABLE = ("", "status", "scale", "resize")
+WRITABLE = (*READABLE, "finalize")
 
 
 def read(call: Call) -> Response:
@@ -50,7 +51,7 @@ def read(call: Call) -> Response:
     call.check_subresource()
     if target.subresource == "log":
         return read_log(call)
-    if target.subresource not in ("", "status", "scale"):
+    if target.subresource not in READABLE:
         raise method_not_allowed()
     document = call.store.get(target.plural, target.name, **call.address)
     if target.subresource == "scale":

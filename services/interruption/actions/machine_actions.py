@@ -157,8 +157,24 @@ class MachineActions:
             instance=case.instance,
         )
         self.env.metrics.count_disrupted(machine, case.notice.kind)
-        self.notifier.deleted(machine, case.instance, case.notice)
+        self.notifier.deleted(machine, case.instance, case.notice, self._trace(case))
         self._report(case, Step.DELETE)
+
+    def _trace(self, case: Case) -> str:
+        """The first span of the trace of the machine's end: from the notice until the machine was deleted."""
+        machine, now = case.machine, self.env.clock.now()
+        made = machine.annotations.get(keys.TRACE_ANNOTATION, "")
+        return self.env.tracer.record(
+            "interruption",
+            parent="",
+            links=[made] if made else (),
+            start=min(case.notice.at or now, now),
+            end=now,
+            machine=machine.name,
+            pool=machine.pool,
+            instance=case.instance,
+            kind=case.notice.kind.value,
+        )
 
     async def _ordered(self, case: Case) -> bool:
         """True when this call ordered the machine's deletion, and nobody before it (INT-21)."""

@@ -23,7 +23,12 @@ from shared.errors import TransientError
 from shared.log import get_logger
 from shared.redis import streams
 from shared.redis.bus import Bus
-from shared.redis.messages import InterruptionReceived, Message, TerminateMachine, send
+from shared.redis.messages import (
+    InterruptionReceived,
+    OutgoingMessage,
+    TerminateMachine,
+    send,
+)
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.settings import InterruptionSettings
@@ -48,6 +53,8 @@ class Deletion(NamedTuple):
     machine: Machine
     instance: str
     notice: Notice
+    trace: str = ""
+    """The span of the notice; "" without tracing."""
 
 
 @dataclass
@@ -66,11 +73,11 @@ class Notifier:
     _work: asyncio.Event = field(default_factory=asyncio.Event)
     recent: RecentInterruptions = field(default_factory=RecentInterruptions)
 
-    def deleted(self, machine: Machine, instance: str, notice: Notice) -> None:
+    def deleted(self, machine: Machine, instance: str, notice: Notice, trace: str = "") -> None:
         """This machine was deleted because of ``notice``."""
         self.recent.note(machine, notice, now=self.clock.now())
         if len(self._deletions) < MOST_DELETIONS:
-            self._deletions.setdefault(machine.key, Deletion(machine, instance, notice))
+            self._deletions.setdefault(machine.key, Deletion(machine, instance, notice, trace))
             self._work.set()
 
     def mark_unavailable(self, offering: OfferingKey) -> None:
@@ -103,22 +110,27 @@ class Notifier:
         except TransientError as error:
             log.warning("cannot mark offerings", count=len(offerings), error=error.message)
         await self.history.add(sorted(offerings))
-        for stream, message, cause in messages_for(list(deletions.values())):
-            if not await send(self.bus, stream, message, cause=cause, clock=self.clock):
+        for stream, message, cause, trace in messages_for(list(deletions.values())):
+            if not await send(
+                self.bus, stream, message, cause=cause, clock=self.clock, trace=trace
+            ):
                 return
 
 
-def messages_for(deletions: list[Deletion]) -> Iterator[tuple[str, Message, str]]:
-    """(stream, message, cause): the scheduler's first, because a replacement takes longest."""
+def messages_for(deletions: list[Deletion]) -> Iterator[OutgoingMessage]:
+    """The scheduler's first, because a replacement takes longest."""
     kinds: dict[NoticeKind, list[Deletion]] = {}
     for deletion in deletions:
         kinds.setdefault(deletion.notice.kind, []).append(deletion)
     for kind, several in kinds.items():
         for start in range(0, len(several), INSTANCES_PER_MESSAGE):
             received = _received(kind, several[start : start + INSTANCES_PER_MESSAGE])
-            yield streams.INTERRUPTIONS, received, received.event
-    for machine, _, notice in deletions[:TERMINATE_MESSAGES_AT_ONCE]:
-        yield streams.TERMINATIONS, TerminateMachine.of(machine, notice.kind), notice.id
+            yield OutgoingMessage(
+                streams.INTERRUPTIONS, received, received.event, several[start].trace
+            )
+    for machine, _, notice, trace in deletions[:TERMINATE_MESSAGES_AT_ONCE]:
+        order = TerminateMachine.of(machine, notice.kind)
+        yield OutgoingMessage(streams.TERMINATIONS, order, notice.id, trace)
 
 
 def _received(kind: NoticeKind, deletions: list[Deletion]) -> InterruptionReceived:

@@ -35,6 +35,7 @@ from shared.redis import streams
 from shared.redis.bus import Bus
 from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.mirror import Change, MirrorReader, MirrorWriter
+from shared.runtime.tracing import OFF
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import (
     CLUSTER,
@@ -133,8 +134,9 @@ async def world(
         block_milliseconds=20,
     )  # fmt: skip
     env: Any = SimpleNamespace(
-        settings=settings, kube=kube, bus=bus, clock=clock, metrics=metrics, recorder=recorder
-    )
+        settings=settings, kube=kube, bus=bus, clock=clock, metrics=metrics, recorder=recorder,
+        tracer=OFF,
+    )  # fmt: skip
     handling = NoticeHandling.of(env, directory, Webhook(settings, wall, random.Random(2)))
     worker, notifier = handling.worker, handling.notifier
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="a")

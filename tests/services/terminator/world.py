@@ -28,6 +28,7 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 from shared.metrics import Metrics
 from shared.redis.bus import Bus
+from shared.runtime.tracing import OFF, Tracer
 from shared.settings import TerminatorSettings, read
 from tests.services.conftest import CLUSTER, Control, create_machine, create_node_claim
 from tests.services.launcher.mortal import Life, Mortal
@@ -75,6 +76,7 @@ class World:
     """Apps whose pods use up their whole grace."""
     stuck: set[str] = field(default_factory=set)
     """Apps whose pods never leave by themselves."""
+    tracer: Tracer = OFF
 
     def __post_init__(self) -> None:
         self.settings = self.settings_with()
@@ -92,8 +94,11 @@ class World:
             Mortal(self.cloud, life, ec2=Mortal(self.cloud.ec2, life)) if life else self.cloud
         )
         self.queue = build_queue(
-            Ports(kube, cloud, bus, self.clock, self.metrics, self.recorder, self.settings)
-        )
+            Ports(
+                kube, cloud, bus, self.clock, self.metrics, self.recorder, self.settings,
+                self.tracer,
+            )
+        )  # fmt: skip
         self.termination = self.queue.termination
         self.done: set[str] = set()
 

@@ -266,3 +266,23 @@ async def test_parallel_writers_lose_no_update(api: Api) -> None:
 
     await asyncio.wait_for(asyncio.gather(*(add(number) for number in range(8))), 60)
     assert len((await api.get(f"{path}/shared"))[1]["data"]) == 8
+
+
+METHODS = {"get": "GET", "update": "PUT", "create": "POST", "patch": "PATCH"}
+
+
+@pytest.mark.parametrize("version", ["/api/v1", "/apis/apps/v1", "/apis/policy/v1"])
+async def test_every_verb_that_is_advertised_is_allowed(api: Api, version: str) -> None:
+    """`kubectl patch --subresource` reads the subresource first."""
+    _, served = await api.get(version)
+    refused = []
+    for one in served["resources"]:
+        plural, _, subresource = one["name"].partition("/")
+        place = "/namespaces/default" if one["namespaced"] else ""
+        path = f"{version}{place}/{plural}/none" + f"/{subresource}" * bool(subresource)
+        for verb in METHODS.keys() & set(one["verbs"]):
+            if verb == "create" and not subresource:
+                continue  # to the collection, not to an object
+            code, _ = await api.call(METHODS[verb], path, {"metadata": {"name": "none"}})
+            refused += [f"{verb} {path}"] * (code == 405)
+    assert refused == []

@@ -16,9 +16,13 @@ from shared.errors import TransientError
 from shared.kube.machines import Machines
 from shared.kube.resources import MACHINES
 from shared.redis import streams
+from shared.redis.bus import Bus
+from shared.redis.bus.trace_context import trace_id
 from shared.redis.messages import InterruptionReceived, TerminateMachine
+from tests.services.conftest import envelopes_on
 from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World
 from tests.support.cluster.fixture import connect, write_kubeconfig
+from tests.support.network.recorded_spans import RecordedSpans, trace_of
 
 KINDS = ("Machine", "NodeClaim")
 BOTH = tuple(INSTANCES.values())
@@ -56,6 +60,19 @@ async def test_a_spot_warning_deletes_the_machine_and_everybody_hears_of_it(
     name = "karpenter_interruption_message_queue_duration_seconds"
     assert world.counted(f"{name}_count") == 1
     assert world.counted(f"{name}_sum") == pytest.approx(3)
+
+
+async def test_the_trace_of_a_machines_end_begins_with_the_notice(world: World, bus: Bus) -> None:
+    spans = RecordedSpans(world.clock)
+    world.actions.env.tracer = spans.tracer
+    spot = notice(NoticeKind.SPOT, INSTANCES["NodeClaim"], at=world.clock.now() - 3)
+    await world.worker.handle(spot)
+    await world.notifier.send()
+    (sent,) = await envelopes_on(bus, streams.TERMINATIONS)
+    (span,) = await spans.all()
+    assert trace_of(span) == trace_id(sent.trace)
+    assert ((span.end_time or 0) - (span.start_time or 0)) / 1e9 == pytest.approx(3)
+    assert (span.attributes or {})["instance"] == INSTANCES["NodeClaim"]
 
 
 async def test_repeated_notices_are_one_deletion_and_one_event(

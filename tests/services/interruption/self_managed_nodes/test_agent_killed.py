@@ -27,6 +27,7 @@ from shared.kube.recorder import LocalSeenEvents, Recorder
 from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
 from shared.redis.bus import Bus
+from shared.runtime.tracing import OFF
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node, create_node_claim
 from tests.services.launcher.mortal import Died, Life, Mortal
@@ -77,7 +78,7 @@ class Agents:
         recorder = Recorder(kube, clock=self.clock, random=random.Random(1), seen=self.seen)
         env: Any = SimpleNamespace(
             settings=settings, kube=kube, bus=self.bus, clock=self.clock, metrics=self.metrics,
-            recorder=recorder,
+            recorder=recorder, tracer=OFF,
         )  # fmt: skip
         handling = NoticeHandling.of(env, own, Webhook(settings, self.clock, random.Random(2)))
         worker, backlog = handling.worker, handling.backlog
