@@ -27,12 +27,12 @@ STYLES = (
 GOOD_ENOUGH = 1.01
 """A packing that costs at most this multiple of the bound is not improved any more."""
 _SMALL = Style(share=np.inf, size=np.inf, bulk=0.0, tolerance=0.0)
-_DIVING_EFFORT = 1000
-"""Less effort does not give a mix that is worth rounding."""
+_DIVING_EFFORT, _ROUNDS_PER_STEP = 200, (2, 6)
+"""Less effort does not give a mix that is worth rounding; a few times as much serves a second rounding. None is the
+better one everywhere."""
+_EFFORT_PER_DIVE = 500
 _FIRST, _HALF, _ALL = 0.25, 0.5, 1.0
 """Shares of the remaining effort."""
-_EXCHANGE = 2.0
-"""How much of the effort an exchange of machines may take beside all else."""
 
 
 def best_patterns(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
@@ -62,17 +62,25 @@ def _many_hosts(problem: Problem) -> bool:
     return bool((sizes > len(problem.counts) * problem.slots).any())
 
 
-def _dived(
-    problem: Problem, market: Worth, packings: list[list[Pattern]], effort: Effort
-) -> list[list[Pattern]]:
-    """The packing of the rounded mix; none when the solver fails."""
-    found = Dive(problem, market, packings).run(effort)
-    if found is None:
-        return []
-    machines, left, prices = found
-    unlimited = np.full(len(problem.price), np.inf)
-    rest = pack(problem, prices, unlimited, _SMALL, effort, left) if left.any() else []
-    return [right_sized(problem, [*machines, *rest])]
+def _exchanged(
+    problem: Problem, market: Worth, packings: list[list[Pattern]], most: float
+) -> list[Pattern]:
+    """The cheapest of these packings and of those that roundings of the mix give, each after exchanges of machines.
+
+    The exchanges go by the prices of the mix, which know limits per host. Each of these stages may take ``most`` units.
+    """
+    dive, started = Dive(problem, market, packings), [packings[0]]
+    for rounds in _ROUNDS_PER_STEP[: 1 + int(most > _EFFORT_PER_DIVE)]:
+        effort = Effort(most)
+        found = dive.run(effort, rounds)
+        if found is None:
+            continue
+        unlimited = np.full(len(problem.price), np.inf)
+        left = found.left
+        rest = pack(problem, found.prices, unlimited, _SMALL, effort, left) if left.any() else []
+        started.append(right_sized(problem, [*found.machines, *rest]))
+    ended = [Exchange(problem, dive.market).improved(one, Effort(most)) for one in started]
+    return _cheapest(problem, ended)
 
 
 def _without_duplicates(problem: Problem) -> Indices:
@@ -99,9 +107,6 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
     exact = whole_machines(problem, market, best, Effort(effort.most))
     if exact is not None:
         best = _cheapest(problem, [best, right_sized(problem, exact)])
-    many = _many_hosts(problem) or sum(p.copies for p in best) > len(problem.counts)
-    if many and effort.most >= _DIVING_EFFORT:
-        best = _cheapest(problem, [best, *_dived(problem, market, packings, Effort(effort.most))])
     enough = market.bound * GOOD_ENOUGH
     tail = Tail(problem, market, extended)
     for by_mix, share in _stages(problem, best):
@@ -113,7 +118,9 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
         else:
             best = tail.improved(best, part)
         effort.spend(part)
-    return Exchange(problem, market).improved(best, Effort(_EXCHANGE * effort.most))
+    if effort.most >= _DIVING_EFFORT:
+        best = _exchanged(problem, market, [best, *packings], effort.most)
+    return Exchange(problem, market).improved(best, Effort(effort.most))
 
 
 def _stages(problem: Problem, packing: list[Pattern]) -> tuple[tuple[bool, float], ...]:

@@ -1,13 +1,14 @@
 """Whole machines from the mix of column generation, rounded in steps.
 
 The linear program gives a fractional number of each content. Its whole part is kept, or else the largest fractions;
-then the program is solved again for the pods that are left, with contents that suit them. It pays where limits per host
-force many machines, so that the mix is spread over more machines than contents.
+then the program is solved again for the pods that are left, with contents that suit them. What is lost in the last
+machines is left to exchanges of machines.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, 
 
 _BEST_OFFERS, _OTHER_OFFERS = 64, 24
 """Offerings priced per round: those that were best last, and others in turn."""
-_MOST_ROUNDS, _ROUNDS_PER_STEP = 60, 2
+_MOST_ROUNDS = 60
 _FIRST_WEIGHT, _LEAST_WEIGHT = 0.6, 0.05
 """Weight of the earlier prices: at first, and below which the search for contents ends."""
 _MOST_STEPS = 80
@@ -31,6 +32,16 @@ _TOLERANCE = 1e-6
 
 Solved = tuple[Floats, Floats]
 """Price of each class, number of each content."""
+
+
+class Dived(NamedTuple):
+    """What a dive found."""
+
+    machines: list[Pattern]
+    left: Counts
+    """[classes]: pods that are in none of them."""
+    prices: Floats
+    """[classes]: of these pods."""
 
 
 class Dive:
@@ -46,13 +57,19 @@ class Dive:
         self._usable: Indices = np.flatnonzero(self._score > 0)
         self._guide = market.pods
         self._turn = 0
+        self.market = market
+        """Once it ran: the prices of the mix of all pods."""
 
-    def run(self, effort: Effort) -> tuple[list[Pattern], Counts, Floats] | None:
-        """(machines, [classes]: pods that they leave, [classes]: prices of pods); None when the solver fails."""
+    def run(self, effort: Effort, rounds_per_step: int = 2) -> Dived | None:
+        """The machines; None when the solver fails. ``rounds_per_step``: how often contents are looked for after each
+        step."""
         left = self._problem.counts.copy()
+        self._master.demand(left)
         part = effort.part(0.5)
         solved = self._solved(left, _MOST_ROUNDS, part)
         effort.spend(part)
+        if solved is not None:
+            self.market = Worth(solved[0], self._score.copy(), self.market.bound)
         found: list[Pattern] = []
         for step in range(_MOST_STEPS):
             if solved is None:
@@ -61,8 +78,8 @@ class Dive:
                 break
             found += self._fixed(solved, left, whole_only=step == 0)
             self._master.demand(left)
-            solved = self._solved(left, _ROUNDS_PER_STEP, effort)
-        return None if solved is None else (found, left, solved[0])
+            solved = self._solved(left, rounds_per_step, effort)
+        return None if solved is None else Dived(found, left, solved[0])
 
     def _solved(self, left: Counts, rounds: int, effort: Effort) -> Solved | None:
         """The mix for these pods, after some rounds of new contents."""

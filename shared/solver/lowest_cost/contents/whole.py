@@ -1,12 +1,7 @@
-"""The cheapest whole machines out of known contents, for problems that are small enough to ask for them exactly.
-
-Larger problems are asked with fewer contents: those that a plan cheaper than the packing may have, the best first. The
-answer is then the best of what these contents can make, and never worse than the packing.
-"""
+"""The cheapest whole machines out of known contents, for problems that are small enough to ask for them exactly."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 import highspy
@@ -18,55 +13,25 @@ from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Counts, Pattern, Problem, cost_of
 
 _MOST_CLASSES, _MOST_PODS = 12, 400
-_EFFORT_PER_CLASS = 25
-"""Larger problems are asked when there is so much effort for each class."""
-_MOST_NODES, _MOST_NODES_OF_LARGE = 400, 40
-_MOST_CONTENTS = 500
+_MOST_NODES = 400
 _NODE_UNITS, _COLUMN_UNITS = 0.2, 0.02
 
 
 def whole_machines(
     problem: Problem, market: Worth, packing: list[Pattern], effort: Effort
 ) -> list[Pattern] | None:
-    """The cheapest machines of known contents that hold all pods; None for a problem that is too large for the effort.
+    """The cheapest machines of known contents that hold all pods; None for a problem that is too large.
 
     ``packing``: holds all pods; its contents are known at first, further ones are searched for.
     """
-    is_small = len(problem.counts) <= _MOST_CLASSES and problem.counts.sum() <= _MOST_PODS
-    if not is_small and len(problem.counts) * _EFFORT_PER_CLASS > effort.most:
+    if len(problem.counts) > _MOST_CLASSES or problem.counts.sum() > _MOST_PODS:
         return None
     search = Configuration(problem, market.pods, packing)
     search.improve(effort)
-    if is_small:
-        search.add_neighbours(cost_of(packing, problem.price), effort)
-        known, most = search.master.patterns, _MOST_NODES
-    else:
-        known, most = _promising(search, packing), _MOST_NODES_OF_LARGE
-    copies = _solved(search.problem, known, most, _copies(packing, known), effort)
+    search.add_neighbours(cost_of(packing, problem.price), effort)
+    known = search.master.patterns
+    copies = _solved(search.problem, known, _copies(packing, known), effort)
     return None if copies is None else _without_excess(search.problem, known, copies)
-
-
-def _promising(search: Configuration, packing: list[Pattern]) -> list[Pattern]:
-    """The contents of the packing, and others that a cheaper plan may have, the best first.
-
-    A content that costs more above the worth of its pods than the packing costs above all pods' worth is in no cheaper
-    plan of known contents.
-    """
-    problem = search.problem
-    solved = search.master.solve(Effort(math.inf))
-    if solved is None:
-        return packing
-    worth = solved[0]
-    gap = cost_of(packing, problem.price) - float(worth @ problem.counts)
-    above = [
-        float(problem.price[p.offer] - worth[p.classes] @ p.counts) for p in search.master.patterns
-    ]
-    order = np.argsort(above, kind="stable")[:_MOST_CONTENTS].tolist()
-    found = {_identity(p): p._replace(copies=1) for p in packing}
-    for at in order:
-        if above[at] <= gap:
-            found.setdefault(_identity(search.master.patterns[at]), search.master.patterns[at])
-    return list(found.values())
 
 
 def _identity(pattern: Pattern) -> tuple[int, bytes, bytes]:
@@ -81,9 +46,7 @@ def _copies(packing: list[Pattern], known: list[Pattern]) -> Counts:
     return np.array([numbers[_identity(pattern)] for pattern in known], dtype=np.int64)
 
 
-def _solved(
-    problem: Problem, known: list[Pattern], most_nodes: int, start: Counts, effort: Effort
-) -> Counts | None:
+def _solved(problem: Problem, known: list[Pattern], start: Counts, effort: Effort) -> Counts | None:
     """Copies of each content. ``start``: copies that hold all pods, to begin with."""
     unit = float(problem.price.mean())
     model = highspy.HighsLp()
@@ -102,7 +65,7 @@ def _solved(
     model.integrality_ = [highspy.HighsVarType.kInteger] * len(known)
     solver = quiet_solver()
     solver.setOptionValue("solver", "choose")
-    solver.setOptionValue("mip_max_nodes", most_nodes)
+    solver.setOptionValue("mip_max_nodes", _MOST_NODES)
     solver.setOptionValue("mip_rel_gap", 1e-6)
     solver.passModel(model)
     first = highspy.HighsSolution()

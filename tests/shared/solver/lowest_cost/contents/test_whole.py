@@ -18,12 +18,12 @@ SIZES = ((2.0, 4.0), (4.0, 8.0), (8.0, 32.0), (16.0, 32.0))
 PRICES = (9.0, 17.0, 50.0, 66.0)
 NO_EXTENDED: Indices = np.array([], dtype=np.intp)
 PODS = st.lists(
-    st.tuples(st.integers(1, 8), st.integers(1, 16), st.integers(1, 6)), min_size=13, max_size=14
+    st.tuples(st.integers(1, 8), st.integers(1, 16), st.integers(1, 6)), min_size=11, max_size=12
 )
 
 
 def problem_of(pods: list[tuple[int, int, int]]) -> Problem:
-    """``pods``: quarters of a CPU, quarters of memory, and how many; more classes than a small problem has."""
+    """``pods``: quarters of a CPU, quarters of memory, and how many."""
     requests = np.array([pod[:2] for pod in pods]) / 4
     capacity = np.array(SIZES)
     fits = fit(requests, capacity)
@@ -61,9 +61,7 @@ def asked(problem: Problem, packing: list[Pattern], effort: float) -> list[Patte
 @pytest.mark.nightly
 @given(PODS)
 @settings(max_examples=10)
-def test_larger_problems_get_machines_that_hold_all_pods_and_cost_no_more(
-    pods: list[tuple[int, int, int]],
-) -> None:
+def test_the_machines_hold_all_pods_and_cost_no_more(pods: list[tuple[int, int, int]]) -> None:
     problem = problem_of(pods)
     packing = pairs_of(problem)
     found = asked(problem, packing, 500.0)
@@ -72,10 +70,14 @@ def test_larger_problems_get_machines_that_hold_all_pods_and_cost_no_more(
     assert cost_of(found, problem.price) <= cost_of(packing, problem.price)
 
 
-def test_a_larger_problem_is_asked_only_with_effort_for_each_class() -> None:
-    problem = problem_of([(row + 1, 2, 5) for row in range(13)])
-    assert asked(problem, pairs_of(problem), 324.0) is None
-    found = asked(problem, pairs_of(problem), 325.0)
+def test_a_small_problem_gets_machines_that_suit_all_its_pods() -> None:
+    problem = problem_of([(row + 1, 2, 5) for row in range(12)])
+    found = asked(problem, pairs_of(problem), 500.0)
     assert found is not None
     assert (held(problem, found) == problem.counts).all()
     assert cost_of(found, problem.price) < cost_of(pairs_of(problem), problem.price) / 2
+
+
+def test_a_larger_problem_is_not_asked() -> None:
+    problem = problem_of([(row + 1, 2, 5) for row in range(13)])
+    assert asked(problem, pairs_of(problem), 1000.0) is None
