@@ -8,7 +8,14 @@ cluster-wide collection, which is right for list and watch and wrong for one obj
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
+
+
+@lru_cache(maxsize=4096)
+def _quoted(part: str) -> str:
+    """One part of a path. Names of kinds, namespaces and objects come again with each request."""
+    return quote(part, safe="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Resource:
             parts += ["namespaces", namespace]
         parts.append(self.plural)
         parts += [part for part in (name, subresource) if part]
-        return "/" + "/".join(quote(part, safe="") for part in parts)
+        return "/" + "/".join(map(_quoted, parts))
 
 
 PODS = Resource("", "v1", "pods", "Pod", True)

@@ -77,13 +77,14 @@ class Launches:
     """The instances that the last event started."""
     _sequence: int = 0
     _followed: int = 0
+    _change: Change | None = None
 
     def follow(self, event: Event, world: World) -> Change | None:
         """Take note of one event."""
-        change = self.picture.follow(event, world)
         if event.number == self._followed:
-            return change
+            return self._change
         self._followed, self.fresh = event.number, []
+        change = self._change = self.picture.follow(event, world)
         if event.kind == "aws" and event.fields.get("action") in STARTS:
             self._note_instances(world)
         if change is not None and change.resource is LAUNCH_RECORDS:

@@ -14,11 +14,11 @@ from shared.api.core.pods import parse_daemon_set
 from shared.domain import labels
 from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, Machine
-from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.pods import ENDED, Pod
 from shared.kube.resources import PODS
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import RESTORE_SECONDS, Launches
-from simulation.invariants.picture import MACHINE_KINDS, Change, Picture, record_of
+from simulation.invariants.picture import MACHINE_KINDS, Change, Json, Picture, record_of
 
 if TYPE_CHECKING:
     from simulation.trace import Event
@@ -37,14 +37,10 @@ class Demand:
 
     def note(self, change: Change, at: float) -> None:
         """Take note of a pod that may need no place any more: it is bound, finished or gone."""
-        before, after = (record_of(PODS, one) for one in (change.before, change.after))
-        if before is None or (
-            after is not None
-            and after.node_name == before.node_name
-            and after.is_terminal == before.is_terminal
-        ):
+        if change.before is None or _state(change.before) == _state(change.after):
             return
-        if self._needs(before, self._leaving()):
+        before = record_of(PODS, change.before)
+        if before is not None and self._needs(before, self._leaving()):
             self._until[before.uid] = at, before
 
     def since(self, begin: float) -> list[Pod]:
@@ -64,6 +60,14 @@ class Demand:
         if pod.is_terminal or pod.is_daemon or pod.is_mirror:
             return False
         return not pod.node_name or pod.node_name in leaving
+
+
+def _state(pod: Json | None) -> tuple[str, bool] | None:
+    """Node and whether it is finished, from the document: most writes change neither, and reading a pod takes long."""
+    if pod is None:
+        return None
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    return spec.get("nodeName") or "", status.get("phase") in ENDED
 
 
 @dataclass

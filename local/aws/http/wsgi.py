@@ -12,16 +12,11 @@ import socket
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
+from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from local.aws.capacity import zonal_shifts
@@ -36,6 +31,7 @@ from local.aws.http.recorder import Call
 from local.aws.iam.enforcement import Enforcement
 from local.aws.interruptions import imds
 from local.aws.moto import patches, speed
+from local.aws.moto.services import answer_of_moto
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -80,12 +76,6 @@ class Handled:
     delay_seconds: float = 0.0
 
 
-@cache
-def _moto() -> Any:
-    """moto's application of all services; it makes each one at its first request, from files."""
-    return DomainDispatcherApplication(create_backend_app)
-
-
 class Application:
     """Routes one request."""
 
@@ -94,7 +84,6 @@ class Application:
         self._control = Control(emulator)
         self._imds = imds.Imds(emulator.inventory, emulator.notices, emulator.clock)
         self._enforcement = Enforcement(emulator)
-        self._moto = _moto()
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """The WSGI entry point; answers every request."""
@@ -177,19 +166,13 @@ class Application:
         return _of_aws(products, "application/x-amz-json-1.1")
 
     def _answer_moto(self, request: protocol.Request, environ: dict[str, Any]) -> Answer:
-        captured: dict[str, Any] = {}
-
-        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
-            captured["status"], captured["headers"] = int(status.split(" ", 1)[0]), headers
-
         try:
-            chunks = self._moto(environ, start)
-            body = b"".join(chunks)
+            response = answer_of_moto(environ)
         except Exception as error:
             log.exception("moto failed", service=request.service, action=request.action)
             content_type, body = protocol.error_answer(request, "InternalError", repr(error))
             return Answer(500, [("Content-Type", content_type)], body)
-        return Answer(captured["status"], captured["headers"], body)
+        return Answer(response.status_code, [*response.headers], response.get_data())
 
     def _record(
         self, request: protocol.Request, environ: dict[str, Any], status: int, code: str | None
