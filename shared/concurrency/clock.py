@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -35,6 +37,11 @@ class SystemClock:
 
 def rfc3339(seconds: float) -> str:
     """Kubernetes' ``metav1.Time``: whole seconds, UTC, a trailing Z."""
+    return _rfc3339(math.floor(round(seconds, 6)))
+
+
+@lru_cache(maxsize=256)
+def _rfc3339(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -45,6 +52,7 @@ def credible(at: float, *, now: float, otherwise: float) -> float:
     return at if at <= now + LARGEST_SKEW_SECONDS else otherwise
 
 
+@lru_cache(maxsize=4096)
 def parse_rfc3339(text: str) -> float:
     """Seconds since the epoch. Raises ValueError for anything that is not a timestamp."""
     return datetime.fromisoformat(text).timestamp()

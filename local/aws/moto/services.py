@@ -6,7 +6,7 @@ against moto 5.2.5.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -18,7 +18,10 @@ from werkzeug.wrappers import Response
 @cache
 def _services() -> Any:
     """All of them; each is made at its first request, from files."""
-    return DomainDispatcherApplication(create_backend_app)
+    services = DomainDispatcherApplication(create_backend_app)
+    # Otherwise a hundred patterns are tried for each request.
+    services.get_backend_for_host = lru_cache(maxsize=256)(services.get_backend_for_host)
+    return services
 
 
 def answer_of_moto(environ: dict[str, Any]) -> Response:

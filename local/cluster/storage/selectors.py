@@ -162,6 +162,11 @@ def object_predicate(label_selector: str | None, field_selector: str | None) -> 
     fields = parse_field_selector(field_selector or "")
     if not labels and not fields:
         return None
+    if (
+        not labels and len(fields) == 1
+    ):  # as for the pods of a node, the most frequent list with a selector
+        path, value, equal = fields[0]
+        return lambda document: (field_text(document, path) == value) is equal
 
     def matches(document: dict[str, Any]) -> bool:
         present = document["metadata"].get("labels") or {}

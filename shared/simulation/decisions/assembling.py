@@ -43,20 +43,23 @@ from shared.domain.workloads.recommendations import Recommendations
 class DecodedRecords:
     """Typed records of all kinds, decoded once per change."""
 
-    _decoded: dict[str, dict[str, tuple[bytes, Any]]] = field(
+    _bodies: dict[str, dict[str, bytes]] = field(
+        default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
+    )
+    _records: dict[str, dict[str, Any]] = field(
         default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
     )
 
     def of(self, kind: str, bodies: Mapping[str, bytes]) -> dict[str, Any]:
         """Key -> record. A body that is the same object as before is not decoded again."""
-        cache = self._decoded[kind]
-        for key in cache.keys() - bodies.keys():
-            del cache[key]
-        for key, body in bodies.items():
-            held = cache.get(key)
-            if held is None or held[0] is not body:
-                cache[key] = (body, decode_record(kind, body))
-        return {key: record for key, (_, record) in cache.items()}
+        held, records = self._bodies[kind], self._records[kind]
+        for key, body in [one for one in bodies.items() if held.get(one[0]) is not one[1]]:
+            records[key] = decode_record(kind, body)
+            held[key] = body
+        if len(held) > len(bodies):
+            for key in held.keys() - bodies.keys():
+                del held[key], records[key]
+        return dict(records)
 
 
 def assembled(

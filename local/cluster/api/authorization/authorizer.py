@@ -24,6 +24,8 @@ EVERYTHING: tuple[Rule, ...] = (
 )
 USERS_KEPT = 1_000
 """Most users whose rules are cached; above it the whole cache is dropped."""
+DECISIONS_KEPT = 10_000
+"""The same for decisions."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +47,26 @@ class Decision:
 
 
 class Authorizer:
-    """Decides by the current Roles, ClusterRoles and bindings of one store."""
+    """Decides by the current Roles, ClusterRoles and bindings of one store. Decisions are kept until one changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: dict[User, tuple[Grant, ...]] = {}
+        self._decisions: dict[tuple[User, Attributes], Decision] = {}
         self._kept_at: tuple[int, ...] = ()
 
     def decide(self, user: User, attributes: Attributes) -> Decision:
         """Whether ``user`` may perform the request."""
         if MASTERS in user.groups:
             return Decision(True)
+        self._forget_old()
+        asked = user, attributes
+        found = self._decisions.get(asked)
+        if found is None:
+            found = self._decisions[asked] = self._decided(user, attributes)
+        return found
+
+    def _decided(self, user: User, attributes: Attributes) -> Decision:
         faults = []
         for grant in self._grants_in(user, attributes.namespace):
             if any(rule_allows(rule, attributes) for rule in grant.rules):
@@ -80,12 +91,16 @@ class Authorizer:
         return (g for g in self._grants(user) if not g.namespace or g.namespace == namespace)
 
     def _grants(self, user: User) -> tuple[Grant, ...]:
-        now = tuple(self._store.collection(kind.plural, RBAC_GROUP).log.end for kind in RBAC)
-        if now != self._kept_at or len(self._kept) >= USERS_KEPT:
-            self._kept, self._kept_at = {}, now
+        self._forget_old()
         if user not in self._kept:
             self._kept[user] = tuple(self._read_grants(user))
         return self._kept[user]
+
+    def _forget_old(self) -> None:
+        now = tuple(self._store.collection(kind.plural, RBAC_GROUP).log.end for kind in RBAC)
+        full = len(self._kept) >= USERS_KEPT or len(self._decisions) >= DECISIONS_KEPT
+        if now != self._kept_at or full:
+            self._kept, self._decisions, self._kept_at = {}, {}, now
 
     def _read_grants(self, user: User) -> Iterator[Grant]:
         for plural in ("clusterrolebindings", "rolebindings"):
