@@ -30,7 +30,7 @@ class WorkMetrics:
         """Controller -> start time of each message that is being handled."""
         self._deep: frozenset[str] | set[str] = frozenset()
         """Consumers whose depth is served."""
-        self._counted: dict[str, tuple[Counter, Histogram]] = {}
+        self._counted_turns: dict[str, tuple[Counter, Histogram]] = {}
         """Of each loop, its completed turns and their duration."""
         self._declare_turns(declare.by(EVERY_SERVICE))
         self._declare_messages(declare.by(_CONSUMERS))
@@ -121,10 +121,10 @@ class WorkMetrics:
 
     def count_turn(self, name: str, seconds: float) -> None:
         """A loop completed one pass."""
-        counted = self._counted.get(name)
+        counted = self._counted_turns.get(name)
         if counted is None:  # Looking for both takes longer than all else of a measurement.
             counted = self._turns.labels(name, SUCCESS), self._turn_seconds.labels(name)
-            self._counted[name] = counted
+            self._counted_turns[name] = counted
         counted[0].inc()
         counted[1].observe(seconds)
 

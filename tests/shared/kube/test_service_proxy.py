@@ -63,7 +63,7 @@ async def ask(
 async def test_a_question_and_its_answer(cluster: Cluster, service: ServiceAddress) -> None:
     found = await ask(cluster.kube, service, "/explain?x=1", {"node": "a"})
     assert found.status == 200
-    assert found.body == b'{"path": "/explain?x=1", "token": "t", "body": "{\\"node\\": \\"a\\"}"}'
+    assert found.body == b'{"path": "/explain?x=1", "token": "t", "body": "{\\"node\\":\\"a\\"}"}'
     assert found.headers["date"]
 
 
