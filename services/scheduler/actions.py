@@ -43,11 +43,20 @@ class MachineActions:
     """By UID."""
 
     async def create(
-        self, planned: PlannedMachine, snapshot: Snapshot, *, plan: str, reason: str
+        self,
+        planned: PlannedMachine,
+        snapshot: Snapshot,
+        *,
+        plan: str,
+        reason: str,
+        gangs: str = "",
     ) -> Machine:
-        """Write one Machine, which is not launched yet. Raises AlreadyExists and other DovetailErrors."""
+        """Write one Machine, which is not launched yet. ``gangs``: for which gangs alone it is bought. Raises
+        AlreadyExists and other DovetailErrors."""
         with self._span(planned, plan, reason) as span:
             pool, body = self._body(planned, snapshot, plan, span.traceparent)
+            if gangs:
+                body["metadata"].setdefault("annotations", {})[keys.GANG] = gangs
             self._fence()
             return self._note(await self.machines.create(body), planned, pool, reason)
 

@@ -7,12 +7,13 @@ the shadow goes on from what really happened.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from services.scheduler.handlers import Handlers
 from services.scheduler.state.decisions import Rejected
 from shared.disruption.records import Command, World
+from shared.domain.machines.machine import Machine
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
@@ -48,6 +49,9 @@ class NoCreation:
     ) -> list[PlannedMachine]:
         """Nothing is created."""
         return []
+
+    async def give_back(self, machines: Iterable[Machine]) -> None:
+        """Nothing is deleted."""
 
 
 async def start_nothing(

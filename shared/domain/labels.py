@@ -127,7 +127,8 @@ _AWS_INSTANCE_LABELS = (
 )  # fmt: skip
 
 GANG, GANG_SIZE = "dovetail.sh/gang", "dovetail.sh/gang-size"
-"""Annotations of pods that are placed all or none (SCH-114)."""
+"""Annotations of pods that are placed all or none (SCH-114). The first also of machines: the gangs, as
+``namespace/name`` with commas between, for which alone one was bought (SCH-116)."""
 GANG_TOPOLOGY = "dovetail.sh/gang-topology"
 """Annotation of such pods: the label of which all their nodes have one value (SCH-115)."""
 CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"

@@ -8,14 +8,17 @@ the pods that were read are gone and others of the machine still wait; the next 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from services.scheduler.actions import MachineActions, key_of
+from services.scheduler.provisioning.gang_leftovers import gangs_of
 from shared.api.core.pods import parse_pod
 from shared.concurrency.parallel import in_parallel
+from shared.domain import labels as keys
+from shared.domain.machines.machine import Machine
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
@@ -104,6 +107,10 @@ class Creation(Protocol):
         """Those of ``desired``, which belong to ``plan``, that exist now."""
         ...
 
+    async def give_back(self, machines: Iterable[Machine]) -> None:
+        """Delete these machines, which nothing runs on."""
+        ...
+
 
 @dataclass
 class MachineCreation:
@@ -122,7 +129,7 @@ class MachineCreation:
         async def create(planned: PlannedMachine) -> bool:
             if not await self._is_needed(planned, pods, waiting):
                 return False
-            return await self._create_one(planned, plan, snapshot)
+            return await self._create_one(planned, plan, snapshot, gangs_of(planned, pods))
 
         done = await in_parallel(map(create, desired), most=CREATIONS_AT_ONCE)
         return [planned for planned, ok in zip(desired, done, strict=True) if ok]
@@ -147,14 +154,30 @@ class MachineCreation:
             log.info("nobody needs this machine any more", machine=planned.name)
         return needed
 
-    async def _create_one(self, planned: PlannedMachine, plan: Plan, snapshot: Snapshot) -> bool:
+    async def give_back(self, machines: Iterable[Machine]) -> None:
+        """Delete machines that were bought for a gang which cannot run. One that fails is tried again after the next
+        plan."""
+        for machine in machines:
+            gangs = machine.annotations.get(keys.GANG, "")
+            try:
+                if await self.actions.delete(machine):
+                    log.info("giving back the machine of a gang", machine=machine.name, gangs=gangs)
+                    await self.actions.request_termination(machine, "gang", machine.uid)
+            except DovetailError as error:
+                log.warning("cannot give back a machine", machine=machine.name, error=error.message)
+
+    async def _create_one(
+        self, planned: PlannedMachine, plan: Plan, snapshot: Snapshot, gangs: str
+    ) -> bool:
         pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)
         over = exceeded(sum_of([pool.usage]), pool.limits)
         if over:  # Limits are checked again when a Machine is created (BAT-08).
             log.warning("limit reached", pool=pool.name, resources=over)
             return False
         try:
-            await self.actions.create(planned, snapshot, plan=plan.id, reason="provisioned")
+            await self.actions.create(
+                planned, snapshot, plan=plan.id, reason="provisioned", gangs=gangs
+            )
         except AlreadyExists:
             pass  # the same plan, made before a crash: only the launch request may be missing
         except DovetailError as error:

@@ -19,6 +19,7 @@ from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import CHECK_SECONDS, ProvisioningBackoff
 from services.scheduler.provisioning.batching import Window
 from services.scheduler.provisioning.creation import Creation
+from services.scheduler.provisioning.gang_leftovers import GangLeftovers
 from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.logs import PreferenceLog
 from services.scheduler.provisioning.plan_trace import PlanTrace
@@ -143,6 +144,7 @@ class Planner:
     window: Window = field(init=False)
     backoff: ProvisioningBackoff = field(default_factory=ProvisioningBackoff)
     preferences: PreferenceLog = field(default_factory=PreferenceLog)
+    leftovers: GangLeftovers = field(default_factory=GangLeftovers)
     rounds: int = 0
     last_progress: float = 0.0
     """Monotonic time of the last check of the window."""
@@ -289,6 +291,7 @@ class Planner:
         desired = await self._held_back(plan, snapshot, seconds)
         with self.trace.plan(plan, desired, waiting, start=started):
             created = await self.creation.create(desired, plan, snapshot)
+        await self.creation.give_back(self.leftovers.of(plan, snapshot, now=self.clock.monotonic()))
         self._nominate(plan, created)
         real = [pod for pod in snapshot.pods if not pod.virtual]
         self.handover.promise(plan, (machine.name for machine in created), real)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,20 @@ def aws_session() -> AioSession:
     return get_session()
 
 
-@contextlib.asynccontextmanager
-async def whole_ec2(url: str) -> AsyncIterator[Any]:
+def whole_ec2(url: str) -> AbstractAsyncContextManager[Any]:
     """A client with every operation of EC2: for what Dovetail itself never does, such as making snapshots."""
+    return _whole("ec2", url)
+
+
+def whole_sqs(url: str) -> AbstractAsyncContextManager[Any]:
+    """The same of SQS: for sending, and for the number of messages."""
+    return _whole("sqs", url)
+
+
+@contextlib.asynccontextmanager
+async def _whole(service: str, url: str) -> AsyncIterator[Any]:
     async with aws_session().create_client(
-        "ec2",
+        service,
         region_name="us-west-2",
         endpoint_url=url,
         aws_access_key_id="testing",
@@ -119,12 +129,21 @@ async def make_placement_group(url: str, name: str, strategy: str, partitions: i
 
 async def spot_instance(ec2: Any, cluster: str) -> str:
     """Id of a new m5.large on spot that the cluster owns. ``ec2``: a client of ``whole_ec2``."""
+    return await _instance(ec2, cluster, {}, InstanceMarketOptions={"MarketType": "spot"})
+
+
+async def managed_instance(ec2: Any, cluster: str) -> str:
+    """Id of a new m5.large of somebody's node group, which asks to be handled when its group ends it."""
+    return await _instance(ec2, cluster, {"aws-node-termination-handler/managed": ""})
+
+
+async def _instance(ec2: Any, cluster: str, tags: Mapping[str, str], **more: Any) -> str:
     amd64 = [{"Name": "architecture", "Values": ["x86_64"]}]
     image = (await ec2.describe_images(Filters=amd64))["Images"][0]["ImageId"]
-    owned = {"Key": f"kubernetes.io/cluster/{cluster}", "Value": "owned"}
+    owned = {f"kubernetes.io/cluster/{cluster}": "owned", **tags}
+    listed = [{"Key": key, "Value": value} for key, value in owned.items()]
     started = await ec2.run_instances(
         InstanceType="m5.large", ImageId=image, MinCount=1, MaxCount=1,
-        InstanceMarketOptions={"MarketType": "spot"},
-        TagSpecifications=[{"ResourceType": "instance", "Tags": [owned]}],
+        TagSpecifications=[{"ResourceType": "instance", "Tags": listed}], **more,
     )  # fmt: skip
     return str(started["Instances"][0]["InstanceId"])
