@@ -12,6 +12,7 @@ from typing import Any
 
 from shared.api.core.expressions import parse_expressions
 from shared.api.shapes import entries, mapping, text, text_list, texts
+from shared.concurrency.clock import parse_rfc3339
 from shared.domain.devices.records import (
     ALL,
     EXACT,
@@ -46,7 +47,13 @@ LARGEST = 2**61
 def parse_device_class(raw: Json) -> DeviceClass:
     """The record of a DeviceClass. Raises InvalidObject naming the field."""
     meta, spec = raw["metadata"], mapping(raw.get("spec"), "spec")
-    return DeviceClass(meta["uid"], meta["name"], _selectors(spec, "spec"))
+    return DeviceClass(
+        meta["uid"],
+        meta["name"],
+        _selectors(spec, "spec"),
+        text(spec.get("extendedResourceName"), "spec.extendedResourceName"),
+        parse_rfc3339(meta["creationTimestamp"]) if meta.get("creationTimestamp") else 0.0,
+    )
 
 
 def parse_resource_slice(raw: Json) -> ResourceSlice:

@@ -149,7 +149,7 @@ class Claims:
         if template is None:
             raise InvalidObject("does not exist or cannot be read; create it", field=where)
         _check(where, template.faults)
-        return where, template.spec, False
+        return template.title or where, template.spec, False
 
     def _choices(self, request: Request, where: str) -> list[Ask]:
         return [self._ask(wanted, where) for wanted in request.alternatives]

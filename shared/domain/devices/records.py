@@ -73,6 +73,9 @@ class DeviceClass(msgspec.Struct, frozen=True, omit_defaults=True):
     uid: str
     name: str
     selectors: tuple[str, ...] = ()
+    extended_resource: str = ""
+    """``extendedResourceName``: pods may ask for this resource instead of making a claim."""
+    created_at: float = 0.0
 
 
 class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -155,6 +158,8 @@ class ClaimTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     spec: ClaimSpec = ClaimSpec()
     faults: tuple[str, ...] = ()
+    title: str = ""
+    """What messages call it that is no object; empty: by its kind and key."""
 
     @property
     def key(self) -> str:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from shared.domain import labels as keys
 from shared.domain.devices.counting import ANY, PREFIX, Columns, Variant, columns_for, variants
 from shared.domain.devices.demands import Alternative, Ask, Claims, Predicate
+from shared.domain.devices.extended import with_claims
 from shared.domain.devices.inventory import (
     DRIVER_SECONDS,
     NOTHING,
@@ -63,6 +64,7 @@ class Reduced:
 
 def with_devices(snapshot: Snapshot, *, now: float, reschedule: frozenset[str]) -> Reduced:
     """``now``: seconds since the epoch; ``reschedule``: UIDs of bound pods that need another node."""
+    snapshot = with_claims(snapshot)
     pods = [pod for pod in snapshot.pods if _counts(pod, reschedule)]
     if not pods:
         return Reduced(snapshot)
