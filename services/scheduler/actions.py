@@ -7,7 +7,7 @@ launcher and the terminator list what there is to do themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,14 +49,12 @@ class MachineActions:
         *,
         plan: str,
         reason: str,
-        gangs: str = "",
+        annotations: Mapping[str, str] | None = None,
     ) -> Machine:
-        """Write one Machine, which is not launched yet. ``gangs``: for which gangs alone it is bought. Raises
-        AlreadyExists and other DovetailErrors."""
+        """Write one Machine, which is not launched yet. Raises AlreadyExists and other DovetailErrors."""
         with self._span(planned, plan, reason) as span:
             pool, body = self._body(planned, snapshot, plan, span.traceparent)
-            if gangs:
-                body["metadata"].setdefault("annotations", {})[keys.GANG] = gangs
+            body["metadata"].setdefault("annotations", {}).update(annotations or {})
             self._fence()
             return self._note(await self.machines.create(body), planned, pool, reason)
 

@@ -96,6 +96,8 @@ DRAINED_ANNOTATION = "dovetail.sh/drained"
 IMPAIRED_TAINT_KEY = "dovetail.sh/impaired"
 """On a node that is cordoned because its instance fails EC2's status checks; there is no common key for this."""
 PRICE_ANNOTATION = "dovetail.sh/price-micro-usd-per-hour"
+DRA_DRIVERS_ANNOTATION = "karpenter.sh/requested-dra-drivers"
+"""On a machine: the drivers whose devices its pods use, with commas between (DRA-07)."""
 PLAN_ANNOTATION = "dovetail.sh/plan"
 SHORT_ID = 12
 """So many characters of a decision's id are shown to people, and are enough to find it."""

@@ -7,8 +7,10 @@ instance, or without a registered node, is deleted when its time is up (LCH-76).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from services.launcher.lifecycle.stages import (
     REGISTRATION_TIMEOUT,
@@ -23,7 +25,10 @@ from services.launcher.machine_writer import MachineWriter
 from services.launcher.ports import Ports
 from shared.api.core.nodes import parse_node, taint_objects
 from shared.api.core.references import to_machine
+from shared.api.hardware.device_claims import parse_resource_slice
 from shared.domain import labels as keys
+from shared.domain.devices.drivers import unpublished
+from shared.domain.devices.records import ResourceSlice
 from shared.domain.machines.machine import (
     INITIALIZED,
     LAUNCHED,
@@ -32,9 +37,10 @@ from shared.domain.machines.machine import (
     Machine,
 )
 from shared.domain.nodes import Node, provider_instance_id
-from shared.errors import Conflict, DovetailError, NotFound
+from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
 from shared.kube.machines import Machines
-from shared.kube.resources import NODES
+from shared.kube.reading import list_if_served
+from shared.kube.resources import NODES, RESOURCE_SLICES
 from shared.log import get_logger
 from shared.redis.mirror.pools.pool_health import PoolHealth
 
@@ -110,12 +116,29 @@ class LifecycleSteps:
         """True when something was written. A Machine that was registered just now waits without a condition."""
         reason, message = waits_for(machine, node)
         if not reason:
+            reason, message = await self._waits_for_devices(machine, node)
+        if not reason:
             await self._initialize(machine.key, node)
             return True
         if registered_before:
             condition = Condition("Unknown", reason, message, self.ports.clock.now())
             await self.machines.write_condition(machine, INITIALIZED, condition)
         return not registered_before
+
+    async def _waits_for_devices(self, machine: Machine, node: Node) -> tuple[str, str]:
+        """(reason, message) while a driver has not published its devices (DRA-07); empty for no driver."""
+        written = machine.annotations.get(keys.DRA_DRIVERS_ANNOTATION, "").split(",")
+        drivers = [name.strip() for name in written if name.strip()]
+        if not drivers:
+            return "", ""
+        listed = await list_if_served(self.ports.kube, RESOURCE_SLICES)
+        missing = unpublished(drivers, _slices(listed), node.name)
+        if not missing:
+            return "", ""
+        return (
+            "DRADriverPoolsNotPublished",
+            f'DRA driver "{missing}" has not published a complete resource pool',
+        )
 
     async def _initialize(self, key: str, node: Node) -> None:
         # The node's label before the condition: the condition promises the label.
@@ -171,3 +194,10 @@ class LifecycleSteps:
         if late:
             await self.health.failed(machine)
         return True
+
+
+def _slices(listed: Iterable[Mapping[str, Any]]) -> Iterator[ResourceSlice]:
+    """Those that can be read; another one publishes nothing."""
+    for raw in listed:
+        with suppress(InvalidObject):
+            yield parse_resource_slice(raw)

@@ -18,6 +18,7 @@ from services.scheduler.provisioning.gang_leftovers import gangs_of
 from shared.api.core.pods import parse_pod
 from shared.concurrency.parallel import in_parallel
 from shared.domain import labels as keys
+from shared.domain.devices.drivers import RequestedDrivers
 from shared.domain.machines.machine import Machine
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
@@ -125,11 +126,15 @@ class MachineCreation:
         """Those of ``desired``, which belong to ``plan``, that exist now. One that fails does not stop the others."""
         pods = {pod.uid: pod for pod in snapshot.pods}
         waiting = await self._listed(len(desired))
+        drivers = RequestedDrivers(snapshot)
 
         async def create(planned: PlannedMachine) -> bool:
             if not await self._is_needed(planned, pods, waiting):
                 return False
-            return await self._create_one(planned, plan, snapshot, gangs_of(planned, pods))
+            used = ",".join(drivers.of(planned.pods, planned.instance_type))
+            known = {keys.GANG: gangs_of(planned, pods), keys.DRA_DRIVERS_ANNOTATION: used}
+            noted = {key: value for key, value in known.items() if value}
+            return await self._create_one(planned, plan, snapshot, noted)
 
         done = await in_parallel(map(create, desired), most=CREATIONS_AT_ONCE)
         return [planned for planned, ok in zip(desired, done, strict=True) if ok]
@@ -167,7 +172,7 @@ class MachineCreation:
                 log.warning("cannot give back a machine", machine=machine.name, error=error.message)
 
     async def _create_one(
-        self, planned: PlannedMachine, plan: Plan, snapshot: Snapshot, gangs: str
+        self, planned: PlannedMachine, plan: Plan, snapshot: Snapshot, noted: Mapping[str, str]
     ) -> bool:
         pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)
         over = exceeded(sum_of([pool.usage]), pool.limits)
@@ -176,7 +181,7 @@ class MachineCreation:
             return False
         try:
             await self.actions.create(
-                planned, snapshot, plan=plan.id, reason="provisioned", gangs=gangs
+                planned, snapshot, plan=plan.id, reason="provisioned", annotations=noted
             )
         except AlreadyExists:
             pass  # the same plan, made before a crash: only the launch request may be missing

@@ -89,7 +89,7 @@ class PublishedDevices:
     @cached_property
     def _by_node(self) -> Mapping[str, list[ResourceSlice]]:
         found: dict[str, list[ResourceSlice]] = defaultdict(list)
-        for one in _complete(self._slices):
+        for one in complete(self._slices):
             found[one.node_name].append(one)
         return found
 
@@ -141,7 +141,7 @@ class PublishedDevices:
         return replace(item.device, capacity=capacity, consumes={})
 
 
-def _complete(slices: tuple[ResourceSlice, ...]) -> Iterable[ResourceSlice]:
+def complete(slices: Iterable[ResourceSlice]) -> Iterable[ResourceSlice]:
     """Slices of the newest generation of pools of which all are there; Kubernetes allocates from no others."""
     pools: dict[tuple[str, str], list[ResourceSlice]] = defaultdict(list)
     for one in slices:
