@@ -12,8 +12,8 @@ LAUNCHING = (
     Mutant(
         "record-after-the-call",
         f"{LAUNCH}/saga.py",
-        "        record, fresh = await self.records.write(_record(ready, epoch, now))",
-        "        record, fresh = _record(ready, epoch, now), True",
+        "        record, fresh = await self.records.write(record_of(ready, epoch, now))",
+        "        record, fresh = record_of(ready, epoch, now), True",
         "CreateFleet is called without a LaunchRecord",
         "crashes",
     ),

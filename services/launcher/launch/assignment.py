@@ -16,6 +16,8 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.domain.resources import format_resources
 
+LIVE_STATES = frozenset({"pending", "running"})
+
 
 def assign(
     record: LaunchRecord, instances: Sequence[FleetInstance], owned: Mapping[str, str]
@@ -40,6 +42,22 @@ def assign(
     free = [one for one in ordered if one.id not in taken]
     pairs += zip(without, free, strict=False)
     return pairs, tuple(without[len(free) :])
+
+
+def ended_since(
+    pairs: Sequence[tuple[Subject, FleetInstance]], states: Mapping[str, str], *, lists_ended: bool
+) -> tuple[set[str], set[str]]:
+    """Uids whose instance has ended, and uids where nobody knows. EC2 answers a repeated call as it did the first time,
+    also with instances that have ended since.
+
+    ``states``: by instance id, as EC2 lists them; ``lists_ended``: what it does not list is too young to have ended and
+    gone from its list.
+    """
+    ended = {
+        subject.uid for subject, one in pairs if states.get(one.id, "running") not in LIVE_STATES
+    }
+    unknown = {subject.uid for subject, one in pairs if one.id not in states}
+    return ended, set() if lists_ended else unknown
 
 
 def assign_found(

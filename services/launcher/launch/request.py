@@ -12,7 +12,16 @@ import msgspec
 from msgspec.structs import replace
 
 from services.launcher.launch.admission import Admission, NotNow, StaleEpoch, first_made, is_stale
-from services.launcher.launch.fleet import Json, LaunchRecord, digest, fleet_request
+from services.launcher.launch.fleet import (
+    Json,
+    LaunchRecord,
+    addressed,
+    attempt_of,
+    digest,
+    fleet_request,
+    launch_token,
+    subjects_of,
+)
 from services.launcher.launch.limits import (
     PoolLimits,
     ReservedRoom,
@@ -227,3 +236,21 @@ def _kind_of(machine: Machine) -> bytes:
         machine, uid="", name="", created_at=0.0, annotations={}, conditions={}, finalizers=()
     )
     return msgspec.json.encode(plain)
+
+
+def record_of(group: Sequence[LaunchRequest], epoch: int, now: float) -> LaunchRecord:
+    """What is written down before the call for machines with equal requests. ``now``: seconds since the epoch."""
+    machines = [request.machine for request in group]
+    content = group[0].content
+    token = launch_token((machine.uid, attempt_of(machine)) for machine in machines)
+    return LaunchRecord(
+        token=token,
+        subjects=subjects_of(machines),
+        request=addressed(content.request, machines, token),
+        created_at=now,
+        images=content.images,
+        reservations=content.reservations,
+        placement_group=content.placement_group,
+        attempt=max(map(attempt_of, machines)),
+        epoch=epoch,
+    )

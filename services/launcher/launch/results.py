@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -12,13 +14,14 @@ from services.launcher.launch_template.content import TENANCY, partition_of, ten
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.ports import Ports
+from shared.cloud.ec2.records import FleetInstance
 from shared.domain import labels as keys
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.sizes import adapted
 from shared.domain.instance_types.types import EFA, InstanceType
 from shared.domain.machines.machine import LAUNCHED, Condition, Machine
 from shared.domain.resources import format_resources
-from shared.errors import Conflict, InvalidObject, NotFound
+from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
 from shared.kube.machines import Machines
 from shared.kube.reading import or_none
 from shared.log import get_logger
@@ -27,6 +30,9 @@ from shared.redis.messages import LaunchFailed
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)
+
+HOST_NAMES_SECONDS = 1.0
+"""A launch waits no longer for the host names in its log."""
 
 GiveUpReason = Literal["InsufficientCapacityError", "NodeClassNotReady", "StaleEpoch"]
 """Why a Machine is deleted, as its event says it."""
@@ -93,6 +99,19 @@ class LaunchResults:
         return await self.machines.write_condition(
             machine, LAUNCHED, condition, status, unless=has_another
         )
+
+    async def host_names(self, present: Iterable[tuple[Machine, FleetInstance]]) -> dict[str, str]:
+        """Private DNS names by instance id, for the log of v1alpha5 machines (LCH-72). None is waited for long."""
+        ids = [one.id for machine, one in present if machine.api.older_names]
+        if not ids:
+            return {}
+        try:
+            async with asyncio.timeout(HOST_NAMES_SECONDS):
+                found = await self.ports.cloud.ec2.instances(ids=ids)
+        except (DovetailError, TimeoutError) as error:
+            log.debug("cannot look up host names", error=str(error))
+            return {}
+        return {instance.id: instance.private_dns_name for instance in found}
 
     async def _patch(self, machine: Machine, metadata: dict[str, Any]) -> None:
         try:

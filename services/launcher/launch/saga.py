@@ -11,6 +11,7 @@
 A saga that was stopped is resumed from its record: steps 1, 4 to 7. What EC2 says decides step 6:
 
     answered           instances are assigned to the record's machines in order; those left without are deleted or wait
+    answered, repeated the same, but for instances that have ended since the first answer
     answered nothing   neither instances nor errors: list the instances with its tag
     no answer, 5xx, or one that is not AWS's
                        nobody knows: the record stays, the same request is sent again with the same token
@@ -25,25 +26,27 @@ A list without instances is believed only when a second one two minutes later ag
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from services.launcher.launch.admission import Admission
-from services.launcher.launch.assignment import assign, assign_found, from_answer, from_listing
+from services.launcher.launch.assignment import (
+    LIVE_STATES,
+    assign,
+    assign_found,
+    ended_since,
+    from_answer,
+    from_listing,
+)
 from services.launcher.launch.call_trace import trace_call
 from services.launcher.launch.fleet import (
     LaunchRecord,
     Subject,
-    addressed,
-    attempt_of,
-    launch_token,
-    subjects_of,
 )
 from services.launcher.launch.pacing import QUEUE_FULL_SECONDS, CallBudget, CallQueue
 from services.launcher.launch.record_store import LaunchRecords
-from services.launcher.launch.request import LaunchRequest
+from services.launcher.launch.request import LaunchRequest, record_of
 from services.launcher.launch.results import NO_CAPACITY, LaunchResults
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
@@ -78,12 +81,11 @@ REPEATABLE_SECONDS = 600.0
 """So long a request may be sent again with its token."""
 LISTS_APART_SECONDS = 120.0
 """EC2 may list an instance a minute and a half after its start (F20), and the call before the list may have worked."""
-HOST_NAMES_SECONDS = 1.0
-"""A launch waits no longer for the host names in its log."""
+ENDED_LISTED_SECONDS = 60.0
+"""So long at least EC2 lists an instance that has ended."""
 WRITES_AT_ONCE = 16
 MOST_LISTED = 1000
 """Records whose first list is remembered; to forget them costs two minutes each."""
-LIVE_STATES = frozenset({"pending", "running"})
 Answers = dict[str, RetryLater | None]
 """By uid: None for a machine with which all is done."""
 _write_all = partial(in_parallel, most=WRITES_AT_ONCE)
@@ -121,7 +123,7 @@ class LaunchSaga:
             return answers | retry(uids, RETRY_SECONDS)
         # The record before the call: a launcher that dies in between leaves a record, never an unknown instance.
         now = await self.ports.shared_now()
-        record, fresh = await self.records.write(_record(ready, epoch, now))
+        record, fresh = await self.records.write(record_of(ready, epoch, now))
         return answers | await self.send(record, sent, fresh=fresh)
 
     async def resume(self, record: LaunchRecord) -> Answers:
@@ -165,7 +167,7 @@ class LaunchSaga:
             log.warning("CreateFleet names neither instances nor errors", machines=len(machines))
             return await self._adopt(record, machines)
         self._learn(record, sent, {error.code for error in result.errors})
-        return await self._answered(record, machines, result)
+        return await self._answered(record, machines, result, fresh=fresh)
 
     async def _call(self, record: LaunchRecord, machines: Mapping[str, Machine]) -> FleetResult:
         began = self.ports.clock.now()
@@ -178,7 +180,12 @@ class LaunchSaga:
         return result
 
     async def _answered(
-        self, record: LaunchRecord, machines: Mapping[str, Machine], result: FleetResult
+        self,
+        record: LaunchRecord,
+        machines: Mapping[str, Machine],
+        result: FleetResult,
+        *,
+        fresh: bool,
     ) -> Answers:
         """Instances and errors may come together, both count (LCH-54, LCH-61)."""
         await self.subnets.settle(record, result.instances)
@@ -188,9 +195,14 @@ class LaunchSaga:
             if machine.provider_id
         }
         pairs, without = assign(record, result.instances, owned)
+        # Who has its instance already keeps it; an instance that ended then is found like any other.
+        asked = [] if fresh else [pair for pair in pairs if pair[0].uid not in owned]
+        ended, unsure = await self._ended_since(record, asked)
+        without += tuple(subject for subject, _ in pairs if subject.uid in ended)
+        pairs = [pair for pair in pairs if pair[0].uid not in ended | unsure]
         known = ((machines.get(subject.uid), one) for subject, one in pairs)
         present = [(machine, one) for machine, one in known if machine is not None]
-        names = await self._host_names(present)
+        names = await self.results.host_names(present)
         await _write_all(
             self.results.launched(machine, from_answer(record, one, names.get(one.id, "")))
             for machine, one in present
@@ -200,8 +212,23 @@ class LaunchSaga:
         answers: Answers = dict.fromkeys(record.uids)
         if without:
             answers |= await self._without_instance(record, machines, without, result)
+        if unsure:
+            return answers | retry(unsure, RETRY_SECONDS)
         await self._close(record)
         return answers
+
+    async def _ended_since(
+        self, record: LaunchRecord, pairs: Sequence[tuple[Subject, FleetInstance]]
+    ) -> tuple[set[str], set[str]]:
+        """As ``ended_since``. What two lists do not show has ended (F20)."""
+        if not pairs:
+            return set(), set()
+        found = await self.ports.cloud.ec2.instances(ids=[one.id for _, one in pairs])
+        young = await self.records.age(record) < ENDED_LISTED_SECONDS
+        ended, unsure = ended_since(pairs, {i.id: i.state for i in found}, lists_ended=young)
+        if unsure and self._seconds_since_first_list(record.token) >= LISTS_APART_SECONDS:
+            return ended | unsure, set()
+        return ended, unsure
 
     async def _without_instance(
         self,
@@ -325,19 +352,6 @@ class LaunchSaga:
                 calls_per_second=round(self.queue.rate_per_second, 2),
             )
 
-    async def _host_names(self, present: Iterable[tuple[Machine, FleetInstance]]) -> dict[str, str]:
-        """Private DNS names by instance id, for the log of v1alpha5 machines (LCH-72). None is waited for long."""
-        ids = [one.id for machine, one in present if machine.api.older_names]
-        if not ids:
-            return {}
-        try:
-            async with asyncio.timeout(HOST_NAMES_SECONDS):
-                found = await self.ports.cloud.ec2.instances(ids=ids)
-        except (DovetailError, TimeoutError) as error:
-            log.debug("cannot look up host names", error=str(error))
-            return {}
-        return {instance.id: instance.private_dns_name for instance in found}
-
     async def _report(self, machines: list[Machine], reason: str, message: str) -> None:
         """On every machine, but one event for the call."""
         await _write_all(
@@ -354,23 +368,6 @@ def is_waiting(machine: Machine) -> bool:
 def retry(uids: Iterable[str], seconds: float) -> Answers:
     """The same answer for all: ask again after this time."""
     return {uid: RetryLater(seconds) for uid in uids}
-
-
-def _record(group: Sequence[LaunchRequest], epoch: int, now: float) -> LaunchRecord:
-    machines = [request.machine for request in group]
-    content = group[0].content
-    token = launch_token((machine.uid, attempt_of(machine)) for machine in machines)
-    return LaunchRecord(
-        token=token,
-        subjects=subjects_of(machines),
-        request=addressed(content.request, machines, token),
-        created_at=now,
-        images=content.images,
-        reservations=content.reservations,
-        placement_group=content.placement_group,
-        attempt=max(map(attempt_of, machines)),
-        epoch=epoch,
-    )
 
 
 def _waiting(

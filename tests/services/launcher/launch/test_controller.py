@@ -11,7 +11,11 @@ import pytest
 from services.launcher.launch.assignment import LaunchedInstance
 from services.launcher.launch.controller import BATCH_IDLE_SECONDS
 from services.launcher.launch.fleet import launch_token
-from services.launcher.launch.saga import LISTS_APART_SECONDS, REPEATABLE_SECONDS
+from services.launcher.launch.saga import (
+    ENDED_LISTED_SECONDS,
+    LISTS_APART_SECONDS,
+    REPEATABLE_SECONDS,
+)
 from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.concurrency.clock import parse_rfc3339, rfc3339
@@ -301,6 +305,69 @@ async def test_an_old_record_without_instances_is_believed_at_the_second_look(
     assert await launch_all(launcher) == [None] * 3
     token = launch_token((uid, 1) for uid in uids.values())
     assert {one["tags"][TOKEN_TAG] for one in control.instances()} == {token}
+
+
+async def test_a_repeated_answer_names_an_instance_that_has_ended(
+    start: Start, kube: Kube, control: Control, uids: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """F19, F20: a person ended it before the launcher heard of it. The others get theirs, its machine a new one."""
+    await lose_the_answer(start(), monkeypatch)
+    first, *others = sorted(control.alive())
+    launcher = start()
+    await launcher.launch.saga.ports.cloud.ec2.terminate([first])
+    (ended, *ends) = await launch_all(launcher)
+    assert isinstance(ended, RetryLater)
+    assert ends == [None] * 2
+    assert sorted((await owners(kube)).values()) == others
+    assert await records(kube) == []
+    assert await launch_all(launcher, ["a"]) == [None]
+    assert sorted((await owners(kube)).values()) == sorted(control.alive())
+
+
+async def test_a_repeated_answer_names_an_instance_that_ec2_no_longer_lists(
+    start: Start, kube: Kube, clock: FakeClock, uids: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """F20: what two lists two minutes apart do not show has ended; until then its machine waits."""
+    await lose_the_answer(start(), monkeypatch)
+    await let_records_age(kube, ENDED_LISTED_SECONDS + 1)
+    launcher = start()
+    ec2 = launcher.launch.saga.ports.cloud.ec2
+    listed = ec2.instances
+
+    async def without_the_first(**asked: Any) -> Any:
+        found = await listed(**asked)
+        return sorted(found, key=lambda one: one.id)[1:]
+
+    monkeypatch.setattr(ec2, "instances", without_the_first)
+    for wait in (LISTS_APART_SECONDS - 1, 1):
+        assert [type(one) for one in await launch_all(launcher)] == [
+            RetryLater,
+            type(None),
+            type(None),
+        ]
+        assert sorted(await owners(kube)) == ["b", "c"]
+        assert len(await records(kube)) == 1
+        clock.advance(wait)
+    assert isinstance((await launch_all(launcher, ["a"]))[0], RetryLater)
+    assert await records(kube) == []
+
+
+async def test_a_repeated_answer_counts_while_ec2_lists_nothing_yet(
+    start: Start, kube: Kube, control: Control, uids: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """F1, F20: seconds after the first call nothing can have ended and be gone from EC2's list."""
+    await lose_the_answer(start(), monkeypatch)
+    launcher = start()
+
+    async def nothing(**_: Any) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(launcher.launch.saga.ports.cloud.ec2, "instances", nothing)
+    assert await launch_all(launcher) == [None] * 3
+    assert sorted((await owners(kube)).values()) == sorted(control.alive())
 
 
 async def test_a_refused_replay_does_not_start_a_second_instance(
