@@ -186,8 +186,10 @@ async def test_a_crash_between_status_and_record_is_cleaned_up(
         with pytest.raises(Died):
             await first.launch(NAME)
     assert len(await records(kube)) == 1
+    garbage = start().garbage
+    await garbage.sweep()
     clock.advance(INSTANCE_VISIBLE_SECONDS + 1)
-    await start().garbage.sweep()
+    await garbage.sweep()
     assert await records(kube) == []
     assert len(control.alive()) == 1
 

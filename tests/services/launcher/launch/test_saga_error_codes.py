@@ -18,6 +18,7 @@ from tests.services.launcher.crash_world import FORGETFUL, CrashWorld, crashes
 from tests.services.launcher.mortal import Life
 from tests.support.aws.ice_codes import ICE
 from tests.support.planning.builders import ZONES
+from tests.support.redis.elapsing import elapse
 
 __all__ = ["crashes"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -192,6 +193,12 @@ async def test_a_list_that_lags_starts_no_second_instance(
         world.control.post("settings", **FORGETFUL)
 
 
+async def wait(world: CrashWorld, seconds: float) -> None:
+    """Time passes for AWS, the launcher and Redis."""
+    world.wait(seconds)
+    await elapse(world.bus.redis, world.bus.prefix, seconds)
+
+
 async def test_what_had_no_capacity_is_asked_for_again_after_three_minutes(
     world: CrashWorld, launch: LaunchController
 ) -> None:
@@ -204,12 +211,12 @@ async def test_what_had_no_capacity_is_asked_for_again_after_three_minutes(
     finally:
         world.control.post("capacity", **everything, available=None)
     asked = calls(world)
-    world.wait(170)
+    await wait(world, 170)
     await create_machine(world.kube, "m-b")
     await launch.launch("m-b")
     assert await is_given_up(world, "m-b")
     assert calls(world) == asked
-    world.wait(11)
+    await wait(world, 11)
     await create_machine(world.kube, "m-c")
     await launch.launch("m-c")
     assert await world.owned() == world.started()
