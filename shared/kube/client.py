@@ -24,7 +24,12 @@ from shared.kube.listing import KubeList, read_pages
 from shared.kube.resources import PODS, Resource
 from shared.kube.transport.connection import JSON, Connection, Observer, Timeouts
 from shared.kube.transport.pacing import TokenBucket
-from shared.kube.transport.statuses import Call, decode_object
+from shared.kube.transport.statuses import (
+    Call,
+    Contended,
+    contention_told_apart,
+    decode_object,
+)
 from shared.kube.watching import WatchEvent, parse_event, read_lines
 
 READ_TRIES = 4
@@ -338,14 +343,18 @@ class Kube:
         self, call: Call, method: str, body: object, content_type: str = JSON
     ) -> bytes:
         path = call.resource.path(call.namespace, call.name, call.subresource)
-        return await self._again(
-            lambda: self._connection.unary(call, method, path, {}, body, content_type),
-            errors.Throttled,
-            WRITE_TRIES,
-        )
+
+        async def send() -> bytes:
+            with contention_told_apart(body):
+                return await self._connection.unary(call, method, path, {}, body, content_type)
+
+        return await self._again(send, (errors.Throttled, Contended), WRITE_TRIES)
 
     async def _again(
-        self, send: Callable[[], Awaitable[T]], repeatable: type[errors.TransientError], tries: int
+        self,
+        send: Callable[[], Awaitable[T]],
+        repeatable: type[errors.TransientError] | tuple[type[errors.TransientError], ...],
+        tries: int,
     ) -> T:
         """Send up to ``tries`` times while the error is ``repeatable``, with jittered delays."""
         backoff = Backoff(self._random, first=self._first_backoff)

@@ -7,7 +7,8 @@ relied on. What may go wrong: a body that is not JSON (kept as text, cut at 256 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +89,37 @@ def retry_after(headers: Mapping[str, str], status: Mapping[str, Any]) -> float:
         return 0.0
 
 
+class Contended(errors.Unavailable):
+    """The API server wrote nothing because others changed the object at that moment; the same write may succeed now."""
+
+
+@contextmanager
+def contention_told_apart(body: object) -> Iterator[None]:
+    """A write that names no version can lose no race of its own: raise ``Contended`` where the API server lost one, so
+    that a Conflict only says that another object has this name.
+    """
+    try:
+        yield
+    except errors.Conflict as error:
+        if _names_version(body) or error.context.get("precondition"):
+            raise
+        raise Contended(error.message) from error
+
+
+def _names_version(body: object) -> bool:
+    """Whether ``body`` is for one version of the object: of an update, a patch or a deletion."""
+    parts = (
+        [body.get(name) for name in ("metadata", "preconditions")] if isinstance(body, dict) else []
+    )
+    return any(isinstance(part, dict) and part.get("resourceVersion") for part in parts)
+
+
+def _conflict(reason: str, text: str, message: str) -> errors.DovetailError:
+    if reason == "AlreadyExists":
+        return errors.AlreadyExists(message)
+    return errors.Conflict(message, precondition="precondition" in text.lower())
+
+
 def error_of(
     call: Call, code: int, status: Mapping[str, Any], headers: Mapping[str, str]
 ) -> errors.DovetailError:
@@ -98,7 +130,7 @@ def error_of(
     if code == 404:
         return _not_found(call, status, message)
     if code == 409:
-        return (errors.AlreadyExists if reason == "AlreadyExists" else errors.Conflict)(message)
+        return _conflict(reason, str(status.get("message") or ""), message)
     if code == 410:
         return errors.Gone(message)
     if code in (401, 403):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 
 from shared import errors
 from shared.concurrency.clock import SystemClock
-from shared.kube.client import Kube
+from shared.kube.client import WRITE_TRIES, Kube
 from shared.kube.resources import MACHINES, NODES, PODS, PROVISIONERS
 from shared.kube.transport.connection import Timeouts
+from shared.kube.transport.statuses import Contended
 from tests.support.cluster.fixture import connect, write_kubeconfig
 from tests.support.cluster.scripted_api import (
     ScriptedApi,
@@ -47,7 +49,7 @@ SEVERAL = failure(
         (401, "Unauthorized", errors.Unauthorized),
         (403, "Forbidden", errors.Unauthorized),
         (404, "NotFound", errors.NotFound),
-        (409, "Conflict", errors.Conflict),
+        (409, "Conflict", Contended),
         (409, "AlreadyExists", errors.AlreadyExists),
         (410, "Gone", errors.Gone),
         (422, "Invalid", errors.InvalidObject),
@@ -63,6 +65,51 @@ async def test_every_status_has_its_error(
     api.others = [refusal(code, reason)]
     with pytest.raises(expected, match="patch nodes n1"):
         await kube.patch(NODES, "n1", {"spec": {}})
+
+
+LOST_RACE = failure(
+    409,
+    "Conflict",
+    'Operation cannot be fulfilled on nodes "n1": the object has been modified; please apply your '
+    "changes to the latest version and try again",
+)
+OTHER_OBJECT = failure(
+    409,
+    "Conflict",
+    f'Operation cannot be fulfilled on nodes "{"n" * 253}": Precondition failed: UID in '
+    "precondition: u1, UID in object meta: u2",
+)
+
+
+async def test_a_write_for_any_version_is_repeated_when_the_server_loses_a_race(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    """R3: nobody may take it for an object that was replaced."""
+    api.others = [answer(LOST_RACE, 409), answer({"kind": "Node"})] * 2
+    await kube.patch(NODES, "n1", {"metadata": {"uid": "u1"}})
+    await kube.delete(NODES, "n1", uid="u1")
+    assert [one.method for one in api.requests] == ["PATCH", "PATCH", "DELETE", "DELETE"]
+
+
+async def test_a_race_that_is_lost_again_and_again_is_an_outage(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    api.others = [answer(LOST_RACE, 409)] * WRITE_TRIES
+    with pytest.raises(errors.TransientError):
+        await kube.delete(NODES, "n1", uid="u1")
+
+
+@pytest.mark.parametrize("text", [LOST_RACE, OTHER_OBJECT], ids=["version", "uid"])
+async def test_a_write_for_one_version_or_another_object_is_a_conflict_at_once(
+    api: ScriptedApi, kube: Kube, text: dict[str, Any]
+) -> None:
+    api.others = [answer(text, 409)] * 2
+    version = "7" if text is LOST_RACE else None
+    with pytest.raises(errors.Conflict):
+        await kube.patch(NODES, "n1", {"metadata": {"uid": "u1", "resourceVersion": version}})
+    with pytest.raises(errors.Conflict):
+        await kube.delete(NODES, "n1", uid="u1", resource_version=version)
+    assert len(api.requests) == 2
 
 
 async def test_a_403_names_the_missing_rule(api: ScriptedApi, kube: Kube) -> None:
