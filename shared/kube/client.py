@@ -27,7 +27,7 @@ from shared.kube.transport.pacing import TokenBucket
 from shared.kube.transport.statuses import (
     Call,
     Contended,
-    contention_told_apart,
+    contention_recognised,
     decode_object,
 )
 from shared.kube.watching import WatchEvent, parse_event, read_lines
@@ -345,7 +345,7 @@ class Kube:
         path = call.resource.path(call.namespace, call.name, call.subresource)
 
         async def send() -> bytes:
-            with contention_told_apart(body):
+            with contention_recognised(body):
                 return await self._connection.unary(call, method, path, {}, body, content_type)
 
         return await self._again(send, (errors.Throttled, Contended), WRITE_TRIES)

@@ -94,7 +94,7 @@ class Contended(errors.Unavailable):
 
 
 @contextmanager
-def contention_told_apart(body: object) -> Iterator[None]:
+def contention_recognised(body: object) -> Iterator[None]:
     """A write that names no version can lose no race of its own: raise ``Contended`` where the API server lost one, so
     that a Conflict only says that another object has this name.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,58 +12,40 @@ from services.launcher.launch.assignment import LaunchedInstance
 from services.launcher.launch.controller import BATCH_IDLE_SECONDS
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.saga import (
-    ENDED_LISTED_SECONDS,
     LISTS_APART_SECONDS,
     REPEATABLE_SECONDS,
 )
 from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.ec2.ownership import TOKEN_TAG
-from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import encode_catalogue
-from shared.domain.nodes import provider_instance_id
 from shared.kube.client import Kube
-from shared.kube.machines import Machines
-from shared.kube.resources import LAUNCH_RECORDS, MACHINES
+from shared.kube.resources import MACHINES
 from shared.metrics import Metrics
 from shared.redis.bus import Bus, RetryLater
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from tests.services.conftest import Control, create_machine, create_pool
 from tests.services.launcher.conftest import Launcher
-from tests.services.launcher.mortal import Died
+from tests.services.launcher.stories.batches import (
+    NAMES,
+    calls,
+    launch_all,
+    let_records_age,
+    lose_the_answer,
+    owners,
+    records,
+    waiting_machines,
+)
 from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_catalogue, make_type
 
 Start = Callable[..., Launcher]
-NAMES = ("a", "b", "c")
 
 
 @pytest.fixture
 async def uids(kube: Kube) -> dict[str, str]:
     """Three machines that wait; uid by name."""
-    await create_pool(kube)
-    return {name: (await create_machine(kube, name))["metadata"]["uid"] for name in NAMES}
-
-
-async def launch_all(launcher: Launcher, names: Sequence[str] = NAMES) -> list[Any]:
-    """What each caller got."""
-    works = (launcher.launch.launch(name) for name in names)
-    return await asyncio.gather(*works, return_exceptions=True)
-
-
-def calls(control: Control) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = control.get("calls?action=CreateFleet")["calls"]
-    return found
-
-
-async def owners(kube: Kube) -> dict[str, str]:
-    """Instance id by machine, of those that have one."""
-    listed = await Machines(kube).list()
-    return {m.name: provider_instance_id(m.provider_id) for m in listed if m.provider_id}
-
-
-async def records(kube: Kube) -> list[dict[str, Any]]:
-    return (await kube.list(LAUNCH_RECORDS)).items
+    return await waiting_machines(kube)
 
 
 async def test_equal_machines_are_one_call(
@@ -229,21 +211,6 @@ async def test_three_calls_a_minute_whatever_goes_wrong(
     assert len(calls(control)) == 4
 
 
-async def lose_the_answer(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    """EC2 launches all, the launcher dies before it hears of it."""
-    ec2 = launcher.launch.saga.ports.cloud.ec2
-    create_fleet = ec2.create_fleet
-
-    async def die(request: dict[str, Any]) -> None:
-        await create_fleet(request)
-        raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ec2, "create_fleet", die)
-        ended = await launch_all(launcher)
-    assert all(isinstance(one, Died) for one in ended)
-
-
 @pytest.mark.parametrize("reason", ["too old", "other parameters"])
 async def test_a_record_that_may_not_be_sent_again_is_looked_up_by_its_tag(
     start: Start, kube: Kube, control: Control, uids: dict[str, str],
@@ -264,29 +231,6 @@ async def test_a_record_that_may_not_be_sent_again_is_looked_up_by_its_tag(
     assert await records(kube) == []
 
 
-async def let_records_age(kube: Kube, seconds: float) -> None:
-    """Let all records be older. Their age is a time of Redis' clock, which no test can move."""
-    for record in await records(kube):
-        at = rfc3339(parse_rfc3339(record["spec"]["createdAt"]) - seconds)
-        await kube.patch(LAUNCH_RECORDS, record["metadata"]["name"], {"spec": {"createdAt": at}})
-
-
-@pytest.mark.parametrize("by", [3600.0, -3600.0], ids=["ahead", "behind"])
-async def test_a_launcher_whose_clock_is_wrong_sends_a_young_record_again(
-    start: Start, kube: Kube, control: Control, clock: FakeClock, uids: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch, by: float,
-) -> None:  # fmt: skip
-    """F1: the token finds the same instances, while EC2's lists may not show them yet."""
-    if by < 0:  # the one that wrote the record, or the one that reads it
-        clock.wall += by
-    await lose_the_answer(start(), monkeypatch)
-    clock.wall += abs(by)
-    sent = len(calls(control))
-    assert await launch_all(start(), ["b"]) == [None]
-    assert len(calls(control)) == sent + 1
-    assert len(control.alive()) == 3
-
-
 async def test_an_old_record_without_instances_is_believed_at_the_second_look(
     start: Start, kube: Kube, control: Control, clock: FakeClock, uids: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -305,69 +249,6 @@ async def test_an_old_record_without_instances_is_believed_at_the_second_look(
     assert await launch_all(launcher) == [None] * 3
     token = launch_token((uid, 1) for uid in uids.values())
     assert {one["tags"][TOKEN_TAG] for one in control.instances()} == {token}
-
-
-async def test_a_repeated_answer_names_an_instance_that_has_ended(
-    start: Start, kube: Kube, control: Control, uids: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """F19, F20: a person ended it before the launcher heard of it. The others get theirs, its machine a new one."""
-    await lose_the_answer(start(), monkeypatch)
-    first, *others = sorted(control.alive())
-    launcher = start()
-    await launcher.launch.saga.ports.cloud.ec2.terminate([first])
-    (ended, *ends) = await launch_all(launcher)
-    assert isinstance(ended, RetryLater)
-    assert ends == [None] * 2
-    assert sorted((await owners(kube)).values()) == others
-    assert await records(kube) == []
-    assert await launch_all(launcher, ["a"]) == [None]
-    assert sorted((await owners(kube)).values()) == sorted(control.alive())
-
-
-async def test_a_repeated_answer_names_an_instance_that_ec2_no_longer_lists(
-    start: Start, kube: Kube, clock: FakeClock, uids: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """F20: what two lists two minutes apart do not show has ended; until then its machine waits."""
-    await lose_the_answer(start(), monkeypatch)
-    await let_records_age(kube, ENDED_LISTED_SECONDS + 1)
-    launcher = start()
-    ec2 = launcher.launch.saga.ports.cloud.ec2
-    listed = ec2.instances
-
-    async def without_the_first(**asked: Any) -> Any:
-        found = await listed(**asked)
-        return sorted(found, key=lambda one: one.id)[1:]
-
-    monkeypatch.setattr(ec2, "instances", without_the_first)
-    for wait in (LISTS_APART_SECONDS - 1, 1):
-        assert [type(one) for one in await launch_all(launcher)] == [
-            RetryLater,
-            type(None),
-            type(None),
-        ]
-        assert sorted(await owners(kube)) == ["b", "c"]
-        assert len(await records(kube)) == 1
-        clock.advance(wait)
-    assert isinstance((await launch_all(launcher, ["a"]))[0], RetryLater)
-    assert await records(kube) == []
-
-
-async def test_a_repeated_answer_counts_while_ec2_lists_nothing_yet(
-    start: Start, kube: Kube, control: Control, uids: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """F1, F20: seconds after the first call nothing can have ended and be gone from EC2's list."""
-    await lose_the_answer(start(), monkeypatch)
-    launcher = start()
-
-    async def nothing(**_: Any) -> list[Any]:
-        return []
-
-    monkeypatch.setattr(launcher.launch.saga.ports.cloud.ec2, "instances", nothing)
-    assert await launch_all(launcher) == [None] * 3
-    assert sorted((await owners(kube)).values()) == sorted(control.alive())
 
 
 async def test_a_refused_replay_does_not_start_a_second_instance(
