@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource
+from pydantic_settings import BaseSettings
 
 from shared.errors import ConfigurationError
-from shared.settings.services.base import ServiceSettings
+from shared.settings.services.base import Environment, ServiceSettings
 
 AT_START = ("cluster_name", "mirror_key")
 """Streams, tags, Leases and the mirror use these, so a change takes effect only at the next start."""
@@ -47,7 +47,7 @@ def _below_environment(
     kind: type[BaseSettings], configured: Mapping[str, object]
 ) -> dict[str, Any]:
     """The part of ``configured`` that the environment does not override."""
-    environment = EnvSettingsSource(kind)()
+    environment = Environment(kind)()
     lower: dict[str, Any] = {
         name: value
         for name, value in configured.items()

@@ -27,6 +27,8 @@ last minutes. A collection that is never emptied gets there within an hour of si
 MOST_WALKED = 500
 """Entries of a collection that are looked into."""
 COLLECTIONS = (dict, list, set, deque)
+ATOMS = frozenset({str, bytes, int, float, bool, type(None)})
+"""They hold on to nothing, and are most of what is found."""
 
 
 @dataclass
@@ -62,7 +64,8 @@ def sizes(roots: Iterable[object]) -> dict[str, int]:
             if isinstance(value, COLLECTIONS) and name:
                 where = f"{type(one).__name__}.{name}"
                 found[where] = max(found.get(where, 0), len(value))
-            waiting.append(value)
+            if type(value) not in ATOMS:
+                waiting.append(value)
     return found
 
 

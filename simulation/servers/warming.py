@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 import tempfile
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from random import Random
 
 from botocore import useragent
+from botocore.hooks import EventAliaser
 from moto.sqs.models import Queue
 
 from local.aws.fleet.markets import known_types
@@ -61,6 +62,9 @@ def remember_pure_functions() -> None:
     useragent.sanitize_user_agent_string_component = lru_cache(maxsize=1024)(
         useragent.sanitize_user_agent_string_component
     )
+    # Each session has a table of its own, with the same aliases.
+    aliased = lru_cache(maxsize=4096)(partial(EventAliaser._alias_event_name, EventAliaser(None)))
+    EventAliaser._alias_event_name = lambda _, event_name: aliased(event_name)
 
 
 async def _ask_all(loop: SimulatedLoop) -> None:

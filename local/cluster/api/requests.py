@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -67,6 +68,7 @@ class Target:
     subresource: str = ""
 
 
+@lru_cache(maxsize=4096)
 def parse_path(path: str) -> Target | None:
     """``/apis/<group>/<version>[/namespaces/<ns>]/<plural>[/<name>[/<subresource>]]``; None for any other path."""
     parts = path.strip("/").split("/")

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from shared.settings.types import Duration, Gates, Rate, SecretKey
+
+
+class Environment(EnvSettingsSource):
+    """The variables of the environment. The library works out the type of each field, also of those without a variable:
+    that takes longer than all else of reading the settings.
+    """
+
+    def prepare_field_value(
+        self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool
+    ) -> Any:
+        if value is None:
+            return None
+        return super().prepare_field_value(field_name, field, value, value_is_complex)
 
 
 class ServiceSettings(BaseSettings):
     """Settings that every service has."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", arbitrary_types_allowed=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """There are no files with settings."""
+        return init_settings, Environment(settings_cls)
 
     cluster_name: str = Field(
         min_length=1,
