@@ -32,6 +32,8 @@ Indices: TypeAlias = npt.NDArray[np.intp]
 LARGEST = 2**61
 NO_PRICE = np.iinfo(np.int64).max
 """The price of an offering that is not available."""
+MOST_KEPT, MOST_SIZED = 4096, 32
+"""So many masks of requirements, and sizes of types, are kept from plan to plan; a mask has a byte for each type."""
 
 _NOT_FROM_TYPES = frozenset(
     {keys.ZONE, keys.ZONE_ID, keys.CAPACITY_TYPE, keys.PROVISIONER_NAME, keys.NODE_POOL}
@@ -98,8 +100,8 @@ class TypeTable:
         unavailable: frozenset[OfferingKey],
         shortages: Shortages = (),
     ) -> TypeTable:
-        """As the constructor. Arrays of an earlier table of the same catalogue, resources and offerings are used again,
-        because a catalogue changes once in many plans."""
+        """As the constructor. An earlier table of the same catalogue, resources and offerings is used again, with what
+        it worked out for requirements: a catalogue changes once in many plans, and most plans ask the same of it."""
         made_of = (catalogue.region, axis.names, unavailable, shortages)
         known = (
             table
@@ -110,10 +112,15 @@ class TypeTable:
         if table is None:
             table = cls(catalogue, axis, unavailable, shortages)
             _RECENT.appendleft((catalogue.types, made_of, table))
-        found = copy(table)
-        found._sized = {USUAL: found}
-        found._clear_caches()
-        return found
+        elif table._is_full():
+            table._sized = {USUAL: table}
+            table._clear_caches()
+        return table
+
+    def _is_full(self) -> bool:
+        """Plans of other threads may read it meanwhile, so nothing is taken out of a cache: all are made anew."""
+        kept = sum(len(one._masks) + len(one._compatible) for one in tuple(self._sized.values()))
+        return kept > MOST_KEPT or len(self._sized) > MOST_SIZED
 
     def _clear_caches(self) -> None:
         self._codes: dict[str, tuple[list[tuple[str, ...]], Indices]] = {}
@@ -127,11 +134,12 @@ class TypeTable:
 
         Equal settings share one table; default settings get this table itself.
         """
-        usual = self._sized[USUAL]
+        known = self._sized
         settings = effective(settings, self._images, first_graviton=self._has_a1)
-        if settings not in self._sized:
-            self._sized[settings] = usual._adapted(settings)
-        return self._sized[settings]
+        found = known.get(settings)
+        if found is None:
+            found = known[settings] = known[USUAL]._adapted(settings)
+        return found
 
     def _adapted(self, settings: SizeSettings) -> TypeTable:
         other = copy(self)
@@ -213,10 +221,11 @@ class TypeTable:
     def with_offering(self, zones: Mask, capacities: Mask) -> Mask:
         """Types with an available offering in these zones and capacity types."""
         at = (zones.tobytes(), capacities.tobytes())
-        if at not in self._offered:
+        found = self._offered.get(at)
+        if found is None:
             chosen = self.available[:, zones][:, :, capacities]
-            self._offered[at] = chosen.any(axis=(1, 2))
-        return self._offered[at]
+            found = self._offered[at] = chosen.any(axis=(1, 2))
+        return found
 
     def matching(self, requirements: Requirements) -> Mask:
         """Types whose labels, zones and capacity types intersect the requirements (SCH-42)."""
@@ -257,14 +266,15 @@ class TypeTable:
 
     def _coded(self, key: str) -> tuple[list[tuple[str, ...]], Indices]:
         """The distinct values of a label over all types, and [types]: each type's index among them."""
-        if key not in self._codes:
+        found = self._codes.get(key)
+        if found is None:
             default = (self.region,) if key == keys.REGION else ()
             column = [t.labels.get(key, default) for t in self.types]
             distinct = sorted(set(column)) or [()]
             at = {values: i for i, values in enumerate(distinct)}
             codes = np.array([at[values] for values in column], dtype=np.intp)
-            self._codes[key] = (distinct, codes)
-        return self._codes[key]
+            found = self._codes[key] = (distinct, codes)
+        return found
 
     def distinct_values(self, key: str, types: Indices) -> set[str]:
         """The values of a label that machines of these types can have (SCH-12, SCH-71)."""

@@ -78,7 +78,8 @@ def forget_gone(nodes: int) -> None:
 def host_of(node: Node) -> Host:
     """The node with its labels, which are final."""
     known = _hosts.get(node.name)
-    if known is not None and known[0] is node:
+    # Simulations cordon copies of nodes, which share these.
+    if known is not None and known[0].labels is node.labels and known[0].taints is node.taints:
         return known[1]
     name = node.labels.get(keys.HOSTNAME, node.name)
     labels = Requirements.of(labels={**node.labels, keys.HOSTNAME: name})
