@@ -23,8 +23,7 @@ from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Owner, Pod
 
 USUAL_NODES = 1_000
-PODS_PER_NODE = 12.0
-"""Before a part of each deployment is taken away, for the size that it has at the beginning."""
+PODS_PER_NODE = 8.2
 SHARE, SWING, NOISE = 0.85, 0.15, 0.03
 """Size of a deployment as a share of its largest: the mean, how far the day moves it, and how far chance does."""
 TOLERANCE = 0.1
@@ -43,10 +42,12 @@ class RecordedDay(NamedTuple):
     wishes: tuple[Wish, ...]
 
 
-def recorded_day(catalogue: Catalogue, nodes: int = USUAL_NODES, hours: float = 24.0) -> RecordedDay:
+def recorded_day(
+    catalogue: Catalogue, nodes: int = USUAL_NODES, hours: float = 24.0
+) -> RecordedDay:
     """``nodes``: about so many at the beginning."""
-    shape = Shape("recorded day", "FewestNodes", (SHARE, SHARE), 8, PODS_PER_NODE)
-    found = cluster(shape, round(nodes * 1.2), catalogue)
+    shape = Shape("recorded day", "FewestNodes", (1.0, 1.0), 8, PODS_PER_NODE)
+    found = cluster(shape, round(1.22 * nodes), catalogue)
     pool = replace(found.pools[0], budgets=(Budget("10%"),), consolidate_after_seconds=5 * MINUTE)
     start = replace(found, pools=(pool,))
     draw = random.Random(f"day of {nodes}")
@@ -69,7 +70,7 @@ def _deployment(
     """Wishes in order of time. Its first ReplicaSet is that of ``like``."""
     most, lag = alive / SHARE, draw.uniform(-1, 1) * HOUR
     updates = NOW + draw.uniform(0, hours) * HOUR if draw.random() < UPDATED else math.inf
-    at, number, owner = NOW + draw.uniform(0, SCALING_SECONDS), 0, like.owner
+    at, number, owner = _on_the_minute(NOW + draw.uniform(0, SCALING_SECONDS)), 0, like.owner
     assert owner is not None
     while at < NOW + hours * HOUR:
         if at >= updates:
@@ -104,15 +105,20 @@ def _jobs(draw: random.Random, nodes: int, hours: float) -> Iterator[Wish]:
     for kind in range(KINDS_OF_JOBS):
         every = draw.choice((10, 15, 30, 60, 60)) * MINUTE
         cpu, memory = draw.choice(((250, 512), (500, 1024), (1000, 2048), (2000, 4096)))
-        at = NOW + draw.uniform(0, every)
+        at = _on_the_minute(NOW + draw.uniform(0, every))
         while at < NOW + hours * HOUR:
             for number in range(draw.randint(1, size)):
                 name = f"job-{kind:02d}-{at - NOW:.0f}-{number}"
                 pod = job(name, cpu, memory)
                 yield _arrival(pod, name, at)
                 lives = min(2 * MINUTE + draw.expovariate(1 / (10 * MINUTE)), HOUR)
-                yield Removal(math.ceil((at + lives) / MINUTE) * MINUTE, f"uid-of-{name}")
+                yield Removal(_on_the_minute(at + lives), f"uid-of-{name}")
             at += every
+
+
+def _on_the_minute(at: float) -> float:
+    """Cron jobs begin on the minute, and what scales deployments looks at all of them at the same times."""
+    return math.ceil(at / MINUTE) * MINUTE
 
 
 def job(name: str, cpu_milli: int, memory_mib: int) -> Pod:

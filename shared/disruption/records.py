@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from shared.disruption.bounds.bounds import Bounds
 from shared.disruption.folding import Folding
 from shared.disruption.keeping import Keeping
-from shared.disruption.leftover import Leftover
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
@@ -158,8 +158,8 @@ class World(msgspec.Struct, frozen=True):
     """What pools have that keep a minimum or headroom."""
     folding: Folding = msgspec.field(default_factory=Folding)
     """Folded pods, shared by all simulations of this snapshot."""
-    leftover: Leftover = msgspec.field(default_factory=Leftover)
-    """What removals of this snapshot must buy at least."""
+    bounds: Bounds = msgspec.field(default_factory=Bounds)
+    """Shows of many removals of this snapshot that they save nothing."""
     balanced_scores: list[BalancedScore] = msgspec.field(default_factory=list)
     """Collected scores of Balanced pools, for metrics only (MET-06); the reader clears the list."""
 

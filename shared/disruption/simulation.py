@@ -149,5 +149,10 @@ def _problem(
     ready |= coming
     for name, uids in plan.existing.items():
         if name not in ready and moved & set(uids):
-            return f"would schedule against uninitialized node {name}", tuple(uids)
+            return uninitialized(name), tuple(uids)
     return "", ()
+
+
+def uninitialized(name: str) -> str:
+    """The problem that a node which is not initialised would take pods."""
+    return f"would schedule against uninitialized node {name}"

@@ -1,4 +1,4 @@
-"""The bound on what a removal must buy: it refuses only what a simulation refuses too."""
+"""Bounds of removals: they refuse only what a simulation refuses too."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.disruption.leftover import NO_TYPE
 from shared.disruption.methods.consolidation import by_simulation, compute
 from shared.disruption.records import Command, World
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
+from shared.solver.encode import NO_PRICE
 from tests.support.planning.builders import ZONES, make_bound_pod, make_pod, make_pool, make_spread
 from tests.support.planning.disruption import make_cluster, make_running, make_world
 
@@ -29,7 +29,9 @@ def pods(draw: st.DrawFn, number: int) -> Pod:
     """A pod on one of the nodes, or one that waits; some are large for the nodes."""
     cpu = draw(st.sampled_from(("300m", "700m", "1", "1500m", "3")))
     memory = draw(st.sampled_from(("128Mi", "1Gi", "6Gi")))
-    rules = draw(st.sampled_from(({}, {}, {"spread": (make_spread("topology.kubernetes.io/zone"),)})))
+    rules = draw(
+        st.sampled_from(({}, {}, {"spread": (make_spread("topology.kubernetes.io/zone"),)}))
+    )
     node = draw(st.sampled_from((*NODES, *NODES, "")))
     if node:
         return make_bound_pod(f"pod-{number}", node, cpu=cpu, memory=memory, **rules)
@@ -71,7 +73,7 @@ def test_the_bound_changes_no_command_of_many(world: World, first: int, count: i
 
 
 def bound(world: World, count: int = 1) -> int:
-    return world.leftover.least_price(world.snapshot, world.candidates[:count])
+    return world.bounds.least_price(world.snapshot, world.candidates[:count])
 
 
 def two_nodes(*pods: Pod) -> World:
@@ -111,4 +113,4 @@ def test_machines_that_go_together_are_no_room_for_one_another() -> None:
 def test_what_no_pool_can_buy_has_no_price() -> None:
     world = two_nodes(on("a", "one", "3"), on("b", "full", "3500m"))
     closed = replace(world.snapshot, pools=(replace(POOL, terminating=True),))
-    assert world.leftover.least_price(closed, world.candidates[:1]) == NO_TYPE
+    assert world.bounds.least_price(closed, world.candidates[:1]) == NO_PRICE

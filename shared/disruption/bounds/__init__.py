@@ -1,0 +1,1 @@
+"""Lower bounds that show, without a plan, that a removal saves nothing."""
