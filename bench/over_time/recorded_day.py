@@ -23,7 +23,7 @@ from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Owner, Pod
 
 USUAL_NODES = 1_000
-PODS_PER_NODE = 8.2
+PODS_PER_NODE = 10.0
 SHARE, SWING, NOISE = 0.85, 0.15, 0.03
 """Size of a deployment as a share of its largest: the mean, how far the day moves it, and how far chance does."""
 TOLERANCE = 0.1

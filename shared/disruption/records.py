@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.disruption.bounds.bounds import Bounds
 from shared.disruption.folding import Folding
 from shared.disruption.keeping import Keeping
+from shared.disruption.removals.bounds import Bounds
+from shared.disruption.removals.prepared import Preparing
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
@@ -158,6 +159,8 @@ class World(msgspec.Struct, frozen=True):
     """What pools have that keep a minimum or headroom."""
     folding: Folding = msgspec.field(default_factory=Folding)
     """Folded pods, shared by all simulations of this snapshot."""
+    preparing: Preparing = msgspec.field(default_factory=Preparing)
+    """The cluster as simulations of consolidation read it."""
     bounds: Bounds = msgspec.field(default_factory=Bounds)
     """Shows of many removals of this snapshot that they save nothing."""
     balanced_scores: list[BalancedScore] = msgspec.field(default_factory=list)

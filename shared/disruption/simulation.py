@@ -20,7 +20,7 @@ from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import is_reschedulable
 from shared.solver.placement.planned_machines import STRICT
 from shared.solver.plan import Plan, PlannedMachine
-from shared.solver.solve import solve
+from shared.solver.solve import SolverSettings, solve
 
 
 class Simulation(msgspec.Struct, frozen=True):
@@ -39,10 +39,9 @@ class Simulation(msgspec.Struct, frozen=True):
         return tuple(self.plan.existing)
 
 
-def without(snapshot: Snapshot, candidates: Iterable[Candidate]) -> Snapshot:
+def without(snapshot: Snapshot, candidates: tuple[Candidate, ...]) -> Snapshot:
     """The snapshot without these machines and nodes. Their pods stay in it, bound to the removed nodes."""
-    going = {candidate.machine.uid for candidate in candidates}
-    names = {candidate.node.name for candidate in candidates}
+    names, going = _going(candidates)
     return replace(
         snapshot,
         nodes=tuple(node for node in snapshot.nodes if node.name not in names),
@@ -66,32 +65,48 @@ def simulate(
     packing policy for all pools, as if none had one of its own.
     """
     found = world.folding.pods_of(world.snapshot, keep_whole=bool(world.solver.default_spread))
-    snapshot = without(found.without({c.node.name for c in candidates}), candidates)
-    if consolidating:
-        snapshot = without_young_nodes(snapshot)
-    snapshot = replace(snapshot, machines=(*snapshot.machines, *coming))
-    settings = replace(world.solver, counting=replacing(world.solver.counting))
-    if policy:
-        pools = tuple(replace(pool, packing="") for pool in snapshot.pools)
-        snapshot = replace(snapshot, pools=pools)
-        settings = replace(settings, packing_policy=policy)
+    settings = _settings(world.solver, consolidating=consolidating, policy=policy)
     moved = frozenset(
         pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
     )
-    # Virtual pods keep their room, on whatever node: a real pod that moves may take the place of one (GAT-02).
-    moved |= {pod.uid for pod in snapshot.pods if pod.virtual and pod.node_name}
+
+    def changed(snapshot: Snapshot) -> Snapshot:
+        if consolidating:
+            snapshot = without_young_nodes(snapshot)
+        if policy:
+            pools = tuple(replace(pool, packing="") for pool in snapshot.pools)
+            snapshot = replace(snapshot, pools=pools)
+        return replace(snapshot, machines=(*snapshot.machines, *coming))
+
+    plan = None
+    if consolidating and policy == FEWEST_NODES and not coming:
+        prepared = world.preparing.of(found, settings, changed)
+        plan = prepared and prepared.plan(*_going(candidates), moved)
+    if plan is None:
+        snapshot = changed(without(found.without(_going(candidates)[0]), candidates))
+        # Virtual pods keep their room, on whatever node: a real pod that moves may take the place of one (GAT-02).
+        moved |= {pod.uid for pod in snapshot.pods if pod.virtual and pod.node_name}
+        reschedule = moved | found.moving
+        plan = solve(
+            snapshot, now=world.now, settings=settings, reschedule=reschedule, bounded=False
+        )
+    needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))
+    problem, on_unready = _problem(plan, world.snapshot, moved, {one.name for one in coming})
+    return Simulation(plan, needed, problem, on_unready)
+
+
+def _settings(solver: SolverSettings, *, consolidating: bool, policy: str) -> SolverSettings:
+    settings = replace(solver, counting=replacing(solver.counting))
+    if policy:
+        settings = replace(settings, packing_policy=policy)
     if consolidating:
         settings = replace(settings, min_values_policy=STRICT, fills_reservations=False)
-    plan = solve(
-        snapshot,
-        now=world.now,
-        settings=settings,
-        reschedule=moved | found.moving,
-        bounded=False,
-    )
-    needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))
-    problem, on_unready = _problem(plan, snapshot, moved, {machine.name for machine in coming})
-    return Simulation(plan, needed, problem, on_unready)
+    return settings
+
+
+def _going(candidates: Iterable[Candidate]) -> tuple[set[str], set[str]]:
+    """(names of their nodes, UIDs of their machines)."""
+    return {one.node.name for one in candidates}, {one.machine.uid for one in candidates}
 
 
 def removal_by_policy(
@@ -145,7 +160,8 @@ def _problem(
     for uid, reason in plan.unschedulable.items():
         if uid in moved:
             return f"not all pods would schedule, {reason}", ()
-    ready = {node.name for node in snapshot.nodes if node.is_initialized or not node.is_managed}
+    used = (node for node in snapshot.nodes if node.name in plan.existing)
+    ready = {node.name for node in used if node.is_initialized or not node.is_managed}
     ready |= coming
     for name, uids in plan.existing.items():
         if name not in ready and moved & set(uids):

@@ -184,7 +184,7 @@ def _solve(
     )
 
     def paid(placement: Placement) -> tuple[int, int]:
-        machines = _machines(placement, identity, settings.max_instance_types)
+        machines = planned_machines(placement, identity, settings.max_instance_types)
         kept, refused = reserve(machines, snapshot)
         return len(refused), sum(one.offering.price_micro_usd_per_hour for one in kept)
 
@@ -194,7 +194,7 @@ def _solve(
     choice = cheaper(
         fewest, queue, packing, lambda: _prepare(*given), paid if free else None, bounded=bounded
     )
-    planned = _machines(choice.placement, identity, settings.max_instance_types)
+    planned = planned_machines(choice.placement, identity, settings.max_instance_types)
     machines, refused = reserve(planned, snapshot)
     for uid, text in choice.placement.verdicts.items():
         # Without notes this is the same text, which thousands of pods may share.
@@ -252,7 +252,7 @@ def _pods_to_place(
         chosen.append(gangs.confined(created_anew(pod) if pod.uid in reschedule else pod))
     if settings.default_spread:
         chosen = [with_default_spread(pod, settings.default_spread) for pod in chosen]
-    return sorted(chosen, key=_queue_position), verdicts
+    return sorted(chosen, key=queue_position), verdicts
 
 
 def _refusal(
@@ -271,7 +271,7 @@ def _refusal(
     return ""
 
 
-def _queue_position(pod: Pod) -> tuple[bool, int, int, float, str]:
+def queue_position(pod: Pod) -> tuple[bool, int, int, float, str]:
     """The sort key of the queue: real pods before virtual ones (GAT-02), CPU and memory descending, age, UID
     (SCH-30)."""
     requests = pod.requests
@@ -307,7 +307,7 @@ def _prepare(
     selected = label_keys(chain(chosen, owners))
     topology = _topology(snapshot, templates, bound, selected, owners)
     registry = ClassRegistry(axis, selected, volumes.resolved, others)
-    queue = _queue(chosen, registry, verdicts, settings)
+    queue = queue_of(chosen, registry, verdicts, settings)
     for pods in registry:
         topology.register(pods)
     placement = Placement(
@@ -316,7 +316,7 @@ def _prepare(
         registry=registry,
         targets=existing_targets(snapshot, table, bound, volumes),
         templates=templates,
-        tolerate_preferred=_has_preferred_taint(snapshot),
+        tolerate_preferred=has_preferred_taint(snapshot),
         no_template="; ".join(refusals) if snapshot.pools else reasons.NO_POOL,
         faults=(*table.faults, *refusals),
         min_values_policy=settings.min_values_policy,
@@ -327,11 +327,11 @@ def _prepare(
     return placement, queue
 
 
-def _has_preferred_taint(snapshot: Snapshot) -> bool:
+def has_preferred_taint(snapshot: Snapshot) -> bool:
     return any(t.effect == PREFER_NO_SCHEDULE for pool in snapshot.pools for t in pool.taints)
 
 
-def _queue(
+def queue_of(
     chosen: list[Pod],
     registry: ClassRegistry,
     verdicts: dict[str, str],
@@ -373,7 +373,7 @@ def _topology(
     return topology
 
 
-def _machines(placement: Placement, identity: str, most: int) -> tuple[PlannedMachine, ...]:
+def planned_machines(placement: Placement, identity: str, most: int) -> tuple[PlannedMachine, ...]:
     writer = PlanWriter(placement.table, most)
     return tuple(
         writer.machine(machine, machine_name(machine.template.pool.name, identity, index))

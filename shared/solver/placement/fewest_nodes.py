@@ -78,6 +78,8 @@ class Placement:
     """Places in capacity reservations, which are filled before other capacity is bought."""
     time_is_up: Callable[[], bool] = no_deadline
     """Called before each run; once it is True, the remaining pods wait for the next plan (BAT-07)."""
+    known: TargetColumns | None = None
+    """``targets`` as columns, if these are known already."""
     _admitter: Admitter = field(init=False)
     _columns: MachineColumns = field(init=False)
     _existing: TargetColumns = field(init=False)
@@ -90,7 +92,7 @@ class Placement:
         width, best_effort = len(self.table.axis.names), self.min_values_policy == BEST_EFFORT
         self._admitter = Admitter(self.topology, best_effort=best_effort)
         self._columns = MachineColumns.empty(width)
-        self._existing = TargetColumns(self.targets, width)
+        self._existing = self.known or TargetColumns(self.targets, width)
 
     def run(self, queue: list[Run]) -> None:
         """Places all pods that fit. Every cycle but the last places a pod or drops one of finitely many preferences."""

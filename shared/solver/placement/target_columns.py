@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from shared.domain.expressions import Toleration
@@ -21,8 +23,16 @@ class TargetColumns:
         self._targets = targets
         by_target = np.array([target.room for target in targets], dtype=np.int64)
         self.room: Amounts = np.ascontiguousarray(by_target.reshape(len(targets), width).T)
+        self._open: Mask = (self.room >= 0).all(axis=0)
         self._suited: dict[tuple[Requirements, tuple[Toleration, ...]], Mask] = {}
         self._codes: dict[str, Indices] = {}
+
+    def without(self, places: list[int]) -> TargetColumns:
+        """The same targets, of which those at ``places`` take no pods; what is known of their labels is shared."""
+        found = copy(self)
+        found.room = self.room.copy()
+        found.room[:, places] = -1
+        return found
 
     def codes(self, key: str) -> Indices:
         """[targets]: numbers that are equal for equal values of a label, or for equal taints with ``_TAINTS``."""
@@ -52,4 +62,4 @@ class TargetColumns:
         asked = (pods.requirements, pods.pod.tolerations)
         verdicts = [self._targets[int(first)].allows(*asked) for first in firsts]
         allowed: Mask = np.array(verdicts, dtype=np.bool_)[kinds]
-        return allowed & (self.room >= 0).all(axis=0)
+        return allowed & self._open

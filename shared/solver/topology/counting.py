@@ -328,10 +328,14 @@ class Topology:
         return self._sources_cache[at]
 
     def _count_placed_pods(self, group: Group) -> None:
-        """Counts running pods (SCH-72), and pods that this plan placed before a relaxation created the group."""
+        """Counts running pods (SCH-72), and those of this plan."""
         for by_host in self._bound.selected(group.rule.selector):
             for host_name, count in by_host.items():
                 self._count(group, self.hosts[host_name], count)
+        self._count_what_was_placed(group)
+
+    def _count_what_was_placed(self, group: Group) -> None:
+        """Counts pods that this plan placed before a relaxation created the group."""
         for placed in self._placed_kinds.selected(group.rule.selector):
             for host, count in placed.items():
                 self._count(group, host, count)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.disruption.bounds.prices import Prices
-from shared.disruption.bounds.rooms import Kind, Rooms, kind_of
-from shared.disruption.bounds.unready import Unready
+from shared.disruption.removals.prices import Prices
+from shared.disruption.removals.rooms import Kind, Rooms, kind_of
+from shared.disruption.removals.unready import Unready
 from shared.domain.requirements import Requirements
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_reschedulable

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from shared.disruption.bounds.rooms import AXIS
+from shared.disruption.removals.rooms import AXIS
 from shared.domain.requirements import Requirements
 from shared.domain.snapshot import Snapshot
 from shared.solver.encode import NO_PRICE, Amounts, Mask, TypeTable

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from shared.disruption.bounds.rooms import AXIS, is_ready
+from shared.disruption.removals.rooms import AXIS, is_ready
 from shared.domain.machines.machine import INITIALIZED
 from shared.domain.snapshot import Snapshot, moving_pods
 from shared.domain.workloads.pods import Pod, is_provisionable
