@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from operator import is_
 from typing import NamedTuple
 
-from shared.disruption.pod_blocks import first_block
+from shared.disruption.pod_blocks import Block, first_block
 from shared.disruption.records import BLOCKED, COST_UNIT, Candidate, Rejection
 from shared.domain import labels as keys
-from shared.domain.instance_types.types import Catalogue
+from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.domain.workloads.scale_down import (
     KARPENTERS,
@@ -83,6 +86,9 @@ def survey(
     nodes = {node.name: node for node in snapshot.nodes}
     pools = {pool.key: pool for pool in snapshot.pools}
     pods = pods_by_node(snapshot.pods)
+    pdbs = _as_before(snapshot.pdbs)
+    if len(_known) > 2 * len(nodes) + _SPARE:
+        _known.clear()
     candidates, rejections = [], []
     for machine in snapshot.machines:
         node, pool = nodes.get(machine.node_name), pools.get(machine.pool_key)
@@ -92,7 +98,7 @@ def survey(
             rejections.append(Rejection(machine.key, name, BLOCKED, text))
             continue
         candidates.append(
-            _candidate(machine, node, pool, pods[node.name], snapshot, prices, now, rules)
+            _candidate(machine, node, pool, pods[node.name], pdbs, prices, now, rules)
         )
     return Survey(tuple(candidates), tuple(rejections))
 
@@ -107,12 +113,19 @@ def pods_by_node(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:
 
 
 def offering_prices(catalogue: Catalogue) -> Prices:
-    """The price of each offering."""
-    return {
+    """The price of each offering. Kept for the last catalogue."""
+    if _prices and _prices[-1][0] is catalogue.types:
+        return _prices[-1][1]
+    found = {
         (kind.name, offering.zone, offering.capacity_type): offering.price_micro_usd_per_hour
         for kind in catalogue.types
         for offering in kind.offerings
     }
+    _prices.append((catalogue.types, found))
+    return found
+
+
+_prices: deque[tuple[tuple[InstanceType, ...], Prices]] = deque(maxlen=1)
 
 
 def _why_not(
@@ -160,22 +173,74 @@ def _candidate(
     node: Node,
     pool: NodePool,
     pods: list[Pod],
-    snapshot: Snapshot,
+    pdbs: tuple[PodDisruptionBudget, ...],
     prices: Prices,
     now: float,
     rules: ScaleDownRules,
 ) -> Candidate:
-    block = first_block(pods, snapshot.pdbs, now=now, rules=rules)
-    moving = sorted((pod for pod in pods if is_reschedulable(pod)), key=lambda pod: pod.uid)
+    held = _held(node.name, pods)
+    block = _block(held, pdbs, now, rules)
     return Candidate(
         machine=machine,
         node=node,
         pool=pool,
-        pods=tuple(moving),
+        pods=held.moving,
         price_micro_usd_per_hour=_price(machine, prices),
-        cost=disruption_cost(moving),
-        empty=is_empty(pods),
+        cost=held.cost,
+        empty=held.empty,
         too_used=_too_used(node, pool, pods, rules),
         blocker=block.text if block else "",
         blocking_pod=block.pod.key if block else "",
     )
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """What follows from the pods of one node. ``block``: with the budgets and rules with which it was looked for."""
+
+    pods: Sequence[Pod]
+    moving: tuple[Pod, ...]
+    cost: int
+    empty: bool
+    block: tuple[tuple[PodDisruptionBudget, ...], ScaleDownRules, Block | None] | None = None
+
+
+_known: dict[str, _Held] = {}
+"""Node name -> what its pods say: from one pass to the next most nodes keep the very same records of pods."""
+_SPARE = 1000
+"""So many nodes that are gone stay known, beside as many as there are."""
+
+
+def _held(node: str, pods: Sequence[Pod]) -> _Held:
+    known = _known.get(node)
+    if known is not None and len(known.pods) == len(pods) and all(map(is_, known.pods, pods)):
+        return known
+    moving = sorted((pod for pod in pods if is_reschedulable(pod)), key=lambda pod: pod.uid)
+    found = _Held(pods, tuple(moving), disruption_cost(moving), is_empty(pods))
+    _known[node] = found
+    return found
+
+
+def _block(
+    held: _Held, pdbs: tuple[PodDisruptionBudget, ...], now: float, rules: ScaleDownRules
+) -> Block | None:
+    """Kept while budgets and rules are the same, unless an annotation has a duration."""
+    known = held.block
+    if known is not None and known[0] is pdbs and known[1] == rules:
+        return known[2]
+    found = first_block(held.pods, pdbs, now=now, rules=rules)
+    if not any(pod.do_not_disrupt not in ("", "true", "false") for pod in held.pods):
+        held.block = pdbs, rules, found
+    return found
+
+
+_budgets: deque[tuple[PodDisruptionBudget, ...]] = deque(maxlen=1)
+
+
+def _as_before(pdbs: tuple[PodDisruptionBudget, ...]) -> tuple[PodDisruptionBudget, ...]:
+    """The tuple of the last pass if it has the very same records: each snapshot makes its own."""
+    before = _budgets[-1] if _budgets else ()
+    if len(before) != len(pdbs) or not all(map(is_, before, pdbs)):
+        _budgets.append(pdbs)
+        return pdbs
+    return before

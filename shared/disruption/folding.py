@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
+from operator import is_
 
 import msgspec
 from msgspec.structs import replace
@@ -85,6 +86,8 @@ def fold(snapshot: Snapshot) -> FoldedPods:
     snapshot = with_namespaces(snapshot)
     moving = moving_pods(snapshot)
     whole = _by_node(snapshot)
+    if len(_sums) > 2 * len(whole) + _SPARE:
+        _sums.clear()
     rules = _Rules(snapshot.pods)
     folded = {name: _folded(name, pods, rules, moving) for name, pods in whole.items()}
     return FoldedPods(snapshot, whole, folded, moving)
@@ -115,8 +118,23 @@ def _is_plain(pod: Pod) -> bool:
     return not (special or pod.device_claims or pod.is_daemon or pod.is_terminal)
 
 
+_SPARE = 1000
+"""So many nodes that are gone stay known, beside as many as there are."""
+_sums: dict[str, tuple[Sequence[Pod], Pod]] = {}
+"""Node name -> the pods that were folded last, and their sum: from pass to pass most nodes keep their pods."""
+
+
 def _sum(name: str, pods: Sequence[Pod]) -> Pod:
     """One pod with the sum of all requests. It is terminating, so that no topology rule counts it."""
+    known = _sums.get(name)
+    if known is not None and len(known[0]) == len(pods) and all(map(is_, known[0], pods)):
+        return known[1]
+    found = _new_sum(name, pods)
+    _sums[name] = pods, found
+    return found
+
+
+def _new_sum(name: str, pods: Sequence[Pod]) -> Pod:
     return Pod(
         uid=f"{_FOLDED}/{name}",
         namespace="",

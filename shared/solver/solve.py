@@ -112,12 +112,18 @@ def solve_in_order(
     settings: SolverSettings,
     reschedule: frozenset[str] = frozenset(),
     time_is_up: Callable[[], bool] = no_deadline,
+    bounded: bool = True,
 ) -> Plan:
     """``solve`` with the pools of each weight in the order of the expander: the plan for pods that wait."""
 
     def planned(whole: Snapshot) -> Plan:
         return solve(
-            whole, now=now, settings=settings, reschedule=reschedule, time_is_up=time_is_up
+            whole,
+            now=now,
+            settings=settings,
+            reschedule=reschedule,
+            time_is_up=time_is_up,
+            bounded=bounded,
         )
 
     def plan_with(pools: tuple[NodePool, ...]) -> Plan:

@@ -7,6 +7,7 @@ nominations; an evicted pod waits again at once.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -63,6 +64,12 @@ class Cluster:
     """Node -> key of its machine."""
     _promised: dict[str, str] = field(default_factory=dict)
     """UID of a pod that waits -> key of the machine that was launched for it and has no node yet."""
+    _unbound: dict[str, None] = field(default_factory=dict)
+    """UIDs of the pods without a node."""
+    _order: list[str] = field(default_factory=list)
+    """UIDs of all pods, sorted."""
+    _paid: int = 0
+    """What all machines cost now, in micro-USD per hour."""
 
     def __post_init__(self) -> None:
         self._prices = offering_prices(self.start.catalogue)
@@ -73,27 +80,36 @@ class Cluster:
         self.nodes = {node.name: node for node in self.start.nodes}
         self.machines = {machine.key: machine for machine in self.start.machines}
         self._on = {one.node_name: key for key, one in self.machines.items() if one.node_name}
+        self._paid = sum(map(self._price, self.machines.values()))
 
     def _put(self, pod: Pod) -> None:
+        if pod.uid not in self.pods:
+            insort(self._order, pod.uid)
         self.pods[pod.uid] = pod
+        if not pod.node_name:
+            self._unbound[pod.uid] = None
         self._workloads[workload_of(pod)][pod.uid] = None
 
     def _take(self, pod: Pod) -> None:
         del self.pods[pod.uid]
+        del self._order[bisect_left(self._order, pod.uid)]
+        self._unbound.pop(pod.uid, None)
         self._promised.pop(pod.uid, None)
         self._workloads[workload_of(pod)].pop(pod.uid, None)
 
     def pass_time(self, until: float) -> None:
         """Machines cost money meanwhile."""
         seconds = until - self.now
+        self.totals.most_machines = max(self.totals.most_machines, len(self.machines))
+        if not seconds:
+            return
         self.totals.dollars += self.micro_usd_per_hour() / 1e6 * seconds / HOUR
         self.totals.node_seconds += len(self.machines) * seconds
-        self.totals.most_machines = max(self.totals.most_machines, len(self.machines))
         self.now = until
 
     def micro_usd_per_hour(self) -> int:
         """What all machines cost now."""
-        return sum(map(self._price, self.machines.values()))
+        return self._paid
 
     def _price(self, machine: Machine) -> int:
         offering = (machine.instance_type, machine.zone, machine.capacity_type)
@@ -104,16 +120,18 @@ class Cluster:
         return replace(
             self.start,
             generation=self.version,
-            pods=tuple(sorted(map(self._as_counted, self.pods.values()), key=lambda pod: pod.uid)),
+            pods=tuple(map(self._counted().__getitem__, self._order)),
             nodes=tuple(sorted(self.nodes.values(), key=lambda node: node.name)),
             machines=tuple(sorted(self.machines.values(), key=lambda m: (m.name, m.key))),
             pools=tuple(map(self._with_usage, self.start.pools)),
         )
 
-    def _as_counted(self, pod: Pod) -> Pod:
-        """A pod that was promised a machine takes room there (POD-01)."""
-        key = self._promised.get(pod.uid)
-        return pod if key is None else replace(pod, node_name=self.machines[key].name)
+    def _counted(self) -> dict[str, Pod]:
+        """Pods by UID. One that was promised a machine takes room there (POD-01)."""
+        return self.pods | {
+            uid: replace(self.pods[uid], node_name=self.machines[key].name)
+            for uid, key in self._promised.items()
+        }
 
     def _with_usage(self, pool: NodePool) -> NodePool:
         own = (m.capacity for m in self.machines.values() if m.pool_key == pool.key)
@@ -122,7 +140,7 @@ class Cluster:
     def waits(self) -> bool:
         """Do pods wait for a plan?"""
         return any(
-            uid not in self._promised and is_provisionable(p) for uid, p in self.pods.items()
+            uid not in self._promised and is_provisionable(self.pods[uid]) for uid in self._unbound
         )
 
     def fulfil(self, wish: Wish) -> None:
@@ -169,6 +187,7 @@ class Cluster:
         self.version += 1
         running = {"node_name": node, "unschedulable": False, "phase": "Running"}
         self.pods[uid] = replace(pod, started_at=self.now, **running)
+        self._unbound.pop(uid, None)
         self.totals.waits.append(self.now - pod.created_at)
         self._note_pods(node)
 
@@ -210,6 +229,7 @@ class Cluster:
             conditions={LAUNCHED: Condition("True", LAUNCHED, "", self.now)},
         )
         self.machines[made.key] = made
+        self._paid += self._price(made)
         return made.key
 
     def join(self, key: str) -> None:
@@ -277,4 +297,5 @@ class Cluster:
     def end(self, key: str) -> None:
         """Its instance has ended."""
         self.version += 1
-        self.machines.pop(key, None)
+        gone = self.machines.pop(key, None)
+        self._paid -= self._price(gone) if gone is not None else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from cli.decisions.replaying.again import planned_again
 from cli.decisions.replaying.cluster import Cluster, Totals
 from cli.decisions.replaying.demand import Wish
-from services.scheduler.disruption.conditions import due, occupied_nodes
+from services.scheduler.disruption.conditions import due, next_due, occupied_nodes
 from services.scheduler.disruption.methods import delayed, inputs_of
 from services.scheduler.disruption.passes import methods_in, world_again
 from shared.disruption.methods import expiration
@@ -24,6 +25,7 @@ from shared.disruption.records import Command, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import Condition
 from shared.domain.pools.generations import GENERATIONS
+from shared.domain.pools.nodepools import NodePool
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion
 
 BATCH_SECONDS = 1.0
@@ -68,7 +70,11 @@ class Timeline:
     _quiet: dict[str, object] = field(default_factory=dict)
     _unseen: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _looked: tuple[int, float] = (-1, float("-inf"))
-    """Version of the cluster at the last look, and its time."""
+    """Version of the cluster at the last pass, and its time."""
+    _seen: int = -1
+    """Version of the cluster when conditions were noted last."""
+    _due: float = float("-inf")
+    """When conditions may be others although nothing has changed."""
 
     def run(self, wishes: Iterable[Wish]) -> Totals:
         """The totals at the end; pods that still wait count with the time until then."""
@@ -108,7 +114,7 @@ class Timeline:
     def _plan(self) -> None:
         self._planning = False
         question = replace(self.rules.plan, now=self.cluster.now, moving=())
-        plan = planned_again(self.cluster.snapshot(), question)
+        plan = planned_again(self.cluster.snapshot(), question, bounded=False)
         for key in self.cluster.carry_out(plan):
             self._after(self.rules.boot_seconds, self._join(key))
         self._want_plan(AGAIN_SECONDS)
@@ -123,10 +129,13 @@ class Timeline:
 
     def _look(self) -> None:
         """Conditions, expired machines, and a pass for each generation, if anything has changed or time has passed."""
-        self._note_conditions()
         cluster = self.cluster
-        for machine in expiration.forceful(list(cluster.machines.values()), now=cluster.now):
-            self._drain(machine.key)
+        if self._seen != cluster.version or cluster.now >= self._due:
+            self._note_conditions()
+            for machine in expiration.forceful(list(cluster.machines.values()), now=cluster.now):
+                self._drain(machine.key)
+            self._seen = cluster.version
+            self._due = next_due(cluster.machines.values(), self._pools, now=cluster.now)
         version, at = self._looked
         if version != cluster.version or cluster.now - at >= UNCHANGED_SECONDS:
             self._looked = cluster.version, cluster.now
@@ -134,10 +143,15 @@ class Timeline:
                 self._pass(question)
         self._after(PERIOD_SECONDS, self._look)
 
+    @cached_property
+    def _pools(self) -> dict[str, NodePool]:
+        return {pool.key: pool for pool in self.cluster.start.pools}
+
     def _note_conditions(self) -> None:
-        cluster = self.cluster
-        pools = {pool.key: pool for pool in cluster.start.pools}
-        occupied = occupied_nodes(cluster.pods.values())
+        cluster, pools = self.cluster, self._pools
+        waits = all(pool.api.waits_until_consolidatable for pool in pools.values())
+        # Only v1alpha5 asks which nodes are empty, and that takes a look at every pod.
+        occupied = set() if waits else occupied_nodes(cluster.pods.values())
         found = due(list(cluster.machines.values()), pools, occupied, set(), now=cluster.now)
         for machine, condition, is_true in ((c.machine, c.condition, c.is_true) for c in found):
             made = Condition("True" if is_true else "False", condition, "", cluster.now)

@@ -5,7 +5,7 @@ They are kept on the machine so that a restart of the scheduler does not start a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 import msgspec
 
@@ -61,6 +61,25 @@ def due(
             if want != machine.has(c)
         ]
     return found
+
+
+def next_due(machines: Iterable[Machine], pools: Mapping[str, NodePool], *, now: float) -> float:
+    """When ``due`` may find something new, or a v1 machine expires, if nothing changes until then; infinite for never.
+    Never too late."""
+    times = (at for machine in machines for at in _times(machine, pools.get(machine.pool_key)))
+    return min((at for at in times if at > now), default=float("inf"))
+
+
+def _times(machine: Machine, pool: NodePool | None) -> Iterator[float]:
+    """Moments from which on a condition of the machine may be another one."""
+    expiries = [machine.expire_seconds, pool.expire_seconds if pool else None]
+    yield from (machine.created_at + one for one in expiries if one is not None)
+    initialized = machine.conditions.get(INITIALIZED)
+    for at in (machine.last_pod_event_at, machine.created_at, initialized and initialized.since):
+        if at:
+            yield at
+            if pool is not None and pool.consolidate_after_seconds is not None:
+                yield at + pool.consolidate_after_seconds
 
 
 def is_consolidatable(machine: Machine, pool: NodePool, *, now: float) -> bool:

@@ -58,7 +58,7 @@ def compute(
     """The command that removes these machines (CON-03..08), or the reason why there is none."""
     # Most removals save nothing, and of most of these the bounds know it in a hundredth of the time of a plan.
     old = total_price(candidates)
-    if old is not None and 0 < old <= world.bounds.least_price(world.snapshot, candidates):
+    if old and world.bounds.costs(world.snapshot, candidates, old):
         return NOT_CHEAPER
     if not world.solver.default_spread and (
         name := world.bounds.unready(world.snapshot, candidates)

@@ -35,14 +35,14 @@ class Bounds:
     def __init__(self) -> None:
         self._of: Snapshot | None = None
 
-    def least_price(self, snapshot: Snapshot, candidates: Iterable[Candidate]) -> int:
-        """Micro-USD per hour that one machine for all pods which find no room elsewhere costs at least; 0 when all may
-        find room, ``NO_PRICE`` when no pool has such a machine."""
+    def costs(self, snapshot: Snapshot, candidates: Iterable[Candidate], most: int) -> bool:
+        """Does one machine for all pods which find no room elsewhere certainly cost ``most`` or more? In micro-USD per
+        hour; such a machine that no pool can buy costs more than anything."""
         self._read(snapshot)
         going = list(candidates)
         asked = Counter(self._kind(pod) for one in going for pod in _moving(one))
         needs = self._needs(asked, self._own(going))
-        return max((self._prices.least(*need) for need in needs), default=0)
+        return any(self._prices.least(*need) >= most for need in needs)
 
     def unready(self, snapshot: Snapshot, candidates: Sequence[Candidate]) -> str:
         """The name of a starting machine that would take a pod which no ready node has room for; empty: of none this is
@@ -57,20 +57,18 @@ class Bounds:
     def _needs(
         self, asked: Counter[Kind], own: list[int]
     ) -> Iterator[tuple[Amounts, set[Requirements]]]:
-        """(amounts, requirements) that the new machine must meet; each of them holds for itself."""
-        alone = np.zeros(3, dtype=np.int64)
-        wanted: set[Requirements] = set()
-        for kind, count in asked.items():
-            left = self._left(kind, own)
-            amounts = np.array(kind.amounts, dtype=np.int64)
-            if left == 0:
-                alone += count * amounts
-                wanted.add(kind.wanted)
-            more = sum(number for one, number in asked.items() if _is_as_large(one, kind)) - left
-            if left and more > 0:
-                yield more * amounts, {kind.wanted}
-        if wanted:
-            yield alone, wanted
+        """(amounts, requirements) that the new machine must meet; each of them holds for itself. What excludes most
+        comes first."""
+        left = {kind: self._left(kind, own) for kind in asked}
+        alone = [kind for kind in asked if not left[kind]]
+        if alone:
+            total = sum(asked[kind] * np.array(kind.amounts, dtype=np.int64) for kind in alone)
+            yield np.asarray(total), {kind.wanted for kind in alone}
+        for kind in (one for one in asked if left[one]):
+            alike = sum(number for one, number in asked.items() if _is_as_large(one, kind))
+            if alike > left[kind]:
+                amounts = np.array(kind.amounts, dtype=np.int64)
+                yield (alike - left[kind]) * amounts, {kind.wanted}
 
     def _left(self, kind: Kind, own: list[int]) -> int:
         """For how many such pods there may be room on the other nodes."""

@@ -42,10 +42,11 @@ class _Offers:
                 if sold and one.zone in template.zone_names and open_.get(one.capacity_type):
                     at = row, capacities.index(one.capacity_type)
                     self._price[at] = min(self._price[at], one.price_micro_usd_per_hour)
+        self._lowest: Amounts = self._price.min(axis=1, initial=NO_PRICE)
         self._known: dict[Requirements, Amounts] = {}
 
     def least(self, need: Amounts, wanted: Collection[Requirements]) -> int:
-        prices = self._price.min(axis=1, initial=NO_PRICE)
+        prices = self._lowest
         for one in wanted:
             prices = np.maximum(prices, self._prices(one))
         fitting: Mask = (self._room >= need).all(axis=1)

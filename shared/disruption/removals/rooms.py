@@ -23,6 +23,7 @@ from shared.solver.encode import Amounts, Mask, ResourceAxis
 from shared.solver.placement.known_nodes import host_of
 from shared.solver.placement.relaxation import NO_REQUIREMENTS, strict_requirements
 from shared.solver.pod_classes import effective_requests
+from shared.solver.topology.hosts import Host
 
 AXIS = ResourceAxis([{CPU: 0, MEMORY: 0, PODS: 0}])
 """Other resources are not looked at."""
@@ -77,7 +78,7 @@ class Rooms:
         rooms = [_room(node, pods.get(node.name, ())) for node in nodes]
         shape = (len(rooms), len(AXIS.names))
         self._rooms = np.array(rooms, dtype=np.int64).reshape(shape).T
-        self._nodes = nodes
+        self._hosts = [host_of(node) for node in nodes]
         self._slots: dict[Kind, Amounts] = {}
         self._allowed: dict[Requirement, Mask] = {}
 
@@ -98,18 +99,20 @@ class Rooms:
         """[nodes]: the node's label allows pods with this requirement, by the planner's rule (SCH-09)."""
         found = self._allowed.get(wanted)
         if found is None:
-            known: dict[Requirement | None, bool] = {}
-            rows = []
-            for node in self._nodes:
-                label = host_of(node).requirements.get(wanted.key)
-                if label not in known:
-                    known[label] = _allows(label, wanted)
-                rows.append(known[label])
+            known: dict[str, bool] = {}
+            rows = [_allows(host, wanted, known) for host in self._hosts]
             found = self._allowed[wanted] = np.array(rows, dtype=np.bool_)
         return found
 
 
-def _allows(label: Requirement | None, wanted: Requirement) -> bool:
+def _allows(host: Host, wanted: Requirement, known: dict[str, bool]) -> bool:
+    """``known``: value of the label -> verdict."""
+    place = host.decided(wanted.key)
+    if place:
+        if place[0] not in known:
+            known[place[0]] = wanted.has(place[0])
+        return known[place[0]]
+    label = host.requirements.get(wanted.key)
     if label is None or label.accepts_absence:
         return wanted.accepts_absence
     return wanted.covers(label)

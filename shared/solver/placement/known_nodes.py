@@ -65,7 +65,8 @@ class _Known:
 
 
 _hosts: dict[str, tuple[Node, Host]] = {}
-_states: dict[str, _Known] = {}
+_states: dict[str, tuple[_Known, ...]] = {}
+"""The last two of each node: plans read its pods as they are, and simulations of removals read them folded."""
 
 
 def forget_gone(nodes: int) -> None:
@@ -92,11 +93,12 @@ def state_of(
     node: Node, machine: Machine | None, pods: list[Pod], daemon_sets: tuple[DaemonSet, ...]
 ) -> NodeState:
     """``pods``: those that stay on the node."""
-    known = _states.get(node.name)
-    if known is not None and known.is_of(node, machine, pods, daemon_sets):
-        return known.state
+    before = _states.get(node.name, ())
+    for known in before:
+        if known.is_of(node, machine, pods, daemon_sets):
+            return known.state
     state = _state(node, machine, pods, daemon_sets)
-    _states[node.name] = _Known(node, machine, pods, daemon_sets, state)
+    _states[node.name] = (_Known(node, machine, pods, daemon_sets, state), *before[:1])
     return state
 
 

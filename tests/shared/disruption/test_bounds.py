@@ -12,7 +12,6 @@ from shared.disruption.records import Command, World
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
-from shared.solver.encode import NO_PRICE
 from tests.support.planning.builders import ZONES, make_bound_pod, make_pod, make_pool, make_spread
 from tests.support.planning.disruption import make_cluster, make_running, make_world
 
@@ -73,7 +72,11 @@ def test_the_bound_changes_no_command_of_many(world: World, first: int, count: i
 
 
 def bound(world: World, count: int = 1) -> int:
-    return world.bounds.least_price(world.snapshot, world.candidates[:count])
+    """The highest price that the pods of the first machines certainly cost, of those that are on offer; 0 if none."""
+    going = world.candidates[:count]
+    offers = (o for kind in world.snapshot.catalogue.types for o in kind.offerings)
+    prices = sorted({offer.price_micro_usd_per_hour for offer in offers})
+    return max((p for p in prices if world.bounds.costs(world.snapshot, going, p)), default=0)
 
 
 def two_nodes(*pods: Pod) -> World:
@@ -110,7 +113,7 @@ def test_machines_that_go_together_are_no_room_for_one_another() -> None:
     assert bound(found, 2) > 0
 
 
-def test_what_no_pool_can_buy_has_no_price() -> None:
+def test_what_no_pool_can_buy_costs_more_than_anything() -> None:
     world = two_nodes(on("a", "one", "3"), on("b", "full", "3500m"))
     closed = replace(world.snapshot, pools=(replace(POOL, terminating=True),))
-    assert world.bounds.least_price(closed, world.candidates[:1]) == NO_PRICE
+    assert world.bounds.costs(closed, world.candidates[:1], 10**15)
