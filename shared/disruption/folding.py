@@ -41,7 +41,6 @@ class FoldedPods(msgspec.Struct, frozen=True):
     folded: Mapping[str, Sequence[Pod]]
     moving: frozenset[str]
     """UIDs of pods on terminating machines (POD-09); they are not folded."""
-    is_folded: bool = True
 
     def without(self, names: Set[str]) -> Snapshot:
         """The snapshot for a simulation in which the pods of these nodes move."""
@@ -78,7 +77,7 @@ class Folding:
 
 def _whole(snapshot: Snapshot) -> FoldedPods:
     pods = _by_node(snapshot)
-    return FoldedPods(snapshot, pods, pods, moving_pods(snapshot), is_folded=False)
+    return FoldedPods(snapshot, pods, pods, moving_pods(snapshot))
 
 
 def fold(snapshot: Snapshot) -> FoldedPods:

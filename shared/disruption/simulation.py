@@ -64,7 +64,6 @@ def simulate(
     ``coming``: the command's own replacements; they may take pods although they are not initialised. ``policy``: a
     packing policy for all pools, as if none had one of its own.
     """
-    found = world.folding.pods_of(world.snapshot, keep_whole=bool(world.solver.default_spread))
     settings = _settings(world.solver, consolidating=consolidating, policy=policy)
     moved = frozenset(
         pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
@@ -80,9 +79,11 @@ def simulate(
 
     plan = None
     if consolidating and policy == FEWEST_NODES and not coming:
-        prepared = world.preparing.of(found, settings, changed)
+        prepared = world.preparing.of(world.snapshot, settings, changed)
         plan = prepared and prepared.plan(*_going(candidates), moved)
     if plan is None:
+        keep_whole = bool(world.solver.default_spread)
+        found = world.folding.pods_of(world.snapshot, keep_whole=keep_whole)
         snapshot = changed(without(found.without(_going(candidates)[0]), candidates))
         # Virtual pods keep their room, on whatever node: a real pod that moves may take the place of one (GAT-02).
         moved |= {pod.uid for pod in snapshot.pods if pod.virtual and pod.node_name}

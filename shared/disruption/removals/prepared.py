@@ -14,9 +14,8 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from shared.disruption.folding import FoldedPods
 from shared.domain.instance_types.reservations import ID_LABEL
-from shared.domain.snapshot import Snapshot
+from shared.domain.snapshot import Snapshot, moving_pods
 from shared.domain.workloads.pods import Pod, is_provisionable, is_reschedulable
 from shared.domain.workloads.recommendations import created_anew
 from shared.solver import reasons
@@ -39,6 +38,7 @@ from shared.solver.solve import (
     queue_position,
 )
 from shared.solver.topology.counting import bound_pods
+from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.topology.remaining import WholeTopology
 from shared.solver.topology.selectors import label_keys
 from shared.solver.volumes.reach import Volumes
@@ -73,15 +73,16 @@ def may_be_prepared(snapshot: Snapshot, settings: SolverSettings) -> bool:
 
 
 class Prepared:
-    """``snapshot``: the whole cluster with folded pods; ``found``: what was folded."""
+    """``snapshot``: the whole cluster, with all pods and machines."""
 
-    def __init__(self, snapshot: Snapshot, found: FoldedPods, settings: SolverSettings) -> None:
-        self._snapshot = whole = with_running_daemons(snapshot)
-        self._found, self._settings = found, settings
-        self._waiting = _waiting(whole.pods, found.moving)
-        self._bound = group_by_node(whole.pods, found.moving)
+    def __init__(self, snapshot: Snapshot, settings: SolverSettings) -> None:
+        self._snapshot = whole = with_namespaces(with_running_daemons(snapshot))
+        self._settings = settings
+        self._moving = moving_pods(whole)
+        self._waiting = _waiting(whole.pods, self._moving)
+        self._bound = group_by_node(whole.pods, self._moving)
         self._volumes = Volumes(whole)
-        self._selected = label_keys(chain.from_iterable(found.whole.values()))
+        self._selected = label_keys(whole.pods)
         self._has_limits = any(pool.limits for pool in whole.pools)
         self._views: dict[tuple[str, ...], _View] = {}
         self._topology: WholeTopology | None = None
@@ -89,9 +90,8 @@ class Prepared:
     def plan(self, gone: Set[str], machines: Set[str], moved: frozenset[str]) -> Plan | None:
         """The plan without the nodes of these names and the machines of these UIDs; ``moved``: UIDs of their pods that
         are placed again. None: a whole plan is needed."""
-        own = (pod for name in gone for pod in self._found.whole.get(name, ()))
-        moving = moved - self._found.moving
-        chosen = [*self._waiting, *(created_anew(pod) for pod in own if pod.uid in moving)]
+        own = (pod for name in gone for pod in self._bound.get(name, ()))
+        chosen = [*self._waiting, *(created_anew(pod) for pod in own if pod.uid in moved)]
         if any(map(_is_special, chosen)):
             return None
         chosen.sort(key=queue_position)
@@ -205,24 +205,24 @@ class Prepared:
 class Preparing:
     """Prepares the cluster of a pass once. Copies of a ``World`` share it."""
 
-    __slots__ = ("_found", "_prepared", "_settings")
+    __slots__ = ("_of", "_prepared", "_settings")
 
     def __init__(self) -> None:
-        self._found: FoldedPods | None = None
+        self._of: Snapshot | None = None
         self._settings: SolverSettings | None = None
         self._prepared: Prepared | None = None
 
     def of(
-        self, found: FoldedPods, settings: SolverSettings, change: Callable[[Snapshot], Snapshot]
+        self,
+        snapshot: Snapshot,
+        settings: SolverSettings,
+        change: Callable[[Snapshot], Snapshot],
     ) -> Prepared | None:
-        """None where each removal needs a whole plan. ``change``: what is changed in the whole cluster first."""
-        if not found.is_folded:
-            return None  # the first simulation of a pass, which is often the only one
-        if self._found is not found or self._settings != settings:
-            self._found, self._settings, self._prepared = found, settings, None
-            whole = change(found.without(frozenset()))
-            if may_be_prepared(whole, settings):
-                self._prepared = Prepared(whole, found, settings)
+        """None where each removal needs a whole plan. ``change``: what is changed in the cluster first."""
+        if self._of is not snapshot or self._settings != settings:
+            self._of, self._settings, self._prepared = snapshot, settings, None
+            if may_be_prepared(snapshot, settings):
+                self._prepared = Prepared(change(snapshot), settings)
         return self._prepared
 
 
