@@ -34,7 +34,7 @@ from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
 from shared.solver.placement.existing import existing_targets, group_by_node
 from shared.solver.placement.fewest_nodes import Placement, Run, no_deadline
-from shared.solver.placement.known_nodes import host_of
+from shared.solver.placement.known_nodes import forget_gone, host_of
 from shared.solver.placement.planned_machines import MinValuesPolicy
 from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without_preferences
 from shared.solver.plan import FLUID, Plan, PlannedMachine
@@ -298,6 +298,7 @@ def _prepare(
 ) -> tuple[Placement, list[Run]]:
     """An empty placement over the encoded snapshot, and the queue. ``others``: pod UID -> its requests in other ways of
     meeting its device claims."""
+    forget_gone(len(snapshot.nodes))
     bound = group_by_node(snapshot.pods, reschedule)
     owners = [p for pods in bound.values() for p in pods if p.anti_affinity and not p.terminating]
     ways = (way for found in others.values() for way in found)

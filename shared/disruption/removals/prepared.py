@@ -23,7 +23,7 @@ from shared.solver.encode import ResourceAxis, TypeTable
 from shared.solver.output import plan_id
 from shared.solver.placement.existing import ExistingTarget, existing_targets, group_by_node
 from shared.solver.placement.fewest_nodes import Placement
-from shared.solver.placement.known_nodes import host_of
+from shared.solver.placement.known_nodes import forget_gone, host_of
 from shared.solver.placement.target_columns import TargetColumns
 from shared.solver.plan import Plan
 from shared.solver.pod_classes import ClassRegistry
@@ -78,6 +78,7 @@ class Prepared:
     def __init__(self, snapshot: Snapshot, settings: SolverSettings) -> None:
         self._snapshot = whole = with_namespaces(with_running_daemons(snapshot))
         self._settings = settings
+        forget_gone(len(whole.nodes))
         self._moving = moving_pods(whole)
         self._waiting = _waiting(whole.pods, self._moving)
         self._bound = group_by_node(whole.pods, self._moving)

@@ -26,7 +26,7 @@ from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import ENDED, Pod
 from shared.errors import InvalidObject
 from shared.solver.encode import NO_PRICE, Amounts, Indices, TypeTable
-from shared.solver.placement.known_nodes import NodeState, forget_gone, state_of
+from shared.solver.placement.known_nodes import NodeState, state_of
 from shared.solver.pod_classes import effective_requests
 from shared.solver.pools.daemons import DaemonLoad, load_on_new_nodes
 from shared.solver.ports import HostPort
@@ -110,7 +110,6 @@ def existing_targets(
     snapshot: Snapshot, table: TypeTable, bound: Mapping[str, list[Pod]], volumes: Volumes
 ) -> list[ExistingTarget]:
     """Placement targets, initialised ones first, then by name (SCH-32). ``bound``: node name -> pods that stay."""
-    forget_gone(len(snapshot.nodes))
     by_provider = {m.provider_id: m for m in snapshot.machines if m.provider_id}
     by_node = {m.node_name: m for m in snapshot.machines if m.node_name}
     found, with_node = [], set()
