@@ -1,6 +1,6 @@
 """A seeded day of a large cluster that runs already: what its users want, for ``bench.over_time.replaying``.
 
-About 1,000 nodes with 10,000 pods in 200 deployments. Deployments follow a curve over the day as a
+About 1,000 nodes with 12,000 pods in 200 deployments. Deployments follow a curve over the day as a
 HorizontalPodAutoscaler does, some get a new ReplicaSet by a rolling update, and jobs come every few minutes.
 """
 
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from bench.inputs import workloads
 from bench.inputs.clusters import NOW, Shape, cluster
 from bench.over_time.days import HOUR, MINUTE
 from cli.decisions.replaying.demand import Arrival, Removal, Wish, as_new
@@ -45,9 +46,9 @@ class RecordedDay(NamedTuple):
 def recorded_day(
     catalogue: Catalogue, nodes: int = USUAL_NODES, hours: float = 24.0
 ) -> RecordedDay:
-    """``nodes``: about so many at the beginning."""
+    """``nodes``: about so many on average."""
     shape = Shape("recorded day", "FewestNodes", (1.0, 1.0), 8, PODS_PER_NODE)
-    found = cluster(shape, round(1.22 * nodes), catalogue)
+    found = cluster(shape, round(1.1 * nodes), catalogue)
     pool = replace(found.pools[0], budgets=(Budget("10%"),), consolidate_after_seconds=5 * MINUTE)
     start = replace(found, pools=(pool,))
     draw = random.Random(f"day of {nodes}")
@@ -123,7 +124,5 @@ def _on_the_minute(at: float) -> float:
 
 def job(name: str, cpu_milli: int, memory_mib: int) -> Pod:
     """A pod of a Job."""
-    from bench.inputs import workloads
-
     made = workloads.pod(name, cpu_milli, memory_mib, labels={"app": name.rsplit("-", 2)[0]})
     return replace(made, owner=Owner("Job", name, f"uid-of-{name}"))

@@ -8,7 +8,7 @@ plan. A property test compares both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import chain
 
@@ -83,6 +83,9 @@ class Prepared:
         self._waiting = _waiting(whole.pods, self._moving)
         self._bound = group_by_node(whole.pods, self._moving)
         self._volumes = Volumes(whole)
+        self._owners = [
+            pod for pod in _pods_of(self._bound) if pod.anti_affinity and not pod.terminating
+        ]
         self._selected = label_keys(whole.pods)
         self._has_limits = any(pool.limits for pool in whole.pools)
         self._views: dict[tuple[str, ...], _View] = {}
@@ -98,7 +101,7 @@ class Prepared:
         chosen.sort(key=queue_position)
         view = self._view(chosen)
         templates, refusals = self._pools(view, gone, machines)
-        registry = ClassRegistry(view.axis, self._selected)
+        registry = ClassRegistry(view.axis, self._read_by_rules(chosen, gone))
         verdicts: dict[str, str] = {}
         queue = queue_of(chosen, registry, verdicts, self._settings)
         placement = Placement(
@@ -188,17 +191,21 @@ class Prepared:
             )
         return templates, refusals
 
+    def _read_by_rules(self, chosen: list[Pod], gone: Set[str]) -> frozenset[str]:
+        """The label keys by which pods are one class or several, as in a whole plan."""
+        owners = (pod for pod in self._owners if pod.node_name not in gone)
+        return label_keys(chain(chosen, owners))
+
     def _whole_topology(self, view: _View) -> WholeTopology:
         if self._topology is None:
             nodes = self._snapshot.nodes
             hosts = {node.name: host_of(node) for node in nodes}
-            bound = chain.from_iterable(self._bound.values())
             self._topology = WholeTopology(
                 view.templates,
                 hosts,
                 [hosts[node.name] for node in nodes if not node.terminating],
                 bound_pods(self._bound, hosts, self._selected),
-                [pod for pod in bound if pod.anti_affinity and not pod.terminating],
+                self._owners,
             )
         return self._topology
 
@@ -225,6 +232,10 @@ class Preparing:
             if may_be_prepared(snapshot, settings):
                 self._prepared = Prepared(change(snapshot), settings)
         return self._prepared
+
+
+def _pods_of(bound: Mapping[str, list[Pod]]) -> Iterator[Pod]:
+    return chain.from_iterable(bound.values())
 
 
 def _waiting(pods: Iterable[Pod], moving: frozenset[str]) -> list[Pod]:

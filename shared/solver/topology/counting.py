@@ -9,8 +9,10 @@ two zones counts in neither for spread, and in both for anti-affinity (SCH-81).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from operator import is_
 from typing import NamedTuple
 
 from shared.domain import labels as keys
@@ -352,21 +354,41 @@ def bound_pods(
     bound: dict[str, list[Pod]], hosts: dict[str, Host], selected: frozenset[str]
 ) -> BoundPods:
     """Running pods counted by host name, grouped by namespace and the labels that selectors read (SCH-72)."""
-    found: BoundPods = {}
-    read = sorted(selected)
+    found: BoundPods = defaultdict(dict)
+    read = tuple(sorted(selected))
     if not read:
         return found
+    if len(_kinds) > 2 * len(hosts) + _SPARE:
+        _kinds.clear()
     for name, pods in bound.items():
-        if name not in hosts:
-            continue
-        for pod in pods:
-            if not pod.terminating:
-                own = pod.labels
-                labels = tuple([(key, own[key]) for key in read if key in own])
-                alike = pod.namespace, labels
-                by_host = found.get(alike)
-                if by_host is None:
-                    found[alike] = {name: 1}
-                else:
-                    by_host[name] = by_host.get(name, 0) + 1
+        if name in hosts:
+            for alike, number in _kinds_on(name, pods, read).items():
+                found[alike][name] = number
     return found
+
+
+_SPARE = 1000
+"""So many nodes that are gone stay known, beside as many as there are."""
+_Kinds = dict[tuple[str, tuple[tuple[str, str], ...]], int]
+_kinds: dict[str, tuple[tuple[list[Pod], tuple[str, ...], _Kinds], ...]] = {}
+"""Node name -> its pods, the label keys that were read, and what was counted: the last two, as most nodes keep their
+pods, and plans for pods that wait read other keys than those of removals."""
+
+
+def _kinds_on(name: str, pods: list[Pod], read: tuple[str, ...]) -> _Kinds:
+    before = _kinds.get(name, ())
+    for known in before:
+        if known[1] == read and _is_same(known[0], pods):
+            return known[2]
+    found: _Kinds = {}
+    for pod in pods:
+        if not pod.terminating:
+            own = pod.labels
+            alike = pod.namespace, tuple([(key, own[key]) for key in read if key in own])
+            found[alike] = found.get(alike, 0) + 1
+    _kinds[name] = ((pods, read, found), *before[:1])
+    return found
+
+
+def _is_same(before: list[Pod], now: list[Pod]) -> bool:
+    return len(before) == len(now) and all(map(is_, before, now))
