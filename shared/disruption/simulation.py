@@ -77,10 +77,11 @@ def simulate(
             snapshot = replace(snapshot, pools=pools)
         return replace(snapshot, machines=(*snapshot.machines, *coming))
 
-    plan = None
+    plan: Plan | None = None
     if consolidating and policy == FEWEST_NODES and not coming:
         prepared = world.preparing.of(world.snapshot, settings, changed)
-        plan = prepared and prepared.plan(*_going(candidates), moved)
+        if prepared is not None:
+            plan = prepared.plan(*_going(candidates), moved)
     if plan is None:
         keep_whole = bool(world.solver.default_spread)
         found = world.folding.pods_of(world.snapshot, keep_whole=keep_whole)

@@ -35,6 +35,10 @@ class Bounds:
     def __init__(self) -> None:
         self._of: Snapshot | None = None
 
+    def __reduce__(self) -> tuple[type[Bounds], tuple[()]]:
+        """Another process reads its own."""
+        return Bounds, ()
+
     def costs(self, snapshot: Snapshot, candidates: Iterable[Candidate], most: int) -> bool:
         """Does one machine for all pods which find no room elsewhere certainly cost ``most`` or more? In micro-USD per
         hour; such a machine that no pool can buy costs more than anything."""

@@ -220,6 +220,10 @@ class Preparing:
         self._settings: SolverSettings | None = None
         self._prepared: Prepared | None = None
 
+    def __reduce__(self) -> tuple[type[Preparing], tuple[()]]:
+        """Another process prepares its own."""
+        return Preparing, ()
+
     def of(
         self,
         snapshot: Snapshot,

@@ -49,7 +49,7 @@ class _Offers:
         prices = self._lowest
         for one in wanted:
             prices = np.maximum(prices, self._prices(one))
-        fitting: Mask = (self._room >= need).all(axis=1)
+        fitting: Mask = np.all(self._room >= need, axis=1)
         return int(prices[fitting].min(initial=NO_PRICE))
 
     def _prices(self, wanted: Requirements) -> Amounts:

@@ -23,7 +23,7 @@ class TargetColumns:
         self._targets = targets
         by_target = np.array([target.room for target in targets], dtype=np.int64)
         self.room: Amounts = np.ascontiguousarray(by_target.reshape(len(targets), width).T)
-        self._open: Mask = (self.room >= 0).all(axis=0)
+        self._open: Mask = np.all(self.room >= 0, axis=0)
         self._suited: dict[tuple[Requirements, tuple[Toleration, ...]], Mask] = {}
         self._codes: dict[str, Indices] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shared.disruption.folding import Folding
+from shared.disruption.methods.consolidation import compute
 from shared.disruption.records import World
 from shared.disruption.removals.prepared import Prepared, Preparing
 from shared.disruption.simulation import Simulation, simulate_one_machine
@@ -177,3 +179,14 @@ def test_pods_with_ports_need_a_whole_plan(monkeypatch: pytest.MonkeyPatch) -> N
 def test_settings_that_add_rules_to_pods_need_whole_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     world = two_nodes(*pods_on("a", 2), default_spread=(make_spread(keys.ZONE),))
     assert plans_of(monkeypatch, world, 1) == []
+
+
+def test_a_pass_goes_to_another_process_without_what_it_prepared() -> None:
+    world = two_nodes(*pods_on("a", 2))
+    simulate_one_machine(world, world.candidates[:1])
+    compute(world, world.candidates[:1], "m")
+    again = pickle.loads(pickle.dumps(world))
+    assert again.candidates == world.candidates
+    assert simulate_one_machine(again, again.candidates[:1]) == simulate_one_machine(
+        world, world.candidates[:1]
+    )

@@ -15,8 +15,9 @@ from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import sized
 from shared.domain.instance_types.types import Catalogue, InstanceType, SizeFacts
 from shared.domain.pools.generations import V1
+from shared.domain.requirements import Requirements
 from shared.domain.resources import add, fits
-from shared.solver.encode import ResourceAxis, TypeTable
+from shared.solver.encode import MOST_KEPT, ResourceAxis, TypeTable
 from shared.solver.plan import Plan
 from tests.support.planning.builders import (
     make_catalogue,
@@ -231,12 +232,11 @@ def test_equal_settings_share_one_table() -> None:
     assert table.sized(few).sized(SizeSettings(max_pods=6)) is table.sized(SizeSettings(max_pods=6))
 
 
-def test_tables_of_one_catalogue_share_arrays_and_nothing_else() -> None:
+def test_plans_of_one_catalogue_share_a_table() -> None:
+    """Other offerings or resources make it another one."""
     first = TypeTable.of(ONLY, ResourceAxis([]), frozenset())
-    again = TypeTable.of(ONLY, ResourceAxis([]), frozenset())
-    assert again.allocatable is first.allocatable
-    assert again is not first
-    assert again.sized(USUAL) is again
+    assert TypeTable.of(ONLY, ResourceAxis([]), frozenset()) is first
+    assert first.sized(USUAL) is first
     name = ONLY.types[0].name
     offering = ONLY.types[0].offerings[0]
     sold_out = frozenset({(offering.capacity_type, name, offering.zone)})
@@ -245,6 +245,19 @@ def test_tables_of_one_catalogue_share_arrays_and_nothing_else() -> None:
     assert (
         TypeTable.of(ONLY, ResourceAxis([{"gpu": 1}]), frozenset()).axis.names != first.axis.names
     )
+
+
+def test_what_a_table_keeps_is_bounded() -> None:
+    """A plan that began before goes on with what it has."""
+    first = TypeTable.of(ONLY, ResourceAxis([]), frozenset())
+    before = first.matching(Requirements.of(labels={keys.ARCH: "amd64"}))
+    for number in range(MOST_KEPT):
+        first.matching(Requirements.of(labels={"team": f"team-{number}"}))
+    again = TypeTable.of(ONLY, ResourceAxis([]), frozenset())
+    assert again is first
+    kept = again.matching(Requirements.of(labels={keys.ARCH: "amd64"}))
+    assert kept is not before
+    assert (kept == before).all()
 
 
 def test_pools_that_say_nothing_plan_as_before() -> None:
