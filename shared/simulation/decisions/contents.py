@@ -17,6 +17,8 @@ class Contents:
 
     kinds: dict[str, dict[str, bytes]] = field(default_factory=dict)
     _sum: int = 0
+    _summands: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What each object adds to the sum, by kind and key."""
 
     @classmethod
     def of(cls, objects: Objects) -> Contents:
@@ -36,12 +38,15 @@ class Contents:
     def put(self, kind: str, key: str, body: bytes | None) -> None:
         """Apply one change; ``body`` None: the object is gone."""
         bodies = self.kinds.setdefault(kind, {})
-        before = bodies.pop(key, None) if body is None else bodies.get(key)
-        if body is not None:
+        summands = self._summands.setdefault(kind, {})
+        self._sum -= summands.pop(key, 0)
+        if body is None:
+            bodies.pop(key, None)
+        else:
             bodies[key] = body
-            self._sum = (self._sum + _summand(kind, key, body)) % _MODULO
-        if before is not None:
-            self._sum = (self._sum - _summand(kind, key, before)) % _MODULO
+            summands[key] = added = _summand(kind, key, body)
+            self._sum += added
+        self._sum %= _MODULO
 
 
 def _summand(kind: str, key: str, body: bytes) -> int:

@@ -6,8 +6,9 @@ offerings that EC2 had refused, now and before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from operator import is_
 from typing import Any
 
 import msgspec
@@ -29,15 +30,25 @@ _MACHINE = msgspec.json.Decoder(Machine)
 def overlay_of(shown: Snapshot, snapshot: Snapshot, own: Iterable[Machine]) -> Overlay:
     """What ``snapshot`` has beyond the mirror. ``shown``: the snapshot as the mirror had it; a pod that is the same is
     the same object in both. ``own``: machines that the scheduler created; those that the snapshot has are kept."""
-    before = {pod.uid: pod for pod in shown.pods}
-    pods = {
-        pod.uid: _changed(before[pod.uid], pod)
-        for pod in snapshot.pods
-        if pod is not before[pod.uid]
-    }
-    held = {id(machine) for machine in snapshot.machines}
+    pods = {after.uid: _changed(before, after) for before, after in _differing(shown, snapshot)}
+    own = tuple(own)
+    held = {id(machine) for machine in snapshot.machines} if own else frozenset()
     machines = (msgspec.Raw(_ENCODER.encode(one)) for one in own if id(one) in held)
     return Overlay(pods, tuple(machines))
+
+
+def _differing(shown: Snapshot, snapshot: Snapshot) -> Iterator[tuple[Pod, Pod]]:
+    """The pods that are not the same object in both, before and after."""
+    if len(shown.pods) == len(snapshot.pods):
+        # Nearly always: a decision changes some pods in their places, if any, and the others are the same objects.
+        if all(map(is_, shown.pods, snapshot.pods)):
+            return
+        others = [at for at, same in enumerate(map(is_, shown.pods, snapshot.pods)) if not same]
+        if all(shown.pods[at].uid == snapshot.pods[at].uid for at in others):
+            yield from ((shown.pods[at], snapshot.pods[at]) for at in others)
+            return
+    before = {pod.uid: pod for pod in shown.pods}
+    yield from ((before[pod.uid], pod) for pod in snapshot.pods if pod is not before[pod.uid])
 
 
 def _changed(before: Pod, after: Pod) -> dict[str, Any]:
