@@ -70,7 +70,7 @@ def _deployment(
 ) -> Iterator[Wish]:
     """Wishes in order of time. Its first ReplicaSet is that of ``like``."""
     most, lag = alive / SHARE, draw.uniform(-1, 1) * HOUR
-    updates = NOW + draw.uniform(0, hours) * HOUR if draw.random() < UPDATED else math.inf
+    updates = NOW + draw.uniform(0, 24) * HOUR if draw.random() < UPDATED else math.inf
     at, number, owner = _on_the_minute(NOW + draw.uniform(0, SCALING_SECONDS)), 0, like.owner
     assert owner is not None
     while at < NOW + hours * HOUR:
