@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
 
+from shared.domain import labels as keys
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.resources import CPU, MEMORY, PODS
 from shared.domain.snapshot import Snapshot
@@ -16,6 +18,7 @@ from tests.support.planning.builders import (
     make_catalogue,
     make_pod,
     make_snapshot,
+    make_spread,
     make_type,
 )
 
@@ -27,19 +30,30 @@ _UNIT = 1e4
 
 @dataclass(frozen=True)
 class SmallInput:
-    """Kinds of pods without rules (number, millicores, MiB) and types with prices."""
+    """Kinds of pods (number, millicores, MiB) and types with prices."""
 
     kinds: tuple[tuple[int, int, int], ...]
     types: tuple[InstanceType, ...]
+    most: tuple[int, ...] = ()
+    """Pods of each kind that one machine may hold, by spread over hosts; without: any number."""
 
     def snapshot(self) -> Snapshot:
         """All pods wait, and there are no nodes."""
         pods = [
-            make_pod(f"p{kind}-{i:03d}", f"{cpu}m", f"{mib}Mi")
+            make_pod(f"p{kind}-{i:03d}", f"{cpu}m", f"{mib}Mi", **self._rules(kind))
             for kind, (number, cpu, mib) in enumerate(self.kinds)
             for i in range(number)
         ]
         return make_snapshot(*pods, catalogue=make_catalogue(self.types))
+
+    def _rules(self, kind: int) -> dict[str, Any]:
+        if not self.most:
+            return {}
+        own = {"app": f"kind-{kind}"}
+        return {
+            "labels": own,
+            "spread": (make_spread(keys.HOSTNAME, self.most[kind], match_labels=own),),
+        }
 
     def optimum(self) -> int:
         """The price of the cheapest machines for all pods, in micro-USD per hour."""
@@ -90,6 +104,7 @@ class SmallInput:
             yield ()
             return
         number, cpu, mib = self.kinds[kind]
+        number = min(number, self.most[kind]) if self.most else number
         for pods in range(number + 1):
             left = (room[0] - pods * cpu, room[1] - pods * mib * 1024**2, room[2] - pods)
             if min(left) < 0:
@@ -98,8 +113,11 @@ class SmallInput:
                 yield (pods, *rest)
 
 
-def small_input(seed: int) -> SmallInput:
-    """One to four kinds with up to 132 pods, two to eight types whose prices are up to 15 % off a linear one."""
+def small_input(seed: int, *, limited: bool = False) -> SmallInput:
+    """One to four kinds with up to 132 pods, two to eight types whose prices are up to 15 % off a linear one.
+
+    ``limited``: one machine holds one to four pods of a kind.
+    """
     draw = random.Random(seed)
     shapes = draw.sample(_SHAPES, draw.randint(2, 8))
     types = tuple(
@@ -111,4 +129,5 @@ def small_input(seed: int) -> SmallInput:
         (draw.randint(1, 33), draw.choice(_CPU_MILLI), draw.choice(_MEMORY_MIB))
         for _ in range(draw.randint(1, 4))
     )
-    return SmallInput(kinds, types)
+    most = tuple(draw.randint(1, 4) for _ in kinds) if limited else ()
+    return SmallInput(kinds, types, most)

@@ -7,17 +7,19 @@ after any amount of work.
 
 Prices of pods are whole thousandths of a micro-USD. How much a content can be worth comes from prices of room and from
 ``Diagram``: sums of at most some thousand terms that are all at least zero, whose relative rounding error is below
-1e-12; ``_ROUNDING`` is far above that.
+1e-12; ``_ROUNDING`` is far above that. Both look at whole pods only (``with_whole_pods``): where two pods of 5 CPUs do
+not share a machine of 9, prices of CPUs alone let nine tenths of the second one in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from shared.solver.encode import Indices
+from shared.solver.encode import Indices, Mask
 from shared.solver.lowest_cost.contents.columns import Master
 from shared.solver.lowest_cost.contents.diagram import Diagram, RoomPrices
 from shared.solver.lowest_cost.contents.room_prices import ContentProgram
@@ -32,12 +34,31 @@ _FIRST_WEIGHT, _LEAST_WEIGHT = 0.7, 0.05
 """Weight of the best prices so far beside those of the linear program, which jump: at first, and until it is 0."""
 _MARGIN = 1.0002
 """Contents that are worth at most this multiple of the price of their machine are not searched for."""
-_EASY = 4000
-"""Pairs of classes and offerings up to which every round searches; others search once rounding finds nothing."""
-_WIDTHS = (300, 3000)
-"""States of a search: while contents are still found, and once no more are."""
+_WIDTH_OF_MANY, _WIDTHS = 300, (8000, 60_000)
+"""States of a search in several offerings at once, and in one: while contents are still found, and once no more are."""
+_WIDTH_OF_NEIGHBOURS = 3000
+_AT_ONCE = 4
+"""Offerings that are searched one by one in each round, those of the largest excess first."""
+_PER_OFFER = 8
+"""Contents of each offering that a search may add."""
 _MAX_ROUNDS = 200
 _NEIGHBOURS_PER_OFFER = 400
+
+
+class _Known(NamedTuple):
+    """What is known at some prices of pods."""
+
+    prices: Floats
+    room: RoomPrices
+    target: Floats
+    """[offers]: worth below which nothing needs to be known."""
+    most: Floats
+    """[offers]: no content is worth more."""
+
+    @property
+    def open(self) -> Indices:
+        """The offerings that may have a content above the target."""
+        return np.flatnonzero(self.most > self.target)
 
 
 class Configuration:
@@ -47,12 +68,14 @@ class Configuration:
     def __init__(self, problem: Problem, prices: Floats, known: Sequence[Pattern]) -> None:
         fitting = problem.fits.any(axis=1)
         self.problem = replace(problem, counts=np.where(fitting, problem.counts, 0))
+        self._amounts = problem.requests.shape[1]
+        self._sharp = with_whole_pods(self.problem)
         self._offers: Indices = np.flatnonzero(problem.fits.any(axis=0))
         self._price = problem.price[self._offers] * _SCALE
         self.master = Master(self.problem)
         for pattern in (*known, *_of_one_class(self.problem)):
             self.master.add(pattern.offer, dense(problem, pattern))
-        self._program = ContentProgram(self.problem)
+        self._program = ContentProgram(self._sharp)
         self.prices: Floats = np.floor(np.where(fitting, prices, 0.0) * _SCALE)
         self.bound = float(self.problem.counts @ self.prices)
         """In thousandths of a micro-USD per hour."""
@@ -64,7 +87,7 @@ class Configuration:
 
     def improve(self, effort: Effort) -> None:
         """Raises the bound until it is nearly that of the linear program or the effort is used up."""
-        weight, width = _FIRST_WEIGHT, _WIDTHS[0]
+        weight, widths = _FIRST_WEIGHT, list(_WIDTHS)
         solved = self.master.solve(effort)
         for _ in range(_MAX_ROUNDS):
             if solved is None or not effort.is_left:
@@ -72,17 +95,15 @@ class Configuration:
             worth = np.floor(solved[0] * _SCALE)
             if float(self.problem.counts @ worth) <= self.bound * _ENOUGH:
                 return
-            before = self.bound
-            if self._round(
-                np.floor(weight * self.prices + (1 - weight) * worth), worth, width, effort
-            ):
+            guide = np.floor(weight * self.prices + (1 - weight) * worth)
+            if self._round(guide, worth, widths[0], effort):
                 solved = self.master.solve(effort)
             elif weight > 0:
                 weight = weight / 2 if weight > _LEAST_WEIGHT else 0.0
-            elif width == _WIDTHS[-1] and self.bound <= before * _ENOUGH:
-                return
+            elif len(widths) > 1:
+                widths.pop(0)
             else:
-                width = _WIDTHS[-1]
+                return
 
     def add_neighbours(self, cost: float, effort: Effort) -> None:
         """Adds contents that a plan cheaper than ``cost`` (micro-USD per hour) may have: no content of such a plan is
@@ -90,33 +111,53 @@ class Configuration:
         proof = self._program.room_prices(self.prices, self._offers, effort)
         target = np.maximum(self._price - (cost * _SCALE - self.bound), 0.0)
         open_to = np.flatnonzero(proof.ceiling > target)
-        diagram = self._diagram(self.prices, proof, target, open_to, _WIDTHS[-1])
+        diagram = self._diagram(self.prices, proof, target, open_to, _WIDTH_OF_NEIGHBOURS)
         _, rows, contents = diagram.run(effort, _NEIGHBOURS_PER_OFFER)
         anything = np.full(len(self.prices), np.inf)
         self._add(self._offers[open_to[rows]], contents, anything)
 
     def _round(self, guide: Floats, worth: Floats, width: int, effort: Effort) -> int:
         """Proves what it can at the prices ``guide`` and adds contents. Returns how many."""
-        proof = self._program.room_prices(guide, self._offers, effort)
-        most = proof.ceiling
-        added = self._add(self._offers, self._program.whole(proof, self._offers), worth)
-        target = self._price * _MARGIN
-        open_to = np.flatnonzero(most > target)
-        is_easy = len(open_to) * np.count_nonzero(self.problem.counts) <= _EASY
-        if len(open_to) and effort.is_left and (is_easy or not added):
-            most = most.copy()
-            diagram = self._diagram(guide, proof, target, open_to, width)
-            found, rows, contents = diagram.run(effort)
-            most[open_to] = np.minimum(most[open_to], found)
-            added += self._add(self._offers[open_to[rows]], contents, worth)
-        self._prove(guide, most)
+        room = self._program.room_prices(guide, self._offers, effort)
+        known = _Known(guide, room, self._price * _MARGIN, room.ceiling.copy())
+        added = self._add(self._offers, self._program.whole(room, self._offers), worth)
+        if not added:
+            added = self._search(known, known.open, worth, _WIDTH_OF_MANY, effort)
+            excess = known.most / np.maximum(self._price, 1.0)
+            by_excess = known.open[np.argsort(-excess[known.open], kind="stable")]
+            for nth, row in enumerate(by_excess):
+                if added and nth >= _AT_ONCE:
+                    break
+                added += self._search(known, row[None], worth, width, effort)
+        self._prove(guide, known.most)
         return added
 
+    def _search(
+        self, known: _Known, rows: Indices, worth: Floats, width: int, effort: Effort
+    ) -> int:
+        """Lowers what contents of these offerings can be worth, and adds contents. Returns how many."""
+        if not len(rows) or not effort.is_left:
+            return 0
+        search = self._diagram(known.prices, known.room, known.target, rows, width)
+        most, at, contents = search.run(effort, _PER_OFFER)
+        known.most[rows] = np.minimum(known.most[rows], most)
+        return self._add(self._offers[rows[at]], contents, worth)
+
     def _diagram(
-        self, prices: Floats, proof: RoomPrices, target: Floats, rows: Indices, width: int
+        self, prices: Floats, room: RoomPrices, target: Floats, rows: Indices, width: int
     ) -> Diagram:
+        """A search over some offerings, without columns that have no price there."""
+        room = room.only(rows)
+        priced: Mask = np.asarray((room.room > 0).any(axis=0), dtype=np.bool_)
+        priced[: self._amounts] = True
+        problem = replace(
+            self._sharp,
+            requests=self._sharp.requests[:, priced],
+            capacity=self._sharp.capacity[:, priced],
+        )
+        room = replace(room, room=room.room[:, priced])
         offers = self._offers[rows]
-        return Diagram(self.problem, offers, prices, proof.only(rows), target[rows], width)
+        return Diagram(problem, offers, prices, room, target[rows], width, self._amounts)
 
     def _prove(self, prices: Floats, most: Floats) -> None:
         """Scales the prices so that no content is worth more than its machine costs, and keeps them if they are better.
@@ -144,6 +185,26 @@ class Configuration:
         for group, slots in enumerate(problem.slots):
             good &= contents[:, problem.groups == group].sum(axis=1) <= slots
         return sum(self.master.add(int(offers[row]), contents[row]) for row in np.flatnonzero(good))
+
+
+def with_whole_pods(problem: Problem) -> Problem:
+    """The problem with a column for each size of pods: how often the size is in a request and in a machine, rounded
+    down. No content of whole pods breaks these limits, but fractional ones do."""
+    requests, capacity = [problem.requests], [problem.capacity]
+    known: set[bytes] = set()
+    for column in range(problem.requests.shape[1]):
+        asked, given = problem.requests[:, column], problem.capacity[:, column]
+        for size in np.unique(asked[(problem.counts > 0) & (asked > 0)]):
+            pods, most = asked // size, given // size
+            if (identity := pods.tobytes() + most.tobytes()) not in known:
+                known.add(identity)
+                requests.append(pods[:, None])
+                capacity.append(most[:, None])
+    return replace(
+        problem,
+        requests=np.concatenate(requests, axis=1),
+        capacity=np.concatenate(capacity, axis=1),
+    )
 
 
 def _of_one_class(problem: Problem) -> list[Pattern]:

@@ -30,6 +30,8 @@ from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 
 _MOST_CLASSES = 1500
+_SHARE_OF_EFFORT = 2.0
+"""The configuration bound may take so many times the effort of the packing."""
 _PAIRS_PER_UNIT = 8
 """With more pairs of a class and an offering that fits it per unit of effort, the search ends before it proves more
 than the fluid bound."""
@@ -118,7 +120,7 @@ def configuration_bound(
     row_of = {uid: row for row, (_, uids) in zip(fluid.rows, runs, strict=True) for uid in uids}
     known = _contents(fluid.problem, placement, row_of)
     search = Configuration(fluid.problem, fluid.market.pods, known)
-    search.improve(effort)
+    search.improve(Effort(_SHARE_OF_EFFORT * effort.most))
     found = search.micro_usd_per_hour
     return fluid if found <= fluid.micro_usd_per_hour else LowerBound(found, CONFIGURATION)
 

@@ -21,7 +21,11 @@ _MOST_CHOICES = 32
 """Numbers of pods that are tried per class and state; with more, neighbouring numbers count as one."""
 _GRIDS = (1024, 96, 16, 4, 1)
 """Cells per resource in which states count as similar, the first that leaves few enough states."""
-_LEVEL_UNITS, _STATE_UNITS = 0.2, 0.002
+_MOST_COMPARED, _COUNTED = 4, 64
+"""Amounts by which states are compared, and the number of their values below which each has a cell of its own."""
+_CELLS_PER_STATE, _MOST_CELLS = 16, 1024
+_FEW_STATES = 64
+_LEVEL_UNITS, _STATE_UNITS = 0.2, 0.001
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,8 @@ class _States(NamedTuple):
 class Diagram:
     """One search over some offerings.
 
-    ``prices``: [classes]; ``target``: [offers], worth below which nothing needs to be known; ``width``: most states.
+    ``prices``: [classes]; ``target``: [offers], worth below which nothing needs to be known; ``width``: most states;
+    ``amounts``: how many columns of the problem are amounts, others follow from these.
     """
 
     def __init__(
@@ -78,8 +83,11 @@ class Diagram:
         proof: RoomPrices,
         target: Floats,
         width: int,
+        amounts: int,
     ) -> None:
         self._problem = problem
+        self._amounts = amounts
+        self._is_exact = True
         self._capacity = problem.capacity[offers]
         self._prices = prices
         self._proof = proof
@@ -94,6 +102,7 @@ class Diagram:
         by_level = np.take_along_axis(gain, self._order, axis=1)
         later = np.cumsum(by_level[:, ::-1], axis=1)[:, ::-1]
         self._later = np.concatenate([later[:, 1:], np.zeros((len(offers), 1))], axis=1)
+        self._needed = self._needs()
         self._trail: list[tuple[Indices, Counts]] = []
 
     def run(self, effort: Effort, per_offer: int = 1) -> tuple[Floats, Indices, Counts]:
@@ -136,6 +145,13 @@ class Diagram:
         depth = int((key >= 0).sum(axis=1).max(initial=0))
         return np.asarray(order[:, :depth], dtype=np.intp)
 
+    def _needs(self) -> Floats:
+        """[offers, levels, resources]: what all pods of the classes after a level ask for."""
+        most = np.take_along_axis(self._most, self._order, axis=1)
+        asked = most[:, :, None] * self._problem.requests[self._order]
+        later = np.cumsum(asked[:, ::-1], axis=1)[:, ::-1]
+        return np.concatenate([later[:, 1:], np.zeros_like(later[:, :1])], axis=1)
+
     def _decided(self, states: _States, level: int) -> tuple[_States, Indices, Counts]:
         """(states after the decision about one class, the state that each comes from, pods taken)."""
         row = states.row
@@ -151,6 +167,8 @@ class Diagram:
         highest = np.where(surplus < 0, np.minimum(highest, np.floor(steps)), highest)
         lowest = np.where(surplus > 0, np.ceil(self._most[row, which] - steps), 0.0)
         lowest = np.maximum(lowest, 0.0)
+        if level == self._order.shape[1] - 1:
+            lowest = np.maximum(lowest, highest)  # nothing comes after it that needs the room
         choices = np.where(spare > 0, highest - lowest + 1, 0.0)
         stride = np.maximum(np.ceil(choices / _MOST_CHOICES), 1.0)
         times = np.maximum(np.ceil(choices / stride), 0.0).astype(np.int64)
@@ -195,11 +213,18 @@ class Diagram:
         return np.asarray(found + self._later[states.row, level])
 
     def _merged(self, states: _States, parent: Indices, taken: Counts, level: int) -> _States:
+        # Room that nothing can use makes equal states look different.
+        room = np.minimum(states.room, self._needed[states.row, level])
+        states = states._replace(room=room)
         alive = np.flatnonzero(self._ceiling(states, level) > self._target[states.row])
         states, parent, taken = states.only(alive), parent[alive], taken[alive]
+        if len(self._capacity) == 1 and self._is_exact:
+            kept = _undominated(states, self._amounts)
+            states, parent, taken = states.only(kept), parent[kept], taken[kept]
         for grid in _GRIDS:
             if len(states.row) <= self._width:
                 break
+            self._is_exact = False
             key = self._cells(states, grid)
             order = np.lexsort((states.base, key))
             key = key[order]
@@ -220,8 +245,9 @@ class Diagram:
     def _cells(self, states: _States, grid: int) -> Counts:
         """[states]: number of the cell; states of different offerings are in different cells."""
         found = states.row.astype(np.int64)
-        size = np.maximum(self._capacity[states.row], 1.0)
-        cells = np.minimum(np.floor(states.room / size * grid), grid).astype(np.int64)
+        size = np.maximum(self._capacity[states.row, : self._amounts], 1.0)
+        room = states.room[:, : self._amounts]
+        cells = np.minimum(np.floor(room / size * grid), grid).astype(np.int64)
         for column in cells.T:
             _, found = np.unique(found * (grid + 1) + column, return_inverse=True)
         return found.astype(np.int64)
@@ -238,6 +264,37 @@ class Diagram:
             found[np.arange(len(at)), self._order[rows, level]] = taken[at]
             at = parent[at]
         return rows, found
+
+
+def _undominated(states: _States, amounts: int) -> Indices:
+    """The states of one offering without those beside which another has more room, and is worth as much.
+
+    ``states``: of real contents, so that columns beyond the first ``amounts`` need no look. Rooms are compared by cells
+    of a grid, so some of these stay. With more than four amounts that differ, all stay.
+    """
+    every = np.arange(len(states.row))
+    if len(every) < _FEW_STATES:
+        return every
+    room = np.column_stack([states.room[:, :amounts], states.slots])
+    least, span = room.min(axis=0), np.ptp(room, axis=0)
+    columns = np.flatnonzero(span)
+    if not len(columns):
+        return every[[int(states.worth.argmax())]]
+    if len(columns) > _MOST_COMPARED:
+        return every
+    room, span = room[:, columns] - least[columns], span[columns]
+    counted = span < _COUNTED
+    most = max(_CELLS_PER_STATE * len(every) / np.prod(span[counted] + 1), 1.0)
+    grid = int(np.clip(most ** (1 / max(int((~counted).sum()), 1)), 2, _MOST_CELLS))
+    cells = np.where(counted, room, np.minimum(np.floor(room / span * grid), grid - 1))
+    index = tuple(cells.astype(np.int64).T)
+    best = np.full(np.where(counted, span + 2, grid + 1).astype(np.int64), -np.inf)
+    np.maximum.at(best, index, states.worth)
+    for axis in range(len(columns)):
+        best = np.flip(np.maximum.accumulate(np.flip(best, axis), axis=axis), axis)
+    # In a cell of several amounts some have less room, so only those of further cells count.
+    beside = best[tuple(at + (not one) for at, one in zip(index, counted, strict=True))]
+    return np.flatnonzero(states.worth >= beside if counted.all() else states.worth > beside)
 
 
 def _has_shared_slots(problem: Problem) -> Mask:

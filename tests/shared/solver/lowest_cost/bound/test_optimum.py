@@ -8,9 +8,9 @@ from tests.support.planning.small_inputs import small_input
 from tests.support.planning.snapshots import plan_for
 
 
-def check(seed: int, effort: int) -> tuple[int, int, int]:
+def check(seed: int, effort: int, *, limited: bool = False) -> tuple[int, int, int]:
     """(bound, optimum, cost), in micro-USD per hour."""
-    given = small_input(seed)
+    given = small_input(seed, limited=limited)
     plan = plan_for(given.snapshot(), packing_policy="LowestCost", effort=effort)
     assert not plan.unschedulable
     optimum, bound = given.optimum(), plan.lower_bound_micro_usd_per_hour
@@ -26,6 +26,12 @@ def test_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
     assert bound >= 0.85 * optimum
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_limits_per_host_are_in_the_bound(seed: int) -> None:
+    bound, optimum, _ = check(seed, effort=200, limited=True)
+    assert bound >= 0.95 * optimum
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(60))
 def test_sixty_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
@@ -38,3 +44,10 @@ def test_sixty_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
 def test_the_bound_of_five_hundred_small_inputs_is_never_above_the_optimum(first: int) -> None:
     for seed in range(first, first + 10):
         check(seed, effort=5 if seed % 2 else 100)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(2000, 2500, 10))
+def test_neither_is_that_of_five_hundred_with_limits_per_host(first: int) -> None:
+    for seed in range(first, first + 10):
+        check(seed, effort=5 if seed % 2 else 100, limited=True)

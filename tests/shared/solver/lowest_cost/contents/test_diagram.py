@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shared.solver.lowest_cost.bound.configuration import with_whole_pods
 from shared.solver.lowest_cost.contents.diagram import Diagram
 from shared.solver.lowest_cost.contents.room_prices import ContentProgram, proved
 from shared.solver.lowest_cost.fill import Effort
@@ -38,6 +39,27 @@ def given_problem(rows: list[tuple[int, int, int, int]], most: int) -> tuple[Pro
     return problem, [row[3] for row in rows]
 
 
+many = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(5, 9), st.integers(1, 50)),
+                min_size=3, max_size=3)  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(many, st.integers(0, 3), st.sampled_from([8, 60_000]))
+def test_a_search_in_one_offering_leaves_out_no_content_that_is_worth_more(
+    rows: list[tuple[int, int, int, int]], most: int, width: int
+) -> None:
+    """Here states are left out because others have more room and are worth as much."""
+    pods, whole = [row[:2] for row in rows], [row[3] for row in rows]
+    problem = problem_of(pods, [row[2] for row in rows], [(47, 53, 9)], most)
+    sharp = with_whole_pods(problem)
+    prices, one = np.array(whole, dtype=np.float64), np.arange(1)
+    proof = ContentProgram(sharp).room_prices(prices, one, Effort(1e9))
+    found, *_ = Diagram(sharp, one, prices, proof, np.zeros(1), width, 2).run(Effort(1e9))
+    truth = most_worth(problem, whole, 0)
+    assert found[0] == truth if width > 8 else found[0] >= truth
+    assert proof.ceiling[0] >= truth - 1e-6
+
+
 @settings(max_examples=60, deadline=None)
 @given(kinds, st.integers(0, 2), st.sampled_from([1, 4, 1000]), st.booleans())
 def test_no_content_is_worth_more(
@@ -50,7 +72,7 @@ def test_no_content_is_worth_more(
     if not priced:  # any prices of room prove something
         proof = proved(problem, prices, ALL, np.full((2, 2), 3.0), np.zeros_like(proof.slots))
     target = np.zeros(len(OFFERS))
-    found, at, contents = Diagram(problem, ALL, prices, proof, target, width).run(Effort(1e9))
+    found, at, contents = Diagram(problem, ALL, prices, proof, target, width, 2).run(Effort(1e9))
     for offer in ALL:
         truth = most_worth(problem, whole, int(offer))
         assert proof.ceiling[offer] >= truth - 1e-6
@@ -67,6 +89,6 @@ def test_without_effort_only_the_prices_of_room_are_known() -> None:
     problem, whole = given_problem([(3, 1, 4, 10)], 0)
     prices = np.array(whole, dtype=np.float64)
     proof = ContentProgram(problem).room_prices(prices, ALL, Effort(1e9))
-    found, _, contents = Diagram(problem, ALL, prices, proof, np.zeros(2), 10).run(Effort(0.0))
+    found, _, contents = Diagram(problem, ALL, prices, proof, np.zeros(2), 10, 2).run(Effort(0.0))
     assert np.array_equal(found, proof.ceiling)
     assert not len(contents)
