@@ -36,7 +36,7 @@ from shared.domain.instance_types.size_settings import (
     SizeSettings,
     Threshold,
 )
-from shared.domain.instance_types.types import EFA, InstanceType, SizeFacts
+from shared.domain.instance_types.types import EFA, HUGE_PAGES, InstanceType, SizeFacts
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, add
 from shared.errors import InvalidObject
 
@@ -240,7 +240,7 @@ def _overhead(
     kube = _kube_reserved(capacity, facts, settings) | dict(settings.kube_reserved)
     total = add(kube, dict(settings.system_reserved), _eviction(capacity, settings))
     # IT-19: the kernel allocates huge pages from memory, so reserved huge pages reduce it.
-    huge = sum(amount for name, amount in total.items() if name.startswith("hugepages-"))
+    huge = sum(amount for name, amount in total.items() if name.startswith(HUGE_PAGES))
     return total | {MEMORY: total[MEMORY] + huge}
 
 

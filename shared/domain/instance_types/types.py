@@ -13,10 +13,14 @@ from typing import Any
 
 import msgspec
 
+from shared.domain.resources import MEMORY
+
 INSTANCE_NAME = re.compile(r"(^[a-z]+)(\-[0-9]+tb)?([0-9]+).*\.")
 """IT-03: group 1 is the category, group 3 the generation."""
 
 
+HUGE_PAGES = "hugepages-"
+"""Begin of the names of such resources, which NodeOverlays give to types."""
 EFA = "vpc.amazonaws.com/efa"
 """The resource of Elastic Fabric Adapters."""
 
@@ -78,11 +82,15 @@ class InstanceType(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Image id -> bytes that nodes of this type reported, where that differs from ``capacity`` (IT-12)."""
 
     def allocatable(self) -> dict[str, int]:
-        """Capacity minus overhead per resource, never below zero (IT-34)."""
-        return {
+        """Capacity minus overhead per resource, never below zero (IT-34). The kernel takes huge pages from the memory."""
+        left = {
             resource: max(amount - self.overhead.get(resource, 0), 0)
             for resource, amount in self.capacity.items()
         }
+        huge = sum(n for name, n in self.capacity.items() if name.startswith(HUGE_PAGES))
+        if not huge or MEMORY not in left:
+            return left
+        return {**left, MEMORY: max(left[MEMORY] - huge, 0)}
 
 
 class Catalogue(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -54,6 +54,15 @@ def test_overhead_of_a_resource_the_type_lacks_changes_nothing() -> None:
     assert machine({"cpu": 2000}, {"hugepages-2Mi": 5}).allocatable() == {"cpu": 2000}
 
 
+def test_huge_pages_are_taken_from_the_memory() -> None:
+    """IT-34: of both sizes together, whatever else the memory is reserved for."""
+    pages = {"hugepages-2Mi": 10, "hugepages-1Gi": 30}
+    one = machine({"memory": 100, **pages}, {"memory": 40})
+    assert one.allocatable() == {"memory": 20, **pages}
+    assert machine({"memory": 20, **pages}, {}).allocatable()["memory"] == 0
+    assert machine(pages, {}).allocatable() == pages
+
+
 @given(capacity=RESOURCES, overhead=RESOURCES)
 def test_allocatable_is_never_negative_and_never_above_capacity(
     capacity: dict[str, int], overhead: dict[str, int]
