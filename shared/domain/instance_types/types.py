@@ -82,7 +82,7 @@ class InstanceType(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Image id -> bytes that nodes of this type reported, where that differs from ``capacity`` (IT-12)."""
 
     def allocatable(self) -> dict[str, int]:
-        """Capacity minus overhead per resource, never below zero (IT-34). The kernel takes huge pages from the memory."""
+        """Capacity minus overhead per resource, never below zero (IT-34). The memory is without huge pages."""
         left = {
             resource: max(amount - self.overhead.get(resource, 0), 0)
             for resource, amount in self.capacity.items()
