@@ -87,6 +87,8 @@ class Instance:
     volumes: tuple[tuple[str, str], ...] = ()
     state: str = "pending"
     state_reason: tuple[str, str] | None = None
+    changed_at: float = 0.0
+    """When its last stop or termination was ordered, in seconds since the epoch; 0: never."""
     terminated_monotonic: float | None = None
     past: deque[_Past] = field(default_factory=lambda: deque(maxlen=PAST_STATES_LIMIT))
 
@@ -216,6 +218,7 @@ class Inventory:
             if previous in accepted:
                 self.remember(instance)
                 instance.state_reason = reason
+                instance.changed_at = self.clock.now() if reason else 0.0
                 self._enter(instance, passing)
                 self._later(instance, passing, final)
             return previous

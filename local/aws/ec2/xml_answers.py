@@ -98,8 +98,10 @@ def _reason(instance: Instance) -> str:
     if instance.state_reason is None:
         return "<reason/>"
     code, message = instance.state_reason
+    what = "User initiated" if code.startswith("Client.UserInitiated") else code
+    at = datetime.fromtimestamp(instance.changed_at, UTC).strftime(" (%Y-%m-%d %H:%M:%S GMT)")
     return (
-        f"<reason>{escape(message)}</reason><stateReason><code>{escape(code)}</code>"
+        f"<reason>{escape(what)}{at if instance.changed_at else ''}</reason><stateReason><code>{escape(code)}</code>"
         f"<message>{escape(message)}</message></stateReason>"
     )
 

@@ -25,9 +25,9 @@ from shared.cloud.ec2.ended_instances import TERMINATED_REASON, termination_mess
 from shared.cloud.ec2.ownership import GONE_STATES
 from shared.concurrency.confirmation import Confirmation
 from shared.domain import labels as keys
-from shared.domain.machines.machine import REGISTERED, Machine
+from shared.domain.machines.machine import INSTANCE_TERMINATING, REGISTERED, Condition, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone
-from shared.errors import InvalidObject
+from shared.errors import Conflict, InvalidObject
 from shared.kube.reading import or_none
 from shared.kube.resources import NODES
 from shared.log import get_logger
@@ -120,6 +120,7 @@ class LostMachines:
             instance = known.get(provider_instance_id(machine.provider_id))
             if instance is not None:
                 again = would_end_again(instance)
+                await self._note_end(machine, instance.stopped_at)
                 await self._delete(
                     machine, TERMINATED_REASON, termination_message(instance), again=again
                 )
@@ -174,6 +175,17 @@ class LostMachines:
             for machine in found:
                 await self._delete(machine, *cause)
         return held
+
+    async def _note_end(self, machine: Machine, at: float) -> None:
+        """From when on it costs nothing, so that no ledger counts the time until this was seen. ``at``: 0 when EC2 does
+        not say it."""
+        if not at or machine.has(INSTANCE_TERMINATING):
+            return
+        ended = Condition("True", INSTANCE_TERMINATING, since=at)
+        try:
+            await self.writer.machines.write_condition(machine, INSTANCE_TERMINATING, ended)
+        except Conflict as error:
+            log.info("condition not written", machine=machine.name, error=error.message)
 
     def _missed_seconds(self, machine: Machine) -> float:
         """By the monotonic clock: a wall clock that jumped makes no machine older."""

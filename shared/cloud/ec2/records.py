@@ -6,7 +6,9 @@ omits fields that do not apply (a terminated instance has no subnet).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -122,6 +124,8 @@ class Instance(msgspec.Struct, frozen=True):
     security_group_ids: tuple[str, ...]
     state_reason: str = ""
     """EC2's reason for the termination: ``Client.InternalError: ...`` for a KMS key that it may not use (LCH-67)."""
+    stopped_at: float = 0.0
+    """When it was ordered to stop or to end, in seconds since the epoch, as far as EC2 says so; 0: it does not."""
     capacity_reservation_id: str = ""
     placement_group: str = ""
     """Name of its placement group."""
@@ -225,11 +229,23 @@ def instance_from(item: Json) -> Instance:
         subnet_id=item.get("SubnetId", ""),
         security_group_ids=tuple(group["GroupId"] for group in item.get("SecurityGroups") or ()),
         state_reason=(item.get("StateReason") or {}).get("Message", ""),
+        stopped_at=_time_in(item.get("StateTransitionReason") or ""),
         capacity_reservation_id=item.get("CapacityReservationId", ""),
         placement_group=placement.get("GroupName", ""),
         placement_group_id=placement.get("GroupId", ""),
         profile=(item.get("IamInstanceProfile") or {}).get("Arn", "").rpartition("/")[2],
     )
+
+
+def _time_in(transition: str) -> float:
+    """Of ``User initiated (2026-11-26 08:10:00 GMT)``; 0 without a time."""
+    found = _TRANSITION.search(transition)
+    if found is None:
+        return 0.0
+    return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+
+
+_TRANSITION = re.compile(r"\((\d{4}-[01]\d-[0-3]\d [0-2]\d:[0-5]\d:[0-5]\d) (?:GMT|UTC)\)")
 
 
 def fleet_result_from(answer: Json) -> FleetResult:

@@ -56,6 +56,8 @@ class _Running:
     since: float
     charges: list[Charge] | None = None
     """None: to be made anew."""
+    begun: float = 0.0
+    """From when on it is counted."""
 
 
 @dataclass
@@ -92,6 +94,8 @@ class Spending(Generic[Name]):
         ended = end_of(at, machine)
         if running is not None:
             self._renew(running, at if ended is None else min(at, ended))
+            if ended is not None and ended < running.since:
+                self._give_back(running, ended)
         if ended is not None:
             self._machines.pop(key, None)
             self._ended.add(key)
@@ -102,7 +106,7 @@ class Spending(Generic[Name]):
             return
         if running is None:
             since = max(self.edges[0], launch_of(at, machine))
-            running = self._machines[key] = _Running(machine, since)
+            running = self._machines[key] = _Running(machine, since, begun=since)
         running.machine = machine
         if machine.node_name:
             self._on[machine.node_name] = key
@@ -152,6 +156,14 @@ class Spending(Generic[Name]):
             self._count(running.charges, running.since, at)
             running.since = at
         running.charges = None
+
+    def _give_back(self, running: _Running, ended: float) -> None:
+        """What was counted since its instance had ended, which was seen later."""
+        back = [
+            one._replace(micro_usd_per_hour=-one.micro_usd_per_hour)
+            for one in self._charges(running.machine)
+        ]
+        self._count(back, max(ended, running.begun), running.since)
 
     def _charges(self, machine: Machine) -> list[Charge]:
         if price_of(machine, self._prices) is None:

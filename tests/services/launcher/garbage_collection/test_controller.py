@@ -13,7 +13,7 @@ from services.watcher.mirror.journal import Journal
 from services.watcher.status.machine_notes import JoinedNodes
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
-from shared.domain.machines.machine import REGISTERED
+from shared.domain.machines.machine import INSTANCE_TERMINATING, REGISTERED
 from shared.domain.nodes import provider_instance_id
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.client import Kube
@@ -111,6 +111,17 @@ async def test_a_machine_without_instance_goes_after_two_looks(
     await world.sweep()
     assert await world.is_leaving(lost)
     assert not await world.is_leaving(other)
+
+
+async def test_a_lost_machine_says_when_its_instance_was_ended(world: World) -> None:
+    """LCH-80: EC2 knows the second, so no ledger counts the time until the loss was confirmed."""
+    lost = await world.launched("default-a", V1)
+    await world.terminate(lost)
+    (instance,) = await world.cloud.ec2.instances(ids=[provider_instance_id(lost.provider_id)])
+    assert instance.stopped_at > 0
+    await world.sweep_twice()
+    machine = await world.now(lost)
+    assert machine.conditions[INSTANCE_TERMINATING].since == instance.stopped_at
 
 
 async def test_an_instance_that_may_not_use_its_key_is_explained_and_counted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.cloud.ec2.ended_instances import ended_by_itself, termination_message, would_end_again
-from shared.cloud.ec2.records import Instance
+from shared.cloud.ec2.records import Instance, instance_from
 
 
 def instance(state: str, reason: str) -> Instance:
@@ -40,3 +40,20 @@ def test_a_key_that_may_not_be_used_is_named() -> None:
     )
     assert "KMS key" not in termination_message(instance("terminated", ""))
     assert "no reason given" in termination_message(instance("terminated", ""))
+
+
+@pytest.mark.parametrize(
+    ("transition", "at"),
+    [
+        ("User initiated (2026-11-26 08:10:00 GMT)", 1_795_680_600.0),
+        ("User initiated (2026-11-26 08:10:00 UTC)", 1_795_680_600.0),
+        ("Server.SpotInstanceTermination", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_when_an_instance_was_stopped_is_read_from_its_transition(
+    transition: str, at: float
+) -> None:
+    """LCH-80: EC2 writes it as text."""
+    found = instance_from({"InstanceId": "i-1", "StateTransitionReason": transition})
+    assert found.stopped_at == at

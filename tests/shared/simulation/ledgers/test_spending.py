@@ -53,6 +53,20 @@ def test_an_instance_costs_from_its_launch_to_the_order_to_end_it() -> None:
     assert found.finish(NOW + 9 * HOUR) == {(0, IDLE): pytest.approx(800_000)}
 
 
+def test_what_somebody_else_ended_costs_until_then_though_it_is_seen_later() -> None:
+    """EC2 says when; meanwhile a pod went, so a part was counted already."""
+    found = spending(10 * HOUR)
+    one = launched(HOUR)
+    see(found, HOUR, one)
+    (pod,) = pods_on("a", 1, cpu="2")
+    found.pod(NOW + HOUR, pod.key, pod)
+    found.pod(NOW + 4 * HOUR, pod.key, None)
+    found.machine(NOW + 5 * HOUR, one.machine.key, ended(one.machine, 3 * HOUR))
+    parts = found.finish(NOW + 9 * HOUR)
+    assert sum(parts.values()) == pytest.approx(800_000, abs=200)
+    assert parts[0, "default"] == pytest.approx(600_000)
+
+
 def test_a_pod_pays_from_when_it_has_a_node_until_it_goes() -> None:
     """Half of the node, for one of two hours."""
     found = spending(2 * HOUR)
