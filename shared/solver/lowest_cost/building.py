@@ -7,9 +7,9 @@ zones, because a spread rule refuses a zone that has more pods than the others.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from shared.solver.encode import Amounts, Indices
 from shared.solver.lowest_cost.demand import Batch, Demand
 from shared.solver.lowest_cost.problem import ANY_ZONE, Pattern
 from shared.solver.lowest_cost.room import prices
+from shared.solver.lowest_cost.spread import Pins
 from shared.solver.placement.planned_machines import OpenMachine
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
@@ -27,6 +28,18 @@ _TYPES_UNDER_LIMITS = 15
 """With limits a machine lists only so many types, because it counts against them with its largest type."""
 _MAX_REFUSALS = 4
 """Machines of one zone that are tried per pod: a zone that is full refuses on each of them."""
+
+
+Place = tuple[int, Pins]
+"""Zone (or ANY_ZONE) and labels."""
+
+
+class Packed(NamedTuple):
+    """Machines of one pool with the pods for them."""
+
+    demand: Demand
+    patterns: list[Pattern]
+    pins: Pins = ()
 
 
 class Site(Protocol):
@@ -47,8 +60,8 @@ class Blueprint:
 
     requirements: Requirements
     content: Amounts
-    portions: list[tuple[PodClass, int, list[str]]] = field(default_factory=list)
-    """(class, planned zone, UIDs)."""
+    portions: list[tuple[PodClass, Place, list[str]]] = field(default_factory=list)
+    """(class, planned place, UIDs)."""
     index: int | None = None
     """Index of the open machine; None until it takes its first pod."""
 
@@ -56,26 +69,21 @@ class Blueprint:
 class Building:
     """Builds the machines of one pool."""
 
-    def __init__(self, site: Site, template: PoolTemplate, demand: Demand) -> None:
+    def __init__(self, site: Site, template: PoolTemplate) -> None:
         self._site = site
         self._table = template.table
         self._template = template
-        self._demand = demand
-        self._waiting = [
-            deque((batch, uid) for batch in members for uid in batch.uids)
-            for members in demand.members
-        ]
-        self._pinned: dict[tuple[int, int], Requirements] = {}
+        self._pinned: dict[tuple[Place, int], Requirements] = {}
 
-    def build(self, patterns: list[Pattern]) -> set[str]:
+    def build(self, packings: Sequence[Packed]) -> set[str]:
         """Builds these machines and returns the UIDs of the pods that they took."""
-        blueprints = [self._blueprint(p) for p in patterns for _ in range(p.copies)]
+        blueprints = [one for packed in packings for one in self._blueprints(packed)]
         placed: set[str] = set()
-        single: dict[PodClass, list[tuple[int, Blueprint, list[str]]]] = defaultdict(list)
+        single: dict[PodClass, list[tuple[Place, Blueprint, list[str]]]] = defaultdict(list)
         for blueprint in blueprints:
-            for pods, zone, uids in blueprint.portions:
+            for pods, place, uids in blueprint.portions:
                 if self._site.is_single(pods):
-                    single[pods].append((zone, blueprint, uids))
+                    single[pods].append((place, blueprint, uids))
                 else:
                     placed.update(uids[: self._add(blueprint, pods, uids)])
         order = sorted(single, key=lambda one: one.index)
@@ -87,36 +95,45 @@ class Building:
                 placed.update(self._one_by_one(pods, single[pods], placed))
         return placed
 
-    def _blueprint(self, pattern: Pattern) -> Blueprint:
+    def _blueprints(self, packed: Packed) -> Iterator[Blueprint]:
+        waiting = [
+            deque((batch, uid) for batch in members for uid in batch.uids)
+            for members in packed.demand.members
+        ]
+        for pattern in packed.patterns:
+            for _ in range(pattern.copies):
+                yield self._blueprint(packed, pattern, waiting)
+
+    def _blueprint(
+        self, packed: Packed, pattern: Pattern, waiting: list[deque[tuple[Batch, str]]]
+    ) -> Blueprint:
         portions: dict[tuple[PodClass, int], list[str]] = {}
         content = np.zeros(len(self._table.axis.names), dtype=np.int64)
         for row, count in zip(pattern.classes, pattern.counts, strict=True):
-            for batch, uid in self._next(int(row), int(count)):
+            for _ in range(min(int(count), len(waiting[row]))):
+                batch, uid = waiting[row].popleft()
                 portions.setdefault((batch.pods, batch.zone), []).append(uid)
                 content += batch.pods.requests
         zones = {zone for _, zone in portions} - {ANY_ZONE}
         zone = min(zones, default=ANY_ZONE)
-        kind = int(self._demand.offers.kinds[pattern.offer])
-        listed = [(pods, at, uids) for (pods, at), uids in portions.items()]
+        kind = int(packed.demand.offers.kinds[pattern.offer])
+        listed = [(pods, (at, packed.pins), uids) for (pods, at), uids in portions.items()]
         listed.sort(key=lambda portion: (portion[0].index, portion[1]))
-        return Blueprint(self._requirements(zone, kind), content, listed)
+        return Blueprint(self._requirements((zone, packed.pins), kind), content, listed)
 
-    def _next(self, row: int, count: int) -> Iterator[tuple[Batch, str]]:
-        waiting = self._waiting[row]
-        for _ in range(min(count, len(waiting))):
-            yield waiting.popleft()
-
-    def _requirements(self, zone: int, kind: int) -> Requirements:
-        """The pool's requirements in this zone, without spot when the packing chose on-demand."""
-        if (zone, kind) not in self._pinned:
+    def _requirements(self, place: Place, kind: int) -> Requirements:
+        """The pool's requirements in this place, without spot when the packing chose on-demand."""
+        if (place, kind) not in self._pinned:
             found = self._template.requirements
-            if zone != ANY_ZONE:
-                found = found.add(_is(keys.ZONE, self._table.zones[zone]))
+            if place[0] != ANY_ZONE:
+                found = found.add(_is(keys.ZONE, self._table.zones[place[0]]))
+            for key, value in place[1]:
+                found = found.add(_is(key, value))
             allowed = set(np.array(self._table.capacity_types)[self._table.capacity_mask(found)])
             if self._table.capacity_types[kind] == keys.ON_DEMAND and keys.SPOT in allowed:
                 found = found.add(_is(keys.CAPACITY_TYPE, *sorted(map(str, allowed - {keys.SPOT}))))
-            self._pinned[zone, kind] = found
-        return self._pinned[zone, kind]
+            self._pinned[place, kind] = found
+        return self._pinned[place, kind]
 
     def _add(self, blueprint: Blueprint, pods: PodClass, uids: list[str]) -> int:
         """Adds pods from the front of ``uids`` to the machine. Returns how many."""
@@ -150,19 +167,22 @@ class Building:
         return np.sort(holding[order[:_TYPES_UNDER_LIMITS]])
 
     def _one_by_one(
-        self, pods: PodClass, portions: list[tuple[int, Blueprint, list[str]]], done: set[str]
+        self,
+        pods: PodClass,
+        portions: list[tuple[Place, Blueprint, list[str]]],
+        done: set[str],
     ) -> list[str]:
-        """Places pods of one class, each in the zone that got the fewest so far, until every zone refuses."""
-        slots: dict[int, deque[tuple[Blueprint, str]]] = defaultdict(deque)
-        for zone, blueprint, uids in portions:
-            slots[zone].extend((blueprint, uid) for uid in uids if uid not in done)
+        """Places pods of one class, each in the place that got the fewest so far, until every place refuses."""
+        slots: dict[Place, deque[tuple[Blueprint, str]]] = defaultdict(deque)
+        for place, blueprint, uids in portions:
+            slots[place].extend((blueprint, uid) for uid in uids if uid not in done)
         placed = dict.fromkeys(sorted(slots), 0)
         found: list[str] = []
         while True:
-            for zone in sorted(placed, key=lambda z: (placed[z], z)):
-                uid = self._first_admitted(pods, slots[zone])
+            for place in sorted(placed, key=lambda one: (placed[one], one)):
+                uid = self._first_admitted(pods, slots[place])
                 if uid is not None:
-                    placed[zone] += 1
+                    placed[place] += 1
                     found.append(uid)
                     break
             else:

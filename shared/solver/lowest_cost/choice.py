@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 from shared.domain.resources import CPU
@@ -27,6 +28,7 @@ from shared.solver.lowest_cost.packing import (
 )
 from shared.solver.lowest_cost.room import cost
 from shared.solver.lowest_cost.rules import Rules
+from shared.solver.lowest_cost.spread import label_spreads
 from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.placement.planned_machines import BEST_EFFORT, OpenMachine
 from shared.solver.pod_classes import PodClass
@@ -107,18 +109,22 @@ def _cheapest(
 ) -> Placement:
     """The cheapest placement of FewestNodes and of LowestCost with each effort up to the setting's.
 
-    A larger effort only adds placements to choose from, so it never makes a plan dearer.
+    A larger effort only adds placements to choose from, so it never makes a plan dearer. Where pods are spread over
+    labels other than zones, plans are made with planned values of these and without: either may be cheaper.
     """
     best, now = fewest, _price(fewest, queue, settings, paid)
     if len(_taken(fewest.machines)) < 2 and paid is None:
         return best
     has_node_price = any(template.node_price for template in fewest.templates)
+    has_labels = any(label_spreads(fewest.topology, pods) for pods, _ in queue)
+    ways = list(product((True, False)[: 1 + has_node_price], (False, True)[: 1 + has_labels]))
     for effort in _efforts(settings.effort):
         if not _may_gain(now, None if paid else bound):
             break
-        for counts_nodes in (True, False) if has_node_price else (True,):
+        for counts_nodes, plans_labels in ways:
             fresh, runs = prepare()
-            packed = PackedPlacement.of(fresh, replace(settings, effort=effort))
+            mine = replace(settings, effort=effort, plans_labels=plans_labels)
+            packed = PackedPlacement.of(fresh, mine)
             _pack(packed, runs, counts_nodes=counts_nodes)
             found = _price(packed, runs, settings, paid)
             if found < now and packed.verdicts.keys() <= fewest.verdicts.keys():

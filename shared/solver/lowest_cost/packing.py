@@ -8,21 +8,28 @@ FewestNodes, even if the packing is wrong.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
+from shared.domain import labels as keys
 from shared.domain.resources import CPU
 from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.lower import extended_columns
-from shared.solver.lowest_cost.building import Building
+from shared.solver.lowest_cost.building import Building, Packed
 from shared.solver.lowest_cost.demand import Batch, demand_of
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.reserved import WaitingClass, fill_reservations
 from shared.solver.lowest_cost.room import Room, cost, prices
-from shared.solver.lowest_cost.rules import Rules
+from shared.solver.lowest_cost.rules import Allowed, Rules
 from shared.solver.lowest_cost.search import best_patterns
-from shared.solver.lowest_cost.spread import ZonePlan, host_limit, wants_one_host
+from shared.solver.lowest_cost.spread import (
+    LabelPlan,
+    Pins,
+    ZonePlan,
+    host_limit,
+    wants_one_host,
+)
 from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.placement.planned_machines import BEST_EFFORT, Admission, OpenMachine
 from shared.solver.pod_classes import PodClass
@@ -45,6 +52,8 @@ class PackingSettings:
     most_node_cpu_milli: int | None
     reserved: tuple[FreePlaces, ...] = ()
     """The free places of capacity reservations."""
+    plans_labels: bool = False
+    """Is a value planned for each label that pods are spread over?"""
 
 
 @dataclass(slots=True)
@@ -67,7 +76,10 @@ class PackedPlacement(Placement):
         self._small_only = self.settings.most_node_cpu_milli is not None
         self._free = {one.offering.reservation_id: one for one in self.settings.reserved}
         best_effort = self.min_values_policy == BEST_EFFORT
-        rules, effort = Rules(best_effort=best_effort), Effort(float(self.settings.effort))
+        rules, effort = (
+            Rules(best_effort=best_effort),
+            Effort(float(self.settings.effort)),
+        )
         left = [run for run in (self._after_existing(*run) for run in queue) if run[1]]
         for _ in range(_PACKING_ROUNDS):
             before = _count(left)
@@ -142,23 +154,42 @@ class PackedPlacement(Placement):
         """Packs into one pool and removes placed pods from ``wanted``. Returns the classes for the next pool."""
         template = self.templates[at]
         fill_reservations(self, template, at, wanted, self._free)
-        batches = self._batches(at, wanted)
-        if not batches:
+        classes = [one.pods for one in wanted] if self.settings.plans_labels else []
+        labels = LabelPlan(self.topology, classes, template.requirements)
+        plan = ZonePlan(self.topology, self.table.zones, self.table.axis.cpu)
+        parts: dict[Pins, list[WaitingClass]] = {}
+        for one in wanted:
+            for pins, uids in labels.split(one.pods, one.uids).items():
+                part = replace(one, uids=uids, allowed={at: self._pinned(one.allowed[at], pins)})
+                parts.setdefault(pins, []).append(part)
+        packings: list[Packed] = []
+        for pins, some in parts.items():
+            batches = self._batches(at, some, plan)
+            if batches:
+                demand = demand_of(batches, template, self.settings.most_node_cpu_milli)
+                extended = extended_columns(self.table.axis, demand.problem.requests)
+                mine = effort if len(parts) == 1 else Effort(effort.most / len(parts))
+                patterns = best_patterns(demand.problem, extended, mine)
+                packings.append(Packed(demand, patterns, pins))
+        if not packings:
             return []
-        most = self.settings.most_node_cpu_milli
-        demand = demand_of(batches, template, most)
-        extended = extended_columns(self.table.axis, demand.problem.requests)
-        patterns = best_patterns(demand.problem, extended, effort)
-        placed = Building(self, template, demand).build(patterns)
+        placed = Building(self, template).build(packings)
         for one in wanted:
             one.uids = [uid for uid in one.uids if uid not in placed]
-        too_large = demand.too_large()
+        too_large = {pods for packed in packings for pods in packed.demand.too_large()}
         within = Placement._types_within_limits(self, template)
         exhausted = template.nodes_exhausted or not within.bits
         return [one for one in wanted if one.uids and (exhausted or one.pods in too_large)]
 
-    def _batches(self, at: int, wanted: list[WaitingClass]) -> list[Batch]:
-        plan = ZonePlan(self.topology, self.table.zones, self.table.axis.cpu)
+    def _pinned(self, allowed: Allowed, pins: Pins) -> Allowed:
+        """Only the capacity type of the labels."""
+        kind = dict(pins).get(keys.CAPACITY_TYPE)
+        if kind is None:
+            return allowed
+        only = np.array([one == kind for one in self.table.capacity_types], dtype=np.bool_)
+        return allowed._replace(kinds=allowed.kinds & only)
+
+    def _batches(self, at: int, wanted: list[WaitingClass], plan: ZonePlan) -> list[Batch]:
         found = []
         for one in wanted:
             limit = host_limit(self.topology, one.pods)

@@ -6,17 +6,24 @@ predict are left to it.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from shared.domain import labels as keys
+from shared.domain.requirements import Requirements
 from shared.solver.encode import Mask
 from shared.solver.lowest_cost.problem import ANY_ZONE
 from shared.solver.pod_classes import PodClass
 from shared.solver.topology.counting import Topology
 from shared.solver.topology.groups import Group
 from shared.solver.topology.rules import AFFINITY, ANTI_AFFINITY, SPREAD
+
+Pins = tuple[tuple[str, str], ...]
+"""Labels that machines are planned with, beside their zone: (key, value)."""
+_MOST_PLACES = 12
+"""With more combinations of values, spread over labels is left to ``Topology``."""
 
 
 class HostLimit(NamedTuple):
@@ -45,6 +52,57 @@ def wants_one_host(topology: Topology, pods: PodClass) -> bool:
     """True for pod affinity by host name, which the packing does not support."""
     owned, _ = topology.groups_of(pods)
     return any(g.rule.kind == AFFINITY and g.rule.key == keys.HOSTNAME for g in owned)
+
+
+def label_spreads(topology: Topology, pods: PodClass) -> list[Group]:
+    """The class's spread rules over labels other than zone and host name that count its own pods."""
+    owned, counted = topology.groups_of(pods)
+    rules = (group for group in owned if group in counted and group.rule.kind == SPREAD)
+    return [one for one in rules if one.rule.key not in (keys.ZONE, keys.HOSTNAME)]
+
+
+class LabelPlan:
+    """Predicts the values of labels that pods are spread over, other than zone and host name.
+
+    These are capacity types, and labels of which the pool's requirements offer several values. Of a key that it is not
+    spread over a pod gets the first value that it allows, spot before on-demand.
+    """
+
+    def __init__(self, topology: Topology, classes: Sequence[PodClass], pool: Requirements) -> None:
+        self._topology = topology
+        self._levels: dict[Group, dict[str, int]] = {}
+        self._values: dict[str, list[str]] = {}
+        for group in (one for pods in classes for one in label_spreads(topology, pods)):
+            offered = pool.get(group.rule.key)
+            if offered is not None:
+                values = filter(offered.has, sorted(group.counts))
+                self._values[group.rule.key] = sorted(values, key=lambda one: one != keys.SPOT)
+        most = math.prod(len(values) for values in self._values.values())
+        if not 0 < most <= _MOST_PLACES:
+            self._values = {}
+
+    def split(self, pods: PodClass, uids: list[str]) -> dict[Pins, list[str]]:
+        """Values of labels -> UIDs of the pods on machines with them."""
+        found: dict[Pins, list[str]] = {}
+        own = {group.rule.key: group for group in label_spreads(self._topology, pods)}
+        open_values = {}
+        for key, values in self._values.items():
+            asked = pods.requirements.get(key)
+            open_values[key] = list(filter(asked.has, values)) if asked else values
+        if not all(open_values.values()):
+            return {(): uids}
+        for uid in uids:
+            pins = []
+            for key, values in open_values.items():
+                level = self._level(own[key]) if key in own else dict.fromkeys(values, 0)
+                value = min(values, key=lambda one: (level.get(one, 0), values.index(one)))
+                level[value] = level.get(value, 0) + 1
+                pins.append((key, value))
+            found.setdefault(tuple(pins), []).append(uid)
+        return found
+
+    def _level(self, group: Group) -> dict[str, int]:
+        return self._levels.setdefault(group, dict(group.counts))
 
 
 class ZonePlan:
@@ -107,7 +165,10 @@ class ZonePlan:
             open_zones = [z for z in zones if found[z] < most]
             if not open_zones:
                 break
-            zone = min(open_zones, key=lambda z: (level[z], self._load[z] if not spreads else 0, z))
+            zone = min(
+                open_zones,
+                key=lambda z: (level[z], self._load[z] if not spreads else 0, z),
+            )
             found[zone] += 1
             level[zone] += bool(spreads)
         return {zone: found[zone] for zone in sorted(found) if found[zone]}

@@ -1,0 +1,50 @@
+"""Pods that are spread over capacity types and labels of the pool are packed too, and their rules hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from bench.inputs import workloads
+from shared.cloud.catalogue.bundled import bundled_catalogue
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
+from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import SpreadConstraint
+from shared.solver.solve import SolverSettings, solve
+
+RACK = "example.com/rack"
+OWN = {"app": "spread"}
+POOL = (
+    Expression(keys.CAPACITY_TYPE, "In", (keys.SPOT, keys.ON_DEMAND)),
+    Expression("karpenter.k8s.aws/instance-category", "In", ("c", "m", "r")),
+    Expression(RACK, "In", ("r1", "r2", "r3")),
+)
+
+
+def spread_over(*wanted: str) -> Snapshot:
+    """60 pods with a spread constraint for each key, and 30 without."""
+    rules = tuple(SpreadConstraint(1, key, match_labels=OWN) for key in wanted)
+    pods = workloads.replicas(60, "spread", 500, 1024, labels=OWN, spread=rules)
+    others = workloads.replicas(30, "other", 250, 2048)
+    pool = workloads.pool(requirements=POOL)
+    types = bundled_catalogue().types[::6]
+    return workloads.snapshot([*pods, *others], types, pools=(pool,))
+
+
+@pytest.mark.parametrize("wanted", [(RACK,), (keys.ZONE, keys.CAPACITY_TYPE, RACK)])
+def test_it_is_packed_for_less_than_fewest_nodes(wanted: tuple[str, ...]) -> None:
+    given = spread_over(*wanted)
+    fewest = solve(given, now=0.0, settings=SolverSettings())
+    plan = solve(given, now=0.0, settings=SolverSettings(packing_policy="LowestCost", effort=50))
+    assert not plan.unschedulable
+    assert plan.cost_micro_usd_per_hour < 0.97 * fewest.cost_micro_usd_per_hour
+    assert set(plan.policies.values()) == {"LowestCost"}
+    for key in wanted:
+        held = Counter[str]()
+        for machine in plan.machines:
+            if spread := sum("spread" in uid for uid in machine.pods):
+                (value,) = next(one.values for one in machine.requirements if one.key == key)
+                held[value] += spread
+        assert max(held.values()) - min(held.values()) <= 1
