@@ -37,6 +37,15 @@ class SmallInput:
     most: tuple[int, ...] = ()
     """Pods of each kind that one machine may hold, by spread over hosts; without: any number."""
 
+    @property
+    def has_room(self) -> bool:
+        """Does each kind fit some type? Where all types are small one may not."""
+        rooms = [shape.allocatable() for shape in self.types]
+        return all(
+            any(room[CPU] >= cpu and room[MEMORY] >= mib * 1024**2 for room in rooms)
+            for _, cpu, mib in self.kinds
+        )
+
     def snapshot(self) -> Snapshot:
         """All pods wait, and there are no nodes."""
         pods = [
