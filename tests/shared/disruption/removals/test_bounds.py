@@ -64,7 +64,8 @@ def test_the_bound_changes_no_command(world: World, first: int, count: int) -> N
 
 
 @pytest.mark.nightly
-@settings(max_examples=2000, deadline=None)
+@pytest.mark.timeout(1800)
+@settings(max_examples=1000, deadline=None)
 @given(worlds(), st.integers(0, 4), st.integers(1, 4))
 def test_the_bound_changes_no_command_of_many(world: World, first: int, count: int) -> None:
     """As above (CON-03..08)."""

@@ -131,7 +131,8 @@ def test_prepared_and_whole_clusters_get_the_same_plans(
 
 
 @pytest.mark.nightly
-@settings(max_examples=2000, deadline=None)
+@pytest.mark.timeout(1800)
+@settings(max_examples=1000, deadline=None)
 @given(worlds(), SOME)
 def test_many_prepared_and_whole_clusters_get_the_same_plans(
     world: World, removals: list[tuple[int, int]]
