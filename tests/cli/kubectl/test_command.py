@@ -37,7 +37,7 @@ async def test_a_question_is_asked_with_a_token_that_only_dovetail_accepts(
         done = await user(*POD)
     assert (done.code, done.err) == (0, "")
     assert "The next round of the scheduler places it" in done.out
-    assert asked == [b'{"pod": "shop/web"}']
+    assert [json.loads(one) for one in asked] == [{"pod": "shop/web"}]
 
 
 async def test_a_standby_is_asked_and_then_the_leader(kube: Kube, store: Store, user: Run) -> None:
