@@ -29,8 +29,8 @@ ENDING = (
     Mutant(
         "blocked-pods-disrupted",
         "shared/disruption/candidates.py",
-        "    block = first_block(pods, snapshot.pdbs, now=now, rules=rules)",
-        "    block = None",
+        "    found = first_block(held.pods, pdbs, now=now, rules=rules)",
+        "    found = None",
         "nodes are disrupted whose pods must not be",
         "drains",
         missing="A machine with a pod that must stay is the one that a command would take.",
