@@ -55,9 +55,9 @@ async def ground_with(directory: Path, **settings: str) -> AsyncIterator[Playgro
             yield playground
 
 
-def of_size(cpu: int) -> list[dict[str, Any]]:
+def of_size(cpu: int, kind: str = "m5") -> list[dict[str, Any]]:
     cores = {"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": [str(cpu)]}
-    return [*family("m5"), cores]
+    return [*family(kind), cores]
 
 
 async def two_pools(ground: Playground) -> tuple[Pool, Pool]:
@@ -120,6 +120,23 @@ async def test_an_expander_chooses_the_pool(
         other = {"wide": "tight", "tight": "wide"}[chosen]
         assert await pools[chosen].nodes()
         assert not await pools[other].nodes()
+
+
+async def test_random_uses_every_pool_in_the_long_run(tmp_path: Path) -> None:
+    """Each pod fills a machine of either pool. That twenty rounds choose one pool alone happens once in half a million
+    runs."""
+    async with ground_with(tmp_path, EXPANDER="random") as ground:
+        kubectl = ShellKubectl(ground.stack)
+        pools = [Pool(ground, kubectl, "NodePool", name) for name in ("m5", "c6a")]
+        await pools[0].apply_class()
+        for pool in pools:
+            machines = of_size(2, pool.name)
+            await pool.apply(machines, disruption={"consolidateAfter": "Never"})
+        for turn in range(20):
+            await deploy(ground, f"web-{turn}", 1)
+            if all([await pool.nodes() for pool in pools]):
+                return
+        raise AssertionError("one pool was never chosen")
 
 
 async def test_the_status_config_map_follows_the_cluster(tmp_path: Path) -> None:
