@@ -3,6 +3,10 @@
 A crash costs only the time when the drain began, that is, five seconds. A volume that is torn off its node may lose
 writes, and its pod waits six minutes elsewhere for the attachment. Volumes of pods that the drain leaves alone stay
 attached to the end and are not waited for (TRM-13).
+
+The wall clock may be wrong or jump: one that jumps ahead during a drain brings its deadline no nearer, and a pod counts
+as stuck only when the drain itself has waited for it long enough; a restart begins that wait again. What may go wrong:
+a clock that is wrong already when a drain begins, or a terminator restarts, moves the deadline by as much.
 """
 
 from __future__ import annotations
@@ -13,11 +17,12 @@ from typing import Any
 
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.eviction import Evictions
-from services.terminator.drain.pods import next_step, stays
+from services.terminator.drain.pods import next_step, not_stuck, stays
 from services.terminator.ports import Ports
 from services.terminator.terminating_node import TerminatingNode
 from services.terminator.writer import Writer
 from shared.api.core.pods import parse_pod
+from shared.concurrency.clock import Clock
 from shared.domain.nodes import Node
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
@@ -29,10 +34,23 @@ Json = Mapping[str, Any]
 
 @dataclass
 class DrainState:
-    """How far one drain is. ``began``: monotonic seconds."""
+    """How far one drain is. ``began``: monotonic seconds; ``began_at``: the same moment, seconds since the epoch."""
 
     began: float
+    began_at: float
     ended: bool = False
+    seen: dict[str, float] = field(default_factory=dict)
+    """Terminating pods of the node: UID -> when they were first seen so, monotonic seconds."""
+
+    def now(self, clock: Clock) -> float:
+        """Seconds since the epoch, without what the wall clock has jumped ahead since the drain began."""
+        return min(clock.now(), self.began_at + clock.monotonic() - self.began)
+
+    def fresh(self, pods: Iterable[Pod], monotonic: float) -> frozenset[str]:
+        """UIDs of the pods that this drain has not waited for long enough to call them stuck."""
+        leaving = [pod for pod in pods if pod.terminating]
+        self.seen = {pod.uid: self.seen.get(pod.uid, monotonic) for pod in leaving}
+        return not_stuck(leaving, self.seen, monotonic)
 
 
 @dataclass
@@ -50,17 +68,18 @@ class DrainController:
         """One round of the drain. True when the instance may be terminated."""
         # Closed first: the scheduler must not bind a pod to a node whose pods were counted.
         await self.writer.close(target.node, target.api)
-        deadline = target.deadline
-        if deadline is not None and self.ports.clock.now() >= deadline:
-            await self._end(target)
+        clock, deadline = self.ports.clock, target.deadline
+        known = self._drains.get(target.node.uid)
+        drain = known or DrainState(clock.monotonic(), clock.now())
+        if deadline is not None and drain.now(clock) >= deadline:
+            await self._end(target, drain)
             return True
-        drain = self._drains.get(target.node.uid)
-        if drain is None:
-            drain = self._drains[target.node.uid] = DrainState(self.ports.clock.monotonic())
+        if known is None:
+            self._drains[target.node.uid] = drain
             await self.writer.draining(target)
         if not drain.ended:
             drain.ended = await self._are_pods_gone(target, drain)
-        return drain.ended and await self._is_detached(target)
+        return drain.ended and await self._is_detached(target, drain)
 
     def forget(self, node: Node) -> None:
         """The node is gone, or is not drained any more."""
@@ -68,53 +87,59 @@ class DrainController:
         self.evictions.forget(node)
         self.writer.forget_drain(node)
 
-    async def _end(self, target: TerminatingNode) -> None:
+    async def _end(self, target: TerminatingNode, drain: DrainState) -> None:
         """At the deadline pods get their last deletion, and nothing is waited for (TRM-12)."""
-        await self._take_pods(target)
+        await self._take_pods(target, drain)
         await self.writer.volumes_detached(target, elapsed=True)
 
     async def _are_pods_gone(self, target: TerminatingNode, drain: DrainState) -> bool:
         """No pod is left, and load balancers had five seconds to take the node out (TRM-05)."""
-        left = await self._take_pods(target)
+        left = await self._take_pods(target, drain)
         seconds = self.ports.clock.monotonic() - drain.began
         if left or seconds < self.ports.settings.drain_minimum:
-            self._measure(target, seconds)
+            self._measure(target, drain, seconds)
             return False
         self.evictions.forget(target.node)
         await self.writer.drained(target)
         return True
 
-    def _measure(self, target: TerminatingNode, seconds: float) -> None:
+    def _measure(self, target: TerminatingNode, drain: DrainState, seconds: float) -> None:
         metrics, node = self.ports.metrics, target.node.name
         metrics.drain_seconds.labels(node).set(seconds)
         if target.deadline is not None:
-            left = max(0.0, target.deadline - self.ports.clock.now())
+            left = max(0.0, target.deadline - drain.now(self.ports.clock))
             metrics.drain_deadline_seconds.labels(node).set(left)
 
-    async def _take_pods(self, target: TerminatingNode) -> int:
+    async def _take_pods(self, target: TerminatingNode, drain: DrainState) -> int:
         """One round of evictions and deletions; how many pods still have to leave."""
         pods = await self._pods(target.node)
-        step = next_step(pods, target.api, now=self.ports.clock.now(), deadline=target.deadline)
+        now, fresh = self._times(drain, pods)
+        step = next_step(pods, target.api, now=now, deadline=target.deadline, fresh=fresh)
         await self.evictions.carry_out(target.node, step, target.why)
         return step.left
 
-    async def _is_detached(self, target: TerminatingNode) -> bool:
+    def _times(self, drain: DrainState, pods: Iterable[Pod]) -> tuple[float, frozenset[str]]:
+        """Seconds since the epoch, and the UIDs of the pods that are not stuck yet."""
+        clock = self.ports.clock
+        return drain.now(clock), drain.fresh(pods, clock.monotonic())
+
+    async def _is_detached(self, target: TerminatingNode, drain: DrainState) -> bool:
         """No volume of a drained pod is still attached (TRM-13)."""
         specs = [raw.get("spec") or {} for raw in await self.lists.volume_attachments()]
         # A volume on several nodes has an attachment for each.
         here = [spec for spec in specs if spec.get("nodeName") == target.node.name]
-        volumes = still_attached(here, await self._staying(target)) if here else []
+        volumes = still_attached(here, await self._staying(target, drain)) if here else []
         if volumes:
             await self.writer.awaiting_volumes(target, volumes)
             return False
         await self.writer.volumes_detached(target, elapsed=False)
         return True
 
-    async def _staying(self, target: TerminatingNode) -> set[str]:
+    async def _staying(self, target: TerminatingNode, drain: DrainState) -> set[str]:
         """Volumes of the pods that a drain leaves alone: they stay attached to the end."""
-        now = self.ports.clock.now()
         pods = await self._pods(target.node)
-        left_alone = [pod for pod in pods if stays(pod, target.api, now=now)]
+        now, fresh = self._times(drain, pods)
+        left_alone = [pod for pod in pods if stays(pod, target.api, now=now, fresh=fresh)]
         return await volumes_of(self.ports.kube, left_alone)
 
     async def _pods(self, node: Node) -> list[Pod]:

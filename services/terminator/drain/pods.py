@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
+from math import inf
 
 import msgspec
 
@@ -33,21 +34,43 @@ class DrainStep(msgspec.Struct, frozen=True):
     left: int
 
 
-def stays(pod: Pod, api: Generation, *, now: float) -> bool:
-    """A drain leaves these alone: finished, mirrors, stuck ones, those that tolerate the node's taint (TRM-06)."""
+def not_stuck(pods: Iterable[Pod], seen: Mapping[str, float], monotonic: float) -> frozenset[str]:
+    """UIDs of the terminating pods that are not stuck yet, whatever the wall clock says: it may be wrong by an hour.
+
+    ``seen``: pod UID -> when the drain first saw it terminating, monotonic seconds as ``monotonic``.
+    """
+    return frozenset(
+        pod.uid
+        for pod in pods
+        if monotonic - seen.get(pod.uid, -inf) <= pod.grace_seconds + STUCK_SECONDS
+    )
+
+
+def stays(pod: Pod, api: Generation, *, now: float, fresh: Set[str] = frozenset()) -> bool:
+    """A drain leaves these alone: finished, mirrors, stuck ones, those that tolerate the node's taint (TRM-06).
+
+    ``fresh``: UIDs of pods that are not stuck, as ``not_stuck`` tells.
+    """
     if pod.is_terminal or pod.is_mirror:
         return True
-    if pod.terminating and pod.terminate_at and now - pod.terminate_at > STUCK_SECONDS:
+    late = pod.terminating and pod.terminate_at and now - pod.terminate_at > STUCK_SECONDS
+    if late and pod.uid not in fresh:
         return True
     taint = DISRUPTED if api.closes_by_taint else CORDONED
     return any(toleration.tolerates(taint) for toleration in pod.tolerations)
 
 
 def next_step(
-    pods: Iterable[Pod], api: Generation, *, now: float, deadline: float | None = None
+    pods: Iterable[Pod],
+    api: Generation,
+    *,
+    now: float,
+    deadline: float | None = None,
+    fresh: Set[str] = frozenset(),
 ) -> DrainStep:
-    """What to do about a node's pods now. ``now`` and ``deadline`` (TRM-10): seconds since the epoch."""
-    leaving = [pod for pod in pods if not stays(pod, api, now=now)]
+    """What to do about a node's pods now. ``now`` and ``deadline`` (TRM-10): seconds since the epoch; ``fresh``: as in
+    ``stays``."""
+    leaving = [pod for pod in pods if not stays(pod, api, now=now, fresh=fresh)]
     delete = () if deadline is None else _due(leaving, now, deadline)
     doomed = {deletion.pod.uid for deletion in delete}
     tier = _first_tier(leaving, api)

@@ -136,6 +136,42 @@ async def test_a_pod_that_never_leaves_is_passed_by_after_a_minute(world: World)
     await world.until_gone(place)
 
 
+async def test_a_clock_that_is_ahead_does_not_make_pods_stuck(world: World) -> None:
+    """TRM-06: a terminator begins an hour ahead of the API server's clock; a pod still gets its grace and a minute."""
+    (place,) = await world.places([V1])
+    pod = world.pod("web", place.node, terminationGracePeriodSeconds=30)
+    world.stuck.add("web")
+    world.delete(place)
+    await world.step()
+    world.clock.wall += 3600
+    world.restart()
+    for _ in range(10):
+        await world.step()
+        assert world.leaving(pod)["deletionTimestamp"]
+        assert world.conditions(place)["Drained"] == ("Unknown", "Draining")
+        world.clock.advance(10)
+    await world.until_gone(place)
+
+
+async def test_a_clock_that_jumps_ahead_brings_no_deadline_nearer(
+    world: World, control: Control
+) -> None:
+    """TRM-11, TRM-12: neither the pods' deletions nor the end of the drain."""
+    (place,) = await world.places([V1], terminationGracePeriod="5m")
+    pod = world.pod("web", place.node, annotations=HELD)
+    world.delete(place)
+    await world.step()
+    world.clock.wall += 3600
+    for _ in range(5):
+        await world.step()
+        assert "deletionTimestamp" not in world.leaving(pod)
+        world.clock.advance(50)
+    assert control.alive()
+    world.clock.advance(50)
+    await world.step()
+    assert control.alive() == []
+
+
 async def test_two_budgets_are_told_and_wait_for_the_deadline(world: World, events: Any) -> None:
     """F22: the eviction API answers 500 for ever."""
     (place,) = await world.places([V1], terminationGracePeriod="5m")
