@@ -50,6 +50,13 @@ def cheaper(
     return _narrowed(world, planned, kept)
 
 
+def never_cheaper(world: World, candidates: tuple[Candidate, ...]) -> str:
+    """Why a replacement is refused that certainly costs as much, as ``cheaper`` says it: spot for spot first."""
+    if all(c.machine.capacity_type == keys.SPOT for c in candidates):
+        return _no_spot_for_spot(world, candidates) or NOT_CHEAPER
+    return NOT_CHEAPER
+
+
 def total_price(candidates: Iterable[Candidate]) -> int | None:
     """The sum of the candidates' prices, in micro-USD per hour; None when one is not known."""
     prices = [candidate.price_micro_usd_per_hour for candidate in candidates]
@@ -116,10 +123,8 @@ def _spot_to_spot(
     world: World, planned: PlannedMachine, candidates: tuple[Candidate, ...], budget: int
 ) -> PlannedMachine | str:
     """A spot replacement for spot machines (CON-08); never for machines of a Provisioner (CON-14)."""
-    if not all(c.pool.api.replaces_spot_by_spot for c in candidates):
-        return SPOT_BY_SPOT
-    if not world.gates.spot_to_spot_consolidation:
-        return SPOT_DISABLED
+    if refusal := _no_spot_for_spot(world, candidates):
+        return refusal
     planned = _only_spot(planned)
     kept = _below(world, planned, Requirements.of(planned.requirements), budget)
     if not kept:
@@ -136,6 +141,12 @@ def _spot_to_spot(
         if not isinstance(chosen, str):
             return chosen
     return NOT_CHEAPER
+
+
+def _no_spot_for_spot(world: World, candidates: tuple[Candidate, ...]) -> str:
+    if not all(c.pool.api.replaces_spot_by_spot for c in candidates):
+        return SPOT_BY_SPOT
+    return "" if world.gates.spot_to_spot_consolidation else SPOT_DISABLED
 
 
 def _below(

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from shared.disruption import records
 from shared.disruption.replacement_price import (
-    NOT_CHEAPER,
     cheaper,
+    never_cheaper,
     total_price,
     without_types_from,
 )
@@ -59,7 +59,7 @@ def compute(
     # Most removals save nothing, and of most of these the bounds know it in a hundredth of the time of a plan.
     old = total_price(candidates)
     if old and world.bounds.costs(world.snapshot, candidates, old):
-        return NOT_CHEAPER
+        return never_cheaper(world, candidates)
     if not world.solver.default_spread and (
         name := world.bounds.unready(world.snapshot, candidates)
     ):

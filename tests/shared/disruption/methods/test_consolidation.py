@@ -187,6 +187,16 @@ def test_spot_nodes_are_not_replaced_by_spot_nodes_unless_the_gate_is_open() -> 
     assert texts(single_node.propose(found)) == [SPOT_DISABLED]
 
 
+def test_a_spot_node_of_the_right_size_hears_of_the_gate_first() -> None:
+    """As in Karpenter: whether spot replaces spot at all is asked before the price (CON-08)."""
+    of = pool(requirements=ANY_CAPACITY)
+    spot = make_running("a", "m5.x008", capacity_type=keys.SPOT, pool=of)
+    only = {"of": of, "catalogue": spot_catalogue(0)}
+    closed = world([spot], *pods_on("a", 6), gates=FeatureGates(), **only)
+    assert texts(single_node.propose(closed)) == [SPOT_DISABLED]
+    assert texts(single_node.propose(world([spot], *pods_on("a", 6), **only))) == [NOT_CHEAPER]
+
+
 def test_fourteen_cheaper_spot_types_are_not_enough() -> None:
     """14 cheaper types are one less than required (ACC-72)."""
     of = pool(requirements=ANY_CAPACITY)
