@@ -26,7 +26,7 @@ HELM_FOLDER := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dovetail/helm-$(HELM_VERSI
 export PATH := $(PATH):$(HELM_FOLDER)
 
 .DEFAULT_GOAL := help
-.PHONY: help redis demo up down status test test-kubernetes nightly simulate simulate-nightly chaos coverage page-check \
+.PHONY: help redis demo up down status test test-stories test-kubernetes nightly simulate simulate-nightly chaos coverage page-check \
   bench-compare lint format crds manifests helm dashboards spec site locks wheel release release-check ci clean
 
 help: ## List the targets
@@ -50,12 +50,18 @@ status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
 	$(BIN)/dovetail status $(ARGS)
 
 # Hundreds of processes start in a test run: without bytecode files each would compile the whole project.
-test: export PYTHONDONTWRITEBYTECODE =
-test: $(DEVELOPMENT) ## Run the tests: first the small ones, then the end-to-end tests
+test test-stories: export PYTHONDONTWRITEBYTECODE =
+# The main stories of a whole stack; `make test-stories` plays the others. Both are for every change, and one may come after the other.
+MAIN_STORIES := $(addprefix tests/e2e/test_,scenarios.py generations.py interruptions.py observed.py)
+test: $(DEVELOPMENT) ## Run the tests: first the small ones, then the main stories on a whole stack
 	@# Many tests wait, so there are more workers than cores; a worker that is done takes tests of the others.
 	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 --dist worksteal $(ARGS)
+	@# Each worker starts a stack of its own.
+	$(BIN)/python -m pytest $(MAIN_STORIES) -m "not nightly" -n 2 --dist loadgroup $(ARGS)
+
+test-stories: $(DEVELOPMENT) ## Run the other end-to-end tests: disruption, faults, upgrades, whole stacks of several kinds
 	@# loadgroup assigns one test at a time, so that no test waits behind a long one.
-	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 4 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest tests/e2e $(addprefix --ignore ,$(MAIN_STORIES)) -m "not nightly" -n 4 --dist loadgroup $(ARGS)
 
 test-kubernetes: $(DEVELOPMENT) ## Run the tests on a real control plane, with the binaries in KUBEBUILDER_ASSETS
 	$(BIN)/python -m pytest tests/kubernetes -m "not nightly" -rs $(ARGS)

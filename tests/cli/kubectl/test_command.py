@@ -110,7 +110,8 @@ async def test_dead_letters_are_listed_and_shown_without_redis(
 
 async def test_top_reads_the_console(store: Store, user: Run, console: Console) -> None:
     grant(store)
-    done = await user("top", "-o", "json")
+    # In a process of its own: the console of this one logs to the same standard output.
+    done = await user("top", "-o", "json", program=PROGRAM)
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out)["nodes"] == []
 
