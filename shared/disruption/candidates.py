@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from operator import is_
 from typing import NamedTuple
 
 from shared.disruption.pod_blocks import Block, first_block
@@ -24,6 +23,7 @@ from shared.domain.workloads.scale_down import (
     ScaleDownRules,
     utilization_percent,
 )
+from shared.solver.topology import kept
 
 _MOST = 10 * COST_UNIT
 _PRIORITY_UNITS = 4
@@ -87,8 +87,7 @@ def survey(
     pools = {pool.key: pool for pool in snapshot.pools}
     pods = pods_by_node(snapshot.pods)
     pdbs = _as_before(snapshot.pdbs)
-    if len(_known) > 2 * len(nodes) + _SPARE:
-        _known.clear()
+    kept.forget_gone(_known, len(nodes))
     candidates, rejections = [], []
     for machine in snapshot.machines:
         node, pool = nodes.get(machine.node_name), pools.get(machine.pool_key)
@@ -207,13 +206,11 @@ class _Held:
 
 _known: dict[str, _Held] = {}
 """Node name -> what its pods say: from one pass to the next most nodes keep the very same records of pods."""
-_SPARE = 1000
-"""So many nodes that are gone stay known, beside as many as there are."""
 
 
 def _held(node: str, pods: Sequence[Pod]) -> _Held:
     known = _known.get(node)
-    if known is not None and len(known.pods) == len(pods) and all(map(is_, known.pods, pods)):
+    if known is not None and kept.same(known.pods, pods):
         return known
     moving = sorted((pod for pod in pods if is_reschedulable(pod)), key=lambda pod: pod.uid)
     found = _Held(pods, tuple(moving), disruption_cost(moving), is_empty(pods))
@@ -240,7 +237,7 @@ _budgets: deque[tuple[PodDisruptionBudget, ...]] = deque(maxlen=1)
 def _as_before(pdbs: tuple[PodDisruptionBudget, ...]) -> tuple[PodDisruptionBudget, ...]:
     """The tuple of the last pass if it has the very same records: each snapshot makes its own."""
     before = _budgets[-1] if _budgets else ()
-    if len(before) != len(pdbs) or not all(map(is_, before, pdbs)):
+    if not kept.same(before, pdbs):
         _budgets.append(pdbs)
         return pdbs
     return before

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from operator import is_
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +19,7 @@ from shared.domain.resources import sum_of
 from shared.domain.snapshot import Snapshot, moving_pods
 from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import effective_requests
+from shared.solver.topology import kept
 from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.topology.selectors import (
     Selector,
@@ -85,8 +85,7 @@ def fold(snapshot: Snapshot) -> FoldedPods:
     snapshot = with_namespaces(snapshot)
     moving = moving_pods(snapshot)
     whole = _by_node(snapshot)
-    if len(_sums) > 2 * len(whole) + _SPARE:
-        _sums.clear()
+    kept.forget_gone(_sums, len(whole))
     rules = _Rules(snapshot.pods)
     folded = {name: _folded(name, pods, rules, moving) for name, pods in whole.items()}
     return FoldedPods(snapshot, whole, folded, moving)
@@ -117,8 +116,6 @@ def _is_plain(pod: Pod) -> bool:
     return not (special or pod.device_claims or pod.is_daemon or pod.is_terminal)
 
 
-_SPARE = 1000
-"""So many nodes that are gone stay known, beside as many as there are."""
 _sums: dict[str, tuple[Sequence[Pod], Pod]] = {}
 """Node name -> the pods that were folded last, and their sum: from pass to pass most nodes keep their pods."""
 
@@ -126,7 +123,7 @@ _sums: dict[str, tuple[Sequence[Pod], Pod]] = {}
 def _sum(name: str, pods: Sequence[Pod]) -> Pod:
     """One pod with the sum of all requests. It is terminating, so that no topology rule counts it."""
     known = _sums.get(name)
-    if known is not None and len(known[0]) == len(pods) and all(map(is_, known[0], pods)):
+    if known is not None and kept.same(known[0], pods):
         return known[1]
     found = _new_sum(name, pods)
     _sums[name] = pods, found

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from operator import is_
 from typing import NamedTuple
 
 import numpy as np
@@ -23,12 +22,11 @@ from shared.solver.encode import Amounts, Mask, ResourceAxis
 from shared.solver.placement.known_nodes import host_of
 from shared.solver.placement.relaxation import NO_REQUIREMENTS, strict_requirements
 from shared.solver.pod_classes import effective_requests
+from shared.solver.topology import kept
 from shared.solver.topology.hosts import Host
 
 AXIS = ResourceAxis([{CPU: 0, MEMORY: 0, PODS: 0}])
 """Other resources are not looked at."""
-SPARE = 1000
-"""So many nodes that are gone stay known, beside as many as there are."""
 _MANY = 2**31
 
 
@@ -71,8 +69,7 @@ class Rooms:
 
     def __init__(self, snapshot: Snapshot) -> None:
         pods = _staying(snapshot.pods)
-        if len(_known) > 2 * len(snapshot.nodes) + SPARE:
-            _known.clear()
+        kept.forget_gone(_known, len(snapshot.nodes))
         nodes = [node for node in snapshot.nodes if is_ready(node) and not _is_closed(node)]
         self.places = {node.name: at for at, node in enumerate(nodes)}
         rooms = [_room(node, pods.get(node.name, ())) for node in nodes]
@@ -139,13 +136,9 @@ def _staying(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
 def _room(node: Node, pods: Sequence[Pod]) -> Amounts:
     """Never below zero. Daemon pods that are still to come are not subtracted."""
     known = _known.get(node.name)
-    if known is not None and known.node is node and _same(known.pods, pods):
+    if known is not None and known.node is node and kept.same(known.pods, pods):
         return known.room
     used = sum_of(effective_requests(pod.requests) for pod in pods)
     room: Amounts = np.maximum(AXIS.vector(node.allocatable) - AXIS.vector(used), 0)
     _known[node.name] = _Known(node, pods, room)
     return room
-
-
-def _same(before: Sequence[Pod], now: Sequence[Pod]) -> bool:
-    return len(before) == len(now) and all(map(is_, before, now))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import is_
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
@@ -23,10 +22,8 @@ from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import effective_requests
 from shared.solver.pools.daemons import remaining_on_node
 from shared.solver.ports import HostPort
+from shared.solver.topology import kept
 from shared.solver.topology.hosts import Host
-
-SPARE = 1000
-"""So many nodes that are gone stay known, beside as many as there are: what is known of one holds its records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +55,7 @@ class _Known:
         return (
             self.node is node
             and self.machine is machine
-            and _same(self.pods, pods)
+            and kept.same(self.pods, pods)
             # Each plan may make its own of these: a few, with the requests of their newest pods.
             and self.daemon_sets == daemon_sets
         )
@@ -72,8 +69,7 @@ _states: dict[str, tuple[_Known, ...]] = {}
 def forget_gone(nodes: int) -> None:
     """Begin anew when most of what is known is of nodes that are gone. ``nodes``: how many there are."""
     for known in (_hosts, _states):
-        if len(known) > 2 * nodes + SPARE:
-            known.clear()
+        kept.forget_gone(known, nodes)
 
 
 def host_of(node: Node) -> Host:
@@ -100,10 +96,6 @@ def state_of(
     state = _state(node, machine, pods, daemon_sets)
     _states[node.name] = (_Known(node, machine, pods, daemon_sets, state), *before[:1])
     return state
-
-
-def _same(before: Sequence[object], now: Sequence[object]) -> bool:
-    return before is now or (len(before) == len(now) and all(map(is_, before, now)))
 
 
 def _state(

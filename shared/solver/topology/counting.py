@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from operator import is_
 from typing import NamedTuple
 
 from shared.domain import labels as keys
@@ -20,6 +19,7 @@ from shared.domain.requirements import Requirement, Requirements
 from shared.domain.workloads.pods import Pod
 from shared.solver import reasons
 from shared.solver.pod_classes import PodClass
+from shared.solver.topology import kept
 from shared.solver.topology.groups import DomainLimit, Group
 from shared.solver.topology.hosts import Host
 from shared.solver.topology.index import PodIndex, SelectorIndex
@@ -358,8 +358,7 @@ def bound_pods(
     read = tuple(sorted(selected))
     if not read:
         return found
-    if len(_kinds) > 2 * len(hosts) + _SPARE:
-        _kinds.clear()
+    kept.forget_gone(_kinds, len(hosts))
     for name, pods in bound.items():
         if name in hosts:
             for alike, number in _kinds_on(name, pods, read).items():
@@ -367,8 +366,6 @@ def bound_pods(
     return found
 
 
-_SPARE = 1000
-"""So many nodes that are gone stay known, beside as many as there are."""
 _Kinds = dict[tuple[str, tuple[tuple[str, str], ...]], int]
 _kinds: dict[str, tuple[tuple[list[Pod], tuple[str, ...], _Kinds], ...]] = {}
 """Node name -> its pods, the label keys that were read, and what was counted: the last two, as most nodes keep their
@@ -378,7 +375,7 @@ pods, and plans for pods that wait read other keys than those of removals."""
 def _kinds_on(name: str, pods: list[Pod], read: tuple[str, ...]) -> _Kinds:
     before = _kinds.get(name, ())
     for known in before:
-        if known[1] == read and _is_same(known[0], pods):
+        if known[1] == read and kept.same(known[0], pods):
             return known[2]
     found: _Kinds = {}
     for pod in pods:
@@ -388,7 +385,3 @@ def _kinds_on(name: str, pods: list[Pod], read: tuple[str, ...]) -> _Kinds:
             found[alike] = found.get(alike, 0) + 1
     _kinds[name] = ((pods, read, found), *before[:1])
     return found
-
-
-def _is_same(before: list[Pod], now: list[Pod]) -> bool:
-    return len(before) == len(now) and all(map(is_, before, now))

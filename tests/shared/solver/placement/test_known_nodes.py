@@ -15,6 +15,7 @@ from shared.domain.nodes import Node
 from shared.domain.snapshot import Snapshot
 from shared.solver.placement import known_nodes
 from shared.solver.plan import Plan
+from shared.solver.topology import kept
 from tests.support.planning.builders import (
     ZONES,
     make_bound_pod,
@@ -131,8 +132,8 @@ def test_a_node_that_did_not_change_is_not_worked_out_again() -> None:
 def test_nodes_that_are_gone_do_not_stay_in_memory() -> None:
     """A cluster whose nodes come and go for months never has more than twice its size, and some."""
     planned_from_nothing(start())
-    for number in range(3 * known_nodes.SPARE // 500):
+    for number in range(3 * kept.SPARE // 500):
         nodes = tuple(make_node(f"n-{number}-{index}") for index in range(500))
         plan_for(make_snapshot(nodes=nodes))
-        assert len(known_nodes._states) <= 2 * 500 + known_nodes.SPARE + 500
+        assert len(known_nodes._states) <= 2 * 500 + kept.SPARE + 500
     assert known_nodes._states.keys().isdisjoint(NODES)
