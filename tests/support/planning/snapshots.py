@@ -8,9 +8,12 @@ from shared.solver.solve import SolverSettings, solve
 from tests.support.planning.plan_checker import check_plan as check_plan
 
 
+QUICK = 60
+
+
 def plan_for(snapshot: Snapshot, *reschedule: str, **settings: object) -> Plan:
-    """``solve`` with default settings."""
-    chosen = SolverSettings(**settings)  # type: ignore[arg-type]
+    """``solve`` with default settings, but less effort: most tests need a packing, not the best one."""
+    chosen = SolverSettings(**{"effort": QUICK, **settings})  # type: ignore[arg-type]
     return solve(snapshot, now=0.0, settings=chosen, reschedule=frozenset(reschedule))
 
 
