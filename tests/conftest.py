@@ -51,9 +51,13 @@ def pytest_runtestloop() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is not about Redis itself needs one version of it for a change, the oldest; the others follow at night."""
+    """What is not about Redis itself needs one version of it for a change, the oldest; the others follow at night.
+
+    Long tests come first: one that starts last leaves every other process without work.
+    """
     for item in items:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         version = parameters.get("redis_server", OLDEST)
         if version != OLDEST and not item.path.is_relative_to(ABOUT_REDIS):
             item.add_marker("nightly")
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)

@@ -50,7 +50,7 @@ def all_of_it(monkeypatch: pytest.MonkeyPatch, nodes: int, hours: float, **setti
 @pytest.mark.parametrize(
     ("nodes", "hours", "policy"),
     [
-        (15, 0.5, "FewestNodes"),
+        (12, 0.4, "FewestNodes"),
         pytest.param(60, 3.0, "FewestNodes", marks=pytest.mark.nightly),
         pytest.param(30, 1.0, "LowestCost", marks=pytest.mark.nightly),
     ],

@@ -7,7 +7,6 @@ from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import SolverSettings, solve
 from tests.support.planning.plan_checker import check_plan as check_plan
 
-
 QUICK = 60
 
 
