@@ -76,6 +76,11 @@ COMMANDS = {
     "doctor": Command(
         "cli.operations.doctor.command", "Check an installation: what is wrong, and what mends it."
     ),
+    "audit": Command(
+        "cli.operations.audit.command",
+        "Judge a live cluster: which promises hold, and which are broken now.",
+        misuse=1,
+    ),
     "dead-letters": Command(
         "cli.operations.dead_letters", "Messages that no service could handle."
     ),

@@ -39,7 +39,7 @@ FOR_CLUSTERS = (
         "convert",
         "migrate",
     ),
-    *("doctor", "dead-letters", "drill", "interruption", "secrets"),
+    *("doctor", "audit", "dead-letters", "drill", "interruption", "secrets"),
 )
 LOGS = Command("cli.kubectl.logs", "Print what the pods of a service have logged.")
 ANYWHERE = ("--context", "--kubeconfig")

@@ -137,6 +137,12 @@ async def managed_instance(ec2: Any, cluster: str) -> str:
     return await _instance(ec2, cluster, {"aws-node-termination-handler/managed": ""})
 
 
+async def pooled_instance(ec2: Any, cluster: str) -> str:
+    """Id of a new m5.large with the tags of a NodePool's instances, which no machine names."""
+    tags = {"karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default"}
+    return await _instance(ec2, cluster, {**tags, "eks:eks-cluster-name": cluster})
+
+
 async def _instance(ec2: Any, cluster: str, tags: Mapping[str, str], **more: Any) -> str:
     amd64 = [{"Name": "architecture", "Values": ["x86_64"]}]
     image = (await ec2.describe_images(Filters=amd64))["Images"][0]["ImageId"]

@@ -1,0 +1,1 @@
+"""``dovetail audit``: which promises hold in a live cluster now. ``reading`` reads, ``judging`` judges plain values."""
