@@ -93,8 +93,9 @@ def cheaper(
     if _taken(chosen.machines) != _taken(fewest.machines):
         on_new = _on_new_machines(chosen, queue)
         bound = lower_bound(chosen, on_new, rules, per_host=True)
+    effort = Effort(float(settings.effort))
     if bound and paid is None and _may_gain(_price(chosen, queue, settings, paid), bound):
-        bound = configuration_bound(bound, chosen, on_new, Effort(float(settings.effort)))
+        bound = configuration_bound(bound, chosen, on_new, rules, effort)
     policies = _policies(chosen, settings) if isinstance(chosen, PackedPlacement) else {}
     return Choice(chosen, bound, left_out, policies)
 

@@ -8,31 +8,32 @@ returns are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from shared.solver.encode import NO_PRICE, Indices, Mask, ResourceAxis
+from shared.solver.encode import Indices, Mask, ResourceAxis
 from shared.solver.lowest_cost.bound.configuration import Configuration
 from shared.solver.lowest_cost.bound.dual import Worth, worth
+from shared.solver.lowest_cost.bound.offerings import CheapestOfferings, Usable
+from shared.solver.lowest_cost.bound.zones import Zones
 from shared.solver.lowest_cost.demand import fit, rounded
 from shared.solver.lowest_cost.fill import Effort
-from shared.solver.lowest_cost.offers import covering, unbeaten
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, rows_as_bytes
-from shared.solver.lowest_cost.rules import Rules, with_relaxations
+from shared.solver.lowest_cost.rules import Rules
 from shared.solver.lowest_cost.spread import HostLimit, host_limit
 from shared.solver.placement.fewest_nodes import Placement, Run
-from shared.solver.placement.relaxation import SCHEDULE_ANYWAY
 from shared.solver.plan import CONFIGURATION, FLUID
 from shared.solver.pod_classes import PodClass
-from shared.solver.pools.templates import PoolTemplate
 
 _MOST_CLASSES = 1500
 _SHARE_OF_EFFORT = 2.0
 """The configuration bound may take so many times the effort of the packing."""
-_PAIRS_PER_UNIT = 8
+_PAIRS_PER_UNIT = 80
 """With more pairs of a class and an offering that fits it per unit of effort, the search ends before it proves more
 than the fluid bound."""
 _GRIDS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
@@ -69,10 +70,28 @@ class LowerBound:
 
     micro_usd_per_hour: int
     kind: str
-    problem: Problem | None = None
+    stated: Stated | None = None
     market: Worth | None = None
-    rows: Sequence[int] = ()
-    """Class of the problem per run of pods."""
+
+
+class Part(NamedTuple):
+    """Pods of one run, all of them or those that are certainly in one place."""
+
+    run: int
+    place: int | None
+    pods: PodClass
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """The pods of a placement as a packing problem. ``rows``: class of the problem per part; ``places``: of each
+    offering."""
+
+    problem: Problem
+    parts: list[Part]
+    rows: list[int]
+    places: Indices
 
 
 def lower_bound(
@@ -85,201 +104,116 @@ def lower_bound(
     """
     if not runs:
         return LowerBound(0, FLUID)
-    table = _CheapestOfferings(placement.templates)
-    usable = _Usable(table, rules, tolerate_preferred=placement.tolerate_preferred)
-    rows = [usable.number(pods) for pods, _ in runs]
-    hard = [_hard_limit(placement, pods) if per_host else None for pods, _ in runs]
-    requests, counts, chosen, limits, numbers = _merged(runs, rows, hard)
-    may = np.array(usable.masks, dtype=np.bool_)[chosen]
-    used = table.worth_offering(np.array(usable.masks, dtype=np.bool_))
-    capacity, price = table.capacity[used], table.price[used]
-    may = may[:, used]
-    if not (price > 0).any():
+    parts = [Part(at, None, pods, len(uids)) for at, (pods, uids) in enumerate(runs)]
+    everywhere = np.ones(len(placement.table.zones), dtype=np.bool_)
+    stated = _stated(placement, parts, rules, [everywhere], per_host=per_host)
+    if not (stated.problem.price > 0).any():
         return LowerBound(0, FLUID)
-    groups, slots = _numbered(limits)
-    fits = may & fit(requests, capacity)
-    problem = Problem(requests, counts, groups, slots, capacity, price, may, fits)
-    extended = extended_columns(placement.table.axis, requests)
-    found = worth(problem, extended, presolved=per_host)
+    extended = extended_columns(placement.table.axis, stated.problem.requests)
+    found = worth(stated.problem, extended, presolved=per_host)
     if found is None:
         return None
-    return LowerBound(max(0, math.floor(found.bound)), FLUID, problem, found, numbers)
+    return LowerBound(max(0, math.floor(found.bound)), FLUID, stated, found)
 
 
 def configuration_bound(
-    fluid: LowerBound, placement: Placement, runs: list[Run], effort: Effort
+    fluid: LowerBound, placement: Placement, runs: list[Run], rules: Rules, effort: Effort
 ) -> LowerBound:
     """The configuration bound of the same pods where it is higher and the effort is enough for it, else ``fluid``.
 
     ``placement``: places these pods; the contents of its machines are what the search starts with.
     """
-    if fluid.problem is None or fluid.market is None:
+    if fluid.stated is None or fluid.market is None:
         return fluid
-    if fluid.problem.fits.sum() > _PAIRS_PER_UNIT * effort.most:
+    stated, prices = fluid.stated, fluid.market.pods
+    zones = Zones(placement, runs, rules)
+    if len(zones.places) > 1:
+        stated = _stated(placement, _parts(runs, zones), rules, zones.places, per_host=True)
+        prices = _prices(stated, fluid.stated, prices)
+    if stated.problem.fits.sum() > _PAIRS_PER_UNIT * effort.most:
         return fluid
-    row_of = {uid: row for row, (_, uids) in zip(fluid.rows, runs, strict=True) for uid in uids}
-    known = _contents(fluid.problem, placement, row_of)
-    search = Configuration(fluid.problem, fluid.market.pods, known)
+    search = Configuration(stated.problem, prices, _contents(stated, placement, runs, zones))
     search.improve(Effort(_SHARE_OF_EFFORT * effort.most))
     found = search.micro_usd_per_hour
     return fluid if found <= fluid.micro_usd_per_hour else LowerBound(found, CONFIGURATION)
 
 
-def _contents(problem: Problem, placement: Placement, row_of: Mapping[str, int]) -> list[Pattern]:
+def _stated(
+    placement: Placement, parts: list[Part], rules: Rules, places: list[Mask], *, per_host: bool
+) -> Stated:
+    table = CheapestOfferings(placement.templates, places)
+    usable = Usable(table, rules, tolerate_preferred=placement.tolerate_preferred)
+    rows = [usable.number(one.pods, one.place) for one in parts]
+    hard = [_hard_limit(placement, one.pods) if per_host else None for one in parts]
+    requests, counts, chosen, limits, numbers = _merged(parts, rows, hard)
+    may = np.array(usable.masks, dtype=np.bool_)
+    used = table.worth_offering(may[np.unique(chosen)])
+    capacity, price, may = table.capacity[used], table.price[used], may[chosen][:, used]
+    groups, slots = _numbered(limits)
+    fits = may & fit(requests, capacity)
+    problem = Problem(requests, counts, groups, slots, capacity, price, may, fits)
+    return Stated(problem, parts, numbers, table.places[used])
+
+
+def _parts(runs: list[Run], zones: Zones) -> list[Part]:
+    """The runs, divided into the pods that are certainly in a place and the others."""
+    found = []
+    for at, (pods, uids) in enumerate(runs):
+        least = zones.least(at)
+        shares = [*enumerate(least), (None, len(uids) - sum(least))]
+        found += [Part(at, place, pods, count) for place, count in shares if count]
+    return found
+
+
+def _prices(stated: Stated, fluid: Stated, prices: Floats) -> Floats:
+    """[classes]: the fluid bound's prices; the lowest where pods of different prices became one class."""
+    found = np.full(len(stated.problem.counts), np.inf)
+    for part, row in zip(stated.parts, stated.rows, strict=True):
+        found[row] = min(found[row], prices[fluid.rows[part.run]])
+    return found
+
+
+def _contents(stated: Stated, placement: Placement, runs: list[Run], zones: Zones) -> list[Pattern]:
     """The contents of the placement's machines, each on the cheapest offering that holds it."""
-    found: dict[bytes, Pattern] = {}
+    problem, found = stated.problem, dict[bytes, Pattern]()
+    run_of = {uid: at for at, (_, uids) in enumerate(runs) for uid in uids}
     for machine in placement.machines:
-        rows = [row_of[uid] for uid in machine.pods if uid in row_of]
-        counts = np.bincount(rows, minlength=len(problem.counts)).astype(np.int64)
-        held = np.flatnonzero(counts)
-        holds = problem.fits[held].all(axis=0)
-        holds &= (problem.capacity >= counts[held] @ problem.requests[held]).all(axis=1)
-        if held.size and holds.any():
-            offer = int(np.where(holds, problem.price, np.inf).argmin())
-            found.setdefault(counts.tobytes(), Pattern(offer, held, counts[held], 1))
+        numbers = Counter(run_of[uid] for uid in machine.pods if uid in run_of)
+        in_zones = placement.table.zone_mask(machine.requirements, machine.template.zones)
+        for place, mask in enumerate(zones.places):
+            if not (mask & in_zones).any():
+                continue
+            counts = _in_place(stated, numbers, place)
+            held = np.flatnonzero(counts)
+            holds = problem.fits[held].all(axis=0) & (stated.places == place)
+            holds &= (problem.capacity >= counts[held] @ problem.requests[held]).all(axis=1)
+            if held.size and holds.any():
+                offer = int(np.where(holds, problem.price, np.inf).argmin())
+                found.setdefault(counts.tobytes(), Pattern(offer, held, counts[held], 1))
+                break
     return list(found.values())
 
 
-class _Usable:
-    """The offerings that classes could use, cached for classes that differ only in topology rules."""
-
-    def __init__(
-        self, table: _CheapestOfferings, rules: Rules, *, tolerate_preferred: bool
-    ) -> None:
-        self._table = table
-        self._rules = rules
-        self._tolerate_preferred = tolerate_preferred
-        self._of_kind: dict[Hashable, int] = {}
-        self._asked: dict[tuple[object, ...], int] = {}
-        self._numbers: dict[bytes, int] = {}
-        self.masks: list[Mask] = []
-        """Distinct masks, each [offers]."""
-
-    def number(self, pods: PodClass) -> int:
-        """The index in ``masks`` of the offerings that the class or any of its relaxations could use."""
-        found = self._of_kind.get(pods.kind)
-        if found is None:
-            asked = tuple(_cache_key(one) for one in (pods, *pods.others))
-            if asked not in self._asked:
-                self._asked[asked] = self._find(pods)
-            found = self._of_kind[pods.kind] = self._asked[asked]
-        return found
-
-    def _find(self, pods: PodClass) -> int:
-        forms = (
-            one
-            for root in (pods, *pods.others)
-            for one in with_relaxations(root, tolerate_preferred=self._tolerate_preferred)
-        )
-        mask = self._table.usable(forms, self._rules)
-        found = self._numbers.setdefault(mask.tobytes(), len(self._numbers))
-        if found == len(self.masks):
-            self.masks.append(mask)
-        return found
-
-
-def _cache_key(pods: PodClass) -> tuple[object, ...]:
-    """The inputs of ``_find``. Preferred topology rules count by number, because each one is a relaxation step."""
-    pod = pods.pod
-    soft = sum(t.weight is not None for t in (*pod.affinity, *pod.anti_affinity))
-    soft += sum(rule.when_unsatisfiable == SCHEDULE_ANYWAY for rule in pod.spread)
-    selector = tuple(sorted(pod.node_selector.items())) if pod.node_selector else ()
-    terms = (pod.required_terms, pod.preferred_terms)
-    return pods.requirements, selector, terms, pod.tolerations, pod.host_ports, soft
-
-
-class _CheapestOfferings:
-    """Each type of each pool per capacity type, at its lowest price in any zone."""
-
-    # Rows are blocks, one per pool and capacity type; within a block the cheapest type comes first.
-
-    def __init__(self, templates: list[PoolTemplate]) -> None:
-        self._templates = templates
-        capacity: list[Floats] = []
-        price: list[Floats] = []
-        self._blocks: list[tuple[int, int, Indices]] = []
-        self._offered: dict[tuple[int, bytes], Mask] = {}
-        for at, template in enumerate(templates):
-            room = template.available[template.types]
-            prices = template.table.price[template.types][:, template.zones]
-            for kind in range(len(template.table.capacity_types)):
-                cheapest = prices[:, :, kind].min(axis=1, initial=NO_PRICE)
-                rows = np.flatnonzero((cheapest != NO_PRICE) & (room >= 0).all(axis=1))
-                rows = rows[np.argsort(cheapest[rows], kind="stable")]
-                self._blocks.append((at, kind, template.types[rows]))
-                capacity.append(room[rows].astype(np.float64))
-                price.append(cheapest[rows].astype(np.float64))
-        self.capacity = np.concatenate(capacity)
-        self.price = np.concatenate(price)
-
-    def usable(self, forms: Iterable[PodClass], rules: Rules) -> Mask:
-        """[offers]: usable by any of these forms of a class."""
-        found = np.zeros(len(self.price), dtype=np.bool_)
-        for one in forms:
-            for at, template in enumerate(self._templates):
-                self._add_usable(found, one, at, template, rules)
-        return found
-
-    def _add_usable(
-        self, found: Mask, pods: PodClass, at: int, template: PoolTemplate, rules: Rules
-    ) -> None:
-        allowed = rules.allowed(pods, template)
-        if allowed is None:
-            return
-        offered = self._offered_in(at, allowed.zones)
-        start = 0
-        for block, kind, types in self._blocks:
-            if block == at and allowed.kinds[kind]:
-                found[start : start + len(types)] |= (allowed.types & offered[:, kind])[types]
-            start += len(types)
-
-    def _offered_in(self, at: int, zones: Mask) -> Mask:
-        """[types, capacity types] of one pool: available in any of these zones."""
-        asked = (at, zones.tobytes())
-        found = self._offered.get(asked)
-        if found is None:
-            found = self._templates[at].table.available[:, zones].any(axis=1)
-            self._offered[asked] = found
-        return found
-
-    def worth_offering(self, may: Mask) -> Indices:
-        """The rows that no cheaper offer of the same pool replaces for every class."""
-        columns = np.ascontiguousarray(may.T)
-        is_used: Mask = np.asarray(columns.any(axis=1), dtype=np.bool_)
-        ends = np.cumsum([len(types) for _, _, types in self._blocks])
-        last = {at: int(end) for (at, _, _), end in zip(self._blocks, ends, strict=True)}
-        found, start = [], 0
-        for end in last.values():
-            rows = start + is_used[start:end].nonzero()[0]
-            rows = rows[np.argsort(self.price[rows], kind="stable")]
-            rows = rows[_first_of_each(self.capacity[rows], columns[rows])]
-            start = end
-            if len(rows):
-                at = np.arange(len(rows))
-                stands_in = covering(columns[rows])(at, at)
-                equal = np.ones(len(rows), dtype=np.bool_)
-                found.append(rows[unbeaten(self.capacity[rows], equal, stands_in)])
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
-
-
-def _first_of_each(capacity: Floats, columns: Mask) -> Indices:
-    """Indices of rows that equal no earlier row. Dropping equal rows saves most comparisons of ``unbeaten``."""
-    found: dict[tuple[bytes, bytes], int] = {}
-    rows = zip(rows_as_bytes(capacity), rows_as_bytes(columns), strict=True)
-    for at, row in enumerate(rows):
-        found.setdefault(row, at)
-    return np.array(list(found.values()), dtype=np.intp)
+def _in_place(stated: Stated, numbers: Mapping[int, int], place: int) -> Counts:
+    """[classes]: so many pods of each run, on a machine in this place."""
+    found, left = np.zeros_like(stated.problem.counts), dict(numbers)
+    for part, row in zip(stated.parts, stated.rows, strict=True):
+        if part.place in (place, None):
+            taken = min(left.get(part.run, 0), part.number)
+            found[row] += taken
+            left[part.run] = left.get(part.run, 0) - taken
+    return found
 
 
 def _merged(
-    runs: list[Run], rows: list[int], hard: list[HostLimit | None]
+    parts: list[Part], rows: list[int], hard: list[HostLimit | None]
 ) -> tuple[Floats, Counts, Indices, list[HostLimit | None], list[int]]:
-    """Merges equal classes: requests, counts, index of their usable offerings, host limits, and the class per run.
+    """Merges equal classes: requests, counts, index of their usable offerings, host limits, and the class per part.
 
-    ``rows``: index of the usable offerings per run. With very many sizes, requests are rounded down to a grid, which
+    ``rows``: index of the usable offerings per part. With very many sizes, requests are rounded down to a grid, which
     keeps the bound valid.
     """
-    requests = np.array([pods.requests for pods, _ in runs])
+    requests = np.array([one.pods.requests for one in parts])
     for ratio in _GRIDS:
         found: dict[object, int] = {}
         counts: list[int] = []
@@ -287,12 +221,12 @@ def _merged(
         numbers: list[int] = []
         sizes = rounded(requests, ratio, np.floor)
         keys = zip(rows_as_bytes(sizes), rows, hard, strict=True)
-        for at, ((_, uids), key) in enumerate(zip(runs, keys, strict=True)):
+        for at, (part, key) in enumerate(zip(parts, keys, strict=True)):
             row = found.setdefault(key, len(found))
             if row == len(counts):
                 counts.append(0)
                 first.append(at)
-            counts[row] += len(uids)
+            counts[row] += part.number
             numbers.append(row)
         if len(found) <= _MOST_CLASSES:
             break
