@@ -15,6 +15,7 @@ from shared.domain.instance_types.types import InstanceType
 from shared.domain.resources import CPU, MEMORY, PODS
 from shared.domain.snapshot import Snapshot
 from tests.support.planning.builders import (
+    ZONES,
     make_catalogue,
     make_pod,
     make_snapshot,
@@ -26,6 +27,7 @@ _SHAPES = [(cpu, gib) for cpu in (1, 2, 4, 8) for gib in (2, 4, 8)]
 _CPU_MILLI = (250, 300, 500, 700, 900, 1100, 1500, 1900)
 _MEMORY_MIB = (256, 512, 700, 1000, 1500, 2300, 3100)
 _UNIT = 1e4
+SPREAD = "spread over zones"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class SmallInput:
     types: tuple[InstanceType, ...]
     most: tuple[int, ...] = ()
     """Pods of each kind that one machine may hold, by spread over hosts; without: any number."""
+    places: tuple[str, ...] = ()
+    """Where the pods of each kind go: to one zone, SPREAD over all, or "" anywhere; without: anywhere."""
 
     @property
     def has_room(self) -> bool:
@@ -56,39 +60,44 @@ class SmallInput:
         return make_snapshot(*pods, catalogue=make_catalogue(self.types))
 
     def _rules(self, kind: int) -> dict[str, Any]:
-        if not self.most:
-            return {}
         own = {"app": f"kind-{kind}"}
-        return {
-            "labels": own,
-            "spread": (make_spread(keys.HOSTNAME, self.most[kind], match_labels=own),),
-        }
+        place = self.places[kind] if self.places else ""
+        if self.most:
+            spread = make_spread(keys.HOSTNAME, self.most[kind], match_labels=own)
+            return {"labels": own, "spread": (spread,)}
+        if place == SPREAD:
+            return {"labels": own, "spread": (make_spread(keys.ZONE, 1, match_labels=own),)}
+        return {"node_selector": {keys.ZONE: place}} if place else {}
 
     def optimum(self) -> int:
         """The price of the cheapest machines for all pods, in micro-USD per hour."""
         contents, price = self._worth_considering()
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = contents.shape
-        model.col_cost_ = price / _UNIT
-        model.col_lower_ = np.zeros(len(price))
-        model.col_upper_ = np.full(len(price), float(sum(n for n, _, _ in self.kinds)))
-        model.row_lower_ = np.array([n for n, _, _ in self.kinds], dtype=np.float64)
-        model.row_upper_ = np.full(len(self.kinds), highspy.kHighsInf)
-        held = contents != 0
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_ = np.append(0, np.cumsum(held.sum(axis=1))).astype(np.int32)
-        model.a_matrix_.index_ = np.nonzero(held)[1].astype(np.int32)
-        model.a_matrix_.value_ = contents[held].astype(np.float64)
-        model.num_col_, model.num_row_ = len(price), len(self.kinds)
-        model.integrality_ = [highspy.HighsVarType.kInteger] * len(price)
+        zones = ZONES if self.places else ("",)
         solver = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.setOptionValue("output_flag", False)
         solver.setOptionValue("mip_rel_gap", 1e-7)
-        solver.passModel(model)
-        solver.run()
+        copies = [
+            [solver.addIntegral(lb=0, obj=float(one) / _UNIT) for one in price] for _ in zones
+        ]
+        for kind, (number, _, _) in enumerate(self.kinds):
+            place = self.places[kind] if self.places else ""
+            each, more = divmod(number, len(zones))
+            shares = []
+            for zone, machines in zip(zones, copies, strict=True):
+                least, most = (each, each + bool(more)) if place == SPREAD else (0, number)
+                share = solver.addIntegral(lb=least, ub=most if place in ("", SPREAD, zone) else 0)
+                held = solver.qsum(
+                    int(content[kind]) * one
+                    for content, one in zip(contents, machines, strict=True)
+                    if content[kind]
+                )
+                solver.addConstr(held >= share)
+                shares.append(share)
+            solver.addConstr(solver.qsum(shares) == number)
+        solver.minimize()
         assert solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-        copies = np.rint(np.array(solver.getSolution().col_value))
-        return round(float(copies @ price))
+        found = [solver.vals(machines) for machines in copies]
+        return round(float(np.rint(np.array(found)).sum(axis=0) @ price))
 
     def _worth_considering(self) -> tuple[np.ndarray, np.ndarray]:
         """Every content that no cheaper machine holds with more beside it: ([contents, kinds], prices)."""
@@ -122,10 +131,10 @@ class SmallInput:
                 yield (pods, *rest)
 
 
-def small_input(seed: int, *, limited: bool = False) -> SmallInput:
+def small_input(seed: int, *, limited: bool = False, zoned: bool = False) -> SmallInput:
     """One to four kinds with up to 132 pods, two to eight types whose prices are up to 15 % off a linear one.
 
-    ``limited``: one machine holds one to four pods of a kind.
+    ``limited``: one machine holds one to four pods of a kind. ``zoned``: kinds go to one zone, to all or anywhere.
     """
     draw = random.Random(seed)
     shapes = draw.sample(_SHAPES, draw.randint(2, 8))
@@ -139,4 +148,5 @@ def small_input(seed: int, *, limited: bool = False) -> SmallInput:
         for _ in range(draw.randint(1, 4))
     )
     most = tuple(draw.randint(1, 4) for _ in kinds) if limited else ()
-    return SmallInput(kinds, types, most)
+    places = tuple(draw.choice((*ZONES[:2], SPREAD, SPREAD, "")) for _ in kinds) if zoned else ()
+    return SmallInput(kinds, types, most, places)

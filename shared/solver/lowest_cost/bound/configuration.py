@@ -22,7 +22,7 @@ import numpy as np
 from shared.solver.encode import Indices, Mask
 from shared.solver.lowest_cost.contents.columns import Master
 from shared.solver.lowest_cost.contents.diagram import Diagram, RoomPrices
-from shared.solver.lowest_cost.contents.room_prices import ContentProgram
+from shared.solver.lowest_cost.contents.room_prices import ContentProgram, proved
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, dense
 
@@ -39,6 +39,8 @@ _WIDTH_OF_MANY, _WIDTHS = 300, (8000, 60_000)
 _WIDTH_OF_NEIGHBOURS = 3000
 _AT_ONCE = 4
 """Offerings that are searched one by one in each round, those of the largest excess first."""
+_PRICED_AT_ONCE, _ENOUGH_ADDED = 32, 12
+"""Offerings whose room is priced together, and contents after which no more of them are priced in a round."""
 _PER_OFFER = 8
 """Contents of each offering that a search may add."""
 _MAX_ROUNDS = 200
@@ -61,6 +63,28 @@ class _Known(NamedTuple):
         return np.flatnonzero(self.most > self.target)
 
 
+class _Rooms:
+    """The last prices of room of each offering. Any of them prove something at other prices of pods."""
+
+    def __init__(self, problem: Problem, offers: Indices) -> None:
+        self._problem, self._offers = problem, offers
+        self._program = ContentProgram(problem)
+        self._room: Floats = np.zeros((len(offers), problem.requests.shape[1]))
+        self._slots: Floats = np.zeros((len(offers), len(problem.slots)))
+
+    def proved(self, prices: Floats) -> RoomPrices:
+        """What they prove at these prices of pods."""
+        return proved(self._problem, prices, self._offers, self._room, self._slots)
+
+    def price(self, known: RoomPrices, rows: Indices, prices: Floats, effort: Effort) -> Counts:
+        """Finds the best prices of room of some offerings, notes them in ``known``, and returns a content of each."""
+        found = self._program.room_prices(prices, self._offers[rows], effort)
+        self._room[rows], self._slots[rows] = found.room, found.slots
+        for name in ("room", "slots", "surplus", "ceiling"):
+            getattr(known, name)[rows] = getattr(found, name)
+        return self._program.whole(found, self._offers[rows])
+
+
 class Configuration:
     """One bound, improved as long as effort is left. ``known``: contents to start with; ``prices``: proved prices of
     pods, in micro-USD."""
@@ -75,7 +99,7 @@ class Configuration:
         self.master = Master(self.problem)
         for pattern in (*known, *_of_one_class(self.problem)):
             self.master.add(pattern.offer, dense(problem, pattern))
-        self._program = ContentProgram(self._sharp)
+        self._rooms = _Rooms(self._sharp, self._offers)
         self.prices: Floats = np.floor(np.where(fitting, prices, 0.0) * _SCALE)
         self.bound = float(self.problem.counts @ self.prices)
         """In thousandths of a micro-USD per hour."""
@@ -108,7 +132,9 @@ class Configuration:
     def add_neighbours(self, cost: float, effort: Effort) -> None:
         """Adds contents that a plan cheaper than ``cost`` (micro-USD per hour) may have: no content of such a plan is
         worth less than its machine costs by more than that plan is dearer than the bound."""
-        proof = self._program.room_prices(self.prices, self._offers, effort)
+        proof = self._rooms.proved(self.prices)
+        rows = np.flatnonzero(proof.ceiling > self._price * _MARGIN)
+        self._rooms.price(proof, rows, self.prices, effort)
         target = np.maximum(self._price - (cost * _SCALE - self.bound), 0.0)
         open_to = np.flatnonzero(proof.ceiling > target)
         diagram = self._diagram(self.prices, proof, target, open_to, _WIDTH_OF_NEIGHBOURS)
@@ -118,19 +144,36 @@ class Configuration:
 
     def _round(self, guide: Floats, worth: Floats, width: int, effort: Effort) -> int:
         """Proves what it can at the prices ``guide`` and adds contents. Returns how many."""
-        room = self._program.room_prices(guide, self._offers, effort)
+        room = self._rooms.proved(guide)
         known = _Known(guide, room, self._price * _MARGIN, room.ceiling.copy())
-        added = self._add(self._offers, self._program.whole(room, self._offers), worth)
+        added = self._priced(known, worth, effort)
         if not added:
             added = self._search(known, known.open, worth, _WIDTH_OF_MANY, effort)
-            excess = known.most / np.maximum(self._price, 1.0)
-            by_excess = known.open[np.argsort(-excess[known.open], kind="stable")]
-            for nth, row in enumerate(by_excess):
+            for nth, row in enumerate(self._by_excess(known)):
                 if added and nth >= _AT_ONCE:
                     break
                 added += self._search(known, row[None], worth, width, effort)
         self._prove(guide, known.most)
         return added
+
+    def _priced(self, known: _Known, worth: Floats, effort: Effort) -> int:
+        """Prices the room of offerings that may have a content above the target, those of the largest excess first,
+        until contents are found. Returns how many."""
+        added = 0
+        rows = self._by_excess(known)
+        for start in range(0, len(rows), _PRICED_AT_ONCE):
+            if added >= _ENOUGH_ADDED or not effort.is_left:
+                break
+            some = rows[start : start + _PRICED_AT_ONCE]
+            contents = self._rooms.price(known.room, some, known.prices, effort)
+            known.most[some] = np.minimum(known.most[some], known.room.ceiling[some])
+            added += self._add(self._offers[some], contents, worth)
+        return added
+
+    def _by_excess(self, known: _Known) -> Indices:
+        """The open offerings, those of the largest excess first."""
+        excess = known.most / np.maximum(self._price, 1.0)
+        return known.open[np.argsort(-excess[known.open], kind="stable")]
 
     def _search(
         self, known: _Known, rows: Indices, worth: Floats, width: int, effort: Effort

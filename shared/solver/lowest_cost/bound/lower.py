@@ -33,7 +33,7 @@ from shared.solver.pod_classes import PodClass
 _MOST_CLASSES = 1500
 _SHARE_OF_EFFORT = 2.0
 """The configuration bound may take so many times the effort of the packing."""
-_PAIRS_PER_UNIT = 80
+_PAIRS_PER_UNIT = 24
 """With more pairs of a class and an offering that fits it per unit of effort, the search ends before it proves more
 than the fluid bound."""
 _GRIDS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)

@@ -35,19 +35,28 @@ class Zones:
             for group in placement.topology.groups_of(pods)[1]:
                 self._counted.setdefault(group, []).append(pods)
         self._spread = [self._share(pods, len(uids)) for pods, uids in runs]
-        told_apart = [mask for mask, _ in self._spread]
-        told_apart += [self._allowed(pods, rules) for pods, _ in runs]
-        rows = np.array(told_apart, dtype=np.bool_).T
+        allowed = [self._allowed(pods, rules) for pods, _ in runs]
+        usable: Mask = np.any(allowed, axis=0)
+        is_bound = any(each for _, each in self._spread) or any(
+            (a != usable).any() for a in allowed
+        )
+        masks = [*allowed, *(mask for mask, each in self._spread if each)]
         alike: dict[bytes, Mask] = {}
-        for zone, row in enumerate(rows):
-            mask = alike.setdefault(row.tobytes(), np.zeros(len(rows), dtype=np.bool_))
+        for zone in map(int, np.flatnonzero(usable)):
+            looks = np.array([mask[zone] for mask in masks]).tobytes() + self._offered(zone)
+            mask = alike.setdefault(looks if is_bound else b"", np.zeros_like(usable))
             mask[zone] = True
-        self.places: list[Mask] = [mask for mask in alike.values() if rows[mask].any()]
+        self.places = list(alike.values())
 
     def least(self, run: int) -> list[int]:
         """[places]: so many pods of a run, by its index, are there in every plan."""
         domains, each = self._spread[run]
         return [each * int((mask & domains).sum()) for mask in self.places]
+
+    def _offered(self, zone: int) -> bytes:
+        """What the pools may have in the zone, and at which prices."""
+        pools = self._placement.templates
+        return b"".join(pool.table.price[pool.types, zone].tobytes() for pool in pools)
 
     def _allowed(self, pods: PodClass, rules: Rules) -> Mask:
         """[zones]: those that any form of the class may use in some pool."""

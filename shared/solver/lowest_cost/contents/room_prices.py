@@ -53,14 +53,15 @@ class ContentProgram:
         columns = np.arange(len(prices), dtype=np.int32)
         solver = self._solver
         solver.changeColsCost(len(columns), columns, -prices / unit)
+        rows, nothing = np.arange(resources, dtype=np.int32), np.zeros(len(prices))
+        unlimited = np.full(resources, -highspy.kHighsInf)
         found = np.zeros((len(offers), resources + len(problem.slots)))
         self._fractional = np.zeros((len(offers), len(prices)))
         for at, offer in enumerate(offers):
             upper = (self._most * problem.fits[:, offer]).astype(np.float64)
-            solver.changeColsBounds(len(columns), columns, np.zeros(len(columns)), upper)
+            solver.changeColsBounds(len(columns), columns, nothing, upper)
             room = problem.capacity[offer] / self._scale
-            for row, amount in enumerate(room):
-                solver.changeRowBounds(row, -highspy.kHighsInf, float(amount))
+            solver.changeRowsBounds(resources, rows, unlimited, room)  # type: ignore[attr-defined]
             solver.run()
             if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
                 solution = solver.getSolution()

@@ -8,9 +8,11 @@ from tests.support.planning.small_inputs import small_input
 from tests.support.planning.snapshots import plan_for
 
 
-def check(seed: int, effort: int, *, limited: bool = False) -> tuple[int, int, int]:
+def check(
+    seed: int, effort: int, *, limited: bool = False, zoned: bool = False
+) -> tuple[int, int, int]:
     """(bound, optimum, cost), in micro-USD per hour."""
-    given = small_input(seed, limited=limited)
+    given = small_input(seed, limited=limited, zoned=zoned)
     plan = plan_for(given.snapshot(), packing_policy="LowestCost", effort=effort)
     assert not plan.unschedulable
     optimum, bound = given.optimum(), plan.lower_bound_micro_usd_per_hour
@@ -30,6 +32,12 @@ def test_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
 def test_limits_per_host_are_in_the_bound(seed: int) -> None:
     bound, optimum, _ = check(seed, effort=200, limited=True)
     assert bound >= 0.95 * optimum
+
+
+@pytest.mark.parametrize(("seed", "least"), [(10, 0.85), (13, 0.94)])
+def test_pods_that_are_bound_to_zones_are_in_the_bound(seed: int, least: float) -> None:
+    bound, optimum, _ = check(seed, effort=200, zoned=True)
+    assert bound >= least * optimum
 
 
 @pytest.mark.nightly
@@ -53,3 +61,11 @@ def test_neither_is_that_of_five_hundred_with_limits_per_host(first: int) -> Non
     for seed in range(first, first + 10):
         if small_input(seed, limited=True).has_room:
             check(seed, effort=5 if seed % 2 else 100, limited=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(3000, 3500, 10))
+def test_neither_is_that_of_five_hundred_with_pods_in_zones(first: int) -> None:
+    for seed in range(first, first + 10):
+        if small_input(seed, zoned=True).has_room:
+            check(seed, effort=5 if seed % 2 else 100, zoned=True)
