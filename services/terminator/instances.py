@@ -87,6 +87,10 @@ class Instances:
         if instance_id in self._views:
             self._views[instance_id].called = NEVER
 
+    def due(self, instance_id: str) -> float:
+        """Monotonic time from which ``read`` calls EC2 about it."""
+        return self.last_seen(instance_id).called + READ_SECONDS
+
     def forget(self, instance_id: str) -> None:
         """No caller waits for it any more."""
         self._views.pop(instance_id, None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.instances import UNKNOWN, Instances
-from services.terminator.terminating_node import AGAIN, DONE, Step
+from services.terminator.waiting.step import AGAIN, DONE, Step
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, is_ours, machine_of
 from shared.cloud.ec2.records import Instance
 from shared.concurrency.clock import Clock

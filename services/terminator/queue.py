@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from services.terminator.drain.lifecycle_hooks import LifecycleDrains, needs_drain
 from services.terminator.orphaned_instances import OrphanedInstances
 from services.terminator.ports import Ports
-from services.terminator.terminating_node import Step
 from services.terminator.termination import Termination
+from services.terminator.waiting.changes import MirrorChanges
+from services.terminator.waiting.step import AGAIN, DONE, Next, Wait
 from shared.concurrency.backoff import doubled
 from shared.concurrency.waiting import pause
 from shared.domain import labels as keys
@@ -32,7 +33,8 @@ log = get_logger(__name__)
 
 STEPS_AT_ONCE = 100
 STEPS_PER_SECOND = 100
-"""A step costs about three requests. 200 drains take a step every 2 s, 1000 every 10 s."""
+"""A step costs about three requests. 200 drains take a step every 2 s, 1000 every 10 s; more seldom where the mirror
+shows no change."""
 LONGEST_PAUSE_SECONDS = 10.0
 NODE = "Node"
 DRAIN = "Drain"
@@ -60,6 +62,7 @@ class TerminationQueue:
     termination: Termination
     lifecycle_drains: LifecycleDrains
     orphans: OrphanedInstances
+    changes: MirrorChanges
     last_progress: float = 0.0
     """Monotonic time of the last check for new terminations."""
     _new: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
@@ -105,7 +108,7 @@ class TerminationQueue:
             self._open.add((kind, name))
             self._new.put_nowait((kind, name))
 
-    async def step(self, kind: str, name: str) -> Step:
+    async def step(self, kind: str, name: str) -> Next:
         """The next step for one object."""
         if kind == DRAIN:
             return await self.lifecycle_drains.step(name)
@@ -116,7 +119,7 @@ class TerminationQueue:
         machine = await self.termination.machine_of(name)
         if machine:
             self.add(*split_key(machine))
-            return Step.DONE
+            return DONE
         return await self.termination.step_node(name)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -142,16 +145,19 @@ class TerminationQueue:
     async def _until_done(
         self,
         name: str,
-        step: Callable[[], Awaitable[Step]],
+        step: Callable[[], Awaitable[Next]],
         gate: asyncio.Semaphore,
         stop: asyncio.Event,
     ) -> None:
         failures = 0
         while not stop.is_set():
+            left: Next = AGAIN
+            read = self.changes.number
             try:
                 async with gate:
-                    if await step() is Step.DONE:
-                        return
+                    left = await step()
+                if left is DONE:
+                    return
                 failures = 0
             except (
                 Conflict
@@ -160,9 +166,15 @@ class TerminationQueue:
             except DovetailError as error:
                 log.warning("termination step failed", name=name, error=error.message)
                 failures += 1
-            await pause(stop, self._wait(failures))
+            await self._pause(left, read, failures, stop)
 
-    def _wait(self, failures: int) -> float:
+    async def _pause(self, left: Next, read: int, failures: int, stop: asyncio.Event) -> None:
+        """Pause until the next step is due. ``read``: number of the last change before this one."""
+        while await pause(stop, self._seconds(failures)):
+            if not isinstance(left, Wait) or await self.changes.due(left, read):
+                return
+
+    def _seconds(self, failures: int) -> float:
         """Seconds to the next step of one termination. ``failures``: how many steps in a row failed."""
         slow = doubled(failures, first=self.ports.settings.poll_seconds, cap=LONGEST_PAUSE_SECONDS)
         return max(slow, len(self._open) / STEPS_PER_SECOND)

@@ -15,6 +15,7 @@ from services.terminator.queue import TerminationQueue
 from services.terminator.repair.controller import PERIOD_SECONDS, NodeRepair
 from services.terminator.termination import EarlyFailures, Termination
 from services.terminator.termination_trace import TerminationTraces
+from services.terminator.waiting.changes import MirrorChanges
 from services.terminator.writer import Writer
 from shared.kube.machines import Machines
 from shared.redis import streams
@@ -66,7 +67,8 @@ def build_queue(ports: Ports) -> TerminationQueue:
         ports, machines, lists, instances, shifted, drains, writer, failures, traces
     )
     lifecycle_drains = LifecycleDrains(ports, evictions)
-    return TerminationQueue(ports, termination, lifecycle_drains, orphans)
+    changes = MirrorChanges(*redis, clock)
+    return TerminationQueue(ports, termination, lifecycle_drains, orphans, changes)
 
 
 ENTRY = Entry("terminator", TerminatorSettings, build)

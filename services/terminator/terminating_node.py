@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
-
 import msgspec
 
 from shared.domain import labels as keys
@@ -45,13 +43,3 @@ class TerminatingNode(msgspec.Struct, frozen=True):
         """Only a registered node is drained (TRM-02). Its finalizer is written a moment before the condition."""
         ours = keys.FINALIZER in self.node.finalizers
         return ours or self.machine is None or self.machine.has(REGISTERED)
-
-
-class Step(Enum):
-    """DONE: no step is left for this object. AGAIN: take the next step after a pause."""
-
-    DONE = auto()
-    AGAIN = auto()
-
-
-DONE, AGAIN = Step.DONE, Step.AGAIN

@@ -21,8 +21,9 @@ from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.controller import DrainController
 from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, InstanceView
 from services.terminator.ports import Ports
-from services.terminator.terminating_node import AGAIN, DONE, Step, TerminatingNode
+from services.terminator.terminating_node import TerminatingNode
 from services.terminator.termination_trace import TerminationTraces
+from services.terminator.waiting.step import AGAIN, DONE, LONGEST_WAIT_SECONDS, Next, Wait
 from services.terminator.writer import Writer
 from shared.api.core.nodes import parse_node
 from shared.api.core.references import to_machine
@@ -36,6 +37,8 @@ from shared.cloud.ec2.records import Instance
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
+from shared.domain.records import MACHINES as MACHINES_KIND
+from shared.domain.records import NODES as NODES_KIND
 from shared.errors import DovetailError
 from shared.kube.machines import Machines
 from shared.kube.reading import or_none
@@ -82,7 +85,7 @@ class Termination:
     _progress: dict[str, Progress] = field(default_factory=dict)
     """By machine key, or ``Node/name`` without a machine."""
 
-    async def step_machine(self, key: str) -> Step:
+    async def step_machine(self, key: str) -> Next:
         """The next step for a Machine, by its key."""
         machine = await or_none(self.machines.get(key))
         if machine is None:
@@ -98,7 +101,7 @@ class Termination:
             await self.writer.delete_node(node)
         return await self._end(key, machine.provider_id, node, machine)
 
-    async def step_node(self, name: str) -> Step:
+    async def step_node(self, name: str) -> Next:
         """The next step for a deleted node without a Machine (TRM-17)."""
         raw = await or_none(self.ports.kube.get(NODES, name))
         if raw is None:
@@ -123,7 +126,7 @@ class Termination:
                 return machine.key
         return ""
 
-    async def _end_unlaunched(self, machine: Machine) -> Step:
+    async def _end_unlaunched(self, machine: Machine) -> Next:
         """Without an instance only the finalizer is left, unless an open LaunchRecord may still bring one."""
         for raw in await self.lists.launch_records():
             subjects = (raw.get("spec") or {}).get("machines") or ()
@@ -154,18 +157,17 @@ class Termination:
 
     async def _end(
         self, key: str, provider_id: str, node: Node | None, machine: Machine | None
-    ) -> Step:
+    ) -> Next:
         """Drain the node, end the instance, then release the objects (TRM-02)."""
         instance_id = provider_instance_id(provider_id)
         progress = self._progress.setdefault(key, Progress(instance_id, node))
         progress.node = node or progress.node
         # A provider id that is not EC2's never had an instance.
         if instance_id and provider_zone(provider_id) in await self.shifted.current():
-            await self._wait_for_zone(progress, node, machine)
-            return AGAIN
+            return await self._wait_for_zone(progress, node, machine)
         progress.held = False
-        if instance_id and not await self._end_instance(progress, node, machine):
-            return AGAIN
+        if instance_id and (left := await self._end_instance(progress, node, machine)) is not DONE:
+            return left
         # The node first: while the Machine is there, a crash leaves something that finds the node.
         if node is not None:
             await self.writer.release_node(node)
@@ -177,20 +179,20 @@ class Termination:
 
     async def _end_instance(
         self, progress: Progress, node: Node | None, machine: Machine | None
-    ) -> bool:
-        """True when the instance is gone for good."""
+    ) -> Next:
+        """DONE when the instance is gone for good."""
         view = await self.instances.read(progress.instance_id)
         if machine is not None and not progress.explained:
             progress.explained = await self.failures.report(machine, view.instance)
         unlikely = view.state == ABSENT and node is not None and node.ready
         if view.is_gone and not unlikely:
-            return True
+            return DONE
         if view.state == SHUTTING_DOWN:
             if machine is not None:
                 await self.writer.instance_terminating(machine)
-            return False
+            return self._until_read(progress, node, machine)
         if node is not None and not await self._is_drained(TerminatingNode(node, machine), view):
-            return False
+            return self.drains.wait(TerminatingNode(node, machine))
         if view.state != ABSENT:
             await self._order_end(progress, node, machine)
         elif view.is_gone:
@@ -199,18 +201,26 @@ class Termination:
                 log.error("termination held back: EC2 does not know it", id=progress.instance_id)
             progress.doubted = True
             await self.writer.unlikely_absence(node, machine, progress.instance_id)
-        return False
+        return self._until_read(progress, node, machine)
+
+    def _until_read(self, progress: Progress, node: Node | None, machine: Machine | None) -> Wait:
+        """Until EC2 is asked again about the instance, which is at once after an order."""
+        objects = [(NODES_KIND, node.name)] if node else []
+        objects += [(MACHINES_KIND, machine.key)] if machine else []
+        return Wait(self.instances.due(progress.instance_id), objects=frozenset(objects))
 
     async def _wait_for_zone(
         self, progress: Progress, node: Node | None, machine: Machine | None
-    ) -> None:
+    ) -> Next:
         """Wait until the zonal shift ends (GAT-03): EC2 gets no call about this zone, but pods are drained."""
         if not progress.held:
             log.info("termination waits for the end of a zonal shift", id=progress.instance_id)
         progress.held = True
         if node is not None:
             view = self.instances.last_seen(progress.instance_id)
-            await self._is_drained(TerminatingNode(node, machine), view)
+            if not await self._is_drained(TerminatingNode(node, machine), view):
+                return self.drains.wait(TerminatingNode(node, machine))
+        return Wait(self.ports.clock.monotonic() + LONGEST_WAIT_SECONDS)
 
     async def _is_drained(self, target: TerminatingNode, view: InstanceView) -> bool:
         """Pods of a dead node cannot be stopped, and a node that never joined has none (TRM-03)."""
@@ -241,7 +251,7 @@ class Termination:
             seconds = self.ports.clock.monotonic() - progress.ordered
             self.ports.metrics.instance_termination_seconds.labels(machine.pool).observe(seconds)
 
-    def _forget(self, key: str) -> Step:
+    def _forget(self, key: str) -> Next:
         """Forget the termination, which is done; also when somebody else removed the object."""
         self.traces.forget(key)
         progress = self._progress.pop(key, None)

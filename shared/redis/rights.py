@@ -157,6 +157,7 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
         _BACKOFF,
         _OUTCOMES,
         Right(("shifted-zones",), ("get",), read_only=True),
+        Right((streams.CLUSTER,), ("xread",), read_only=True),  # what changed, and no contents
     ),
     "interruption": (
         *_MIRROR_READ,

@@ -17,40 +17,21 @@ from typing import Any
 
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.eviction import Evictions
-from services.terminator.drain.pods import next_step, not_stuck, stays
+from services.terminator.drain.pods import next_step, stays
+from services.terminator.drain.state import DrainState
 from services.terminator.ports import Ports
 from services.terminator.terminating_node import TerminatingNode
+from services.terminator.waiting.step import AGAIN, Next
 from services.terminator.writer import Writer
 from shared.api.core.pods import parse_pod
-from shared.concurrency.clock import Clock
 from shared.domain.nodes import Node
+from shared.domain.records import MACHINES
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.kube.reading import or_none
 from shared.kube.resources import PODS, PVCS
 
 Json = Mapping[str, Any]
-
-
-@dataclass
-class DrainState:
-    """How far one drain is. ``began``: monotonic seconds; ``began_at``: the same moment, seconds since the epoch."""
-
-    began: float
-    began_at: float
-    ended: bool = False
-    seen: dict[str, float] = field(default_factory=dict)
-    """Terminating pods of the node: UID -> when they were first seen so, monotonic seconds."""
-
-    def now(self, clock: Clock) -> float:
-        """Seconds since the epoch, without what the wall clock has jumped ahead since the drain began."""
-        return min(clock.now(), self.began_at + clock.monotonic() - self.began)
-
-    def fresh(self, pods: Iterable[Pod], monotonic: float) -> frozenset[str]:
-        """UIDs of the pods that this drain has not waited for long enough to call them stuck."""
-        leaving = [pod for pod in pods if pod.terminating]
-        self.seen = {pod.uid: self.seen.get(pod.uid, monotonic) for pod in leaving}
-        return not_stuck(leaving, self.seen, monotonic)
 
 
 @dataclass
@@ -70,7 +51,7 @@ class DrainController:
         await self.writer.close(target.node, target.api)
         clock, deadline = self.ports.clock, target.deadline
         known = self._drains.get(target.node.uid)
-        drain = known or DrainState(clock.monotonic(), clock.now())
+        drain = known or DrainState.begin(clock)
         if deadline is not None and drain.now(clock) >= deadline:
             await self._end(target, drain)
             return True
@@ -80,6 +61,14 @@ class DrainController:
         if not drain.ended:
             drain.ended = await self._are_pods_gone(target, drain)
         return drain.ended and await self._is_detached(target, drain)
+
+    def wait(self, target: TerminatingNode) -> Next:
+        """What to wait for after a round that left the node undrained. Attachments of volumes are not in the mirror."""
+        drain = self._drains.get(target.node.uid)
+        if drain is None or drain.ended:
+            return AGAIN
+        machine = target.machine
+        return drain.wait(target.node.name, *([(MACHINES, machine.key)] if machine else ()))
 
     def forget(self, node: Node) -> None:
         """The node is gone, or is not drained any more."""
@@ -96,7 +85,10 @@ class DrainController:
         """No pod is left, and load balancers had five seconds to take the node out (TRM-05)."""
         left = await self._take_pods(target, drain)
         seconds = self.ports.clock.monotonic() - drain.began
-        if left or seconds < self.ports.settings.drain_minimum:
+        minimum = self.ports.settings.drain_minimum
+        if left or seconds < minimum:
+            if seconds < minimum:
+                drain.due = min(drain.due, drain.began + minimum)
             self._measure(target, drain, seconds)
             return False
         self.evictions.forget(target.node)
@@ -115,7 +107,8 @@ class DrainController:
         pods = await self._pods(target.node)
         now, fresh = self._times(drain, pods)
         step = next_step(pods, target.api, now=now, deadline=target.deadline, fresh=fresh)
-        await self.evictions.carry_out(target.node, step, target.why)
+        retry = await self.evictions.carry_out(target.node, step, target.why)
+        drain.plan(pods, retry, target.deadline, self.ports.clock)
         return step.left
 
     def _times(self, drain: DrainState, pods: Iterable[Pod]) -> tuple[float, frozenset[str]]:

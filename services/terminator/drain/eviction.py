@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from services.terminator.drain.pods import Deletion, DrainStep
@@ -44,17 +45,25 @@ class Evictions:
     _retries: dict[str, dict[str, Retry]] = field(default_factory=dict)
     """Node UID -> pod UID -> its next attempt."""
 
-    async def carry_out(self, node: Node, step: DrainStep, why: str) -> None:
-        """One round. ``why``: the reason of the disruption, for the pods' events.
+    async def carry_out(self, node: Node, step: DrainStep, why: str) -> float:
+        """One round; monotonic time of the next attempt, infinite for none. ``why``: the reason of the disruption, for
+        the pods' events.
 
         A call that fails for the moment (F28: somebody's webhook is away) holds up that one pod.
         """
+        if not await self._attempt(node, step, why):
+            return -inf
+        return min((retry.at for retry in self._retries[node.uid].values()), default=inf)
+
+    async def _attempt(self, node: Node, step: DrainStep, why: str) -> bool:
+        """False: a pod must be tried again in the next round."""
+        settled = True
         fresh_until = self.ports.clock.monotonic() + FRESH_SECONDS
         desired = [*(deletion.pod for deletion in step.delete), *step.evict]
         self._keep(node, desired)
         for deletion in step.delete:
             if self._may_try(node, deletion.pod):
-                await self._delete(node, deletion, why)
+                settled &= await self._delete(node, deletion, why)
         for pod in step.held:
             await self.writer.blocked(
                 node, pod, f"it has the annotation {keys.DO_NOT_DISRUPT} (or {keys.DO_NOT_EVICT})"
@@ -62,9 +71,10 @@ class Evictions:
         for place, pod in enumerate(step.evict):
             # A slow API server ends the round early: the rest of the list would be too old.
             if self.ports.clock.monotonic() >= fresh_until:
-                return
+                return False
             if self._may_try(node, pod):
-                await self._evict(node, pod, why, place / len(step.evict))
+                settled &= await self._evict(node, pod, why, place / len(step.evict))
+        return settled
 
     def forget(self, node: Node) -> None:
         self._retries.pop(node.uid, None)
@@ -77,7 +87,8 @@ class Evictions:
         retry = self._retries[node.uid].get(pod.uid)
         return retry is None or self.ports.clock.monotonic() >= retry.at
 
-    async def _evict(self, node: Node, pod: Pod, why: str, place: float) -> None:
+    async def _evict(self, node: Node, pod: Pod, why: str, place: float) -> bool:
+        """False: the pod is not the one that was listed, or has changed."""
         try:
             await self.ports.kube.evict(pod.name, pod.namespace, uid=pod.uid)
         except NotFound:
@@ -96,6 +107,7 @@ class Evictions:
             self._count(pod, why)
             await self.writer.evicted(pod, why)
         self.ports.metrics.evictions.labels(code).inc()
+        return code not in ("404", "409")
 
     async def _postpone(
         self, node: Node, pod: Pod, error: DovetailError, place: float = 0.0
@@ -115,18 +127,19 @@ class Evictions:
         if not pod.terminating:
             self.ports.metrics.pods_drained.labels(why.lower()).inc()
 
-    async def _delete(self, node: Node, deletion: Deletion, why: str) -> None:
-        """Delete past budgets and annotations, because the deadline is near (TRM-11)."""
+    async def _delete(self, node: Node, deletion: Deletion, why: str) -> bool:
+        """Delete past budgets and annotations, because the deadline is near (TRM-11). False: as in ``_evict``."""
         pod, grace = deletion.pod, deletion.grace_seconds
         try:
             await self.ports.kube.delete(
                 PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=grace
             )
         except (NotFound, Conflict):
-            return
+            return False
         except TransientError as error:
             await self._postpone(node, pod, error)
-            return
+            return True
         self._count(pod, why)
         log.info("deleted pod at the end of its machine", pod=pod.key, grace=grace)
         await self.writer.disrupted(pod, grace)
+        return True

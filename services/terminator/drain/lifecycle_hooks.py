@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from services.terminator.drain.eviction import Evictions
-from services.terminator.drain.pods import DrainStep, next_step
+from services.terminator.drain.pods import next_step
+from services.terminator.drain.state import DrainState
 from services.terminator.ports import Ports
-from services.terminator.terminating_node import AGAIN, DONE, Step
+from services.terminator.waiting.step import DONE, Next
 from shared.api.core.nodes import parse_node
 from shared.api.core.pods import parse_pod
 from shared.api.core.references import to_node
@@ -41,43 +43,52 @@ REASON = "ASGLifecycle"
 
 @dataclass
 class LifecycleDrains:
-    """One step at a time, by the node's name. A restart forgets only when each pod was tried."""
+    """One step at a time, by the node's name. A restart forgets only when the drain began and each pod was tried."""
 
     ports: Ports
     evictions: Evictions
-    _nodes: dict[str, Node] = field(default_factory=dict)
+    _nodes: dict[str, tuple[Node, DrainState]] = field(default_factory=dict)
     """The nodes that are being drained, by name."""
 
-    async def step(self, name: str) -> Step:
+    async def step(self, name: str) -> Next:
         """One round of evictions. DONE when the node is drained, or needs no drain."""
         raw = await or_none(self.ports.kube.get(NODES, name))
         node = parse_node(raw) if raw is not None else None
         action = _open_action(node) if node and self.ports.settings.self_managed_nodes else None
         if node is None or action is None:
             return self._forget(name)
-        self._nodes[name] = node
-        step = await self._next(node, action)
-        late = self.ports.clock.now() >= action.until
-        if action.evict:
-            await self.evictions.carry_out(node, step, WHY)
-        if step.left and not late:
-            return AGAIN
-        await self._drained(node, step.left)
+        drain = self._begin(node)
+        late = drain.now(self.ports.clock) >= action.until
+        left = await self._take_pods(node, action, drain)
+        if left and not late:
+            return drain.wait(name)
+        await self._drained(node, left)
         return self._forget(name)
 
-    def _forget(self, name: str) -> Step:
-        node = self._nodes.pop(name, None)
-        if node is not None:
-            self.evictions.forget(node)
+    def _begin(self, node: Node) -> DrainState:
+        before, drain = self._nodes.get(node.name, (node, DrainState.begin(self.ports.clock)))
+        if before.uid != node.uid:
+            drain = DrainState.begin(self.ports.clock)
+        self._nodes[node.name] = node, drain
+        return drain
+
+    def _forget(self, name: str) -> Next:
+        if name in self._nodes:
+            self.evictions.forget(self._nodes.pop(name)[0])
         return DONE
 
-    async def _next(self, node: Node, action: LifecycleAction) -> DrainStep:
+    async def _take_pods(self, node: Node, action: LifecycleAction, drain: DrainState) -> int:
+        """One round of evictions and deletions; how many pods still have to leave."""
+        clock = self.ports.clock
         listed = await self.ports.kube.list(PODS, field_selector=f"spec.nodeName={node.name}")
         pods = [pod for pod in map(parse_pod, listed.items) if not pod.is_daemon]
+        now, fresh = drain.now(clock), drain.fresh(pods, clock.monotonic())
         # The node is cordoned, which is how v1alpha5 closes one.
-        return next_step(
-            pods, GENERATIONS[V1ALPHA5], now=self.ports.clock.now(), deadline=action.until
-        )
+        api = GENERATIONS[V1ALPHA5]
+        step = next_step(pods, api, now=now, deadline=action.until, fresh=fresh)
+        retry = await self.evictions.carry_out(node, step, WHY) if action.evict else inf
+        drain.plan(pods, retry, action.until, clock)
+        return step.left
 
     async def _drained(self, node: Node, left: int) -> None:
         now = rfc3339(self.ports.clock.now())

@@ -80,6 +80,18 @@ def next_step(
     return DrainStep(evict, delete, held, len(leaving))
 
 
+def seconds_to_next(pods: Iterable[Pod], *, now: float, deadline: float | None = None) -> float:
+    """Seconds until time alone changes what ``next_step`` does about these pods, as far as is known; infinite: never.
+    ``now`` and ``deadline`` as there."""
+    times = []
+    for pod in pods:
+        if pod.terminating and pod.terminate_at:
+            times.append(pod.terminate_at + STUCK_SECONDS)
+        if deadline is not None:
+            times += [deadline - pod.grace_seconds, deadline]
+    return min((at - now for at in times if at > now), default=inf)
+
+
 def _first_tier(leaving: list[Pod], api: Generation) -> list[Pod]:
     """The tier that goes first; the next one waits until it has left (TRM-07). v1alpha5 has two tiers, v1 four."""
     ranks = [_rank(pod, api) for pod in leaving]

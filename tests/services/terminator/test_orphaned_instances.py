@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.terminator.orphaned_instances import CONFIRM_AFTER_SECONDS
-from services.terminator.terminating_node import DONE
+from services.terminator.waiting.step import DONE
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.nodes import provider_instance_id

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.terminator.instances import ABSENT_SECONDS, READ_SECONDS
-from services.terminator.terminating_node import AGAIN, DONE
+from services.terminator.waiting.step import DONE
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import Throttled
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES
@@ -127,9 +127,9 @@ async def test_an_instance_that_ec2_does_not_know_is_gone_after_a_minute(
     await world.kube.patch(MACHINES, name, {"status": status}, subresource="status")
     await world.kube.delete(MACHINES, name)
     step = world.termination.step_machine
-    assert await step(name) is AGAIN
+    assert await step(name) is not DONE
     clock.advance(ABSENT_SECONDS - 1)
-    assert await step(name) is AGAIN
+    assert await step(name) is not DONE
     clock.advance(READ_SECONDS)
     assert await step(name) is DONE
     assert world.store.find("machines", name, group="karpenter.sh") is None
@@ -287,7 +287,7 @@ async def test_an_unlaunched_machine_goes_at_once_but_not_during_its_launch(worl
     await world.kube.create(LAUNCH_RECORDS, record_of(meta))
     await world.kube.delete(MACHINES, meta["name"])
     step = world.termination.step_machine
-    assert await step(meta["name"]) is AGAIN
+    assert await step(meta["name"]) is not DONE
     await world.kube.delete(LAUNCH_RECORDS, "lr-1")
     assert await step(meta["name"]) is DONE
     assert world.store.find("machines", meta["name"], group="karpenter.sh") is None
@@ -308,7 +308,7 @@ async def test_a_launch_that_ends_between_two_reads_is_not_lost(
         return await listed()
 
     monkeypatch.setattr(world.termination.lists, "launch_records", launch_ends_meanwhile)
-    assert await world.termination.step_machine(meta["name"]) is AGAIN
+    assert await world.termination.step_machine(meta["name"]) is not DONE
     await world.until_gone(Place("Machine", meta["name"], "none", provider_id))
     assert control.alive() == []
 

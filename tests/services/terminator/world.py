@@ -16,7 +16,7 @@ from local.cluster.controllers.disruption import DisruptionController
 from local.cluster.storage.store import Store
 from services.terminator.ports import Ports
 from services.terminator.service import build_queue
-from services.terminator.terminating_node import DONE
+from services.terminator.waiting.step import DONE
 from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain.nodes import provider_instance_id

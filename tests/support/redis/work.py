@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from services.terminator.waiting.changes import MirrorChanges
 from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import encode_catalogue
 from shared.redis import streams
@@ -186,6 +187,9 @@ async def _launcher(bus: Bus, _url: str) -> None:
 
 async def _terminator(bus: Bus, _url: str) -> None:
     await ShiftedZones(bus.redis, bus.prefix, CLOCK).current()
+    changes = MirrorChanges(bus.redis, bus.prefix, CLOCK)
+    await changes.begin()
+    await changes.read()
     await _health(bus)
 
 

@@ -1,0 +1,1 @@
+"""When the next step of a termination is due."""
