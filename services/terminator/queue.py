@@ -16,7 +16,7 @@ from services.terminator.drain.lifecycle_hooks import LifecycleDrains, needs_dra
 from services.terminator.orphaned_instances import OrphanedInstances
 from services.terminator.ports import Ports
 from services.terminator.termination import Termination
-from services.terminator.waiting.changes import MirrorChanges
+from services.terminator.waiting.changes import Mark, MirrorChanges
 from services.terminator.waiting.step import AGAIN, DONE, Next, Wait
 from shared.concurrency.backoff import doubled
 from shared.concurrency.waiting import pause
@@ -152,7 +152,7 @@ class TerminationQueue:
         failures = 0
         while not stop.is_set():
             left: Next = AGAIN
-            read = self.changes.number
+            before = self.changes.mark()
             try:
                 async with gate:
                     left = await step()
@@ -166,12 +166,12 @@ class TerminationQueue:
             except DovetailError as error:
                 log.warning("termination step failed", name=name, error=error.message)
                 failures += 1
-            await self._pause(left, read, failures, stop)
+            await self._pause(left, before, failures, stop)
 
-    async def _pause(self, left: Next, read: int, failures: int, stop: asyncio.Event) -> None:
-        """Pause until the next step is due. ``read``: number of the last change before this one."""
+    async def _pause(self, left: Next, before: Mark, failures: int, stop: asyncio.Event) -> None:
+        """Pause until the next step is due. ``before``: what was known before this one."""
         while await pause(stop, self._seconds(failures)):
-            if not isinstance(left, Wait) or await self.changes.due(left, read):
+            if not isinstance(left, Wait) or await self.changes.due(left, before):
                 return
 
     def _seconds(self, failures: int) -> float:

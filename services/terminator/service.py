@@ -67,7 +67,7 @@ def build_queue(ports: Ports) -> TerminationQueue:
         ports, machines, lists, instances, shifted, drains, writer, failures, traces
     )
     lifecycle_drains = LifecycleDrains(ports, evictions)
-    changes = MirrorChanges(*redis, clock)
+    changes = MirrorChanges(ports.bus, clock)
     return TerminationQueue(ports, termination, lifecycle_drains, orphans, changes)
 
 

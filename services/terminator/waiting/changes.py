@@ -4,9 +4,8 @@ A step reads machine, node and pods from the API server. Between two steps that 
 step could find something: only then, or after ``LONGEST_WAIT_SECONDS``, it is taken. Nothing else is decided by it, so
 entries need not be verified: a forged one costs a few requests.
 
-What may go wrong: the watcher or Redis is away, or entries were lost. Then everything counts as changed, and each
-termination takes its steps as often as if there were no mirror. A change that the watcher does not see is found later,
-by the next step.
+What may go wrong: the watcher or Redis is away. Then each termination takes a step every ``BLIND_SECONDS``. Entries are
+lost: then everything counts as changed. A change that the watcher does not see is found later, by the next step.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 import msgspec
-from redis.asyncio import Redis
 
 from services.terminator.waiting.step import Wait
 from shared.concurrency.clock import Clock
 from shared.domain.records import PODS
+from shared.redis.bus import Bus
 from shared.redis.bus.connection import REDIS_FAILURES, call, pairs, server_time
 from shared.redis.mirror.change import OP_DELETE, OP_HEARTBEAT, OP_PUT, MirrorKeys
 from shared.redis.mirror.integrity.digests import split
@@ -30,6 +30,8 @@ LOOK_SECONDS = 0.5
 """Shortest time between two reads."""
 SILENT_SECONDS = 6.0
 """Three heartbeats of the watcher: without any entry for so long the mirror proves nothing."""
+BLIND_SECONDS = 3.0
+"""From step to step while it proves nothing."""
 READ_BATCH = 1000
 MOST_OBJECTS = 20_000
 ON_NODE = "pods of a node"
@@ -42,6 +44,13 @@ class _Place(msgspec.Struct):
 
 
 _PLACE = msgspec.json.Decoder(_Place)
+
+
+class Mark(NamedTuple):
+    """``number`` of the last change that was known at a moment, and its monotonic time."""
+
+    number: int
+    at: float
 
 
 @dataclass
@@ -101,8 +110,7 @@ def _node_of(value: bytes) -> str:
 class MirrorChanges:
     """Reads the stream only while somebody waits."""
 
-    redis: Redis
-    prefix: str
+    bus: Bus
     clock: Clock
     index: ChangeIndex = field(default_factory=ChangeIndex)
     _position: str | bytes = ""
@@ -112,19 +120,20 @@ class MirrorChanges:
     _alive: bool = False
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    @property
-    def number(self) -> int:
-        """Of the last change that was read; to be kept before a step reads its objects."""
-        return self.index.number
+    def mark(self) -> Mark:
+        """To be kept before a step reads its objects."""
+        return Mark(self.index.number, self.clock.monotonic())
 
-    async def due(self, wait: Wait, since: int) -> bool:
-        """Whether the next step is due. ``since``: ``number`` before the last one."""
+    async def due(self, wait: Wait, since: Mark) -> bool:
+        """Whether the next step is due. ``since``: ``mark`` before the last one."""
         if self.clock.monotonic() >= wait.until:
             return True
         async with self._reading:
             if self.clock.monotonic() - self._looked >= LOOK_SECONDS:
                 await self._look()
-        return not self._alive or self.index.touched(wait, since)
+        if not self._alive:
+            return self.clock.monotonic() - since.at >= BLIND_SECONDS
+        return self.index.touched(wait, since.number)
 
     async def _look(self) -> None:
         before, self._looked = self._looked, self.clock.monotonic()
@@ -141,7 +150,7 @@ class MirrorChanges:
     async def begin(self) -> None:
         """Read from now on, not from what was read last: nobody waited, and it may be long ago. Raises as ``call``."""
         self._lose()
-        self._position = f"{int(await server_time(self.redis) * 1000)}-0"
+        self._position = f"{int(await server_time(self.bus.redis) * 1000)}-0"
         self._heard = self._looked
 
     def _lose(self) -> None:
@@ -150,12 +159,13 @@ class MirrorChanges:
 
     async def read(self) -> None:
         """Note what came since the last read. Raises as ``call``."""
-        stream = MirrorKeys(self.prefix).stream
+        stream = MirrorKeys(self.bus.prefix).stream
         options = ("COUNT", READ_BATCH, "STREAMS", stream, self._position)
-        reply = await call(self.redis, "read the mirror's changes", "XREAD", *options)
+        reply = await call(self.bus.redis, "read the mirror's changes", "XREAD", *options)
         entries = reply[0][1] if reply else []
         for entry_id, fields in entries:
             self._position, self._alive, self._heard = entry_id, True, self._looked
             self.index.add(pairs(fields))
         if len(entries) == READ_BATCH:
-            self._lose()
+            self._position = ""  # rather than work off what nobody waits for
+            self.index.forget()

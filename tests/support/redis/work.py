@@ -187,7 +187,7 @@ async def _launcher(bus: Bus, _url: str) -> None:
 
 async def _terminator(bus: Bus, _url: str) -> None:
     await ShiftedZones(bus.redis, bus.prefix, CLOCK).current()
-    changes = MirrorChanges(bus.redis, bus.prefix, CLOCK)
+    changes = MirrorChanges(bus, CLOCK)
     await changes.begin()
     await changes.read()
     await _health(bus)

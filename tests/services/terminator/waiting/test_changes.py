@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from services.terminator.waiting.changes import (
+    BLIND_SECONDS,
     LOOK_SECONDS,
     MOST_OBJECTS,
     READ_BATCH,
     SILENT_SECONDS,
     ChangeIndex,
+    Mark,
     MirrorChanges,
 )
 from services.terminator.waiting.step import Wait
@@ -125,15 +127,18 @@ async def writer(bus: Bus) -> MirrorWriter:
     return made
 
 
-async def is_due(changes: MirrorChanges, clock: FakeClock, since: int) -> bool:
+async def is_due(changes: MirrorChanges, clock: FakeClock, since: Mark) -> bool:
     clock.advance(LOOK_SECONDS)
     return await changes.due(WAIT, since)
 
 
 async def following(bus: Bus, clock: FakeClock, writer: MirrorWriter) -> MirrorChanges:
     """From now on it knows every change."""
-    changes = MirrorChanges(bus.redis, bus.prefix, clock)
-    assert await is_due(changes, clock, changes.number), "nothing is known yet"
+    changes = MirrorChanges(bus, clock)
+    start = changes.mark()
+    assert not await is_due(changes, clock, start), "it has been no time since the last step"
+    clock.advance(BLIND_SECONDS)
+    assert await is_due(changes, clock, start), "nothing is known yet"
     await beating(changes, clock, writer)
     return changes
 
@@ -141,9 +146,11 @@ async def following(bus: Bus, clock: FakeClock, writer: MirrorWriter) -> MirrorC
 async def beating(changes: MirrorChanges, clock: FakeClock, writer: MirrorWriter) -> None:
     """The watcher is alive, and the mirror's changes are known."""
 
+    long_ago = clock.seconds - BLIND_SECONDS
+
     async def knows() -> bool:
         await writer.heartbeat()
-        return not await is_due(changes, clock, changes.number)
+        return not await is_due(changes, clock, Mark(changes.index.number, long_ago))
 
     await wait_until(knows, "a mirror that is followed")
 
@@ -152,27 +159,28 @@ async def test_only_a_change_makes_the_next_step_due(
     bus: Bus, clock: FakeClock, writer: MirrorWriter
 ) -> None:
     changes = await following(bus, clock, writer)
-    before = changes.number
+    before = changes.mark()
     await writer.apply([Change("pods", "default/other", pod_on("n2", "other"))])
     assert not await is_due(changes, clock, before)
     await writer.apply([Change("pods", "default/web", None)])
     assert not await changes.due(WAIT, before), "the stream is read twice a second at most"
     assert await is_due(changes, clock, before)
-    assert not await is_due(changes, clock, changes.number)
+    assert not await is_due(changes, clock, changes.mark())
 
 
 async def test_a_mirror_that_is_silent_or_written_anew_proves_nothing(
     bus: Bus, clock: FakeClock, writer: MirrorWriter
 ) -> None:
     changes = await following(bus, clock, writer)
-    before = changes.number
+    before = changes.mark()
     await writer.begin({})
     assert await is_due(changes, clock, before)
     changes = await following(bus, clock, writer)
+    last = changes.mark()
     while clock.seconds - changes._heard <= SILENT_SECONDS:
-        assert not await changes.due(WAIT, changes.number)
+        assert not await changes.due(WAIT, last)
         clock.advance(LOOK_SECONDS)
-    assert await changes.due(WAIT, changes.number)
+    assert await changes.due(WAIT, last)
     await beating(changes, clock, writer)
 
 
@@ -180,7 +188,7 @@ async def test_more_changes_than_one_read_takes_are_not_worked_off(
     bus: Bus, clock: FakeClock, writer: MirrorWriter
 ) -> None:
     changes = await following(bus, clock, writer)
-    before = changes.number
+    before = changes.mark()
     many = [Change("pods", f"x/{number}", b"{}") for number in range(READ_BATCH)]
     await writer.apply(many)
     assert await is_due(changes, clock, before)
@@ -191,12 +199,14 @@ async def test_without_redis_every_step_is_due(
 ) -> None:
     changes = await following(bus, clock, writer)
     await call(bus.redis, "break the stream", "SET", f"{bus.prefix}cluster", "no stream")
-    assert await is_due(changes, clock, changes.number)
+    before = changes.mark()
+    clock.advance(BLIND_SECONDS)
+    assert await is_due(changes, clock, before)
 
 
 async def test_its_own_time_makes_the_next_step_due(
     bus: Bus, clock: FakeClock, writer: MirrorWriter
 ) -> None:
     changes = await following(bus, clock, writer)
-    assert await changes.due(Wait(until=clock.seconds), changes.number)
-    assert not await changes.due(Wait(until=clock.seconds + 1), changes.number)
+    assert await changes.due(Wait(until=clock.seconds), changes.mark())
+    assert not await changes.due(Wait(until=clock.seconds + 1), changes.mark())
