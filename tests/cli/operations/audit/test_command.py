@@ -192,6 +192,29 @@ async def test_watching_says_what_broke_and_what_holds_again(world: World) -> No
     assert seen == [("broken", name), ("holds again", name)]
 
 
+async def test_a_watch_prints_all_promises_first_and_ends_with_what_was_broken(
+    world: World,
+) -> None:
+    """OPS-14: for people a table; for programs one document per change."""
+    name = await world.stray_instance()
+    given = ["audit", "--watch", "--for", "0s", "--grace", "0s", "--skip", "mirror"]
+    table, changes = [
+        await asyncio.to_thread(
+            CliRunner().invoke,
+            commands,
+            [*given, *more],
+            env=world.variables,
+            catch_exceptions=False,
+        )
+        for more in ([], ["-o", "json"])
+    ]
+    assert (table.exit_code, changes.exit_code) == (2, 2)
+    assert f"each instance has a machine: {name}: no machine names it, since " in table.stdout
+    assert table.stdout.endswith("14 promises: 11 holds, 1 broken, 2 skipped\n")
+    (change,) = (json.loads(line) for line in changes.stdout.splitlines() if line[:1] == "{")
+    assert (change["change"], change["object"]) == ("broken", name)
+
+
 async def test_an_entry_that_the_mirror_lost_is_named(world: World) -> None:
     """I8: also one that it has and the API server has not."""
     pods = f"{world.bus.prefix}mirror:pods"
