@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shared.domain import labels as keys
+from shared.domain.devices.records import PodClaim
 from shared.domain.expressions import NO_EXECUTE, NO_SCHEDULE, Expression, Taint, Toleration
 
 
@@ -50,6 +51,13 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return self.labels.get(keys.INITIALIZED) == "true"
 
 
+class DaemonDevices(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a pod of a daemon set takes of the devices of new machines of these instance types, by column."""
+
+    types: tuple[str, ...]
+    amounts: dict[str, int] = {}
+
+
 class DaemonSet(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A daemon set's pod template, for the overhead that each new node carries (SCH-46)."""
 
@@ -61,6 +69,10 @@ class DaemonSet(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     required_terms: tuple[tuple[Expression, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[tuple[str, str, int], ...] = ()
+    device_claims: tuple[PodClaim, ...] = ()
+    devices: tuple[DaemonDevices, ...] | None = None
+    """Set in plans only, from ``device_claims``: on other instance types none of its pods runs. None: it asks for no
+    devices."""
 
     @property
     def key(self) -> str:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.devices.counting import ANY, PREFIX, Columns, Variant, columns_for, variants
+from shared.domain.devices.daemons import asked_by, taken_by
 from shared.domain.devices.demands import Alternative, Ask, Claims, Predicate
 from shared.domain.devices.extended import with_claims
 from shared.domain.devices.inventory import (
@@ -35,7 +36,7 @@ from shared.domain.devices.sharing import Sharing, shared_claims
 from shared.domain.devices.templates import devices_by_type
 from shared.domain.expressions import Expression
 from shared.domain.machines.machine import Machine
-from shared.domain.nodes import Node
+from shared.domain.nodes import DaemonSet, Node
 from shared.domain.resources import Resources
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_provisionable
@@ -131,8 +132,13 @@ class _Reduction:
         """The snapshot with columns."""
         sharing = shared_claims(pods, self._claims, self._reschedule)
         asked = {pod.uid: found for pod in pods if (found := self._asked(pod, sharing)) is not None}
+        daemons = asked_by(self._snapshot.daemon_sets, self._claims)
+        # Those of pods first: where too many overlap, the daemon sets count without devices.
         predicates = dict.fromkeys(
-            ask.predicate for ways in asked.values() for way in ways for ask in way.asks
+            ask.predicate
+            for ways in (*asked.values(), *daemons.values())
+            for way in ways
+            for ask in way.asks
         )
         columns = columns_for(list(predicates), self.shapes)
         self._amounts = [columns.amounts(shape) for shape in self.shapes]
@@ -140,8 +146,9 @@ class _Reduction:
         for pod in pods:
             changed[pod.uid] = self._changed(pod, requests.get(pod.uid, ()), sharing)
         notes = {uid: _note(ways) for uid, ways in asked.items() if ways and ways[0].asks}
+        counted = self._with_amounts({p.uid: changed.get(p.uid, p) for p in self._snapshot.pods})
         return Reduced(
-            self._with_amounts({p.uid: changed.get(p.uid, p) for p in self._snapshot.pods}),
+            replace(counted, daemon_sets=self._daemon_sets(daemons, columns)),
             {uid: ways[1:] for uid, ways in requests.items() if len(ways) > 1},
             notes,
         )
@@ -311,6 +318,16 @@ class _Reduction:
             nodes=tuple(_enlarged(one, self._at_node(one)) for one in given.nodes),
             machines=tuple(_enlarged(one, self._at_machine(one)) for one in given.machines),
             catalogue=replace(catalogue, types=types),
+        )
+
+    def _daemon_sets(
+        self, asked: Mapping[str, tuple[Alternative, ...]], columns: Columns
+    ) -> tuple[DaemonSet, ...]:
+        return tuple(
+            replace(one, devices=taken_by(asked[one.uid], self._type_at, self.shapes, columns))
+            if one.uid in asked
+            else one
+            for one in self._snapshot.daemon_sets
         )
 
     def _at_node(self, node: Node) -> Resources:

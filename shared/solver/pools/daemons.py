@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,10 +67,20 @@ def load_on_new_nodes(
     overhead = np.zeros_like(table.allocatable)
     for daemon in sorted(daemon_sets, key=lambda d: (d.key, d.uid)):
         types = _types_with(daemon, taints, requirements, table)
+        devices = [(_named(one.types, table), one.amounts) for one in daemon.devices or ()]
+        if daemon.devices is not None:
+            types &= np.logical_or.reduce([np.zeros_like(types), *(there for there, _ in devices)])
         if types.any():
             found.append((daemon, types))
             overhead[types] += table.axis.vector(effective_requests(daemon.requests))
+        for there, amounts in devices:
+            overhead[types & there] += table.axis.vector(amounts)
     return DaemonLoad(tuple(found), overhead)
+
+
+def _named(names: Iterable[str], table: TypeTable) -> Mask:
+    chosen = frozenset(names)
+    return np.array([name in chosen for name in table.names], dtype=np.bool_)
 
 
 def _types_with(
