@@ -26,6 +26,8 @@ NODE_CLASS = "karpenter.k8s.aws/ec2nodeclass"
 
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 DO_NOT_EVICT = "karpenter.sh/do-not-evict"
+DO_NOT_REPAIR = "karpenter.sh/do-not-repair"
+"""``true`` on a node or machine: node repair leaves it alone (TRM-23)."""
 DO_NOT_CONSOLIDATE = "karpenter.sh/do-not-consolidate"
 TERMINATION_TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
 DISRUPTED_TAINT_KEY = "karpenter.sh/disrupted"

@@ -1,4 +1,4 @@
-"""Which nodes have been unhealthy for too long, and whether too many are: pure (TRM-20, TRM-21).
+"""Which nodes have been unhealthy for too long, and whether too many are: pure (TRM-20, TRM-21, TRM-23).
 
 A network that fails makes every node look unhealthy at once. To replace them all would make the failure worse, so
 nothing is repaired where more than a fifth of a pool is unhealthy.
@@ -13,6 +13,8 @@ import msgspec
 
 from shared.api.shapes import entries, mapping
 from shared.concurrency.clock import parse_rfc3339
+from shared.domain import labels as keys
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.errors import InvalidObject
 
@@ -82,6 +84,11 @@ def due(nodes: Iterable[NodeHealth], *, now: float) -> list[NodeHealth]:
         for one in nodes
         if one.unhealthy is not None and one.unhealthy.due <= now and not one.node.terminating
     ]
+
+
+def is_kept(node: Node, machine: Machine) -> bool:
+    """Does somebody want this node as it is (TRM-23)? It still counts among the unhealthy ones."""
+    return "true" in (one.annotations.get(keys.DO_NOT_REPAIR) for one in (node, machine))
 
 
 def by_pool(nodes: Iterable[NodeHealth]) -> dict[str, list[NodeHealth]]:

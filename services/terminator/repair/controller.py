@@ -17,6 +17,7 @@ from services.terminator.repair.conditions import (
     Unhealthy,
     by_pool,
     due,
+    is_kept,
     too_many_unhealthy,
     unhealthy_condition,
 )
@@ -87,11 +88,16 @@ class NodeRepair:
         going = [(one, machine) for one, machine in owned if not machine.terminating]
         if going and too_many_unhealthy(group):
             self._retry_at[key] = self.ports.clock.monotonic() + RETRY_SECONDS
+            place = f"of {key}" if key else "in the cluster"
+            text = f"more than 20% of the nodes {place} are unhealthy: none of them is repaired"
             for one, machine in going:
-                await self._report_blocked(key, one.node, machine)
+                await self._report_blocked(one.node, machine, text)
             return
         for one, machine in going:
-            if one.unhealthy is not None:
+            if is_kept(one.node, machine):
+                text = f"the annotation {keys.DO_NOT_REPAIR} keeps it from being repaired"
+                await self._report_blocked(one.node, machine, text)
+            elif one.unhealthy is not None:
                 await self._repair(one.node, one.unhealthy, machine)
 
     async def _repair(self, node: Node, unhealthy: Unhealthy, machine: Machine) -> None:
@@ -119,9 +125,7 @@ class NodeRepair:
         self.ports.metrics.count_disrupted(machine, "unhealthy")
         self.add(machine.kind, machine.name)
 
-    async def _report_blocked(self, key: str, node: Node, machine: Machine) -> None:
-        place = f"of {key}" if key else "in the cluster"
-        text = f"more than 20% of the nodes {place} are unhealthy: none of them is repaired"
+    async def _report_blocked(self, node: Node, machine: Machine, text: str) -> None:
         for involved in (to_node(node), to_machine(machine)):
             await self.ports.recorder.publish(
                 involved, "Warning", "NodeRepairBlocked", text, dedupe_seconds=BLOCKED_SECONDS

@@ -17,12 +17,11 @@ from shared.api.core.gangs import Membership, read_gang
 from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.core.pod_requests import pod_requests
 from shared.api.faults import Faults
-from shared.api.hardware.device_claims import read_pod_claims
+from shared.api.hardware.pod_claims import read_pod_claims, read_template_claims
 from shared.api.shapes import TIMESTAMP_EXAMPLE, entries, mapping, text, text_list, texts, whole
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain import resources
-from shared.domain.devices.records import PodClaim
 from shared.domain.expressions import Expression, Toleration
 from shared.domain.nodes import DaemonSet
 from shared.domain.workloads.namespaces import NamespaceSelector
@@ -123,16 +122,8 @@ def parse_daemon_set(raw: Json) -> DaemonSet:
         required_terms=_node_affinity(spec)[0],
         tolerations=_tolerations(spec),
         host_ports=_host_ports(spec),
-        device_claims=_template_claims(spec),
+        device_claims=read_template_claims(spec),
     )
-
-
-def _template_claims(spec: Json) -> tuple[PodClaim, ...]:
-    """None where one cannot be read: the other amounts of a daemon set count all the same."""
-    try:
-        return read_pod_claims(spec, {})
-    except InvalidObject:
-        return ()
 
 
 def _is_unschedulable(status: Json) -> bool:

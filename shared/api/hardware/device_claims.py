@@ -26,7 +26,6 @@ from shared.domain.devices.records import (
     Device,
     DeviceClass,
     DeviceTaint,
-    PodClaim,
     Request,
     ResourceClaim,
     ResourceSlice,
@@ -105,30 +104,6 @@ def parse_claim_template(raw: Json) -> ClaimTemplate:
     outer = mapping(raw.get("spec"), "spec")
     spec, faults = _spec_or_faults(outer.get("spec"), field)
     return ClaimTemplate(meta["uid"], meta["namespace"], meta["name"], spec, faults)
-
-
-def read_pod_claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:
-    """``spec.resourceClaims`` of a pod, with the claims that were made for it. Raises InvalidObject."""
-    place = "status.resourceClaimStatuses"
-    made = {
-        text(one.get("name"), f"{place}.name"): text(
-            one.get("resourceClaimName"), f"{place}.resourceClaimName"
-        )
-        for one in entries(status.get("resourceClaimStatuses"), place)
-    }
-    found = []
-    for index, one in enumerate(entries(spec.get("resourceClaims"), "spec.resourceClaims")):
-        field = f"spec.resourceClaims[{index}]"
-        name = text(one.get("name"), f"{field}.name")
-        claim = text(one.get("resourceClaimName"), f"{field}.resourceClaimName")
-        template = text(one.get("resourceClaimTemplateName"), f"{field}.resourceClaimTemplateName")
-        if bool(claim) == bool(template):
-            message = "needs either resourceClaimName or resourceClaimTemplateName"
-            raise InvalidObject(message, field=field)
-        known = made.get(name, "")
-        needless = bool(template) and name in made and not known
-        found.append(PodClaim(name, claim or known, template, needless))
-    return tuple(found)
 
 
 def _selectors(raw: Json, field: str) -> tuple[str, ...]:

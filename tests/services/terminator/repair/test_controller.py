@@ -88,6 +88,31 @@ async def test_nothing_is_repaired_without_the_gate(world: World, repair: NodeRe
     assert ordered_away(world, place) == [True]
 
 
+@pytest.mark.parametrize("on_node", [True, False])
+async def test_an_ill_node_that_somebody_wants_as_it_is_stays(
+    world: World, repair: NodeRepair, events: Any, on_node: bool
+) -> None:
+    """TRM-23: the annotation of node or machine is read at each look, and an event says that it counts."""
+    (place,) = await world.places([V1])
+    fall_ill(world, place)
+    world.clock.advance(HALF_AN_HOUR)
+
+    def annotate(value: str) -> None:
+        body = {"metadata": {"annotations": {"karpenter.sh/do-not-repair": value}}}
+        if on_node:
+            world.store.patch("nodes", place.node, body)
+        else:
+            world.store.patch("nodeclaims", place.machine, body, group="karpenter.sh")
+
+    annotate("true")
+    await repair.check()
+    assert ordered_away(world, place) == [False]
+    assert ("NodeRepairBlocked", place.node) in await events()
+    annotate("false")
+    await repair.check()
+    assert ordered_away(world, place) == [True]
+
+
 async def test_where_many_are_ill_none_is_repaired(
     world: World, repair: NodeRepair, events: Any
 ) -> None:

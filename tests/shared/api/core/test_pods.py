@@ -14,6 +14,7 @@ from shared.api.core.expressions import parse_expressions
 from shared.api.core.pod_requests import pod_requests
 from shared.api.core.pods import parse_daemon_set, parse_pod
 from shared.domain import labels as keys
+from shared.domain.devices.records import PodClaim
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.records import decode_record
 from shared.domain.workloads.namespaces import NamespaceSelector
@@ -447,6 +448,17 @@ def test_a_daemon_set_brings_its_overhead() -> None:
     daemon = parse_daemon_set(document({"template": template}))
     assert daemon.requests == {"cpu": 100, "pods": 1}
     assert daemon.tolerations == (Toleration("", "Exists"),)
+
+
+def test_a_daemon_set_brings_its_device_claims() -> None:
+    """DRA-08: claims that cannot be read leave its other amounts."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "own"}]
+    spec = {"containers": [container("100m")], "resourceClaims": claims}
+    daemon = parse_daemon_set(document({"template": {"spec": spec}}))
+    assert daemon.device_claims == (PodClaim("gpu", template="own"),)
+    faulty = {**spec, "resourceClaims": [{"name": "gpu"}]}
+    daemon = parse_daemon_set(document({"template": {"spec": faulty}}))
+    assert (daemon.device_claims, daemon.requests["cpu"]) == ((), 100)
 
 
 def test_an_unknown_operator_tolerates_nothing() -> None:
