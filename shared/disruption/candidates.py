@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from shared.disruption.pod_blocks import Block, first_block
 from shared.disruption.records import BLOCKED, COST_UNIT, Candidate, Rejection
+from shared.domain import kept
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import by_node
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.domain.workloads.scale_down import (
@@ -23,7 +25,6 @@ from shared.domain.workloads.scale_down import (
     ScaleDownRules,
     utilization_percent,
 )
-from shared.solver.topology import kept
 
 _MOST = 10 * COST_UNIT
 _PRIORITY_UNITS = 4
@@ -85,7 +86,7 @@ def survey(
     """
     nodes = {node.name: node for node in snapshot.nodes}
     pools = {pool.key: pool for pool in snapshot.pools}
-    pods = pods_by_node(snapshot.pods)
+    pods = by_node(snapshot.pods)
     pdbs = _as_before(snapshot.pdbs)
     kept.forget_gone(_known, len(nodes))
     candidates, rejections = [], []
@@ -97,7 +98,7 @@ def survey(
             rejections.append(Rejection(machine.key, name, BLOCKED, text))
             continue
         candidates.append(
-            _candidate(machine, node, pool, pods[node.name], pdbs, prices, now, rules)
+            _candidate(machine, node, pool, pods.get(node.name, ()), pdbs, prices, now, rules)
         )
     return Survey(tuple(candidates), tuple(rejections))
 
@@ -157,7 +158,7 @@ def _price(machine: Machine, prices: Prices) -> int | None:
     return prices.get((machine.instance_type, machine.zone, machine.capacity_type))
 
 
-def _too_used(node: Node, pool: NodePool, pods: list[Pod], rules: ScaleDownRules) -> str:
+def _too_used(node: Node, pool: NodePool, pods: Sequence[Pod], rules: ScaleDownRules) -> str:
     """Why the node is used too much to be consolidated; empty: it is not."""
     threshold = pool.utilization_threshold
     threshold = rules.threshold_percent if threshold is None else threshold
@@ -171,7 +172,7 @@ def _candidate(
     machine: Machine,
     node: Node,
     pool: NodePool,
-    pods: list[Pod],
+    pods: Sequence[Pod],
     pdbs: tuple[PodDisruptionBudget, ...],
     prices: Prices,
     now: float,

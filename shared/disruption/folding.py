@@ -15,11 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import msgspec
 from msgspec.structs import replace
 
+from shared.domain import kept
 from shared.domain.resources import sum_of
 from shared.domain.snapshot import Snapshot, moving_pods
+from shared.domain.workloads.by_node import by_node
 from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import effective_requests
-from shared.solver.topology import kept
 from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.topology.selectors import (
     Selector,
@@ -76,7 +77,7 @@ class Folding:
 
 
 def _whole(snapshot: Snapshot) -> FoldedPods:
-    pods = _by_node(snapshot)
+    pods = by_node(snapshot.pods)
     return FoldedPods(snapshot, pods, pods, moving_pods(snapshot))
 
 
@@ -84,18 +85,11 @@ def fold(snapshot: Snapshot) -> FoldedPods:
     """Replaces plain pods by one pod per node; the pods of terminating machines stay as they are."""
     snapshot = with_namespaces(snapshot)
     moving = moving_pods(snapshot)
-    whole = _by_node(snapshot)
+    whole = by_node(snapshot.pods)
     kept.forget_gone(_sums, len(whole))
     rules = _Rules(snapshot.pods)
     folded = {name: _folded(name, pods, rules, moving) for name, pods in whole.items()}
     return FoldedPods(snapshot, whole, folded, moving)
-
-
-def _by_node(snapshot: Snapshot) -> dict[str, list[Pod]]:
-    found: dict[str, list[Pod]] = defaultdict(list)
-    for pod in snapshot.pods:
-        found[pod.node_name].append(pod)
-    return found
 
 
 def _folded(name: str, pods: Sequence[Pod], rules: _Rules, moving: frozenset[str]) -> Sequence[Pod]:

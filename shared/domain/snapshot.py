@@ -17,6 +17,7 @@ from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pools.nodepools import NodeClass, NodePool
+from shared.domain.workloads.by_node import by_node
 from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pdbs import PodDisruptionBudget
@@ -60,8 +61,12 @@ def moving_pods(snapshot: Snapshot) -> frozenset[str]:
     # A machine without a node must not match pending pods, whose node name is empty too.
     going = {m.node_name for m in snapshot.machines if m.terminating and m.node_name}
     going |= {node.name for node in snapshot.nodes if node.terminating and node.is_managed}
+    if not going:
+        return frozenset()
+    pods = by_node(snapshot.pods)
     return frozenset(
         pod.uid
-        for pod in snapshot.pods
-        if pod.node_name in going and is_reschedulable(pod) and pod.do_not_disrupt != "true"
+        for name in going
+        for pod in pods.get(name, ())
+        if is_reschedulable(pod) and pod.do_not_disrupt != "true"
     )

@@ -10,7 +10,7 @@ to be removed (POD-09).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from itertools import chain
 
@@ -22,6 +22,7 @@ from shared.domain.pools.nodepools import NodePool, PackingPolicy
 from shared.domain.pools.usage import USUAL, Counting
 from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import PodsByNode
 from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable, is_reschedulable
 from shared.domain.workloads.recommendations import created_anew
 from shared.errors import ConfigurationError, InvalidObject
@@ -32,10 +33,10 @@ from shared.solver.gangs import Gangs, Planning, gang_of, with_others_left_out, 
 from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import PlanWriter, machine_name, plan_id
-from shared.solver.placement.existing import existing_targets, group_by_node
+from shared.solver.placement.existing import anti_affine, existing_targets, group_by_node
 from shared.solver.placement.fewest_nodes import Placement, Run, no_deadline
 from shared.solver.placement.known_nodes import forget_gone, host_of
-from shared.solver.placement.planned_machines import MinValuesPolicy
+from shared.solver.placement.planned_machines import MinValuesPolicy, OpenMachine
 from shared.solver.placement.relaxation import IGNORE, PreferencePolicy, without_preferences
 from shared.solver.plan import FLUID, Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
@@ -189,8 +190,12 @@ def _solve(
         (n.uid or n.name for n in snapshot.nodes),
     )
 
+    def written(placement: Placement) -> tuple[PlannedMachine, ...]:
+        writer = PlanWriter(placement.table, settings.max_instance_types)
+        return planned_machines(placement.machines, identity, writer)
+
     def paid(placement: Placement) -> tuple[int, int]:
-        machines = planned_machines(placement, identity, settings.max_instance_types)
+        machines = written(placement)
         kept, refused = reserve(machines, snapshot)
         return len(refused), sum(one.offering.price_micro_usd_per_hour for one in kept)
 
@@ -200,8 +205,7 @@ def _solve(
     choice = cheaper(
         fewest, queue, packing, lambda: _prepare(*given), paid if free else None, bounded=bounded
     )
-    planned = planned_machines(choice.placement, identity, settings.max_instance_types)
-    machines, refused = reserve(planned, snapshot)
+    machines, refused = reserve(written(choice.placement), snapshot)
     for uid, text in choice.placement.verdicts.items():
         # Without notes this is the same text, which thousands of pods may share.
         notes = sharing.get(uid, "") + counted.notes.get(uid, "")
@@ -300,7 +304,7 @@ def _prepare(
     meeting its device claims."""
     forget_gone(len(snapshot.nodes))
     bound = group_by_node(snapshot.pods, reschedule)
-    owners = [p for pods in bound.values() for p in pods if p.anti_affinity and not p.terminating]
+    owners = anti_affine(bound)
     ways = (way for found in others.values() for way in found)
     axis = ResourceAxis(
         [*(p.requests for p in chosen), *(d.requests for d in snapshot.daemon_sets), *ways]
@@ -365,7 +369,7 @@ def queue_of(
 def _topology(
     snapshot: Snapshot,
     templates: list[PoolTemplate],
-    bound: dict[str, list[Pod]],
+    bound: PodsByNode,
     selected: frozenset[str],
     owners: list[Pod],
 ) -> Topology:
@@ -380,9 +384,11 @@ def _topology(
     return topology
 
 
-def planned_machines(placement: Placement, identity: str, most: int) -> tuple[PlannedMachine, ...]:
-    writer = PlanWriter(placement.table, most)
+def planned_machines(
+    machines: Iterable[OpenMachine], identity: str, writer: PlanWriter
+) -> tuple[PlannedMachine, ...]:
+    """``identity``: the id of their plan."""
     return tuple(
         writer.machine(machine, machine_name(machine.template.pool.name, identity, index))
-        for index, machine in enumerate(placement.machines)
+        for index, machine in enumerate(machines)
     )

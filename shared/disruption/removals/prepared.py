@@ -8,20 +8,28 @@ plan. A property test compares both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from itertools import chain
 
 from msgspec.structs import replace
 
+from shared.disruption.removals.identities import Identities
 from shared.domain.instance_types.reservations import ID_LABEL
 from shared.domain.snapshot import Snapshot, moving_pods
-from shared.domain.workloads.pods import Pod, is_provisionable, is_reschedulable
+from shared.domain.workloads.by_node import any_virtual, without_node
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.workloads.recommendations import created_anew
 from shared.solver import reasons
 from shared.solver.encode import ResourceAxis, TypeTable
-from shared.solver.output import plan_id
-from shared.solver.placement.existing import ExistingTarget, existing_targets, group_by_node
+from shared.solver.output import PlanWriter
+from shared.solver.placement.existing import (
+    ExistingTarget,
+    anti_affine,
+    existing_targets,
+    group_by_node,
+)
 from shared.solver.placement.fewest_nodes import Placement
 from shared.solver.placement.known_nodes import forget_gone, host_of
 from shared.solver.placement.target_columns import TargetColumns
@@ -40,7 +48,7 @@ from shared.solver.solve import (
 from shared.solver.topology.counting import bound_pods
 from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.topology.remaining import WholeTopology
-from shared.solver.topology.selectors import label_keys
+from shared.solver.topology.selectors import label_keys, label_keys_of_all
 from shared.solver.volumes.reach import Volumes
 from shared.solver.volumes.shared_claims import with_shared_claims
 
@@ -57,6 +65,8 @@ class _View:
     columns: TargetColumns
     places: dict[str, int]
     """Name of a target -> its place."""
+    writer: PlanWriter
+    """Of new machines: most plans of a pass have much the same ones."""
 
 
 def may_be_prepared(snapshot: Snapshot, settings: SolverSettings) -> bool:
@@ -67,7 +77,7 @@ def may_be_prepared(snapshot: Snapshot, settings: SolverSettings) -> bool:
         is_usual
         and not any(ID_LABEL in kind.labels for kind in catalogue.types)
         and not any(one.spreads for one in classes)
-        and not any(pod.virtual for pod in snapshot.pods)
+        and not any_virtual(snapshot.pods)
         and with_shared_claims(snapshot)[0] is snapshot
     )
 
@@ -80,13 +90,14 @@ class Prepared:
         self._settings = settings
         forget_gone(len(whole.nodes))
         self._moving = moving_pods(whole)
-        self._waiting = _waiting(whole.pods, self._moving)
+        self._waiting = _waiting(whole, self._moving)
         self._bound = group_by_node(whole.pods, self._moving)
         self._volumes = Volumes(whole)
-        self._owners = [
-            pod for pod in _pods_of(self._bound) if pod.anti_affinity and not pod.terminating
-        ]
-        self._selected = label_keys(whole.pods)
+        self._owners = anti_affine(self._bound)
+        self._selected = label_keys_of_all(whole.pods)
+        self._keys_by_node = _keys_by_node(self._owners)
+        self._nodes_with_key = Counter(chain.from_iterable(self._keys_by_node.values()))
+        self._identities = Identities(whole)
         self._has_limits = any(pool.limits for pool in whole.pools)
         self._views: dict[tuple[str, ...], _View] = {}
         self._topology: WholeTopology | None = None
@@ -119,11 +130,14 @@ class Prepared:
         )
         placement.run(queue)
         # Names of new machines follow from it, so it is that of a whole plan.
-        identity = self._identity(chosen, gone, machines) if placement.machines else ""
-        return self._plan(placement, identity, verdicts | placement.verdicts)
+        uids = dict.fromkeys(pod.uid for pod in chosen)
+        identity = self._identities.without(uids, machines, gone) if placement.machines else ""
+        return self._plan(placement, view.writer, identity, verdicts | placement.verdicts)
 
-    def _plan(self, placement: Placement, identity: str, verdicts: dict[str, str]) -> Plan:
-        machines = planned_machines(placement, identity, self._settings.max_instance_types)
+    def _plan(
+        self, placement: Placement, writer: PlanWriter, identity: str, verdicts: dict[str, str]
+    ) -> Plan:
+        machines = planned_machines(placement.machines, identity, writer)
         return Plan(
             id=identity,
             generation=self._snapshot.generation,
@@ -133,14 +147,6 @@ class Prepared:
             cost_micro_usd_per_hour=sum(m.offering.price_micro_usd_per_hour for m in machines),
             given_up=tuple(placement.given_up),
             faults=placement.faults,
-        )
-
-    def _identity(self, chosen: list[Pod], gone: Set[str], machines: Set[str]) -> str:
-        snapshot = self._snapshot
-        return plan_id(
-            dict.fromkeys(pod.uid for pod in chosen),
-            (one.uid or one.name for one in snapshot.machines if one.uid not in machines),
-            (one.uid or one.name for one in snapshot.nodes if one.name not in gone),
         )
 
     def _view(self, chosen: list[Pod]) -> _View:
@@ -166,6 +172,7 @@ class Prepared:
             targets=targets,
             columns=TargetColumns(targets, len(axis.names)),
             places={target.name: place for place, target in enumerate(targets)},
+            writer=PlanWriter(table, self._settings.max_instance_types),
         )
 
     def _pools(
@@ -193,8 +200,9 @@ class Prepared:
 
     def _read_by_rules(self, chosen: list[Pod], gone: Set[str]) -> frozenset[str]:
         """The label keys by which pods are one class or several, as in a whole plan."""
-        owners = (pod for pod in self._owners if pod.node_name not in gone)
-        return label_keys(chain(chosen, owners))
+        going = chain.from_iterable(self._keys_by_node.get(name, ()) for name in gone)
+        missing = {key for key, n in Counter(going).items() if n == self._nodes_with_key[key]}
+        return label_keys(chosen) | (self._nodes_with_key.keys() - missing)
 
     def _whole_topology(self, view: _View) -> WholeTopology:
         if self._topology is None:
@@ -238,17 +246,19 @@ class Preparing:
         return self._prepared
 
 
-def _pods_of(bound: Mapping[str, list[Pod]]) -> Iterator[Pod]:
-    return chain.from_iterable(bound.values())
+def _keys_by_node(owners: Iterable[Pod]) -> dict[str, frozenset[str]]:
+    """Node name -> the label keys that rules of its pods read."""
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in owners:
+        found[pod.node_name].append(pod)
+    return {name: label_keys(own) for name, own in found.items()}
 
 
-def _waiting(pods: Iterable[Pod], moving: frozenset[str]) -> list[Pod]:
+def _waiting(snapshot: Snapshot, moving: frozenset[str]) -> list[Pod]:
     """Pods that every plan places."""
-    return [
-        created_anew(pod) if pod.uid in moving else pod
-        for pod in pods
-        if is_provisionable(pod) or (pod.uid in moving and is_reschedulable(pod))
-    ]
+    found = [pod for pod in without_node(snapshot.pods) if is_provisionable(pod)]
+    moved = (pod for pod in snapshot.pods if pod.uid in moving) if moving else ()
+    return found + [created_anew(pod) for pod in moved]
 
 
 def _is_special(pod: Pod) -> bool:

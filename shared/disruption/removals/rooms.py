@@ -5,24 +5,24 @@ Nothing but room, node selector and required node affinity is looked at, so a no
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from shared.domain import kept
 from shared.domain.nodes import Node
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import CPU, MEMORY, PODS, sum_of
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.pods import ENDED, Pod
+from shared.domain.workloads.by_node import Noted, running
+from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.recommendations import created_anew
 from shared.errors import InvalidObject
 from shared.solver.encode import Amounts, Mask, ResourceAxis
 from shared.solver.placement.known_nodes import host_of
 from shared.solver.placement.relaxation import NO_REQUIREMENTS, strict_requirements
 from shared.solver.pod_classes import effective_requests
-from shared.solver.topology import kept
 from shared.solver.topology.hosts import Host
 
 AXIS = ResourceAxis([{CPU: 0, MEMORY: 0, PODS: 0}])
@@ -68,7 +68,7 @@ class Rooms:
     """The nodes of one snapshot that are ready and open. ``places``: node name -> its place in arrays."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        pods = _staying(snapshot.pods)
+        pods = dict(_staying.of(running(snapshot.pods)))
         kept.forget_gone(_known, len(snapshot.nodes))
         nodes = [node for node in snapshot.nodes if is_ready(node) and not _is_closed(node)]
         self.places = {node.name: at for at, node in enumerate(nodes)}
@@ -124,13 +124,12 @@ def _is_closed(node: Node) -> bool:
     return node.terminating or node.unschedulable
 
 
-def _staying(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """Pods by node. Virtual pods move in every simulation, so their room may be free."""
-    found: dict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        if pod.node_name and not pod.virtual and pod.phase not in ENDED:
-            found[pod.node_name].append(pod)
-    return found
+def _real(pods: Sequence[Pod]) -> Sequence[Pod]:
+    """Virtual pods move in every simulation, so their room may be free."""
+    return [pod for pod in pods if not pod.virtual] if any(pod.virtual for pod in pods) else pods
+
+
+_staying = Noted(_real)
 
 
 def _room(node: Node, pods: Sequence[Pod]) -> Amounts:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from shared.disruption.removals.rooms import AXIS, is_ready
 from shared.domain.machines.machine import INITIALIZED
 from shared.domain.snapshot import Snapshot, moving_pods
+from shared.domain.workloads.by_node import any_virtual, without_node
 from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.workloads.recommendations import created_anew
 from shared.errors import InvalidObject
@@ -33,7 +34,9 @@ class Unready:
 
     def __init__(self, snapshot: Snapshot) -> None:
         starting = {m.uid for m in snapshot.machines if not m.has(INITIALIZED)}
-        others = any(pod.virtual or is_provisionable(pod) for pod in snapshot.pods)
+        others = any_virtual(snapshot.pods) or any(
+            map(is_provisionable, without_node(snapshot.pods))
+        )
         self._targets = (
             _targets(snapshot, starting)
             if starting and not others and not moving_pods(snapshot)

@@ -6,9 +6,9 @@ not subtracted: they are still pending, and this plan places them on it again.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +23,8 @@ from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import sum_of
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.pods import ENDED, Pod
+from shared.domain.workloads.by_node import Noted, PodsByNode, running
+from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.solver.encode import NO_PRICE, Amounts, Indices, TypeTable
 from shared.solver.placement.known_nodes import NodeState, state_of
@@ -107,7 +108,7 @@ class PossibleTypes:
 
 
 def existing_targets(
-    snapshot: Snapshot, table: TypeTable, bound: Mapping[str, list[Pod]], volumes: Volumes
+    snapshot: Snapshot, table: TypeTable, bound: PodsByNode, volumes: Volumes
 ) -> list[ExistingTarget]:
     """Placement targets, initialised ones first, then by name (SCH-32). ``bound``: node name -> pods that stay."""
     by_provider = {m.provider_id: m for m in snapshot.machines if m.provider_id}
@@ -121,7 +122,7 @@ def existing_targets(
         if machine is not None:
             with_node.add(machine.uid)
         if not closed:
-            pods = bound.get(node.name, [])
+            pods = bound.get(node.name, ())
             state = state_of(node, machine, pods, snapshot.daemon_sets)
             attachments = volumes.attachments(node.name, pods)
             found.append(_node_target(node.name, state, table, attachments))
@@ -162,7 +163,7 @@ def _machine_targets(
     classes: Mapping[str, NodeClass],
     daemon_sets: tuple[DaemonSet, ...],
     table: TypeTable,
-    bound: Mapping[str, list[Pod]],
+    bound: PodsByNode,
     names: Mapping[str, str],
 ) -> list[ExistingTarget]:
     """Targets for machines without a node; a machine of unknown size is left out.
@@ -235,7 +236,9 @@ def _expected_node(
     )
 
 
-def _machine_target(machine: Machine, expected: ExpectedNode, pods: list[Pod]) -> ExistingTarget:
+def _machine_target(
+    machine: Machine, expected: ExpectedNode, pods: Sequence[Pod]
+) -> ExistingTarget:
     """``pods``: the pods bound to the machine's node. Its daemon pods are part of the overhead already."""
     index, load, table = expected.index, expected.load, expected.table
     known = machine.allocatable
@@ -280,11 +283,23 @@ def _type_of(machine: Machine, labels: Requirements, table: TypeTable) -> int | 
     return min(known, key=lambda i: (int(prices[i]), i), default=None)
 
 
-def group_by_node(pods: tuple[Pod, ...], moved: frozenset[str]) -> dict[str, list[Pod]]:
+def anti_affine(bound: PodsByNode) -> list[Pod]:
+    """The pods whose anti-affinity may exclude others, in order. ``bound``: of ``group_by_node``."""
+    return [*chain.from_iterable(_anti_affine.all(bound))]
+
+
+_anti_affine = Noted(
+    lambda pods: [pod for pod in pods if pod.anti_affinity and not pod.terminating]
+)
+
+
+def group_by_node(pods: tuple[Pod, ...], moved: frozenset[str]) -> PodsByNode:
     """Pods by the node that they stay on; ``moved``: UIDs of the pods that this plan places again."""
-    found: dict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        name = pod.node_name
-        if name and pod.phase not in ENDED and pod.uid not in moved:
-            found[name].append(pod)
-    return found
+    found = running(pods)
+    left = {pod.node_name for pod in pods if pod.uid in moved} if moved else set()
+    if not left:
+        return found
+    return {
+        name: [pod for pod in own if pod.uid not in moved] if name in left else own
+        for name, own in found.items()
+    }

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared.domain import kept
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import INITIALIZED as MACHINE_INITIALIZED
@@ -22,7 +23,6 @@ from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import effective_requests
 from shared.solver.pools.daemons import remaining_on_node
 from shared.solver.ports import HostPort
-from shared.solver.topology import kept
 from shared.solver.topology.hosts import Host
 
 
@@ -49,7 +49,7 @@ class _Known:
         self,
         node: Node,
         machine: Machine | None,
-        pods: list[Pod],
+        pods: Sequence[Pod],
         daemon_sets: tuple[DaemonSet, ...],
     ) -> bool:
         return (
@@ -86,7 +86,7 @@ def host_of(node: Node) -> Host:
 
 
 def state_of(
-    node: Node, machine: Machine | None, pods: list[Pod], daemon_sets: tuple[DaemonSet, ...]
+    node: Node, machine: Machine | None, pods: Sequence[Pod], daemon_sets: tuple[DaemonSet, ...]
 ) -> NodeState:
     """``pods``: those that stay on the node."""
     before = _states.get(node.name, ())
@@ -99,7 +99,7 @@ def state_of(
 
 
 def _state(
-    node: Node, machine: Machine | None, pods: list[Pod], daemon_sets: tuple[DaemonSet, ...]
+    node: Node, machine: Machine | None, pods: Sequence[Pod], daemon_sets: tuple[DaemonSet, ...]
 ) -> NodeState:
     initialized = _is_initialized(node, machine)
     taints = node.taints if initialized else _without_temporary_taints(node.taints, machine)

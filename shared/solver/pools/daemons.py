@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from shared.domain.nodes import DaemonSet
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, subtract, sum_of
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import Noted, by_node
 from shared.domain.workloads.pods import DAEMON_SET, Pod
 from shared.errors import InvalidObject
 from shared.solver.encode import Amounts, Mask, TypeTable
@@ -43,17 +45,27 @@ def with_running_daemons(snapshot: Snapshot) -> Snapshot:
     A vertical autoscaler may have changed the pod's requests after the template was written.
     """
     newest: dict[str, Pod] = {}
-    for pod in snapshot.pods:
-        owner = pod.owner
-        if owner is not None and owner.kind == DAEMON_SET and not pod.faults:
-            known = newest.get(owner.uid)
-            if known is None or (known.created_at, known.uid) < (pod.created_at, pod.uid):
-                newest[owner.uid] = pod
+    for owner, pod in chain.from_iterable(_daemons.all(by_node(snapshot.pods))):
+        known = newest.get(owner)
+        if known is None or (known.created_at, known.uid) < (pod.created_at, pod.uid):
+            newest[owner] = pod
     found = tuple(
         replace(d, requests=newest[d.uid].requests) if d.uid in newest else d
         for d in snapshot.daemon_sets
     )
     return snapshot if found == snapshot.daemon_sets else replace(snapshot, daemon_sets=found)
+
+
+def _with_daemon_set(pods: Sequence[Pod]) -> list[tuple[str, Pod]]:
+    """(UID of its daemon set, pod) of daemon pods without faults."""
+    return [
+        (pod.owner.uid, pod)
+        for pod in pods
+        if pod.owner is not None and pod.owner.kind == DAEMON_SET and not pod.faults
+    ]
+
+
+_daemons = Noted(_with_daemon_set)
 
 
 def load_on_new_nodes(

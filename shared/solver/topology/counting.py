@@ -10,16 +10,17 @@ two zones counts in neither for spread, and in both for anti-affinity (SCH-81).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shared.domain import kept
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirement, Requirements
+from shared.domain.workloads.by_node import PodsByNode
 from shared.domain.workloads.pods import Pod
 from shared.solver import reasons
 from shared.solver.pod_classes import PodClass
-from shared.solver.topology import kept
 from shared.solver.topology.groups import DomainLimit, Group
 from shared.solver.topology.hosts import Host
 from shared.solver.topology.index import PodIndex, SelectorIndex
@@ -350,9 +351,7 @@ def _has_no_domain(group: Group, host: Host) -> bool:
     return group.rule.key not in host.requirements
 
 
-def bound_pods(
-    bound: dict[str, list[Pod]], hosts: dict[str, Host], selected: frozenset[str]
-) -> BoundPods:
+def bound_pods(bound: PodsByNode, hosts: dict[str, Host], selected: frozenset[str]) -> BoundPods:
     """Running pods counted by host name, grouped by namespace and the labels that selectors read (SCH-72)."""
     found: BoundPods = defaultdict(dict)
     read = tuple(sorted(selected))
@@ -367,12 +366,12 @@ def bound_pods(
 
 
 _Kinds = dict[tuple[str, tuple[tuple[str, str], ...]], int]
-_kinds: dict[str, tuple[tuple[list[Pod], tuple[str, ...], _Kinds], ...]] = {}
+_kinds: dict[str, tuple[tuple[Sequence[Pod], tuple[str, ...], _Kinds], ...]] = {}
 """Node name -> its pods, the label keys that were read, and what was counted: the last two, as most nodes keep their
 pods, and plans for pods that wait read other keys than those of removals."""
 
 
-def _kinds_on(name: str, pods: list[Pod], read: tuple[str, ...]) -> _Kinds:
+def _kinds_on(name: str, pods: Sequence[Pod], read: tuple[str, ...]) -> _Kinds:
     before = _kinds.get(name, ())
     for known in before:
         if known[1] == read and kept.same(known[0], pods):

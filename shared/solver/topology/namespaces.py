@@ -7,11 +7,13 @@ one label that Kubernetes gives every namespace; plans are right once its labels
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from msgspec.structs import replace
 
 from shared.domain.expressions import holds
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import Noted, by_node
 from shared.domain.workloads.namespaces import NAME_LABEL, NamespaceSelector
 from shared.domain.workloads.pods import NOBODY, AffinityTerm, Pod
 
@@ -21,11 +23,7 @@ _Labels = Mapping[str, Mapping[str, str]]
 
 def with_namespaces(snapshot: Snapshot) -> Snapshot:
     """The snapshot with each term's namespaces by name; the same object when no term has a namespace selector."""
-    selecting = [
-        pod
-        for pod in snapshot.pods
-        if (pod.affinity or pod.anti_affinity) and _has_namespace_selector(pod)
-    ]
+    selecting = [*chain.from_iterable(_selecting.all(by_node(snapshot.pods)))]
     if not selecting:
         return snapshot
     labels = _labels(snapshot)
@@ -34,7 +32,12 @@ def with_namespaces(snapshot: Snapshot) -> Snapshot:
 
 
 def _has_namespace_selector(pod: Pod) -> bool:
+    if not (pod.affinity or pod.anti_affinity):
+        return False
     return any(term.namespace_selector for term in (*pod.affinity, *pod.anti_affinity))
+
+
+_selecting = Noted(lambda pods: list(filter(_has_namespace_selector, pods)))
 
 
 def _labels(snapshot: Snapshot) -> _Labels:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from shared.domain.expressions import Expression, holds
+from shared.domain.workloads.by_node import Noted, by_node
 from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
 
 
@@ -44,6 +45,11 @@ def affinity_selector(pod: Pod, term: AffinityTerm) -> Selector:
     return Selector(namespaces, tuple(sorted(term.match_labels.items())), term.expressions)
 
 
+def label_keys_of_all(pods: tuple[Pod, ...]) -> frozenset[str]:
+    """As ``label_keys``, for all pods of a cluster."""
+    return frozenset().union(*_label_keys.all(by_node(pods)))
+
+
 def label_keys(pods: Iterable[Pod]) -> frozenset[str]:
     """The label keys that rules of these pods read. ``""`` is added when there are rules, since a rule that selects
     every pod reads no key."""
@@ -60,3 +66,6 @@ def label_keys(pods: Iterable[Pod]) -> frozenset[str]:
         if pod.spread or pod.affinity or pod.anti_affinity:
             found.add("")
     return frozenset(found)
+
+
+_label_keys = Noted(label_keys)

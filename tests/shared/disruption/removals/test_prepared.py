@@ -191,3 +191,20 @@ def test_a_pass_goes_to_another_process_without_what_it_prepared() -> None:
     assert simulate_one_machine(again, again.candidates[:1]) == simulate_one_machine(
         world, world.candidates[:1]
     )
+
+
+def test_labels_that_rules_on_other_nodes_read_still_keep_pods_apart() -> None:
+    """A rule of a daemon pod on the node that goes reads the same label as one on a node that stays (SCH-82)."""
+    apart = (make_term(keys.HOSTNAME, "web"),)
+    running = [make_running(name, pool=POOL) for name in "abc"]
+    agent = Owner("DaemonSet", "agent", "daemon-agent")
+    found = [
+        make_bound_pod("agent", "a", owner=agent, anti_affinity=apart, labels={"app": "agent"}),
+        make_bound_pod("first", "a", labels={"app": "db"}),
+        make_bound_pod("second", "a", labels={"app": "web"}),
+        make_bound_pod("guard", "b", anti_affinity=apart, labels={"app": "db"}),
+    ]
+    world = make_world(make_cluster(running, *found, pools=(POOL,)))
+    check(world, [(0, 1)])
+    plan = simulate_one_machine(world, world.candidates[:1]).plan
+    assert plan.existing == {"b": ("uid-first",), "c": ("uid-second",)}

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from shared.domain import kept
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.nodes import Node
 from shared.domain.snapshot import Snapshot
 from shared.solver.placement import known_nodes
 from shared.solver.plan import Plan
-from shared.solver.topology import kept
 from tests.support.planning.builders import (
     ZONES,
     make_bound_pod,
@@ -26,7 +26,7 @@ from tests.support.planning.builders import (
     make_spread,
     make_term,
 )
-from tests.support.planning.snapshots import plan_for
+from tests.support.planning.snapshots import forget_all, plan_for
 
 NODES = ("a", "b", "c", "d")
 INITIALIZED = {keys.PROVISIONER_NAME: "default", keys.INITIALIZED: "true"}
@@ -101,8 +101,7 @@ CHANGES = (bind, end, daemons, *map(of_node, (moved, tainted, cordoned, resized,
 
 
 def planned_from_nothing(snapshot: Snapshot) -> Plan:
-    known_nodes._hosts.clear()
-    known_nodes._states.clear()
+    forget_all()
     return plan_for(snapshot)
 
 
