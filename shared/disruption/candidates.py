@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from shared.disruption.pod_blocks import Block, first_block
 from shared.disruption.records import BLOCKED, COST_UNIT, Candidate, Rejection
-from shared.domain import kept
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import by_node
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_reschedulable

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import msgspec
 from msgspec.structs import replace
 
-from shared.domain import kept
 from shared.domain.resources import sum_of
 from shared.domain.snapshot import Snapshot, moving_pods
+from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import by_node
 from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import effective_requests

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shared.domain import kept
 from shared.domain.nodes import Node
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import CPU, MEMORY, PODS, sum_of
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import Noted, running
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.recommendations import created_anew

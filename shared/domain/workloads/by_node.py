@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from shared.domain import kept
+from shared.domain.workloads import kept
 from shared.domain.workloads.pods import ENDED, Pod
 
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.domain import kept
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import INITIALIZED as MACHINE_INITIALIZED
@@ -19,6 +18,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node, is_ephemeral
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, add, subtract, sum_of
+from shared.domain.workloads import kept
 from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import effective_requests
 from shared.solver.pools.daemons import remaining_on_node

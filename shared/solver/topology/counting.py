@@ -14,9 +14,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shared.domain import kept
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirement, Requirements
+from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import PodsByNode
 from shared.domain.workloads.pods import Pod
 from shared.solver import reasons

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from shared.domain import kept
 from shared.domain.workloads import by_node as module
+from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import Noted, any_virtual, by_node, running, without_node
 from tests.support.planning.builders import make_bound_pod, make_pod
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.domain import kept
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.nodes import Node
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads import kept
 from shared.solver.placement import known_nodes
 from shared.solver.plan import Plan
 from tests.support.planning.builders import (
