@@ -54,6 +54,20 @@ NAMESPACE_COST = Declared(
     ("namespace",),
     ("scheduler",),
 )
+DEVICES = Declared(
+    "dovetail_devices",
+    GAUGE,
+    "Devices that drivers published: held by claims (at least in part), or free. With IGNORE_DRA_REQUESTS=false.",
+    ("driver", "state"),
+    ("scheduler",),
+)
+DEVICE_CLAIMS = Declared(
+    "dovetail_resource_claims",
+    GAUGE,
+    "ResourceClaims: allocated, or waiting for their devices. With IGNORE_DRA_REQUESTS=false.",
+    ("state",),
+    ("scheduler",),
+)
 OLD_USAGE = _scheduler(
     "provisioner_usage",
     "Capacity of a Provisioner's machines.", "provisioner", "resource_type",
@@ -102,5 +116,15 @@ OLD_PRICE = _scheduler(
 
 OF_NODES = (ALLOCATABLE, POD_REQUESTS, DAEMON_REQUESTS, OVERHEAD, LIFETIME)
 OF_POOLS = (USAGE, LIMIT, COST, NAMESPACE_COST, OLD_USAGE, OLD_LIMIT, OLD_USAGE_PERCENT)
+OF_DEVICES = (DEVICES, DEVICE_CLAIMS)
 OF_TYPES = (CPU_CORES, MEMORY_BYTES, AVAILABLE, PRICE, OLD_PRICE)
-CLUSTER = (*OF_NODES, *OF_POOLS, NODE_COUNT, UTILIZATION, SYNCED, UNSYNCED_SECONDS, *OF_TYPES)
+CLUSTER = (
+    *OF_NODES,
+    *OF_POOLS,
+    *OF_DEVICES,
+    NODE_COUNT,
+    UTILIZATION,
+    SYNCED,
+    UNSYNCED_SECONDS,
+    *OF_TYPES,
+)

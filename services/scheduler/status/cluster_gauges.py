@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from shared.disruption.candidates import Prices
 from shared.domain import labels as keys
+from shared.domain.devices.inventory import PublishedDevices
+from shared.domain.devices.records import ResourceClaim, ResourceSlice
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
@@ -30,7 +32,9 @@ Totals = Mapping[str, Mapping[str, int]]
 """Node name -> resource -> amount."""
 NOTHING: dict[str, int] = {}
 MOST_NAMESPACES = 200
+MOST_DRIVERS = 50
 OTHERS = "(others)"
+DEVICE_STATES = ("held", "free")
 _POOL, _OLD_POOL = names.USAGE.labels, names.OLD_USAGE.labels
 
 
@@ -128,6 +132,21 @@ def namespace_text(costs: Mapping[str, int]) -> str:
         named[OTHERS] = others
     rows = ((labelled(("namespace",), (name,)), micro / 1e6) for name, micro in named.items())
     return block(names.NAMESPACE_COST, rows)
+
+
+def device_text(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]) -> str:
+    """Devices and claims of dynamic resource allocation; of many drivers the first by name, and the others
+    together."""
+    listed = tuple(claims)
+    found: Counter[tuple[str, str]] = Counter()
+    for at, (driver, numbers) in enumerate(PublishedDevices(slices, listed).counts().items()):
+        name = driver if at < MOST_DRIVERS else OTHERS
+        for state, number in zip(DEVICE_STATES, numbers, strict=True):
+            found[name, state] += number
+    text = block(names.DEVICES, ((labelled(names.DEVICES.labels, k), n) for k, n in found.items()))
+    states = Counter("allocated" if one.is_allocated else "waiting" for one in listed)
+    rows = ((labelled(names.DEVICE_CLAIMS.labels, (k,)), n) for k, n in states.items())
+    return text + block(names.DEVICE_CLAIMS, rows)
 
 
 def cluster_text(nodes: tuple[Node, ...], everything: Totals) -> str:

@@ -17,11 +17,12 @@ from services.scheduler.state.cluster import PATIENCE_SECONDS, ClusterState
 from services.scheduler.status import cluster_gauges
 from shared.concurrency.clock import Clock
 from shared.disruption.candidates import offering_prices
+from shared.domain.devices.records import ResourceClaim, ResourceSlice
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import NodePool
-from shared.domain.records import PODS
+from shared.domain.records import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from shared.domain.snapshot import OfferingKey
 from shared.domain.workloads.pods import Pod
 from shared.errors import TransientError
@@ -44,6 +45,8 @@ class Picture(msgspec.Struct, frozen=True):
     pools: tuple[NodePool, ...]
     catalogue: Catalogue | None
     unavailable: frozenset[OfferingKey]
+    slices: tuple[ResourceSlice, ...]
+    claims: tuple[ResourceClaim, ...]
     undecided: dict[str, float]
     """Pod UID -> since when it waits for the first decision about it, in monotonic seconds."""
 
@@ -107,6 +110,8 @@ class ClusterMetrics:
             tuple(view.pools().values()),
             catalogue,
             unavailable,
+            tuple(view.records(RESOURCE_SLICES).values()),
+            tuple(view.records(RESOURCE_CLAIMS).values()),
             self.undecided(),
         )
 
@@ -153,6 +158,7 @@ def _drawn(picture: Picture, *, now: float) -> str:
         cluster_gauges.cluster_text(picture.nodes, everything)
         + cluster_gauges.pool_text(picture.pools, picture.machines, prices)
         + cluster_gauges.namespace_text(summed(found, "namespace"))
+        + cluster_gauges.device_text(picture.slices, picture.claims)
         + cluster_gauges.node_text(nodes, everything, daemons)
         + cluster_gauges.lifetime_text(nodes, now=now)
     )

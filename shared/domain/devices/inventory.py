@@ -7,7 +7,7 @@ pods.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -105,6 +105,16 @@ class PublishedDevices:
                 for name, amount in one.consumed.items():
                     use.consumed[name] = use.consumed.get(name, 0) + amount
         return found
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Driver -> (devices that claims hold, at least in part; the others), of complete pools."""
+        held: Counter[str] = Counter()
+        free: Counter[str] = Counter()
+        for one in (one for listed in self._by_node.values() for one in listed):
+            for device in one.devices:
+                taken = (one.driver, one.pool, device.name) in self._uses
+                (held if taken else free)[one.driver] += 1
+        return {driver: (held[driver], free[driver]) for driver in sorted({*held, *free})}
 
     def on(self, node: str, usual: Iterable[DriverDevices] = ()) -> Inventory:
         """The inventory of a node. ``usual``: the devices of drivers that may still publish them."""

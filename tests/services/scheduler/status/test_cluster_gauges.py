@@ -7,7 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from services.scheduler.status.cluster_gauges import (
+    MOST_DRIVERS,
     cluster_text,
+    device_text,
     labelled_nodes,
     lifetime_text,
     namespace_text,
@@ -32,6 +34,15 @@ from tests.support.planning.builders import (
     make_pod,
     make_pool,
     make_type,
+)
+from tests.support.planning.devices import (
+    GPU,
+    allocated,
+    gpus,
+    make_resource_claim,
+    make_slice,
+    spec_of,
+    want,
 )
 
 DAEMON = Owner("DaemonSet", "agent", "u")
@@ -240,3 +251,28 @@ def test_of_many_namespaces_the_dearest_are_named_and_the_others_summed_up() -> 
     name = "dovetail_namespace_cost_dollars_per_hour"
     assert page.value(name, namespace="n000") == 0.001
     assert page.value(name, namespace="(others)") == (800 + 799) / 1e6
+
+
+def test_devices_are_counted_by_driver_as_claims_hold_them() -> None:
+    """DRA-09: of complete pools; a claim without devices waits."""
+    held = make_resource_claim(spec_of(want()), "one", **allocated("a", "gpu-0"))
+    waiting = make_resource_claim(spec_of(want()), "two")
+    slices = [
+        make_slice("a", gpus(4)),
+        make_slice("b", gpus(2), pool_slices=2),
+        make_slice("a", gpus(1), driver="dra.net"),
+    ]
+    page = Scraped(device_text(slices, [held, waiting]))
+    assert [
+        page.value("dovetail_devices", driver=driver, state=state)
+        for driver in (GPU, "dra.net")
+        for state in ("held", "free")
+    ] == [1, 3, 0, 1]
+    assert page.of("dovetail_resource_claims", "state") == {"allocated": 1, "waiting": 1}
+    assert Scraped(device_text([], [])).of("dovetail_devices", "driver") == {}
+
+
+def test_of_many_drivers_the_others_are_summed_up() -> None:
+    slices = [make_slice("a", gpus(1), driver=f"d{at:02d}") for at in range(MOST_DRIVERS + 2)]
+    page = Scraped(device_text(slices, []))
+    assert page.value("dovetail_devices", driver="(others)", state="free") == 2

@@ -16,6 +16,15 @@ from tests.services.scheduler.conftest import Scheduler
 from tests.support.clock.fake import FakeClock
 from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import make_bound_pod, make_node, make_pool
+from tests.support.planning.devices import (
+    GPU,
+    allocated,
+    gpus,
+    make_resource_claim,
+    make_slice,
+    spec_of,
+    want,
+)
 
 OURS = {keys.PROVISIONER_NAME: "default", keys.INSTANCE_TYPE: "m5.x004"}
 ALLOCATABLE, REQUESTS = "karpenter_nodes_allocatable", "karpenter_nodes_total_pod_requests"
@@ -127,3 +136,15 @@ async def test_the_last_picture_stands_while_the_mirror_is_lost(
     assert scraped.value("karpenter_cluster_state_synced") == 0
     assert scraped.value("karpenter_cluster_state_unsynced_time_seconds") == 7
     assert scraped.of(ALLOCATABLE, "node_name").keys() == {"a"}
+
+
+async def test_devices_and_claims_are_served_where_they_are_watched(
+    scheduler: Scheduler, served: ClusterMetrics
+) -> None:
+    """DRA-09: as any other gauge of the cluster."""
+    claim = make_resource_claim(spec_of(want()), **allocated("a", "gpu-0"))
+    await scheduler.show(resourceslices=[make_slice("a", gpus(4))], resourceclaims=[claim])
+    await served.refresh()
+    page = await scrape(served)
+    assert page.value("dovetail_devices", driver=GPU, state="held") == 1
+    assert page.value("dovetail_resource_claims", state="allocated") == 1
