@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from services.launcher.launch.admission import NotNow, StaleEpoch
-from services.launcher.launch.fleet import LaunchRecord
+from services.launcher.launch.fleet import LaunchRecord, gang_of
 from services.launcher.launch.limits import ReservedRoom
 from services.launcher.launch.record_store import LaunchRecords
 from services.launcher.launch.request import ClassNotReady, LaunchRequest, LaunchRequests
@@ -190,7 +190,7 @@ class LaunchController:
             log.info("nothing can be launched now", reason=error.message)
             return retry((machine.uid for machine in new), RETRY_SECONDS), []
         answers: Answers = {}
-        groups: dict[str, list[LaunchRequest]] = {}
+        groups: dict[tuple[str, str], list[LaunchRequest]] = {}
         for machine in new:
             try:
                 request = await self.requests.request(machine, now)
@@ -200,7 +200,9 @@ class LaunchController:
                 log.exception("cannot work out what to ask for", machine=machine.name)
                 answers[machine.uid] = RetryLater(self.settings.resync_seconds)
             else:
-                groups.setdefault(request.content.digest, []).append(request)
+                # A gang has a call of its own, which may ask for all or none.
+                key = (request.content.digest, gang_of(machine))
+                groups.setdefault(key, []).append(request)
         for group in groups.values():
             self._reserved |= {one.machine.uid: one.room for one in group}
         return answers, [self._begin(group, now.epoch) for group in groups.values()]

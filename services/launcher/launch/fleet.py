@@ -194,6 +194,40 @@ def addressed(request: Json, machines: Sequence[Machine], token: str) -> Json:
     }
 
 
+def gang_of(machine: Machine) -> str:
+    """The gangs for which alone it was bought (SCH-116); empty for none."""
+    return machine.annotations.get(keys.GANG, "")
+
+
+def all_or_none(request: Json, machines: Sequence[Machine]) -> Json:
+    """The request for machines of one gang: EC2 starts all of them or none (SCH-117).
+
+    EC2 takes a minimum only within one zone or for one type. Where a request allows several of both, a mixture may
+    serve a gang that neither could, so it stays as it is; the scheduler then gives back what is served in part.
+    """
+    options = next((name for name in ("SpotOptions", "OnDemandOptions") if name in request), "")
+    whole = _one_of(overrides_of(request))
+    if not options or not whole or len(machines) < 2 or len(_gangs(machines)) != 1:
+        return request
+    return {
+        **request,
+        options: {**request[options], whole: True, "MinTargetCapacity": len(machines)},
+    }
+
+
+def _gangs(machines: Iterable[Machine]) -> set[str]:
+    """Empty unless all are of gangs."""
+    named = [gang_of(machine) for machine in machines]
+    return {gang for text in named for gang in text.split(",")} if all(named) else set()
+
+
+def _one_of(overrides: Sequence[Json]) -> str:
+    """What all overrides have in common, in EC2's word; empty for nothing."""
+    if len({one["AvailabilityZone"] for one in overrides}) == 1:
+        return "SingleAvailabilityZone"
+    return "SingleInstanceType" if len({one["InstanceType"] for one in overrides}) == 1 else ""
+
+
 def overrides_of(request: Mapping[str, Any]) -> list[Json]:
     found = (config.get("Overrides") or () for config in request.get("LaunchTemplateConfigs") or ())
     return [override for overrides in found for override in overrides]

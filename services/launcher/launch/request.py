@@ -16,6 +16,7 @@ from services.launcher.launch.fleet import (
     Json,
     LaunchRecord,
     addressed,
+    all_or_none,
     attempt_of,
     digest,
     fleet_request,
@@ -246,7 +247,7 @@ def record_of(group: Sequence[LaunchRequest], epoch: int, now: float) -> LaunchR
     return LaunchRecord(
         token=token,
         subjects=subjects_of(machines),
-        request=addressed(content.request, machines, token),
+        request=addressed(all_or_none(content.request, machines), machines, token),
         created_at=now,
         images=content.images,
         reservations=content.reservations,

@@ -1,4 +1,5 @@
-"""EC2 has capacity for a part of a gang: what was launched for it is given back, and comes whole later (SCH-116)."""
+"""EC2 has capacity for a part of a gang: it starts nothing of it (SCH-117), or what it started is given back (SCH-116).
+The gang comes whole later."""
 
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.nightly, NEEDS_KUBECTL]
 BOOT_SECONDS = 60.0
 """As long as on EC2: a node that is there at once takes a pod before anybody can give it back."""
 MEMBERS = 3
+FAMILY = "karpenter.k8s.aws/instance-family"
+ON_DEMAND = {"key": keys.CAPACITY_TYPE, "operator": "In", "values": [keys.ON_DEMAND]}
 TWO_CORES = {"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["2"]}
 
 
@@ -41,11 +44,17 @@ async def slow(tmp_path: Path) -> AsyncIterator[Playground]:
             yield playground
 
 
-async def capacity(ground: Playground, available: int | None) -> None:
-    """How many more m5.large EC2 has in each zone; None: any number."""
+async def capacity(
+    ground: Playground, available: int | None, kind: str = "m5.large", zone: str = "*"
+) -> None:
+    """How many more of a type EC2 has in each of these zones; None: any number."""
     control = f"{ground.environment.aws_endpoint_url}/_dovetail/capacity"
-    body = {"instanceType": "m5.large", "zone": "*", "capacityType": "*", "available": available}
+    body = {"instanceType": kind, "zone": zone, "capacityType": "*", "available": available}
     await asyncio.to_thread(request_json, control, body=body)
+
+
+def in_zones(*zones: str) -> dict[str, Any]:
+    return {"key": keys.ZONE, "operator": "In", "values": [*zones]}
 
 
 def training() -> dict[str, Any]:
@@ -73,9 +82,14 @@ async def test_a_part_is_given_back_and_the_whole_comes_when_there_is_capacity(
     kubectl = ShellKubectl(slow.stack)
     pool = Pool(slow, kubectl, "NodePool", "gangs")
     await pool.apply_class()
-    zone = {"key": keys.ZONE, "operator": "In", "values": ["us-west-2a"]}
-    await pool.apply([*family("m5"), TWO_CORES, zone], disruption={"consolidateAfter": "Never"})
-    await capacity(slow, MEMBERS - 1)
+    families = {"key": FAMILY, "operator": "In", "values": ["m5", "m5a"]}
+    await pool.apply(
+        [ON_DEMAND, families, TWO_CORES, in_zones("us-west-2a", "us-west-2b")],
+        disruption={"consolidateAfter": "Never"},
+    )
+    for kind in ("m5.large", "m5a.large"):
+        await capacity(slow, 0, kind)
+    await capacity(slow, MEMBERS - 1, zone="us-west-2a")
     await kubectl.apply(training())
 
     async def launched() -> int:
@@ -93,9 +107,28 @@ async def test_a_part_is_given_back_and_the_whole_comes_when_there_is_capacity(
     assert await pool.nodes() == [], (
         "no node came up meanwhile, so no pod of the gang started alone"
     )
-    await capacity(slow, None)
+    await capacity(slow, None, zone="us-west-2a")
     await until(lambda: _runs(pool), "the gang runs as a whole")
     assert len(await pool.nodes()) == MEMBERS
+
+
+async def test_of_a_gang_in_one_zone_nothing_starts_until_all_of_it_can(slow: Playground) -> None:
+    """SCH-117: EC2 is asked for all or none, so nothing has to be given back."""
+    kubectl = ShellKubectl(slow.stack)
+    pool = Pool(slow, kubectl, "NodePool", "gangs")
+    await pool.apply_class()
+    await pool.apply([*family("m5"), TWO_CORES, in_zones("us-west-2a")])
+    await capacity(slow, MEMBERS - 1)
+    await kubectl.apply(training())
+
+    async def refused() -> bool:
+        return slow.logged("launcher").count("deleting machine") >= MEMBERS
+
+    await until(refused, "EC2 refuses the gang as a whole")
+    assert (await slow.look()).instances == ()
+    await capacity(slow, None)
+    await until(lambda: _runs(pool), "the gang runs as a whole")
+    assert len((await slow.look()).instances) == MEMBERS
 
 
 async def _runs(pool: Pool) -> bool:

@@ -145,6 +145,25 @@ async def test_what_a_partial_fleet_leaves_short_goes(
     assert await records(kube) == []
 
 
+async def test_of_a_gang_that_ec2_could_serve_in_part_nothing_starts(
+    start: Start, kube: Kube, control: Control, uids: dict[str, str]
+) -> None:
+    """SCH-117: its machines are one call for all of them or none; those of others are a call of their own."""
+    for name in ("a", "b"):
+        body = {"metadata": {"annotations": {keys.GANG: "default/train"}}}
+        await kube.patch(MACHINES, name, body)
+    control.post("fleets", give=1)
+    assert await launch_all(start()) == [None] * 3
+    asked = [one["parameters"] for one in calls(control)]
+    wanted = {one["TargetCapacitySpecification"]["TotalTargetCapacity"]: one for one in asked}
+    assert wanted[2]["OnDemandOptions"]["MinTargetCapacity"] == 2
+    assert "MinTargetCapacity" not in wanted[1]["OnDemandOptions"]
+    assert set(await owners(kube)) <= {"c"}
+    for name in ("a", "b"):
+        assert (await kube.get(MACHINES, name))["metadata"]["deletionTimestamp"]
+    assert await records(kube) == []
+
+
 async def test_a_refused_call_is_another_attempt_for_all(
     start: Start, control: Control, uids: dict[str, str]
 ) -> None:

@@ -13,6 +13,7 @@ from services.launcher.launch.fleet import (
     MOST_CONFIGURATIONS,
     MOST_OVERRIDES,
     addressed,
+    all_or_none,
     capacity_type_of,
     digest,
     fleet_request,
@@ -25,6 +26,7 @@ from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.cloud.ec2.records import tags_from
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import InstanceType, Offering
+from shared.domain.machines.machine import Machine
 from shared.domain.pools.generations import V1
 from tests.support.planning.builders import ZONES, make_machine, make_node_class, make_type
 
@@ -232,3 +234,40 @@ def test_tokens_are_the_same_in_every_build() -> None:
 
 
 GOLDEN_TOKEN = "lr-fd0b8d750b99ee2b01a3f4e16f6a6d089fc34f474a5a2426eb61d377"
+
+
+def gang(*names: str) -> list[Machine]:
+    """A machine for each name of gangs."""
+    return [
+        make_machine(f"m{at}", annotations={keys.GANG: name} if name else {})
+        for at, name in enumerate(names)
+    ]
+
+
+def test_a_gang_is_asked_for_whole_where_ec2_takes_a_minimum() -> None:
+    """SCH-117: of one zone or one type, whatever the market."""
+    large, both = make_type("m5.large"), make_type("m5.large", zones=ZONES[:1])
+    other = make_type("m5.xlarge", zones=ZONES[:1])
+    for market, options in ((keys.ON_DEMAND, "OnDemandOptions"), (keys.SPOT, "SpotOptions")):
+        for kinds, one in (
+            ([large], "SingleInstanceType"),
+            ([both, other], "SingleAvailabilityZone"),
+        ):
+            plain = request(capacity_type=market, choices=list(map(choice, kinds)))
+            asked = all_or_none(plain, gang("a/x", "a/x", "a/x"))
+            assert asked[options] == {**plain[options], one: True, "MinTargetCapacity": 3}
+            assert {**asked, options: plain[options]} == plain
+
+
+@pytest.mark.parametrize(
+    "names", [("a/x",), ("a/x", "a/y"), ("a/x,a/y", "a/x,a/y"), ("", ""), ("a/x", "")]
+)
+def test_what_is_not_one_gang_may_be_served_in_part(names: tuple[str, ...]) -> None:
+    """SCH-117: nor is a single machine asked for with a minimum."""
+    plain = request(choices=[choice(make_type("m5.large"))])
+    assert all_or_none(plain, gang(*names)) == plain
+
+
+def test_a_mixture_of_types_and_zones_may_serve_a_gang() -> None:
+    """SCH-117: EC2 takes no minimum for it."""
+    assert all_or_none(request(), gang("a/x", "a/x")) == request()
