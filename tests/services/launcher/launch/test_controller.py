@@ -152,7 +152,9 @@ async def test_of_a_gang_that_ec2_could_serve_in_part_nothing_starts(
     for name in ("a", "b"):
         body = {"metadata": {"annotations": {keys.GANG: "default/train"}}}
         await kube.patch(MACHINES, name, body)
-    control.post("fleets", give=1)
+    pool = {"instanceType": "m5.large", "capacityType": "on-demand"}
+    control.post("capacity", **pool, zone="*", available=0)
+    control.post("capacity", **pool, zone="us-west-2a", available=1)
     assert await launch_all(start()) == [None] * 3
     asked = [one["parameters"] for one in calls(control)]
     wanted = {one["TargetCapacitySpecification"]["TotalTargetCapacity"]: one for one in asked}
