@@ -179,8 +179,11 @@ def _candidate(
     rules: ScaleDownRules,
 ) -> Candidate:
     held = _held(node.name, pods)
+    inputs = (machine, node, pool, pdbs, prices, rules)
+    if held.candidate is not None and kept.same(held.candidate[0], inputs):
+        return held.candidate[1]
     block = _block(held, pdbs, now, rules)
-    return Candidate(
+    found = Candidate(
         machine=machine,
         node=node,
         pool=pool,
@@ -192,17 +195,22 @@ def _candidate(
         blocker=block.text if block else "",
         blocking_pod=block.pod.key if block else "",
     )
+    # Where time decides what blocks it, no block is kept.
+    held.candidate = (inputs, found) if held.block is not None else None
+    return found
 
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """What follows from the pods of one node. ``block``: with the budgets and rules with which it was looked for."""
+    """What follows from the pods of one node. ``block``: with the budgets and rules with which it was looked for;
+    ``candidate``: with the other records that it was made of."""
 
     pods: Sequence[Pod]
     moving: tuple[Pod, ...]
     cost: int
     empty: bool
     block: tuple[tuple[PodDisruptionBudget, ...], ScaleDownRules, Block | None] | None = None
+    candidate: tuple[Sequence[object], Candidate] | None = None
 
 
 _known: dict[str, _Held] = {}

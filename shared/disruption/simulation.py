@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from shared.disruption.records import Candidate, World
 from shared.domain.machines.machine import CONSOLIDATABLE, INITIALIZED, Machine
+from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import FEWEST_NODES, NodePool, PackingPolicy
 from shared.domain.pools.usage import replacing
 from shared.domain.snapshot import Snapshot
@@ -162,13 +163,27 @@ def _problem(
     for uid, reason in plan.unschedulable.items():
         if uid in moved:
             return f"not all pods would schedule, {reason}", ()
-    used = (node for node in snapshot.nodes if node.name in plan.existing)
+    nodes = _by_name(snapshot.nodes)
+    used = (nodes[name] for name in plan.existing if name in nodes)
     ready = {node.name for node in used if node.is_initialized or not node.is_managed}
     ready |= coming
     for name, uids in plan.existing.items():
         if name not in ready and moved & set(uids):
             return uninitialized(name), tuple(uids)
     return "", ()
+
+
+def _by_name(nodes: tuple[Node, ...]) -> dict[str, Node]:
+    """Kept for the last cluster, which has many simulations."""
+    global _nodes
+    known, found = _nodes
+    if known is not nodes:
+        found = {node.name: node for node in nodes}
+        _nodes = nodes, found
+    return found
+
+
+_nodes: tuple[tuple[Node, ...], dict[str, Node]] = ((), {})
 
 
 def uninitialized(name: str) -> str:

@@ -46,6 +46,7 @@ class ResourceAxis:
 
     def __init__(self, parts: Iterable[Resources]) -> None:
         self.names = sorted({CPU, MEMORY, PODS}.union(*parts))
+        self.columns = tuple(self.names)
         self.cpu = self.names.index(CPU)
 
     def vector(self, resources: Resources) -> Amounts:

@@ -22,7 +22,7 @@ from shared.domain.pools.nodepools import NodePool, PackingPolicy
 from shared.domain.pools.usage import USUAL, Counting
 from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.by_node import PodsByNode
+from shared.domain.workloads.by_node import PodsByNode, without_node
 from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable, is_reschedulable
 from shared.domain.workloads.recommendations import created_anew
 from shared.errors import ConfigurationError, InvalidObject
@@ -249,7 +249,7 @@ def _pods_to_place(
 ) -> tuple[list[Pod], dict[str, str]]:
     """Pods in queue order, and the verdicts of pods that are not planned (POD-03, POD-06)."""
     chosen, verdicts = [], {}
-    for pod in snapshot.pods:
+    for pod in snapshot.pods if reschedule else without_node(snapshot.pods):
         if pod.node_name and pod.uid not in reschedule:
             continue  # most pods of a cluster; the rule below says the same and takes longer
         if not is_provisionable(pod) and not (pod.uid in reschedule and is_reschedulable(pod)):

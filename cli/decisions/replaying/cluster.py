@@ -70,6 +70,10 @@ class Cluster:
     """UIDs of all pods, sorted."""
     _paid: int = 0
     """What all machines cost now, in micro-USD per hour."""
+    _ranks: list[tuple[str, str]] = field(default_factory=list)
+    """(name, key) of all machines, sorted."""
+    _pools: tuple[NodePool, ...] | None = None
+    """With what they use; None after a machine came or went."""
 
     def __post_init__(self) -> None:
         self._prices = offering_prices(self.start.catalogue)
@@ -81,6 +85,7 @@ class Cluster:
         self.machines = {machine.key: machine for machine in self.start.machines}
         self._on = {one.node_name: key for key, one in self.machines.items() if one.node_name}
         self._paid = sum(map(self._price, self.machines.values()))
+        self._ranks = sorted((machine.name, key) for key, machine in self.machines.items())
 
     def _put(self, pod: Pod) -> None:
         if pod.uid not in self.pods:
@@ -117,17 +122,21 @@ class Cluster:
 
     def snapshot(self) -> Snapshot:
         """As a scheduler sees it."""
+        if self._pools is None:
+            self._pools = tuple(map(self._with_usage, self.start.pools))
         return replace(
             self.start,
             generation=self.version,
             pods=tuple(map(self._counted().__getitem__, self._order)),
             nodes=tuple(sorted(self.nodes.values(), key=lambda node: node.name)),
-            machines=tuple(sorted(self.machines.values(), key=lambda m: (m.name, m.key))),
-            pools=tuple(map(self._with_usage, self.start.pools)),
+            machines=tuple([self.machines[key] for _, key in self._ranks]),
+            pools=self._pools,
         )
 
     def _counted(self) -> dict[str, Pod]:
         """Pods by UID. One that was promised a machine takes room there (POD-01)."""
+        if not self._promised:
+            return self.pods
         return self.pods | {
             uid: replace(self.pods[uid], node_name=self.machines[key].name)
             for uid, key in self._promised.items()
@@ -229,6 +238,8 @@ class Cluster:
             conditions={LAUNCHED: Condition("True", LAUNCHED, "", self.now)},
         )
         self.machines[made.key] = made
+        insort(self._ranks, (made.name, made.key))
+        self._pools = None
         self._paid += self._price(made)
         return made.key
 
@@ -298,4 +309,8 @@ class Cluster:
         """Its instance has ended."""
         self.version += 1
         gone = self.machines.pop(key, None)
-        self._paid -= self._price(gone) if gone is not None else 0
+        if gone is None:
+            return
+        self._paid -= self._price(gone)
+        del self._ranks[bisect_left(self._ranks, (gone.name, key))]
+        self._pools = None

@@ -23,7 +23,7 @@ from services.scheduler.disruption.passes import methods_in, world_again
 from shared.disruption.methods import expiration
 from shared.disruption.records import Command, World
 from shared.disruption.validation import validate
-from shared.domain.machines.machine import Condition
+from shared.domain.machines.machine import Condition, Machine
 from shared.domain.pools.generations import GENERATIONS
 from shared.domain.pools.nodepools import NodePool
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion
@@ -73,6 +73,8 @@ class Timeline:
     """Version of the cluster at the last pass, and its time."""
     _seen: int = -1
     """Version of the cluster when conditions were noted last."""
+    _noted: dict[str, tuple[Machine, float]] = field(default_factory=dict)
+    """Key of a machine -> its record when its conditions were noted last, and when they may be others."""
     _due: float = float("-inf")
     """When conditions may be others although nothing has changed."""
 
@@ -131,11 +133,12 @@ class Timeline:
         """Conditions, expired machines, and a pass for each generation, if anything has changed or time has passed."""
         cluster = self.cluster
         if self._seen != cluster.version or cluster.now >= self._due:
-            self._note_conditions()
-            for machine in expiration.forceful(list(cluster.machines.values()), now=cluster.now):
+            machines = self._unnoted()
+            self._note_conditions(machines)
+            for machine in expiration.forceful(machines, now=cluster.now):
                 self._drain(machine.key)
             self._seen = cluster.version
-            self._due = next_due(cluster.machines.values(), self._pools, now=cluster.now)
+            self._due = min((due for _, due in self._noted.values()), default=float("inf"))
         version, at = self._looked
         if version != cluster.version or cluster.now - at >= UNCHANGED_SECONDS:
             self._looked = cluster.version, cluster.now
@@ -147,12 +150,30 @@ class Timeline:
     def _pools(self) -> dict[str, NodePool]:
         return {pool.key: pool for pool in self.cluster.start.pools}
 
-    def _note_conditions(self) -> None:
+    @cached_property
+    def _asks_for_pods(self) -> bool:
+        """Only v1alpha5 asks which nodes are empty, and that takes a look at every pod."""
+        return not all(pool.api.waits_until_consolidatable for pool in self._pools.values())
+
+    def _unnoted(self) -> list[Machine]:
+        """Machines of which something may be due that was not before: they have changed, or time has passed."""
+        now, machines = self.cluster.now, self.cluster.machines
+        if self._asks_for_pods:
+            self._noted.clear()
+        for key in self._noted.keys() - machines.keys():
+            del self._noted[key]
+        found = []
+        for key, machine in machines.items():
+            known = self._noted.get(key)
+            if known is None or known[0] is not machine or now >= known[1]:
+                self._noted[key] = machine, next_due([machine], self._pools, now=now)
+                found.append(machine)
+        return found
+
+    def _note_conditions(self, machines: list[Machine]) -> None:
         cluster, pools = self.cluster, self._pools
-        waits = all(pool.api.waits_until_consolidatable for pool in pools.values())
-        # Only v1alpha5 asks which nodes are empty, and that takes a look at every pod.
-        occupied = set() if waits else occupied_nodes(cluster.pods.values())
-        found = due(list(cluster.machines.values()), pools, occupied, set(), now=cluster.now)
+        occupied = occupied_nodes(cluster.pods.values()) if self._asks_for_pods else set()
+        found = due(machines, pools, occupied, set(), now=cluster.now)
         for machine, condition, is_true in ((c.machine, c.condition, c.is_true) for c in found):
             made = Condition("True" if is_true else "False", condition, "", cluster.now)
             known = cluster.machines[machine.key]

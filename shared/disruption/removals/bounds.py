@@ -20,6 +20,7 @@ from shared.disruption.removals.rooms import Kind, Rooms, kind_of
 from shared.disruption.removals.unready import Unready
 from shared.domain.requirements import Requirements
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import Noted
 from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.solver.encode import Amounts
 
@@ -44,7 +45,9 @@ class Bounds:
         hour; such a machine that no pool can buy costs more than anything."""
         self._read(snapshot)
         going = list(candidates)
-        asked = Counter(self._kind(pod) for one in going for pod in _moving(one))
+        asked: Counter[Kind] = Counter()
+        for one in going:
+            asked.update(_asked.one(one.node.name, one.pods))
         needs = self._needs(asked, self._own(going))
         return any(self._prices.least(*need) >= most for need in needs)
 
@@ -92,6 +95,7 @@ class Bounds:
     def _read(self, snapshot: Snapshot) -> None:
         if self._of is not snapshot:
             self._of = snapshot
+            _asked.forget_gone(len(snapshot.nodes))
             self._rooms, self._prices = Rooms(snapshot), Prices(snapshot)
             self._unready = Unready(snapshot)
             self._kinds: dict[str, Kind] = {}
@@ -102,6 +106,14 @@ def _is_as_large(one: Kind, kind: Kind) -> bool:
     if kind.wanted and one.wanted != kind.wanted:
         return False
     return all(mine >= other for mine, other in zip(one.amounts, kind.amounts, strict=True))
+
+
+def _kinds(pods: Sequence[Pod]) -> Counter[Kind]:
+    return Counter(kind_of(pod) for pod in pods if is_reschedulable(pod))
+
+
+_asked = Noted(_kinds)
+"""How many pods of each kind move from a node."""
 
 
 def _moving(candidate: Candidate) -> Iterator[Pod]:

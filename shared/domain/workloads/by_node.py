@@ -66,6 +66,17 @@ class Noted(Generic[T]):
                 found = known[name] = own, self._read(own)
             yield name, found[1]
 
+    def one(self, name: str, pods: Sequence[Pod]) -> T:
+        """Of one node. ``pods``: the same object while they are the same pods."""
+        found = self._known.get(name)
+        if found is None or found[0] is not pods:
+            found = self._known[name] = pods, self._read(pods)
+        return found[1]
+
+    def forget_gone(self, nodes: int) -> None:
+        """Where ``one`` is asked. ``nodes``: how many there are."""
+        kept.forget_gone(self._known, nodes)
+
     def all(self, pods: PodsByNode) -> Iterator[T]:
         """As ``of``, without names."""
         return (found for _, found in self.of(pods))

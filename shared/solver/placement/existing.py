@@ -140,7 +140,7 @@ def _node_target(
         name=name,
         host=state.host,
         taints=state.taints,
-        room=table.axis.vector(state.room),
+        room=state.room_in(table.axis),
         initialized=state.initialized,
         ports=[*state.ports],
         attachments=attachments,

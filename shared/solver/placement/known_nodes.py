@@ -9,7 +9,7 @@ Then its records are other objects, and it takes the place of the first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
@@ -20,10 +20,13 @@ from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, add, subtract, sum_of
 from shared.domain.workloads import kept
 from shared.domain.workloads.pods import Pod
+from shared.solver.encode import Amounts, ResourceAxis
 from shared.solver.pod_classes import effective_requests
 from shared.solver.pools.daemons import remaining_on_node
 from shared.solver.ports import HostPort
 from shared.solver.topology.hosts import Host
+
+_MOST_ROOMS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,17 @@ class NodeState:
     room: Resources
     initialized: bool
     ports: tuple[HostPort, ...]
+    _rooms: dict[tuple[str, ...], Amounts] = field(default_factory=dict)
+
+    def room_in(self, axis: ResourceAxis) -> Amounts:
+        """``room`` by column; not to be written to. Kept for a few sets of columns: each plan has its own axis."""
+        found = self._rooms.get(axis.columns)
+        if found is None:
+            if len(self._rooms) >= _MOST_ROOMS:
+                self._rooms.clear()
+            found = self._rooms[axis.columns] = axis.vector(self.room)
+            found.flags.writeable = False
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,6 @@ two zones counts in neither for spread, and in both for anti-affinity (SCH-81).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -353,15 +352,15 @@ def _has_no_domain(group: Group, host: Host) -> bool:
 
 def bound_pods(bound: PodsByNode, hosts: dict[str, Host], selected: frozenset[str]) -> BoundPods:
     """Running pods counted by host name, grouped by namespace and the labels that selectors read (SCH-72)."""
-    found: BoundPods = defaultdict(dict)
+    global _counted
     read = tuple(sorted(selected))
     if not read:
-        return found
+        return {}
     kept.forget_gone(_kinds, len(hosts))
-    for name, pods in bound.items():
-        if name in hosts:
-            for alike, number in _kinds_on(name, pods, read).items():
-                found[alike][name] = number
+    own = {name: _kinds_on(name, pods, read) for name, pods in bound.items() if name in hosts}
+    known = next((one for one in _counted if one.read == read), _Counted(read, {}, {}))
+    found = _recounted(known, own)
+    _counted = (_Counted(read, own, found), *(one for one in _counted if one is not known))[:2]
     return found
 
 
@@ -384,3 +383,35 @@ def _kinds_on(name: str, pods: Sequence[Pod], read: tuple[str, ...]) -> _Kinds:
             found[alike] = found.get(alike, 0) + 1
     _kinds[name] = ((pods, read, found), *before[:1])
     return found
+
+
+class _Counted(NamedTuple):
+    """What one call of ``bound_pods`` found: from one plan to the next few nodes change."""
+
+    read: tuple[str, ...]
+    by_node: dict[str, _Kinds]
+    found: BoundPods
+
+
+_counted: tuple[_Counted, ...] = ()
+"""For the last two sets of label keys. Nothing of it is changed."""
+
+
+def _recounted(known: _Counted, own: dict[str, _Kinds]) -> BoundPods:
+    """What was known, with the nodes whose kinds of pods are others."""
+    before, found, copied = known.by_node, dict(known.found), set()
+    changed = [name for name, kinds in own.items() if before.get(name) is not kinds]
+    gone = [name for name in before if own.get(name) is not before[name]]
+    for alike in {alike for name in gone for alike in before[name]}:
+        copied.add(alike)
+        found[alike] = dict(found[alike])
+    for name in gone:
+        for alike in before[name]:
+            del found[alike][name]
+    for name in changed:
+        for alike, number in own[name].items():
+            if alike not in copied:
+                copied.add(alike)
+                found[alike] = dict(found.get(alike, ()))
+            found[alike][name] = number
+    return {alike: hosts for alike, hosts in found.items() if hosts}

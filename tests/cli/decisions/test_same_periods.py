@@ -28,6 +28,7 @@ class LookingAtAll(Timeline):
 
     def _look(self) -> None:
         self._due = float("-inf")
+        self._noted.clear()
         super()._look()
 
 
