@@ -47,7 +47,8 @@ from shared.solver.pools.templates import PoolTemplate, domain_sources, usable_t
 from shared.solver.reservations.held import HeldPlaces
 from shared.solver.reservations.places import FreePlaces
 from shared.solver.reservations.reserving import free_places, reserve
-from shared.solver.topology.counting import Topology, bound_pods
+from shared.solver.topology.bound_pods import bound_pods
+from shared.solver.topology.counting import Topology
 from shared.solver.topology.default_spread import with_default_spread
 from shared.solver.topology.gang_domains import GangDomains
 from shared.solver.topology.namespaces import with_namespaces

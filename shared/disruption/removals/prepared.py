@@ -45,7 +45,7 @@ from shared.solver.solve import (
     queue_of,
     queue_position,
 )
-from shared.solver.topology.counting import bound_pods
+from shared.solver.topology.bound_pods import bound_pods
 from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.topology.remaining import WholeTopology
 from shared.solver.topology.selectors import label_keys, label_keys_of_all

@@ -9,17 +9,16 @@ two zones counts in neither for spread, and in both for anti-affinity (SCH-81).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirement, Requirements
-from shared.domain.workloads import kept
-from shared.domain.workloads.by_node import PodsByNode
 from shared.domain.workloads.pods import Pod
 from shared.solver import reasons
 from shared.solver.pod_classes import PodClass
+from shared.solver.topology.bound_pods import BoundPods
 from shared.solver.topology.groups import DomainLimit, Group
 from shared.solver.topology.hosts import Host
 from shared.solver.topology.index import PodIndex, SelectorIndex
@@ -90,10 +89,6 @@ class ClassRules:
 
 
 _NO_RULES = ClassRules(0, [], [], [], [], [], [], [], [])
-
-BoundPods = dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, int]]
-"""(namespace, selected labels) -> host name -> number of pods (SCH-72)."""
-
 
 DomainSources = Iterable[tuple[Host, Iterable[str]]]
 """Nodes, and pools as the machines that they could create, each with its domains of one topology key."""
@@ -348,70 +343,3 @@ def _has_no_domain(group: Group, host: Host) -> bool:
     if host.is_new or group.rule.kind != ANTI_AFFINITY or group.rule.key == keys.HOSTNAME:
         return False
     return group.rule.key not in host.requirements
-
-
-def bound_pods(bound: PodsByNode, hosts: dict[str, Host], selected: frozenset[str]) -> BoundPods:
-    """Running pods counted by host name, grouped by namespace and the labels that selectors read (SCH-72)."""
-    global _counted
-    read = tuple(sorted(selected))
-    if not read:
-        return {}
-    kept.forget_gone(_kinds, len(hosts))
-    own = {name: _kinds_on(name, pods, read) for name, pods in bound.items() if name in hosts}
-    known = next((one for one in _counted if one.read == read), _Counted(read, {}, {}))
-    found = _recounted(known, own)
-    _counted = (_Counted(read, own, found), *(one for one in _counted if one is not known))[:2]
-    return found
-
-
-_Kinds = dict[tuple[str, tuple[tuple[str, str], ...]], int]
-_kinds: dict[str, tuple[tuple[Sequence[Pod], tuple[str, ...], _Kinds], ...]] = {}
-"""Node name -> its pods, the label keys that were read, and what was counted: the last two, as most nodes keep their
-pods, and plans for pods that wait read other keys than those of removals."""
-
-
-def _kinds_on(name: str, pods: Sequence[Pod], read: tuple[str, ...]) -> _Kinds:
-    before = _kinds.get(name, ())
-    for known in before:
-        if known[1] == read and kept.same(known[0], pods):
-            return known[2]
-    found: _Kinds = {}
-    for pod in pods:
-        if not pod.terminating:
-            own = pod.labels
-            alike = pod.namespace, tuple([(key, own[key]) for key in read if key in own])
-            found[alike] = found.get(alike, 0) + 1
-    _kinds[name] = ((pods, read, found), *before[:1])
-    return found
-
-
-class _Counted(NamedTuple):
-    """What one call of ``bound_pods`` found: from one plan to the next few nodes change."""
-
-    read: tuple[str, ...]
-    by_node: dict[str, _Kinds]
-    found: BoundPods
-
-
-_counted: tuple[_Counted, ...] = ()
-"""For the last two sets of label keys. Nothing of it is changed."""
-
-
-def _recounted(known: _Counted, own: dict[str, _Kinds]) -> BoundPods:
-    """What was known, with the nodes whose kinds of pods are others."""
-    before, found, copied = known.by_node, dict(known.found), set()
-    changed = [name for name, kinds in own.items() if before.get(name) is not kinds]
-    gone = [name for name in before if own.get(name) is not before[name]]
-    for alike in {alike for name in gone for alike in before[name]}:
-        copied.add(alike)
-        found[alike] = dict(found[alike])
-    for name in gone:
-        for alike in before[name]:
-            del found[alike][name]
-    for name in changed:
-        for alike, number in own[name].items():
-            if alike not in copied:
-                copied.add(alike)
-                found[alike] = dict(found.get(alike, ()))
-            found[alike][name] = number
-    return {alike: hosts for alike, hosts in found.items() if hosts}

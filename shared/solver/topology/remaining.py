@@ -15,7 +15,8 @@ from shared.domain import labels as keys
 from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate, domain_sources
-from shared.solver.topology.counting import BoundPods, DomainSources, Topology
+from shared.solver.topology.bound_pods import BoundPods
+from shared.solver.topology.counting import DomainSources, Topology
 from shared.solver.topology.groups import Group
 from shared.solver.topology.hosts import Host
 from shared.solver.topology.index import PodIndex

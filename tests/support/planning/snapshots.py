@@ -9,7 +9,7 @@ from shared.domain.workloads import by_node
 from shared.domain.workloads.by_node import Noted
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import SolverSettings, solve
-from shared.solver.topology import counting
+from shared.solver.topology import bound_pods
 from tests.support.planning.plan_checker import check_plan as check_plan
 
 QUICK = 60
@@ -45,4 +45,4 @@ def forget_all() -> None:
             elif name in KEPT and isinstance(value, dict):
                 value.clear()
     by_node._last = ()
-    counting._counted = ()
+    bound_pods._counted = ()
