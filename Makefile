@@ -27,7 +27,7 @@ export PATH := $(PATH):$(HELM_FOLDER)
 
 .DEFAULT_GOAL := help
 .PHONY: help redis demo up down status test test-stories test-kubernetes nightly simulate simulate-nightly chaos coverage page-check \
-  bench-compare lint format crds manifests helm dashboards spec site locks wheel release release-check ci clean
+  bench-compare karpenter-specs lint format crds manifests helm dashboards spec site locks wheel release release-check ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -98,6 +98,9 @@ coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run
 
 bench-compare: $(DEVELOPMENT) ## Compare the planner with the recorded figures; ARGS=--write updates them
 	$(BIN)/python -m bench.comparison $(ARGS)
+
+karpenter-specs: $(DEVELOPMENT) ## Run Karpenter's own specifications with our planner; needs Go, and etcd and kube-apiserver in KUBEBUILDER_ASSETS
+	$(BIN)/python -m bench.comparison.karpenter $(ARGS)
 
 lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff check .
