@@ -21,8 +21,6 @@ IMPLAUSIBLE_MILLI_CPU = 1_000_000 * 1000
 NO_POOL = "no Provisioner or NodePool without faults exists; create one, or mend the faults"
 NO_DEVICES = "spec.resourceClaims: dynamic resource allocation (DRA) is not supported"
 """Verdict of pods with resource claims (POD-08)."""
-NO_TYPES = "its requirements filtered out all available instance types"
-"""Begins the reason why a pool cannot be used (SCH-112)."""
 EXCEEDS_NODE = "exceeds node resources"
 OUT_OF_TIME = "this round had no time left for it; the next one plans it"
 
@@ -131,9 +129,14 @@ def pool_unusable(pool: NodePool, cause: str) -> str:
     return f'{pool.api.pool_noun} "{pool.name}" cannot be used: {cause}'
 
 
-def no_types(requirements: Requirements) -> str:
-    """The reason when no instance type meets a pool's requirements (SCH-112); begins with NO_TYPES."""
-    return f"{NO_TYPES}: none meets {requirements} in the zones of its subnets"
+def no_types(pool: NodePool) -> str:
+    """The reason when no instance type meets a pool's requirements, in Karpenter's words (SCH-112)."""
+    return f"{pool.api.pool_noun} requirements filtered out all available instance types"
+
+
+def no_types_meet(pool: NodePool, requirements: Requirements) -> str:
+    """``no_types`` with the requirements."""
+    return f"{no_types(pool)}: none meets {requirements} in the zones of its subnets"
 
 
 def untolerated(taint: str) -> str:
@@ -165,7 +168,7 @@ def unsatisfiable_topology(
 def min_values_unmet(key: str, needed: int, found: int) -> str:
     """The reason when a label has fewer distinct values than minValues asks for (SCH-12)."""
     return (
-        f"minValues requirement is not met for label {key}:"
+        f"minValues requirement is not met for label(s) (label(s)=[{key}]):"
         f" {found} distinct values, {needed} needed"
     )
 

@@ -44,7 +44,7 @@ var awsLabels = map[string]string{
 	"karpenter.test.sh/reservation-id": "karpenter.k8s.aws/capacity-reservation-id",
 }
 
-var awsClass = &v1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+const awsGroup, awsClass = "karpenter.k8s.aws", "EC2NodeClass"
 
 // Kinds that the planner reads as the API server has them.
 var readKinds = []schema.GroupVersionKind{
@@ -181,7 +181,7 @@ func (s *Scheduler) pods(ctx context.Context, pods []*corev1.Pod) ([]fields, err
 	for _, one := range pods {
 		asked.Insert(client.ObjectKeyFromObject(one).String())
 		waiting := one.DeepCopy()
-		waiting.Spec.NodeName = ""
+		waiting.Spec.NodeName, waiting.DeletionTimestamp = "", nil
 		waiting.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
 		}}
@@ -209,7 +209,7 @@ func (s *Scheduler) nodes(ctx context.Context) ([]fields, error) {
 		}
 		if one.NodeClaim != nil {
 			machine := one.NodeClaim.DeepCopy()
-			machine.Spec.NodeClassRef = awsClass.DeepCopy()
+			machine.Spec.NodeClassRef = classOf(machine.Labels[v1.NodePoolLabelKey])
 			found = append(found, plain(machine, "karpenter.sh/v1", "NodeClaim"))
 		}
 	}
@@ -243,31 +243,74 @@ func (s *Scheduler) nodePools(ctx context.Context) ([]fields, error) {
 		if ready := one.StatusConditions().Get("Ready"); !given && (ready == nil || !ready.IsFalse()) {
 			continue
 		}
-		one.Spec.Template.Spec.NodeClassRef = awsClass.DeepCopy()
+		one.Spec.Template.Spec.NodeClassRef = classOf(one.Name)
 		own := lo.Map(s.instanceTypes[one.Name], func(kind *cloudprovider.InstanceType, _ int) string { return kind.Name })
 		if len(own) != len(s.allTypes()) {
 			one.Spec.Template.Spec.Requirements = append(one.Spec.Template.Spec.Requirements, v1.NodeSelectorRequirementWithMinValues{
 				Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: own,
 			})
 		}
-		found = append(found, plain(&one, "karpenter.sh/v1", "NodePool"))
+		found = append(found, plain(&one, "karpenter.sh/v1", "NodePool"), s.nodeClass(one.Name))
 	}
 	return found, nil
+}
+
+// Each pool has a class of its name, which selects the reservations that the fake cloud offers to that pool.
+func classOf(pool string) *v1.NodeClassReference {
+	return &v1.NodeClassReference{Group: awsGroup, Kind: awsClass, Name: lo.CoalesceOrEmpty(pool, "none")}
+}
+
+func (s *Scheduler) nodeClass(pool string) fields {
+	ids := sets.New[string]()
+	for _, kind := range s.instanceTypes[pool] {
+		for _, one := range kind.Offerings {
+			if isReservation(one) {
+				ids.Insert(reservation(one.ReservationID()))
+			}
+		}
+	}
+	tagged := []any{fields{"tags": fields{"of": "karpenter"}}}
+	return fields{
+		"apiVersion": awsGroup + "/v1", "kind": awsClass, "metadata": fields{"name": pool},
+		"spec": fields{
+			"role": "nodes", "amiSelectorTerms": []any{fields{"alias": "al2023@latest"}},
+			"subnetSelectorTerms": tagged, "securityGroupSelectorTerms": tagged,
+		},
+		"status": fields{"capacityReservations": lo.Map(sets.List(ids), func(id string, _ int) fields { return fields{"id": id} })},
+	}
 }
 
 func (s *Scheduler) daemonSets(ctx context.Context) ([]fields, error) {
 	return s.list(ctx, schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"})
 }
 
-// The types of all pools. A type has one description here, whatever the pool.
+// The types of all pools. A type has one description here, with the reservations of all pools.
 func (s *Scheduler) allTypes() map[string]*cloudprovider.InstanceType {
 	found := map[string]*cloudprovider.InstanceType{}
 	for _, kinds := range s.instanceTypes {
 		for _, kind := range kinds {
-			found[kind.Name] = kind
+			known, isKnown := found[kind.Name]
+			if !isKnown || len(kind.Offerings) > len(known.Offerings) {
+				found[kind.Name] = kind
+			}
 		}
 	}
 	return found
+}
+
+// What all pools are offered of a type, each reservation once.
+func (s *Scheduler) offerings(name string) []fields {
+	found := map[string]fields{}
+	for _, kinds := range s.instanceTypes {
+		for _, kind := range kinds {
+			for _, one := range kind.Offerings {
+				if kind.Name == name {
+					found[fmt.Sprint(one.Zone(), one.CapacityType(), one.ReservationID())] = s.offering(one)
+				}
+			}
+		}
+	}
+	return lo.Values(found)
 }
 
 func (s *Scheduler) types() []fields {
@@ -283,7 +326,7 @@ func (s *Scheduler) types() []fields {
 			"apiVersion": "dovetail.sh/v1alpha1", "kind": "InstanceType", "metadata": fields{"name": name},
 			"spec": fields{
 				"labels": labels, "capacity": kind.Capacity, "overhead": kind.Overhead.Total(),
-				"offerings": lo.Map(kind.Offerings, func(one *cloudprovider.Offering, _ int) fields { return s.offering(one) }),
+				"offerings": s.offerings(name),
 			},
 		}
 	})
@@ -292,10 +335,14 @@ func (s *Scheduler) types() []fields {
 // With the places that the caller expects a machine to give back.
 func (s *Scheduler) offering(one *cloudprovider.Offering) fields {
 	found := fields{"zone": one.Zone(), "capacityType": one.CapacityType(), "price": one.Price, "available": one.Available}
-	if one.CapacityType() == v1.CapacityTypeReserved && one.ReservationID() != "" {
+	if isReservation(one) {
 		found["reservationID"], found["capacity"] = reservation(one.ReservationID()), one.ReservationCapacity+s.creditReservationCapacity[one.ReservationID()]
 	}
 	return found
+}
+
+func isReservation(one *cloudprovider.Offering) bool {
+	return one.CapacityType() == v1.CapacityTypeReserved && one.ReservationID() != ""
 }
 
 // The planner reads ids as AWS writes them.
@@ -386,7 +433,7 @@ func (s *Scheduler) results(ctx context.Context, pods []*corev1.Pod, plan planne
 	}
 	for _, one := range plan.Unschedulable {
 		if found, known := byName[one.Pod]; known {
-			results.PodErrors[found] = reason(ctx, found, one.Reason)
+			results.PodErrors[found] = s.reason(ctx, found, one.Reason)
 		}
 	}
 	return results
@@ -399,8 +446,8 @@ func (s *Scheduler) machine(pool string, types []string, requirements []v1.NodeS
 	}
 	found := &NodeClaim{NodeClaimTemplate: *template}
 	found.Requirements = scheduling.NewNodeSelectorRequirementsWithMinValues(requirements...)
-	all := s.allTypes()
-	found.InstanceTypeOptions = lo.Map(types, func(name string, _ int) *cloudprovider.InstanceType { return all[name] })
+	own := lo.KeyBy(s.instanceTypes[pool], func(kind *cloudprovider.InstanceType) string { return kind.Name })
+	found.InstanceTypeOptions = lo.Map(types, func(name string, _ int) *cloudprovider.InstanceType { return own[name] })
 	relaxed := lo.SomeBy(requirements, func(one v1.NodeSelectorRequirementWithMinValues) bool {
 		asked := template.Requirements.Get(one.Key).MinValues()
 		return asked != nil && lo.FromPtr(one.MinValues) < *asked
@@ -411,8 +458,9 @@ func (s *Scheduler) machine(pool string, types []string, requirements []v1.NodeS
 	return found
 }
 
-func reason(ctx context.Context, one *corev1.Pod, text string) error {
-	if strings.Contains(text, "compatible reserved offerings are available, but could not be reserved") {
+func (s *Scheduler) reason(ctx context.Context, one *corev1.Pod, text string) error {
+	isStrict := s.reservedOfferingMode == ReservedOfferingModeStrict
+	if isStrict && strings.Contains(text, "compatible reserved offerings are available, but could not be reserved") {
 		return NewReservedOfferingError(fmt.Errorf("%s", text))
 	}
 	if pod.HasDRARequirements(one) && karpopts.FromContext(ctx).IgnoreDRARequests {

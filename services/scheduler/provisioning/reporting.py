@@ -15,7 +15,7 @@ from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.solver.plan import Plan, PlannedMachine
-from shared.solver.reasons import NO_DEVICES, NO_TYPES, pool_unusable
+from shared.solver.reasons import NO_DEVICES, no_types, pool_unusable
 
 log = get_logger(__name__)
 
@@ -132,7 +132,7 @@ class PlanReporter:
 
 
 def _has_no_types(pool: NodePool, plan: Plan) -> bool:
-    begin = pool_unusable(pool, NO_TYPES)
+    begin = pool_unusable(pool, no_types(pool))
     return any(fault.startswith(begin) for fault in plan.faults)
 
 

@@ -119,7 +119,7 @@ def usable_templates(
         except InvalidObject as error:
             cause, found = str(error), None
         if found is not None and found.types.size == 0:
-            cause = reasons.no_types(found.requirements.without(*_pool_labels(pool)))
+            cause = reasons.no_types_meet(pool, found.requirements.without(*_pool_labels(pool)))
         if found is None or cause:
             refusals.append(reasons.pool_unusable(pool, cause))
         else:

@@ -387,6 +387,6 @@ def test_a_pool_whose_requirements_leave_no_type_names_them() -> None:
     """SCH-112: the event NoCompatibleInstanceTypes."""
     arm = {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}
     text = reasons(answer(pod(), node_pool(requirements=[arm])))["default/web"]
-    assert "requirements filtered out all available instance types" in text
+    assert "nodepool requirements filtered out all available instance types" in text
     assert "kubernetes.io/arch In [arm64]" in text
     assert "karpenter.sh/nodepool" not in text

@@ -68,7 +68,8 @@ def test_sch_12_strict_pods_that_leave_too_few_kinds_wait() -> None:
     plan = plan_for(choosy(make_pod(cpu="60"), least=3))
     assert plan.machines == ()
     text = plan.unschedulable["uid-pod"]
-    assert "minValues requirement is not met for label node.kubernetes.io/instance-type" in text
+    met = "minValues requirement is not met for label(s) (label(s)=[node.kubernetes.io/instance-type])"
+    assert met in text
     assert "2 distinct values, 3 needed" in text
 
 
