@@ -1,8 +1,8 @@
 """dovetail.sh/v1alpha1 InstanceType -> domain record: a custom catalogue for simulations (docs/spec/design.md).
 
 The objects are written by hand, so prices and label values may be numbers or strings, and labels that follow from the
-EC2 name or the capacity are optional. An invalid offering is left out; a type with invalid labels, capacity or
-overhead, or without a valid offering, has no record.
+EC2 name or the capacity are optional. An invalid offering is left out, and so is a reservation without a place, as in
+a cluster's catalogue; a type with invalid labels, capacity or overhead, or without an offering, has no record.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ def parse_instance_type(raw: Json) -> ParsedType:
     offerings, sold_out = reader.offerings(spec.get("offerings"), name)
     if unusable or not offerings:
         return ParsedType(None, faults=tuple(reader.faults))
+    offerings = [one for one in offerings if one.left or not one.reservation_id]
+    if not offerings:
+        return ParsedType(None, frozenset(sold_out), tuple(reader.faults))
     capacity = {PODS: DEFAULT_PODS, **capacity}
     record = InstanceType(
         name=name,

@@ -102,3 +102,18 @@ def test_what_is_wrong_with_a_reservation_is_a_fault(place: dict[str, Any], fiel
 def test_a_reservation_that_is_sold_out_has_no_place() -> None:
     kind = reserved_type({"reservationID": "cr-1", "capacity": 2, "available": False})
     assert reservations(answer(pod(), kind, node_pool(requirements=[RESERVED]))) == []
+
+
+@pytest.mark.parametrize("full", [{"capacity": 0}, {"capacity": 2, "available": False}])
+@pytest.mark.parametrize("alone", [True, False])
+def test_pods_of_a_full_reservation_go_to_the_next_pool(full: dict[str, Any], alone: bool) -> None:
+    """SCH-105: as in a cluster, where a reservation that EC2 calls full is no offering."""
+    place = {"zone": "us-east-1a", "capacityType": "reserved", "reservationID": "cr-1", **full}
+    usual = [] if alone else [offering("us-east-1b")]
+    kinds = [instance_type("m5.large", offerings=[place, *usual]), instance_type("m5.xlarge")]
+    only = {**RESERVED, "values": ["reserved"]}
+    first = node_pool("first", requirements=[only])
+    first["spec"]["weight"] = 9
+    found = answer(pod(), *kinds, first, node_pool("second"))
+    assert [one["nodePool"] for one in found["machines"]] == ["second"]
+    assert found["faults"] == []
