@@ -73,19 +73,20 @@ def test_a_report_has_each_specification_that_ran_with_its_failure(tmp_path: Pat
 
 def test_failures_with_a_reason_are_known_and_all_others_are_not() -> None:
     outcome = judged(
-        {"a": "", "b": "failed", "c": "failed", "d": ""}, {"metrics": ["b", "d", "elsewhere"]}
+        {"is a": "", "is b": "failed", "is c": "failed", "is d": ""},
+        {"metrics": ["b", "d", "elsewhere"]},
     )
     assert (outcome.passed, outcome.total) == (2, 4)
-    assert outcome.known == {"metrics": ["b"]}
-    assert outcome.unknown == {"c": "failed"}
-    assert outcome.mended == ("d",)
+    assert outcome.known == {"metrics": ["is b"]}
+    assert outcome.unknown == {"is c": "failed"}
+    assert outcome.mended == ("is d",)
     assert not outcome.is_as_known
     assert list(lines("scheduling", outcome)) == [
         "scheduling: 2 of 4 specifications pass with our planner",
         "    1  metrics",
-        "not known: c",
+        "not known: is c",
         "    failed",
-        "passes now, take it out of known.toml: d",
+        "passes now, take it out of known.toml: is d",
     ]
 
 
