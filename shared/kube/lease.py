@@ -1,11 +1,12 @@
 """Leader election by a coordination.k8s.io Lease, with a fencing epoch (F14).
 
-How it works, after client-go: the holder renews every 2 s, with one compare-and-set write of what it wrote last.
+How it works, after client-go: the holder renews every 3 s, with one compare-and-set write of what it wrote last.
 The others look as often, and watch the Lease besides: one that its holder frees has a new holder after two requests.
 Another candidate may take over when it saw the Lease unchanged for 15 s *on its own monotonic clock* (no wall clocks
 are compared, so clock jumps do no harm, F13). The lease ends for its holder 10 s after the *start* of the last
 successful renewal, without any task having to run: a process that was suspended and resumed sees ``held`` False at
-once. 5 s are left between the two.
+once. 5 s are left between the two. A renewal that failed is repeated after 1 s, so that one that hangs for 5 s, the
+longest that an attempt may take, costs no Lease: at most 3.3 + 5 + 1.1 s are between the starts of the two around it.
 
 A lease alone does not fence: a request that is already sent cannot be revoked. ``epoch``
 (leaseTransitions) grows with every change of holder. Write it into the objects that you create; the
@@ -39,17 +40,34 @@ WATCH_AGAIN_SECONDS = 30.0
 """Pause after a watch that failed, such as one that the role of an earlier release does not allow."""
 
 
+SPREAD = (0.9, 1.1)
+"""Shares of its period that a pause may last, so that the candidates' looks are spread."""
+FAILED_SOONER = 3.0
+"""How many times sooner a renewal is repeated that failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds; ``duration > renew_deadline > retry_period``, as in client-go."""
+    """Seconds; ``duration > renew_deadline > retry_period``, as in client-go. ``retry_period``: between two renewals,
+    and between two looks of the others.
+    """
 
     duration: float = 15.0
     renew_deadline: float = 10.0
-    retry_period: float = 2.0
+    retry_period: float = 3.0
 
     def __post_init__(self) -> None:
         if not self.duration > self.renew_deadline > self.retry_period > 0:
             raise ValueError(f"need duration > renew_deadline > retry_period > 0, got {self}")
+
+    @property
+    def longest_attempt(self) -> float:
+        """A renewal that is not answered by then has failed."""
+        return self.renew_deadline / 2
+
+    def pause(self, *, failed: bool, share: float) -> float:
+        """After an attempt of the holder that failed, or after any other one; ``share``: of the period, see SPREAD."""
+        return self.retry_period * share / (FAILED_SOONER if failed else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +177,18 @@ class Lease:
     async def _compete(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(self.times.renew_deadline / 2):
+                failed = True
+                async with asyncio.timeout(self.times.longest_attempt):
                     await self._attempt()
+                failed = False
                 self.last_progress = self.clock.monotonic()
             except (DovetailError, TimeoutError) as error:
                 log.warning("cannot renew or take the lease", lease=self.name, error=str(error))
             if self.acquired.is_set() and not self.held:
                 log.error("lost the lease", lease=self.name, epoch=self.epoch)
                 self._step_down()
-            seconds = self.times.retry_period * self.random.uniform(0.9, 1.1)
+            share = self.random.uniform(*SPREAD)
+            seconds = self.times.pause(failed=failed and self.held, share=share)
             await pause_unless(self._freed, seconds)
 
     async def _attempt(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from shared.kube.client import Kube
-from shared.kube.lease import Lease, LeaseTimes, current_epoch, read_record
+from shared.kube.lease import SPREAD, Lease, LeaseTimes, current_epoch, read_record
 from shared.kube.resources import LEASES
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.fixture import Cluster, eventually
@@ -250,3 +250,17 @@ async def test_a_holder_without_api_server_is_out_after_ten_seconds(
 def test_times_must_leave_room_between_holders() -> None:
     with pytest.raises(ValueError, match="duration > renew_deadline"):
         LeaseTimes(duration=10, renew_deadline=10)
+
+
+def test_a_renewal_that_hangs_costs_no_lease() -> None:
+    """F14: the next one begins before the Lease of the one before has ended, whatever the random share of a pause."""
+    times, longest = LeaseTimes(), SPREAD[1]
+    before = times.pause(failed=False, share=longest)
+    after = times.pause(failed=True, share=longest)
+    assert before + times.longest_attempt + after < times.renew_deadline
+
+
+def test_a_renewal_that_is_refused_is_repeated_several_times() -> None:
+    times, longest = LeaseTimes(), SPREAD[1]
+    left = times.renew_deadline - times.pause(failed=False, share=longest)
+    assert left // times.pause(failed=True, share=longest) >= 5
