@@ -28,12 +28,15 @@ from shared.concurrency.backoff import Backoff
 from shared.redis.bus.places import KINDS, parse_target
 
 COMMAND_TIMEOUT_SECONDS = 5.0
-"""Longest time of one command, with the wait for a connection. A blocking read must block for clearly less."""
+"""Longest time of one command, with the wait for a connection."""
+ANSWER_SECONDS = 3.0
+"""The same of a blocking read, after the time for which it blocks."""
 _SENTINEL_TIMEOUTS = {
     "socket_timeout": COMMAND_TIMEOUT_SECONDS,
     "socket_connect_timeout": COMMAND_TIMEOUT_SECONDS,
 }
-BLOCK_MILLISECONDS = 2000
+BLOCK_MILLISECONDS = 4000
+"""Of reads that wait for messages: a connection that is half open is noticed three seconds later."""
 POOL_CONNECTIONS = 8
 RECONNECT_PAUSES_SECONDS = (0.1, 5.0)
 """First and longest pause between two attempts to reach an unreachable Redis."""
@@ -151,20 +154,32 @@ class _Pool(BlockingConnectionPool):
             self._condition.notify()
 
 
-async def call(redis: Redis, operation: str, *command: str | bytes | float) -> Any:
+async def call(
+    redis: Redis,
+    operation: str,
+    *command: str | bytes | float,
+    seconds: float = COMMAND_TIMEOUT_SECONDS,
+) -> Any:
     """One command and its raw reply: bytes, int, None or lists of these.
 
-    ``operation`` names the command in error texts. Raises as ``redis_errors``.
+    ``operation`` names the command in error texts; ``seconds``: its longest time. Raises as ``redis_errors``.
     """
     # Not execute_command: it adds retries, parsing and measuring, which are not used here and take as long as the rest.
     pool = redis.connection_pool
-    async with redis_errors(operation):
+    async with redis_errors(operation, seconds):
         connection = await pool.get_connection()  # type: ignore[no-untyped-call]
         try:
             await connection.send_command(*command)
             return await connection.read_response()
         finally:
             await pool.release(connection)
+
+
+async def blocking_call(
+    redis: Redis, operation: str, milliseconds: int, *command: str | bytes | float
+) -> Any:
+    """As ``call``, for a read that blocks for ``milliseconds``."""
+    return await call(redis, operation, *command, seconds=milliseconds / 1000 + ANSWER_SECONDS)
 
 
 async def server_time(redis: Redis) -> float:
@@ -184,17 +199,17 @@ def pairs(flat: Sequence[Any]) -> dict[bytes, Any]:
 class redis_errors:
     """Bound what one command takes, and turn redis-py's errors into the family of shared.errors.
 
-    Raises Unreachable (the outcome is unknown, also after ``COMMAND_TIMEOUT_SECONDS``), Unavailable, Unauthorized or
+    Raises Unreachable (the outcome is unknown, also after ``seconds``), Unavailable, Unauthorized or
     GroupMissing; and CancelledError when the task was cancelled meanwhile: redis-py 8.1 sometimes swallows a
     cancellation and returns a reply (seen within a few dozen cancelled consumers), which would leave a cancelled loop
     running. A class, because a generator takes three times as long, at each command.
     """
 
-    __slots__ = ("_before", "_operation", "_timeout")
+    __slots__ = ("_before", "_operation", "_seconds", "_timeout")
 
-    def __init__(self, operation: str) -> None:
-        self._operation = operation
-        self._timeout = asyncio.timeout(COMMAND_TIMEOUT_SECONDS)
+    def __init__(self, operation: str, seconds: float = COMMAND_TIMEOUT_SECONDS) -> None:
+        self._operation, self._seconds = operation, seconds
+        self._timeout = asyncio.timeout(seconds)
 
     async def __aenter__(self) -> None:
         self._before = _cancellations()
@@ -208,7 +223,7 @@ class redis_errors:
         if error is None:
             await self._timeout.__aexit__(None, None, None)
             return
-        with translated(self._operation):
+        with translated(self._operation, self._seconds):
             await self._timeout.__aexit__(type(error), error, traceback)
             raise error
 
@@ -219,7 +234,7 @@ def _cancellations() -> int:
 
 
 @contextmanager
-def translated(operation: str) -> Iterator[None]:
+def translated(operation: str, seconds: float = COMMAND_TIMEOUT_SECONDS) -> Iterator[None]:
     """Turn redis-py's errors into the family of shared.errors: for a reply that is here already."""
     try:
         yield
@@ -233,7 +248,7 @@ def translated(operation: str) -> Iterator[None]:
         ) from error
     except TimeoutError as error:
         raise errors.Unreachable(
-            f"no answer to {operation} within {COMMAND_TIMEOUT_SECONDS:g} s", operation=operation
+            f"no answer to {operation} within {seconds:g} s", operation=operation
         ) from error
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
         raise errors.Unreachable(

@@ -55,7 +55,7 @@ class ConsumerSettings:
     block_milliseconds: int = BLOCK_MILLISECONDS
     min_idle_seconds: float = 60.0
     reap_seconds: float = 5.0
-    heartbeat_seconds: float = 5.0
+    heartbeat_seconds: float = 10.0
     move_seconds: float = 10.0
     trim_seconds: float = 30.0
     finish_seconds: float = 20.0

@@ -18,7 +18,7 @@ from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.redis.bus.connection import (
     REDIS_FAILURES,
-    call,
+    blocking_call,
     connect,
     pairs,
     reconnect_pauses,
@@ -75,7 +75,10 @@ class Follower:
         keys = {f"{self.prefix}{stream}": stream for stream in self.handlers}
         options = ("COUNT", READ_BATCH, "BLOCK", self.block_milliseconds, "STREAMS")
         positions = [self.positions[stream] for stream in keys.values()]
-        reply = await call(redis, "follow the streams", "XREAD", *options, *keys, *positions)
+        reply = await blocking_call(
+            redis, "follow the streams", self.block_milliseconds,
+            "XREAD", *options, *keys, *positions,
+        )  # fmt: skip
         for key, entries in reply or ():
             stream = keys[key.decode()]
             for entry_id, fields in entries:

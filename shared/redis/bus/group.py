@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from shared.errors import Unavailable
-from shared.redis.bus.connection import COMMAND_TIMEOUT_SECONDS, call, pairs, redis_errors
+from shared.redis.bus.connection import blocking_call, call, pairs, redis_errors
 
 HAND_OVER_IDLE_MILLISECONDS = 3_600_000
 """Idle time that a handed-over entry is given: longer than any consumer's minimum, so it can be claimed at once."""
@@ -82,11 +82,9 @@ class ConsumerGroup:
 
     async def read_new(self, count: int, block_milliseconds: int) -> list[Delivery]:
         """Up to ``count`` entries that no consumer of the group has received; waits for the first one."""
-        block = min(block_milliseconds, round(COMMAND_TIMEOUT_SECONDS * 500))
-        options = ("GROUP", self.group, self.name, "COUNT", count, "BLOCK", block, "STREAMS")
-        reply = await call(
-            self.reader, "read the stream", "XREADGROUP", *options, self.stream_key, ">"
-        )
+        consumer = ("GROUP", self.group, self.name, "COUNT", count, "BLOCK", block_milliseconds)
+        command = ("XREADGROUP", *consumer, "STREAMS", self.stream_key, ">")
+        reply = await blocking_call(self.reader, "read the stream", block_milliseconds, *command)
         entries = reply[0][1] if reply else []
         return [Delivery(entry_id.decode(), pairs(flat), 1) for entry_id, flat in entries]
 

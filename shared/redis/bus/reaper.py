@@ -17,6 +17,8 @@ CLAIM_PAGE = 100
 CLAIM_PAGES = 20
 """Most XAUTOCLAIM steps per call; the next call continues at the kept cursor."""
 FORGET_AFTER_SECONDS = 3600.0
+PEER_LOOKS = 4
+"""How often in the idle time the heartbeats of others are read: XAUTOCLAIM alone finds what is idle, as a rule."""
 
 
 class PeerWatch:
@@ -44,6 +46,7 @@ class Reaper:
         self._min_idle_seconds = min_idle_seconds
         self._watch = PeerWatch()
         self._cursor = "0-0"
+        self._next_peers = 0.0
 
     async def find(self, free: int, *, trust_heartbeats: bool) -> list[str]:
         """At most ``free`` ids, claimed for this consumer. Raises TransientError or GroupMissing.
@@ -52,8 +55,9 @@ class Reaper:
         cannot write theirs either, and an unchanged heartbeat proves nothing.
         """
         ids = await self._idle(free)
-        if trust_heartbeats:
+        if trust_heartbeats and self._clock.monotonic() >= self._next_peers:
             ids += await self._of_silent_peers(free - len(ids))
+            self._next_peers = self._clock.monotonic() + self._min_idle_seconds / PEER_LOOKS
         return list(dict.fromkeys(ids))
 
     async def _idle(self, free: int) -> list[str]:

@@ -24,11 +24,12 @@ from typing import Any
 import msgspec
 
 from shared.concurrency.clock import Clock
-from shared.concurrency.waiting import pause
+from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError, Unavailable
 from shared.log import get_logger
 from shared.redis.bus.connection import (
     REDIS_FAILURES,
+    blocking_call,
     call,
     connect,
     pairs,
@@ -40,10 +41,11 @@ from shared.redis.mirror.integrity import Position, Verification
 
 log = get_logger(__name__)
 
-BLOCK_MILLISECONDS = 1000
+BLOCK_MILLISECONDS = 2500
+"""The writer's heartbeats come every 2 s: a read that ends without an entry is a sign that something is wrong."""
 READ_BATCH = 500
 STATUS_SECONDS = 1.0
-"""Interval of the comparisons of epoch and generation while the stream is silent."""
+"""Shortest interval of the comparisons of epoch and generation while the stream is silent."""
 FLOWING_STATUS_SECONDS = 5.0
 """The same while entries arrive: each shows that the mirror is there, and which generation it has."""
 REBUILD_REQUEST_SECONDS = 5.0
@@ -122,7 +124,7 @@ class MirrorReader:
 
     @property
     def behind(self) -> int:
-        """Changes by which the writer was ahead at the last comparison, at most a second ago."""
+        """Changes by which the writer was ahead at the last comparison, at most some seconds ago."""
         return max(0, self._newest - self.generation)
 
     def age(self, now_monotonic: float) -> float:
@@ -185,22 +187,25 @@ class MirrorReader:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Load and follow until ``stop``. Failures of Redis are retried for ever."""
-        backoff = reconnect_pauses(self._random)
         try:
-            while not stop.is_set():
-                try:
-                    useful = await self._step()
-                except REDIS_FAILURES as error:
-                    self._note_disconnected(error)
-                    useful = False
-                else:
-                    self._note_connected()
-                if useful:
-                    backoff.reset()
-                else:
-                    await pause(stop, backoff.next())
+            await run_until(stop, self._follow())
         finally:
             await self._redis.aclose()
+
+    async def _follow(self) -> None:
+        backoff = reconnect_pauses(self._random)
+        while True:
+            try:
+                useful = await self._step()
+            except REDIS_FAILURES as error:
+                self._note_disconnected(error)
+                useful = False
+            else:
+                self._note_connected()
+            if useful:
+                backoff.reset()
+            else:
+                await asyncio.sleep(backoff.next())
 
     async def _step(self) -> bool:
         """One step. False when there is no mirror to load."""
@@ -259,8 +264,9 @@ class MirrorReader:
 
     async def _read(self) -> list[Any]:
         options = ("COUNT", READ_BATCH, "BLOCK", self._block_milliseconds, "STREAMS")
-        reply = await call(
-            self._redis, "follow the mirror", "XREAD", *options, self._keys.stream, self._position
+        command = ("XREAD", *options, self._keys.stream, self._position)
+        reply = await blocking_call(
+            self._redis, "follow the mirror", self._block_milliseconds, *command
         )
         return reply[0][1] if reply else []
 

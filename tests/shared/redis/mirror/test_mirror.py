@@ -17,6 +17,7 @@ from shared.concurrency.clock import SystemClock
 from shared.errors import InvalidObject, Unavailable
 from shared.redis.mirror import Change, MirrorLost, MirrorReader, MirrorWriter, difference
 from tests.shared.redis.mirror.conftest import Until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 
 async def test_a_reader_loads_the_snapshot(
@@ -260,3 +261,18 @@ def test_applying_the_difference_leads_from_old_to_new(old: Any, new: Any) -> No
         else:
             objects[change.key] = change.body
     assert {k: v for k, v in state.items() if v} == {k: v for k, v in new.items() if v}
+
+
+async def test_a_stop_does_not_wait_for_the_next_entry(
+    redis_url: str, prefix: str, writer: MirrorWriter
+) -> None:
+    """F29: however long a read blocks."""
+    await writer.begin({"pods": {"a": b"1"}})
+    patient = MirrorReader(
+        redis_url, prefix, clock=SystemClock(), block_milliseconds=round(PATIENCE_SECONDS * 1000)
+    )
+    stop = asyncio.Event()
+    async with asyncio.timeout(PATIENCE_SECONDS / 2), asyncio.TaskGroup() as group:
+        group.create_task(patient.run(stop))
+        await wait_until(lambda: patient.complete, "the first load")
+        stop.set()
