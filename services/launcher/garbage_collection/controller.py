@@ -36,8 +36,9 @@ from shared.redis.mirror.pools.pool_health import PoolHealth
 log = get_logger(__name__)
 
 FIRST_ROUNDS = 20
-FIRST_ROUNDS_SECONDS = 10.0
-"""After a start there may be more to find (LCH-81)."""
+FIRST_ROUNDS_SECONDS, SOUND_ROUNDS_SECONDS = 10.0, 20.0
+"""After a start there may be more to find (LCH-81). The second: while nothing seems lost, since what is lost must be
+seen twice, a minute apart, before anything is ended."""
 SUSPICIOUS_SECONDS = 30.0
 """While something seems lost the second sweep comes soon."""
 
@@ -81,10 +82,10 @@ class GarbageCollection:
             await pause(stop, self.pause_seconds())
 
     def pause_seconds(self) -> float:
-        """10 s for the first 20 rounds, then every two minutes, sooner while something seems lost (LCH-81)."""
+        """10 or 20 s for the first 20 rounds, then two minutes, less while something seems lost (LCH-81)."""
         usual = self.ports.settings.garbage_period
         if self._rounds < FIRST_ROUNDS:
-            return min(FIRST_ROUNDS_SECONDS, usual)
+            return min(FIRST_ROUNDS_SECONDS if self._suspicious else SOUND_ROUNDS_SECONDS, usual)
         return min(SUSPICIOUS_SECONDS, usual) if self._suspicious else usual
 
     async def sweep(self) -> None:

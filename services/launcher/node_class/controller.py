@@ -24,6 +24,7 @@ from services.launcher.node_class.images import Images
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.kubelet_expressions import expression_problems
 from services.launcher.node_class.placement_groups import PlacementGroups
+from services.launcher.node_class.shared_answers import SharedAnswers
 from services.launcher.node_class.status import (
     Findings,
     Problem,
@@ -76,7 +77,8 @@ class NodeClasses:
         self.cluster = ClusterDescription(self.ports)
         self.profiles = InstanceProfiles(self.ports)
         self._groups = PlacementGroups(cloud, clock)
-        images = Images(cloud, clock)
+        self._answers = SharedAnswers(clock)
+        images = Images(cloud, clock, self._answers)
         gate = self.ports.settings.feature_gates.reserved_capacity
         self.reservations = CapacityReservations(
             self.ports.cloud, self.ports.clock, gate, self.reservation_store
@@ -89,6 +91,7 @@ class NodeClasses:
             self.reservations,
             clock,
             self.ports.settings,
+            self._answers,
         )
         self._authorization = Authorization(self.ports)
         self._finalizer = ClassFinalizer(self.ports, self.profiles)
@@ -182,6 +185,7 @@ class NodeClasses:
         """After an edit: forget what was known. The watcher writes a new class too: one that changed while it was
         looked up is looked up again at once, since pods wait for it."""
         self._known.pop(key, None)
+        self._answers.forget()
         try:
             resource, _, name = _split(key)
             for _ in range(MOST_REFRESH_TRIES):

@@ -21,6 +21,7 @@ from services.launcher.node_class.capacity_reservations import CapacityReservati
 from services.launcher.node_class.images import Images, described
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
+from services.launcher.node_class.shared_answers import SharedAnswers
 from services.launcher.node_class.status import (
     Findings,
     Part,
@@ -66,6 +67,7 @@ class Discovery:
     reservations: CapacityReservations
     clock: Clock
     settings: LauncherSettings
+    answers: SharedAnswers
     _remembered: dict[tuple[str, str, int, str], tuple[float, Any]] = field(default_factory=dict)
     """(part, uid and generation of the class, version of Kubernetes) -> when, and what."""
 
@@ -190,7 +192,8 @@ class Discovery:
             return None
 
     async def _subnets(self, node_class: NodeClass) -> list[Subnet]:
-        found = await self.cloud.ec2.subnets(node_class.subnet_terms)
+        terms = node_class.subnet_terms
+        found = await self.answers.find("subnets", terms, lambda: self.cloud.ec2.subnets(terms))
         if not found:
             raise InvalidObject(
                 f"no subnet has {_shown(node_class.subnet_terms)}; tag the subnets or mend the selector",
@@ -201,7 +204,10 @@ class Discovery:
     async def _groups(self, node_class: NodeClass) -> list[SecurityGroup]:
         if node_class.launch_template:
             return []  # T-07: the template names them
-        found = await self.cloud.ec2.security_groups(node_class.security_group_terms)
+        terms = node_class.security_group_terms
+        found = await self.answers.find(
+            "security groups", terms, lambda: self.cloud.ec2.security_groups(terms)
+        )
         if not found:
             raise InvalidObject(
                 f"no security group has {_shown(node_class.security_group_terms)}; "

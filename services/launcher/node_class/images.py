@@ -23,6 +23,7 @@ from services.launcher.node_class.published_images import (
     check_supported,
     published,
 )
+from services.launcher.node_class.shared_answers import SharedAnswers
 from services.launcher.resolved_class import BootImage, BootImages
 from shared.api.schema.selector_terms import alias_family
 from shared.cloud.client.session import Cloud
@@ -77,6 +78,7 @@ class Images:
 
     cloud: Cloud
     clock: Clock
+    answers: SharedAnswers
     _parameters: dict[str, tuple[float, str]] = field(default_factory=dict)
     _logged: dict[str, frozenset[str]] = field(default_factory=dict)
     """Class -> the images that the log says it has."""
@@ -89,7 +91,7 @@ class Images:
         named = {value: source for value, source in zip(values, sources, strict=True) if value}
         terms = [term for term in node_class.image_terms if not (term.alias or term.ssm_parameter)]
         terms += [SelectorTerm(id=value) for value in named]
-        images = await self.cloud.ec2.images(terms)
+        images = await self.answers.find("images", terms, lambda: self.cloud.ec2.images(terms))
         self._forget_deprecated(images)
         found = boot_images(images, {value: source.kinds for value, source in named.items()})
         if not found:

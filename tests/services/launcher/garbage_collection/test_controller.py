@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from services.launcher.garbage_collection.controller import FIRST_ROUNDS
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
 from services.watcher.status.machine_notes import JoinedNodes
@@ -387,14 +386,3 @@ async def test_a_wrong_list_ends_nothing_and_is_told(
     assert set(control.alive()) >= {provider_instance_id(m.provider_id) for m in machines}
     assert bool(world.garbage.deletions.held) is alarm
     assert alarm or "EC2 lists instances without our tags" in capsys.readouterr().out
-
-
-async def test_looks_come_fast_after_a_start_and_while_something_is_lost(world: World) -> None:
-    """LCH-80, LCH-81: 10 s for the first 20 runs, then 2 min."""
-    assert world.garbage.pause_seconds() == 10
-    for _ in range(FIRST_ROUNDS):
-        await world.sweep()
-    assert world.garbage.pause_seconds() == 120
-    await world.instances(world.tags("default-a"))
-    await world.sweep()
-    assert world.garbage.pause_seconds() == 30

@@ -25,6 +25,7 @@ from services.launcher.node_class.published_images import (
     STANDARD,
     published,
 )
+from services.launcher.node_class.shared_answers import SharedAnswers
 from services.launcher.resolved_class import BootImage, BootImages
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import Image
@@ -56,7 +57,7 @@ def image(name: str, arch: str = "x86_64", deprecated: bool = False) -> Image:
 
 @pytest.fixture
 def images(cloud: Cloud, clock: FakeClock) -> Images:
-    return Images(cloud, clock)
+    return Images(cloud, clock, SharedAnswers(clock))
 
 
 def kind(arch: str = "amd64", **labels: str) -> InstanceType:

@@ -6,7 +6,10 @@ import pytest
 
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.node_class.discovery import TURN_SECONDS
+from services.launcher.node_class.shared_answers import SharedAnswers
 from services.launcher.ports import Ports
+from shared.domain.pools.nodepools import SelectorTerm
+from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.resources import EC2_NODE_CLASSES
 from tests.services.conftest import Control, create_node_class
@@ -47,3 +50,36 @@ async def test_what_may_be_older_is_not_looked_up_each_minute(
     await kube.patch(EC2_NODE_CLASSES, "default", {"spec": {"tags": {"team": "a"}}})
     await node_classes.refresh_one(V1_KEY)
     assert reads(control, kept) > now
+
+
+async def test_classes_that_select_the_same_share_one_answer(
+    kube: Kube, ports: Ports, control: Control, clock: FakeClock
+) -> None:
+    """Within a turn. The next turn asks again, and so does an edit."""
+    shared = ("DescribeSubnets", "DescribeSecurityGroups", "DescribeImages")
+    node_classes = NodeClasses(ports)
+    for name in ("default", "second", "third"):
+        await create_node_class(kube, name)
+    await create_node_class(kube, "other", subnetSelectorTerms=[{"id": "subnet-0"}])
+    await node_classes.refresh_all()
+    assert [reads(control, action) for action in shared] == [2, 1, 1]
+    assert {"EC2NodeClass/second", "EC2NodeClass/third"} <= node_classes.ready().keys()
+    clock.advance(TURN_SECONDS)
+    await node_classes.refresh_all()
+    assert [reads(control, action) for action in shared] == [4, 2, 2]
+    await node_classes.refresh_one(V1_KEY)
+    assert [reads(control, action) for action in shared] == [5, 3, 3]
+
+
+async def test_an_answer_that_failed_is_not_shared(ports: Ports, clock: FakeClock) -> None:
+    answers, asked = SharedAnswers(clock), 0
+
+    async def refuse() -> None:
+        nonlocal asked
+        asked += 1
+        raise Unavailable("throttled")
+
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await answers.find("subnets", [SelectorTerm(id="subnet-0")], refuse)
+    assert asked == 2
