@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Protocol
@@ -19,6 +20,23 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds that never decrease. For every duration and timeout."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyTime:
+    """Wall time from a moment on, without what the wall clock jumps ahead after it. The moment by both clocks."""
+
+    monotonic: float
+    wall: float
+
+    @classmethod
+    def begin(cls, clock: Clock) -> SteadyTime:
+        """The moment is now."""
+        return cls(clock.monotonic(), clock.now())
+
+    def now(self, clock: Clock) -> float:
+        """Seconds since the epoch."""
+        return min(clock.now(), self.wall + clock.monotonic() - self.monotonic)
 
 
 LARGEST_SKEW_SECONDS = 60.0

@@ -3,6 +3,7 @@
 Its state stands on the nodes and is read through the watcher's mirror. A restart forgets only the times of the last
 heartbeats and refusals, and a heartbeat too many is harmless. What may go wrong: AWS does not answer, or refuses. Then
 it is called again with growing pauses, the node gets an event, and at worst the hook's own timeout ends the instance.
+The wall clock jumps: ahead, it brings the end of no hook nearer, and heartbeats do not depend on it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from services.interruption.self_managed_nodes.lifecycle_hooks import (
 from shared.api.core.references import to_node
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, Token
 from shared.concurrency.backoff import Backoff
+from shared.concurrency.clock import SteadyTime
 from shared.concurrency.parallel import in_parallel
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
@@ -53,8 +55,9 @@ Case = tuple[Node, LifecycleAction, Hook]
 
 @dataclass
 class Attempts:
-    """The calls for one hook. ``beat_at``: last heartbeat, in seconds since the epoch."""
+    """The calls for one hook. ``time``: since it was first seen; ``beat_at``: last heartbeat, monotonic seconds."""
 
+    time: SteadyTime
     beat_at: float
     backoff: Backoff
     again_at: float = float("-inf")
@@ -110,12 +113,15 @@ class HookKeeper:
 
     async def _keep(self, key: Key, case: Case, lost: bool) -> None:
         node, action, hook = case
-        pauses = Backoff(self.env.random, first=1.0, cap=LONGEST_PAUSE_SECONDS)
-        known = self._attempts.setdefault(key, Attempts(action.at, pauses))
+        clock = self.env.clock
+        known = self._attempts.get(key)
+        if known is None:
+            known = self._attempts[key] = self._first_seen(action)
         drained = lost or keys.DRAINED_ANNOTATION in node.annotations
-        now = self.env.clock.now()
-        step = due(action, hook, drained=drained, last_beat=known.beat_at, now=now)
-        waits = self.env.clock.monotonic() < known.again_at
+        now = known.time.now(clock)
+        last_beat = now - (clock.monotonic() - known.beat_at)
+        step = due(action, hook, drained=drained, last_beat=last_beat, now=now)
+        waits = clock.monotonic() < known.again_at
         if waits or (step == HookStep.NOTHING and not known.how):
             return
         try:
@@ -130,12 +136,18 @@ class HookKeeper:
         if lost:
             del self._cases[key]
 
+    def _first_seen(self, action: LifecycleAction) -> Attempts:
+        time = SteadyTime.begin(self.env.clock)
+        waited = max(0.0, time.wall - action.at)  # its start counts as a heartbeat
+        pauses = Backoff(self.env.random, first=1.0, cap=LONGEST_PAUSE_SECONDS)
+        return Attempts(time, time.monotonic - waited, pauses)
+
     async def _call(self, case: Case, known: Attempts, step: HookStep) -> None:
         node, action, hook = case
         token = Token(hook.group, hook.name, hook.token, action.instance)
         if step == HookStep.HEARTBEAT and not known.how:
             if await self.autoscaling.heartbeat(token):
-                known.beat_at = self.env.clock.now()
+                known.beat_at = self.env.clock.monotonic()
                 self.env.metrics.lifecycle_actions.labels("heartbeat").inc()
                 log.info("lifecycle hook waits on", node=node.name, hook=hook.name)
                 return

@@ -8,17 +8,16 @@ from math import inf
 
 from services.terminator.drain.pods import not_stuck, seconds_to_next
 from services.terminator.waiting.step import LONGEST_WAIT_SECONDS, Wait
-from shared.concurrency.clock import Clock
+from shared.concurrency.clock import Clock, SteadyTime
 from shared.domain.records import NODES, PODS
 from shared.domain.workloads.pods import Pod
 
 
 @dataclass
 class DrainState:
-    """``began``: monotonic seconds; ``began_at``: the same moment, seconds since the epoch."""
+    """``time``: since the drain began."""
 
-    began: float
-    began_at: float
+    time: SteadyTime
     ended: bool = False
     seen: dict[str, float] = field(default_factory=dict)
     """Terminating pods of the node: UID -> when they were first seen so, monotonic seconds."""
@@ -30,11 +29,16 @@ class DrainState:
     @classmethod
     def begin(cls, clock: Clock) -> DrainState:
         """The drain begins now."""
-        return cls(clock.monotonic(), clock.now())
+        return cls(SteadyTime.begin(clock))
+
+    @property
+    def began(self) -> float:
+        """Monotonic seconds."""
+        return self.time.monotonic
 
     def now(self, clock: Clock) -> float:
         """Seconds since the epoch, without what the wall clock has jumped ahead since the drain began."""
-        return min(clock.now(), self.began_at + clock.monotonic() - self.began)
+        return self.time.now(clock)
 
     def fresh(self, pods: Iterable[Pod], monotonic: float) -> frozenset[str]:
         """UIDs of the pods that this drain has not waited for long enough to call them stuck."""

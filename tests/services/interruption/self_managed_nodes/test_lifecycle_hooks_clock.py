@@ -1,4 +1,4 @@
-"""Lifecycle hooks while the terminator's clock is wrong (INT-41)."""
+"""Lifecycle hooks while the clock of the terminator or of the hooks' keeper is wrong (INT-41)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from shared.domain import labels as keys
-from tests.services.interruption.self_managed_nodes.hook_world import HookWorld, hook_world
+from tests.services.interruption.self_managed_nodes.hook_world import (
+    HEARTBEAT_TIMEOUT,
+    HookWorld,
+    hook_world,
+)
 from tests.services.terminator.conftest import clock, kube, store
 from tests.services.terminator.conftest import world as terminator_world
 
@@ -62,3 +66,31 @@ async def test_a_clock_that_is_ahead_does_not_make_pods_stuck(hooked: HookWorld)
         assert not is_drained(hooked)
         hooked.world.clock.advance(10)
     await hooked.turns(5, lambda: is_drained(hooked))
+
+
+async def test_a_clock_that_jumps_ahead_ends_no_hook(hooked: HookWorld) -> None:
+    """The group would end the instance before its pods have left."""
+    hooked.restart(lifecycle_drain_limit=300)
+    await waiting_for_budget(hooked)
+    hooked.world.clock.wall += 3600
+    await hooked.keeper.check()
+    assert hooked.calls("CompleteLifecycleAction") == 0
+
+
+async def test_a_clock_that_jumps_back_sends_heartbeats_in_time(hooked: HookWorld) -> None:
+    await waiting_for_budget(hooked)
+    hooked.world.clock.wall -= 3600
+    for _ in range(3):
+        hooked.world.clock.advance(HEARTBEAT_TIMEOUT / 2)
+        await hooked.keeper.check()
+    assert hooked.calls("RecordLifecycleActionHeartbeat") == 3
+
+
+async def waiting_for_budget(hooked: HookWorld) -> None:
+    """The keeper knows a hook whose node cannot be drained."""
+    hooked.world.pod("web", hooked.name)
+    await hooked.world.budget("web", "web", minAvailable=1)
+    hooked.end_by_group()
+    await hooked.hooks.take(await hooked.notice())
+    await hooked.watch()
+    await hooked.keeper.check()
