@@ -92,6 +92,15 @@ def survey(
     candidates, rejections = [], []
     for machine in snapshot.machines:
         node, pool = nodes.get(machine.node_name), pools.get(machine.pool_key)
+        if (
+            node is not None
+            and machine.uid not in busy
+            and not {machine.name, node.name} & nominated
+        ):
+            held = _held(node.name, pods.get(node.name, ()))
+            if (found := held.made_of(machine, node, pool, pdbs, prices, rules)) is not None:
+                candidates.append(found)
+                continue
         text = BUSY if machine.uid in busy else _why_not(machine, node, pool, nominated, rules)
         if text or node is None or pool is None:
             name = node.name if node else ""
@@ -179,9 +188,6 @@ def _candidate(
     rules: ScaleDownRules,
 ) -> Candidate:
     held = _held(node.name, pods)
-    inputs = (machine, node, pool, pdbs, prices, rules)
-    if held.candidate is not None and kept.same(held.candidate[0], inputs):
-        return held.candidate[1]
     block = _block(held, pdbs, now, rules)
     found = Candidate(
         machine=machine,
@@ -196,6 +202,7 @@ def _candidate(
         blocking_pod=block.pod.key if block else "",
     )
     # Where time decides what blocks it, no block is kept.
+    inputs = machine, node, pool, pdbs, prices, rules
     held.candidate = (inputs, found) if held.block is not None else None
     return found
 
@@ -211,6 +218,11 @@ class _Held:
     empty: bool
     block: tuple[tuple[PodDisruptionBudget, ...], ScaleDownRules, Block | None] | None = None
     candidate: tuple[Sequence[object], Candidate] | None = None
+
+    def made_of(self, *inputs: object) -> Candidate | None:
+        """The candidate that was made of the very same records."""
+        known = self.candidate
+        return known[1] if known is not None and kept.same(known[0], inputs) else None
 
 
 _known: dict[str, _Held] = {}

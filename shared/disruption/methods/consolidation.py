@@ -17,8 +17,10 @@ from shared.disruption.replacement_price import (
 )
 from shared.disruption.simulation import simulate_one_machine, uninitialized
 from shared.domain import labels as keys
+from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import CONSOLIDATABLE
 from shared.domain.pools.nodepools import BALANCED, UNDERUTILIZED, WHEN_EMPTY
+from shared.domain.workloads.kept import forget_gone
 from shared.solver.plan import PlannedMachine
 
 NEEDED_LABELS = (keys.INSTANCE_TYPE, keys.CAPACITY_TYPE, keys.ZONE)
@@ -35,16 +37,28 @@ def eligible(
 
     Empty machines, which have a method of their own, and machines whose consolidateAfter has not passed are in neither.
     """
-    types = {kind.name for kind in world.snapshot.catalogue.types}
+    catalogue = world.snapshot.catalogue
+    types = {kind.name for kind in catalogue.types}
+    forget_gone(_verdicts, len(world.candidates))
     kept, rejections = [], []
     for candidate in world.candidates:
-        event, text = _why_not(candidate, types)
+        known = _verdicts.get(candidate.name)
+        if known is None or known[0] is not candidate or known[1] is not catalogue.types:
+            known = candidate, catalogue.types, _why_not(candidate, types)
+            _verdicts[candidate.name] = known
+        event, text = known[2]
         if text:
             pod = candidate.blocking_pod if event == records.BLOCKED else ""
             rejections.append(candidate.refused(text, event=event, reason=UNDERUTILIZED, pod=pod))
         elif not candidate.empty and _has_settled(candidate):
             kept.append(candidate)
     return tuple(kept), tuple(rejections)
+
+
+_verdicts: dict[
+    str, tuple[records.Candidate, tuple[InstanceType, ...], tuple[records.EventReason, str]]
+] = {}
+"""Name of a machine -> its verdict, with the candidate and the catalogue that were judged."""
 
 
 def by_savings_ratio(candidates: Iterable[records.Candidate]) -> list[records.Candidate]:

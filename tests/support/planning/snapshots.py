@@ -31,7 +31,7 @@ def requirement_values(machine: PlannedMachine, key: str) -> list[str]:
     return [v for e in machine.requirements if e.key == key for v in e.values]
 
 
-KEPT = ("_hosts", "_states", "_known", "_kinds", "_sums", "_lists")
+KEPT = ("_hosts", "_states", "_known", "_kinds", "_sums", "_lists", "_verdicts")
 """Names of what modules keep by node."""
 
 
