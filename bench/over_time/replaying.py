@@ -96,6 +96,7 @@ class Recording:
                 catalogue=self._day.start.catalogue,
                 unavailable=frozenset(),
             )
+        world.note()
         world.recorder.decided(
             Draft(
                 taken=world.recorder.taken(snapshot, snapshot, ()),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -41,8 +42,7 @@ MOST_MARKS = 64
 _SAME = msgspec.Raw(b"null")
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(NamedTuple):
     """A change of the mirror. ``at``: seconds since the epoch."""
 
     kind: str

@@ -37,22 +37,23 @@ class Contents:
 
     def put(self, kind: str, key: str, body: bytes | None) -> None:
         """Apply one change; ``body`` None: the object is gone."""
-        bodies = self.kinds.setdefault(kind, {})
-        summands = self._summands.setdefault(kind, {})
-        self._sum -= summands.pop(key, 0)
+        if (bodies := self.kinds.get(kind)) is None:
+            bodies = self.kinds[kind] = {}
+        if (summands := self._summands.get(kind)) is None:
+            summands = self._summands[kind] = {}
+        found = self._sum - summands.pop(key, 0)
         if body is None:
             bodies.pop(key, None)
         else:
             bodies[key] = body
             summands[key] = added = _summand(kind, key, body)
-            self._sum += added
-        self._sum %= _MODULO
+            found += added
+        self._sum = found % _MODULO
 
 
 def _summand(kind: str, key: str, body: bytes) -> int:
-    hashed = blake2b(f"{len(kind)}:{kind}{len(key)}:{key}".encode(), digest_size=16)
-    hashed.update(body)
-    return int.from_bytes(hashed.digest())
+    named = f"{len(kind)}:{kind}{len(key)}:{key}".encode()
+    return int.from_bytes(blake2b(named + body, digest_size=16).digest())
 
 
 def encode_kind(bodies: Mapping[str, bytes]) -> bytes:

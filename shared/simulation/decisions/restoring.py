@@ -39,6 +39,8 @@ def overlay_of(shown: Snapshot, snapshot: Snapshot, own: Iterable[Machine]) -> O
 
 def _differing(shown: Snapshot, snapshot: Snapshot) -> Iterator[tuple[Pod, Pod]]:
     """The pods that are not the same object in both, before and after."""
+    if shown.pods is snapshot.pods:
+        return
     if len(shown.pods) == len(snapshot.pods):
         # Nearly always: a decision changes some pods in their places, if any, and the others are the same objects.
         if all(map(is_, shown.pods, snapshot.pods)):
