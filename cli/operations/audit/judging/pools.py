@@ -23,7 +23,7 @@ def within_limits(reading: Reading, _: Graces) -> list[Finding]:
     """Pools that use more than their limits.
 
     What a command is about to take away does not count, nor the largest machine that is going: its replacement is
-    there already. A pool whose limits were written after its newest machine was made is named only: they were lowered.
+    there already. A pool whose limits were lowered after its newest machine was made is named only.
     """
     found = []
     for pool in reading.pools:
@@ -32,19 +32,28 @@ def within_limits(reading: Reading, _: Graces) -> list[Finding]:
         if not over:
             continue
         newest = max(one.created_at for one in mine)
-        lowered = reading.limits_at.get(pool.key, 0.0) >= newest
-        said = "; its limits were written after its newest machine" if lowered else ""
+        said = _lowered(pool, reading.limits_at.get(pool.key, 0.0), newest)
         found.append(
             Finding(
                 pool.key,
-                f"it has {over}{said}",
+                "; ".join(part for part in (f"it has {over}", said) if part),
                 f"kubectl describe {pool.key.lower()}; dovetail logs launcher",
                 since=newest,
                 twice=True,
-                counts=not lowered,
+                counts=not said,
             )
         )
     return found
+
+
+def _lowered(pool: NodePool, written_at: float, newest: float) -> str:
+    """Why its limits may be lower now than at its last launch; empty: they are not. ``written_at`` 0: nobody says."""
+    if written_at:
+        return "its limits were written after its newest machine" if written_at >= newest else ""
+    changed = pool.generation > 1
+    return (
+        "it was changed, and its managedFields do not say when its limits were" if changed else ""
+    )
 
 
 def _over(pool: NodePool, machines: Iterable[Machine]) -> str:

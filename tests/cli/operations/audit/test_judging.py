@@ -242,6 +242,17 @@ def test_a_pool_whose_limits_were_lowered_is_named_only() -> None:
     lowered = replace(reading, limits_at={"NodePool/default": NOW - HOUR})
     assert broken(lowered) == set()
     assert verdict_of(lowered, "no pool is above its limits").findings
+    before = replace(reading, limits_at={"NodePool/default": NOW - 6 * HOUR})
+    assert broken(before) == broken(reading)
+
+
+def test_a_changed_pool_whose_api_server_does_not_say_when_is_named_only() -> None:
+    """Clients of old may write without managedFields."""
+    parts = Parts()
+    ready(parts, SOUND, V1)
+    reading = above(parts)
+    changed_pools = tuple(structs.replace(one, generation=2) for one in reading.pools)
+    assert broken(replace(reading, pools=changed_pools)) == set()
 
 
 def test_what_has_no_age_of_its_own_must_be_in_two_readings() -> None:
