@@ -104,10 +104,13 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
     packings = _packings(problem, market, effort)
     best = _cheapest(problem, packings)
     # Small problems have a budget of their own, so that they take nothing from pools that come later.
-    exact = whole_machines(problem, market, best, Effort(effort.most))
-    if exact is not None:
-        best = _cheapest(problem, [best, right_sized(problem, exact)])
-    enough = market.bound * GOOD_ENOUGH
+    whole = whole_machines(problem, market, best, Effort(effort.most))
+    if whole is not None:
+        packings.append(whole.contents)
+        if whole.machines is not None:
+            best = _cheapest(problem, [best, right_sized(problem, whole.machines)])
+    known = market if whole is None else whole.market
+    enough = known.bound * GOOD_ENOUGH
     tail = Tail(problem, market, extended)
     for by_mix, share in _stages(problem, best):
         if not effort.is_left or cost_of(best, problem.price) <= enough:
@@ -119,8 +122,8 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
             best = tail.improved(best, part)
         effort.spend(part)
     if effort.most >= _DIVING_EFFORT:
-        best = _exchanged(problem, market, [best, *packings], effort.most)
-    return Exchange(problem, market).improved(best, Effort(effort.most))
+        best = _exchanged(problem, known, [best, *packings], effort.most)
+    return Exchange(problem, known).improved(best, Effort(effort.most))
 
 
 def _stages(problem: Problem, packing: list[Pattern]) -> tuple[tuple[bool, float], ...]:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.solver.encode import Indices, Mask
+from shared.solver.lowest_cost.bound.dual import Worth
 from shared.solver.lowest_cost.contents.columns import Master
 from shared.solver.lowest_cost.contents.diagram import Diagram, RoomPrices
 from shared.solver.lowest_cost.contents.room_prices import ContentProgram, proved
@@ -108,6 +109,13 @@ class Configuration:
     def micro_usd_per_hour(self) -> int:
         """The bound, rounded down."""
         return int(self.bound // _SCALE)
+
+    def market(self) -> Worth:
+        """The proved prices, and what they say of each offering."""
+        efficiency = np.full(len(self.problem.price), -1.0)
+        ceiling = self._rooms.proved(self.prices).ceiling
+        efficiency[self._offers] = ceiling / np.maximum(self._price, 1.0)
+        return Worth(self.prices / _SCALE, efficiency, self.bound / _SCALE)
 
     def improve(self, effort: Effort) -> None:
         """Raises the bound until it is nearly that of the linear program or the effort is used up."""

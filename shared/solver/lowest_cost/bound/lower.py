@@ -33,7 +33,7 @@ from shared.solver.pod_classes import PodClass
 _MOST_CLASSES = 1500
 _SHARE_OF_EFFORT = 2.0
 """The configuration bound may take so many times the effort of the packing."""
-_PAIRS_PER_UNIT = 24
+_PAIRS_PER_UNIT = 16
 """With more pairs of a class and an offering that fits it per unit of effort, the search ends before it proves more
 than the fluid bound."""
 _GRIDS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
@@ -105,8 +105,7 @@ def lower_bound(
     if not runs:
         return LowerBound(0, FLUID)
     parts = [Part(at, None, pods, len(uids)) for at, (pods, uids) in enumerate(runs)]
-    everywhere = np.ones(len(placement.table.zones), dtype=np.bool_)
-    stated = _stated(placement, parts, rules, [everywhere], per_host=per_host)
+    stated = _stated(placement, parts, rules, [_everywhere(placement)], per_host=per_host)
     if not (stated.problem.price > 0).any():
         return LowerBound(0, FLUID)
     extended = extended_columns(placement.table.axis, stated.problem.requests)
@@ -125,17 +124,23 @@ def configuration_bound(
     """
     if fluid.stated is None or fluid.market is None:
         return fluid
-    stated, prices = fluid.stated, fluid.market.pods
     zones = Zones(placement, runs, rules)
+    stated, prices, places = fluid.stated, fluid.market.pods, [_everywhere(placement)]
     if len(zones.places) > 1:
-        stated = _stated(placement, _parts(runs, zones), rules, zones.places, per_host=True)
-        prices = _prices(stated, fluid.stated, prices)
+        apart = _stated(placement, _parts(runs, zones), rules, zones.places, per_host=True)
+        if apart.problem.fits.sum() <= _PAIRS_PER_UNIT * effort.most:
+            stated, prices, places = apart, _prices(apart, fluid.stated, prices), zones.places
     if stated.problem.fits.sum() > _PAIRS_PER_UNIT * effort.most:
         return fluid
-    search = Configuration(stated.problem, prices, _contents(stated, placement, runs, zones))
+    search = Configuration(stated.problem, prices, _contents(stated, placement, runs, places))
     search.improve(Effort(_SHARE_OF_EFFORT * effort.most))
     found = search.micro_usd_per_hour
     return fluid if found <= fluid.micro_usd_per_hour else LowerBound(found, CONFIGURATION)
+
+
+def _everywhere(placement: Placement) -> Mask:
+    """[zones]: all of them."""
+    return np.ones(len(placement.table.zones), dtype=np.bool_)
 
 
 def _stated(
@@ -173,14 +178,16 @@ def _prices(stated: Stated, fluid: Stated, prices: Floats) -> Floats:
     return found
 
 
-def _contents(stated: Stated, placement: Placement, runs: list[Run], zones: Zones) -> list[Pattern]:
+def _contents(
+    stated: Stated, placement: Placement, runs: list[Run], places: list[Mask]
+) -> list[Pattern]:
     """The contents of the placement's machines, each on the cheapest offering that holds it."""
     problem, found = stated.problem, dict[bytes, Pattern]()
     run_of = {uid: at for at, (_, uids) in enumerate(runs) for uid in uids}
     for machine in placement.machines:
         numbers = Counter(run_of[uid] for uid in machine.pods if uid in run_of)
         in_zones = placement.table.zone_mask(machine.requirements, machine.template.zones)
-        for place, mask in enumerate(zones.places):
+        for place, mask in enumerate(places):
             if not (mask & in_zones).any():
                 continue
             counts = _in_place(stated, numbers, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import highspy
 import numpy as np
@@ -10,28 +11,43 @@ import numpy as np
 from shared.solver.lowest_cost.bound.configuration import Configuration
 from shared.solver.lowest_cost.bound.dual import Worth, quiet_solver
 from shared.solver.lowest_cost.fill import Effort
-from shared.solver.lowest_cost.problem import Counts, Pattern, Problem, cost_of
+from shared.solver.lowest_cost.problem import Counts, Pattern, Problem
 
-_MOST_CLASSES, _MOST_PODS = 12, 400
-_MOST_NODES = 400
+_MOST_CLASSES, _FEW_CLASSES = 30, 12
+"""With more classes the mix has too many machines that are not whole; up to the few, the search may be long."""
+_MOST_NODES, _NODES_OF_MANY = 400, 100
 _NODE_UNITS, _COLUMN_UNITS = 0.2, 0.02
+
+
+class Whole(NamedTuple):
+    """What was found for a problem: machines that hold all pods if there are any, prices, and further contents."""
+
+    machines: list[Pattern] | None
+    market: Worth
+    contents: list[Pattern]
 
 
 def whole_machines(
     problem: Problem, market: Worth, packing: list[Pattern], effort: Effort
-) -> list[Pattern] | None:
+) -> Whole | None:
     """The cheapest machines of known contents that hold all pods; None for a problem that is too large.
 
-    ``packing``: holds all pods; its contents are known at first, further ones are searched for.
+    ``packing``: holds all pods; its contents are known at first, further ones are searched for: those of the cheapest
+    mix, and then those that a plan cheaper than the best so far may have.
     """
-    if len(problem.counts) > _MOST_CLASSES or problem.counts.sum() > _MOST_PODS:
+    if len(problem.counts) > _MOST_CLASSES:
         return None
+    nodes = _MOST_NODES if len(problem.counts) <= _FEW_CLASSES else _NODES_OF_MANY
     search = Configuration(problem, market.pods, packing)
     search.improve(effort)
-    search.add_neighbours(cost_of(packing, problem.price), effort)
-    known = search.master.patterns
-    copies = _solved(search.problem, known, _copies(packing, known), effort)
-    return None if copies is None else _without_excess(search.problem, known, copies)
+    contents, known = len(search.master.patterns), search.master.patterns
+    copies = _solved(search.problem, known, _copies(packing, known), effort, nodes)
+    if copies is not None:
+        search.add_neighbours(copies @ problem.price[[one.offer for one in known]], effort)
+        start = np.append(copies, np.zeros(len(known) - len(copies), dtype=np.int64))
+        copies = _solved(search.problem, known, start, effort, nodes)
+    found = None if copies is None else _without_excess(search.problem, known, copies)
+    return Whole(found, search.market(), known[:contents])
 
 
 def _identity(pattern: Pattern) -> tuple[int, bytes, bytes]:
@@ -46,7 +62,9 @@ def _copies(packing: list[Pattern], known: list[Pattern]) -> Counts:
     return np.array([numbers[_identity(pattern)] for pattern in known], dtype=np.int64)
 
 
-def _solved(problem: Problem, known: list[Pattern], start: Counts, effort: Effort) -> Counts | None:
+def _solved(
+    problem: Problem, known: list[Pattern], start: Counts, effort: Effort, most_nodes: int
+) -> Counts | None:
     """Copies of each content. ``start``: copies that hold all pods, to begin with."""
     unit = float(problem.price.mean())
     model = highspy.HighsLp()
@@ -65,7 +83,7 @@ def _solved(problem: Problem, known: list[Pattern], start: Counts, effort: Effor
     model.integrality_ = [highspy.HighsVarType.kInteger] * len(known)
     solver = quiet_solver()
     solver.setOptionValue("solver", "choose")
-    solver.setOptionValue("mip_max_nodes", _MOST_NODES)
+    solver.setOptionValue("mip_max_nodes", most_nodes)
     solver.setOptionValue("mip_rel_gap", 1e-6)
     solver.passModel(model)
     first = highspy.HighsSolution()
