@@ -13,7 +13,7 @@ from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.contents.columns import better_prices
 from shared.solver.lowest_cost.contents.dive import Dive
 from shared.solver.lowest_cost.contents.exchange import Exchange
-from shared.solver.lowest_cost.contents.whole import whole_machines
+from shared.solver.lowest_cost.contents.whole import Whole, whole_machines
 from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, cost_of, rank
 from shared.solver.lowest_cost.tail import Tail, packed_with
@@ -63,14 +63,20 @@ def _many_hosts(problem: Problem) -> bool:
 
 
 def _exchanged(
-    problem: Problem, market: Worth, packings: list[list[Pattern]], most: float
+    problem: Problem, market: Worth, packings: list[list[Pattern]], whole: Whole | None, most: float
 ) -> list[Pattern]:
     """The cheapest of these packings and of those that roundings of the mix give, each after exchanges of machines.
 
     The exchanges go by the prices of the mix, which know limits per host. Each of these stages may take ``most`` units.
+    Known contents of whole machines are not in the first mix: they leave little choice to round.
     """
-    dive, started = Dive(problem, market, packings), [packings[0]]
-    for rounds in _ROUNDS_PER_STEP[: 1 + int(most > _EFFORT_PER_DIVE)]:
+    first = Dive(problem, market, packings)
+    dives = [(first, _ROUNDS_PER_STEP[0])]
+    if most > _EFFORT_PER_DIVE:
+        again = Dive(problem, whole.market, [*packings, whole.contents]) if whole else first
+        dives.append((again, _ROUNDS_PER_STEP[1]))
+    started = [(packings[0], dives[-1][0])]
+    for dive, rounds in dives:
         effort = Effort(most)
         found = dive.run(effort, rounds)
         if found is None:
@@ -78,8 +84,8 @@ def _exchanged(
         unlimited = np.full(len(problem.price), np.inf)
         left = found.left
         rest = pack(problem, found.prices, unlimited, _SMALL, effort, left) if left.any() else []
-        started.append(right_sized(problem, [*found.machines, *rest]))
-    ended = [Exchange(problem, dive.market).improved(one, Effort(most)) for one in started]
+        started.append((right_sized(problem, [*found.machines, *rest]), dive))
+    ended = [Exchange(problem, dive.market).improved(one, Effort(most)) for one, dive in started]
     return _cheapest(problem, ended)
 
 
@@ -105,10 +111,8 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
     best = _cheapest(problem, packings)
     # Small problems have a budget of their own, so that they take nothing from pools that come later.
     whole = whole_machines(problem, market, best, Effort(effort.most))
-    if whole is not None:
-        packings.append(whole.contents)
-        if whole.machines is not None:
-            best = _cheapest(problem, [best, right_sized(problem, whole.machines)])
+    if whole is not None and whole.machines is not None:
+        best = _cheapest(problem, [best, right_sized(problem, whole.machines)])
     known = market if whole is None else whole.market
     enough = known.bound * GOOD_ENOUGH
     tail = Tail(problem, market, extended)
@@ -122,7 +126,7 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
             best = tail.improved(best, part)
         effort.spend(part)
     if effort.most >= _DIVING_EFFORT:
-        best = _exchanged(problem, known, [best, *packings], effort.most)
+        best = _exchanged(problem, market, [best, *packings], whole, effort.most)
     return Exchange(problem, known).improved(best, Effort(effort.most))
 
 

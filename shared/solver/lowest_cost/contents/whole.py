@@ -13,8 +13,10 @@ from shared.solver.lowest_cost.bound.dual import Worth, quiet_solver
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Counts, Pattern, Problem
 
-_MOST_CLASSES, _FEW_CLASSES = 30, 12
-"""With more classes the mix has too many machines that are not whole; up to the few, the search may be long."""
+_MOST_CLASSES = 30
+_FEW_CLASSES, _FEW_PODS = 12, 400
+_MACHINES_PER_CLASS = 2
+"""With fewer machines most of the mix is not whole, and the integer program takes long and finds little."""
 _MOST_NODES, _NODES_OF_MANY = 400, 100
 _NODE_UNITS, _COLUMN_UNITS = 0.2, 0.02
 
@@ -30,24 +32,36 @@ class Whole(NamedTuple):
 def whole_machines(
     problem: Problem, market: Worth, packing: list[Pattern], effort: Effort
 ) -> Whole | None:
-    """The cheapest machines of known contents that hold all pods; None for a problem that is too large.
+    """The cheapest machines of known contents that hold all pods; None for a problem of too many classes.
 
     ``packing``: holds all pods; its contents are known at first, further ones are searched for: those of the cheapest
     mix, and then those that a plan cheaper than the best so far may have.
     """
     if len(problem.counts) > _MOST_CLASSES:
         return None
-    nodes = _MOST_NODES if len(problem.counts) <= _FEW_CLASSES else _NODES_OF_MANY
     search = Configuration(problem, market.pods, packing)
     search.improve(effort)
-    contents, known = len(search.master.patterns), search.master.patterns
-    copies = _solved(search.problem, known, _copies(packing, known), effort, nodes)
-    if copies is not None:
-        search.add_neighbours(copies @ problem.price[[one.offer for one in known]], effort)
-        start = np.append(copies, np.zeros(len(known) - len(copies), dtype=np.int64))
-        copies = _solved(search.problem, known, start, effort, nodes)
-    found = None if copies is None else _without_excess(search.problem, known, copies)
-    return Whole(found, search.market(), known[:contents])
+    contents = list(search.master.patterns)
+    return Whole(_machines(search, packing, effort), search.market(), contents)
+
+
+def _machines(
+    search: Configuration, packing: list[Pattern], effort: Effort
+) -> list[Pattern] | None:
+    problem, known = search.problem, search.master.patterns
+    classes = len(problem.counts)
+    is_small = classes <= _FEW_CLASSES and problem.counts.sum() <= _FEW_PODS
+    if not is_small and sum(one.copies for one in packing) < _MACHINES_PER_CLASS * classes:
+        return None
+    nodes = _MOST_NODES if is_small else _NODES_OF_MANY
+    copies = _solved(problem, known, _copies(packing, known), effort, nodes)
+    if copies is None:
+        return None
+    cost = float(copies @ problem.price[[one.offer for one in known]])
+    search.add_neighbours(cost, effort)
+    start = np.append(copies, np.zeros(len(known) - len(copies), dtype=np.int64))
+    better = _solved(problem, known, start, effort, nodes)
+    return None if better is None else _without_excess(problem, known, better)
 
 
 def _identity(pattern: Pattern) -> tuple[int, bytes, bytes]:
