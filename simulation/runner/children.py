@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import psutil
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -28,8 +30,10 @@ READ_BYTES = 65_536
 POLL_SECONDS = 0.5
 MEMORY_BYTES = 3 * 1024**3
 """Of addresses, many times of what a run needs: a loop that never waits would use up the machine's memory first."""
-WALL_SECONDS = 3_600.0
-"""A child that waits for something real never uses its CPU time; it is killed after this time."""
+IDLE_SECONDS = 300.0
+"""A child that waits for something real uses no CPU time; it is killed after so long."""
+LEAST_USED = 0.01
+"""Less CPU time than this share of the time that passed is none. A run on a busy machine gets more."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,13 @@ class _Child(Generic[Task]):
     task: Task
     pid: int
     pipe: int
-    deadline: float
+    idle_seconds: float
+    since: float
+    """Monotonic time at which ``used`` was noted."""
+    used: float = 0.0
+    """CPU time in seconds."""
     data: bytearray = field(default_factory=bytearray)
-    late: bool = False
+    idle: bool = False
 
 
 def run_all(
@@ -54,7 +62,7 @@ def run_all(
     tasks: Iterable[Task],
     jobs: int,
     cpu_seconds: float,
-    wall_seconds: float = WALL_SECONDS,
+    idle_seconds: float = IDLE_SECONDS,
 ) -> Generator[tuple[Task, Result | Died], None, None]:
     """Each task with its result, in the order in which they end. Results must be picklable.
 
@@ -67,7 +75,7 @@ def run_all(
     running: list[_Child[Task]] = []
 
     def fork(task: Task) -> _Child[Task]:
-        return _fork(work, task, cpu_seconds, wall_seconds)
+        return _fork(work, task, cpu_seconds, idle_seconds)
 
     with selectors.DefaultSelector() as selector:
         try:
@@ -117,7 +125,7 @@ def _fill(
 
 
 def _fork(
-    work: Callable[[Task], Result], task: Task, cpu_seconds: float, wall_seconds: float
+    work: Callable[[Task], Result], task: Task, cpu_seconds: float, idle_seconds: float
 ) -> _Child[Task]:
     ours, theirs = os.pipe()
     sys.stdout.flush()
@@ -127,7 +135,7 @@ def _fork(
         os.close(ours)
         _live(work, task, theirs, cpu_seconds)
     os.close(theirs)
-    return _Child(task, pid, ours, time.monotonic() + wall_seconds)
+    return _Child(task, pid, ours, idle_seconds, time.monotonic())
 
 
 def _live(work: Callable[[Task], Result], task: Task, pipe: int, cpu_seconds: float) -> None:
@@ -165,14 +173,23 @@ def _ended(running: list[_Child[Task]], selector: selectors.BaseSelector) -> Ite
         running.remove(child)
         yield child
     for child in running:
-        if not child.late and time.monotonic() > child.deadline:
-            child.late = True
-            os.kill(child.pid, signal.SIGKILL)
+        _end_if_idle(child)
+
+
+def _end_if_idle(child: _Child[Task]) -> None:
+    passed = time.monotonic() - child.since
+    if child.idle or passed < child.idle_seconds:
+        return
+    times = psutil.Process(child.pid).cpu_times()
+    before, child.used, child.since = child.used, times.user + times.system, time.monotonic()
+    if child.used - before < LEAST_USED * passed:
+        child.idle = True
+        os.kill(child.pid, signal.SIGKILL)
 
 
 def _result(child: _Child[Task], cpu_seconds: float) -> Result | Died:
     _, status = os.waitpid(child.pid, 0)
-    if child.late:
+    if child.idle:
         return Died("the run waited for something outside the simulation and was killed")
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)

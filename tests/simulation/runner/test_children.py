@@ -79,8 +79,18 @@ def test_a_child_without_a_result_is_reported(work: Callable[[int], object], rea
 
 
 def test_a_child_that_waits_for_the_real_world_is_killed() -> None:
-    ((_, found),) = run_all(lambda _: time.sleep(600), [1], 1, 60, wall_seconds=0.5)
+    ((_, found),) = run_all(lambda _: time.sleep(600), [1], 1, 60, idle_seconds=0.5)
     assert found == Died("the run waited for something outside the simulation and was killed")
+
+
+def test_a_child_that_works_for_long_is_left_alone() -> None:
+    def work(number: int) -> int:
+        begun = time.process_time()
+        while time.process_time() - begun < 0.5:
+            pass
+        return number
+
+    assert list(run_all(work, [1], 1, 60, idle_seconds=0.1)) == [(1, 1)]
 
 
 def test_one_failed_child_does_not_disturb_the_others() -> None:
