@@ -13,15 +13,11 @@ import pytest
 
 from cli.decisions.ledger.over_time import spent_in
 from cli.decisions.replay import replay_all
-from local.aws.capacity.bill import COSTING, Bill, Pool
+from local.aws.capacity.bill import Bill, Pool
 from local.aws.catalogue.prices import PriceBook, load_listed_prices
 from local.aws.emulator import load_catalogue
-from shared.domain.nodes import provider_instance_id
-from shared.domain.records import MACHINES, decode_record
-from shared.runtime.archive.history import History
-from shared.runtime.archive.reading import Archive, Seen
+from shared.runtime.archive.reading import Archive
 from shared.runtime.archive.store import DirectoryStore
-from shared.simulation.ledgers.instances import end_of
 from simulation.determinism import WALL_START_SECONDS
 from simulation.loop import START_SECONDS
 from simulation.settings import CLUSTER
@@ -34,8 +30,6 @@ SHOWN_SECONDS = 10.0
 """An instance is in the mirror so long after its launch, at the latest."""
 ROUNDS = 200
 """Of one run, at least; four runs have about a thousand."""
-NOTED_SECONDS = 2.0
-"""From an order to end an instance until its machine says so; what ended earlier was ended by somebody else."""
 SHARE = 0.001
 """The ledger may differ from the bill by so much."""
 
@@ -67,13 +61,11 @@ class Recorded(NamedTuple):
             if event["kind"] == "instance" and event["state"] == "pending" and event["at"] < before
         }
 
-    def ended(self) -> dict[str, float]:
-        """When instances were ended or stopped, by whomever."""
-        found: dict[str, float] = {}
-        for event in self.events():
-            if event["kind"] == "instance" and event["state"] not in COSTING:
-                found.setdefault(event["id"], BEGIN + event["at"])
-        return found
+    def by_hand(self) -> set[str]:
+        """The instances that a user ended or stopped."""
+        outcomes = (e.get("outcome", "") for e in self.events() if e["kind"] == "user")
+        words = (outcome.split() for outcome in outcomes)
+        return {found[1] for found in words if found[:1] in (["terminated"], ["stopped"])}
 
     def events(self) -> Iterator[dict[str, Any]]:
         with self.trace.open() as lines:
@@ -103,15 +95,13 @@ async def test_every_round_of_the_services_comes_out_byte_for_byte_the_same(
 
 
 async def test_the_ledger_is_the_bill_of_the_instance_seconds(recorded: Recorded) -> None:
-    """All of it, and what each pool has of it: of v1alpha5 and of v1, and of instances that somebody else ended, of
-    which EC2 says when."""
+    """All of it, what each pool has of it, of v1alpha5 and of v1, and instances that somebody ended or stopped by
+    hand: of these EC2 says when."""
     spent = await spent_in(recorded.archive, BEGIN, LONGEST, "", "pool")
     pools = {owner.instance: owner.pool for _, owner in spent.owners}
     assert {pool.partition("/")[0] for pool in pools.values()} == {"Provisioner", "NodePool"}
-    seen, ended = await seen_to_end(recorded.archive), recorded.ended()
-    early = {id_ for id_ in pools if ended.get(id_, LONGEST) < seen.get(id_, 0.0) - NOTED_SECONDS}
     of_pools = [{id_ for id_ in pools if pools[id_] == pool} for pool in set(pools.values())]
-    for instances in filter(None, (set(pools), early, *of_pools)):
+    for instances in filter(None, (set(pools), recorded.by_hand() & pools.keys(), *of_pools)):
         lines = recorded.bill(instances).lines(*spent.edges)
         billed = sum(line.dollars for line in lines)
         shares = [m for (_, owner), m in spent.owners.items() if owner.instance in instances]
@@ -119,20 +109,6 @@ async def test_the_ledger_is_the_bill_of_the_instance_seconds(recorded: Recorded
         second = sum(line.dollars / line.seconds * line.instances for line in lines)
         few = second if instances != set(pools) else 0.0
         assert sum(shares) / 1e6 == pytest.approx(billed, rel=SHARE, abs=few)
-
-
-async def seen_to_end(archive: Archive) -> dict[str, float]:
-    """When the mirror had of an instance that it ends, or that its machine is gone."""
-    found: dict[str, float] = {}
-    ids: dict[str, str] = {}
-    async for seen in History(archive, (MACHINES,)).between(BEGIN, LONGEST):
-        if isinstance(seen, Seen):
-            machine = None if seen.body is None else decode_record(MACHINES, seen.body)
-            if machine is not None and machine.provider_id:
-                ids[seen.key] = provider_instance_id(machine.provider_id)
-            if end_of(seen.at, machine) is not None and seen.key in ids:
-                found.setdefault(ids[seen.key], seen.at)
-    return found
 
 
 async def test_every_instance_is_in_the_ledger(recorded: Recorded) -> None:
