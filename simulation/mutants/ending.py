@@ -92,16 +92,17 @@ ENDING = (
     Mutant(
         "drain-over-with-pods-left",
         f"{TERMINATOR}/drain/controller.py",
-        "        if left or seconds < self.ports.settings.drain_minimum:",
-        "        if seconds < self.ports.settings.drain_minimum:",
+        "        if left or seconds < minimum:",
+        "        if seconds < minimum:",
         "a drain is over although pods are left",
         "drains",
     ),
     Mutant(
         "objects-released-too-early",
         f"{TERMINATOR}/termination.py",
-        "        if instance_id and not await self._end_instance(progress, node, machine):",
-        "        if instance_id and not await self._end_instance(progress, node, machine) and not progress.ordered:",
+        "        if instance_id and (left := await self._end_instance(progress, node, machine)) is not DONE:",
+        "        if instance_id and (left := await self._end_instance(progress, node, machine)) is not DONE "
+        "and not progress.ordered:",
         "the machine is released when the end of its instance is ordered, not when it is proven",
         "aws",
     ),

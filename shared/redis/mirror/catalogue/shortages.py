@@ -7,6 +7,7 @@ found (SHORTAGE_STORE) is one value beside the hashes, which the scheduler write
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,10 @@ log = get_logger(__name__)
 
 HALF_LIVES = 8
 """That are kept: what is older counts less than 1/256."""
+CHANGING = 2
+"""Half-lives that are counted in: the present one, and the one before by services whose clock is late."""
+KEPT_SECONDS = 60.0
+"""How long what was read of the others is used."""
 MOST_SHOWN = 20
 SHARED_SECONDS = 3600
 """How long what other clusters found counts after the last look at it."""
@@ -47,6 +52,9 @@ class ShortageHistory:
         self._settings = settings
         self._shared = f"{self._prefix}shared"
         self._shown: Shortages = ()
+        self._past: dict[str, dict[str, int]] = {}
+        """Counts of half-lives that are over, by key."""
+        self._past_until = -math.inf
 
     async def add(self, offerings: Iterable[OfferingKey]) -> None:
         """Each of these had no capacity just now, or lost it. Reserved ones have a count of their own in EC2."""
@@ -72,7 +80,7 @@ class ShortageHistory:
         if not self._settings.shortage_half_life:
             return {}
         try:
-            remembered = await self.counts()
+            remembered = await self._lately()
         except DovetailError as error:
             log.warning("cannot read shortages", error=error.message)
             return {}
@@ -86,7 +94,21 @@ class ShortageHistory:
 
     async def counts(self) -> dict[int, dict[str, int]]:
         """What is remembered, by number of the half-life. Raises Unavailable and Unreachable."""
-        numbers = self.numbers()
+        return await self._read(self.numbers())
+
+    async def _lately(self) -> dict[int, dict[str, int]]:
+        """As ``counts``; of half-lives that are over it may be a minute old."""
+        past, changing = self.numbers()[:-CHANGING], self.numbers()[-CHANGING:]
+        now, keys_of_past = self._clock.monotonic(), [self._key(number) for number in past]
+        if now < self._past_until and all(key in self._past for key in keys_of_past):
+            held = {n: self._past[key] for n, key in zip(past, keys_of_past, strict=True)}
+            return held | await self._read(changing)
+        found = await self.counts()
+        self._past = {self._key(number): found.get(number, {}) for number in past}
+        self._past_until = now + KEPT_SECONDS
+        return found
+
+    async def _read(self, numbers: range) -> dict[int, dict[str, int]]:
         async with (
             redis_errors("read shortages"),
             self._redis.pipeline(transaction=False) as pipe,
@@ -99,6 +121,7 @@ class ShortageHistory:
 
     async def restore(self, counts: Mapping[int, Mapping[str, int]]) -> None:
         """Add these counts to a Redis that lost them. Raises as ``counts``."""
+        self._past_until = -math.inf
         seconds = int(self._settings.shortage_half_life * (HALF_LIVES + 1)) + 1
         async with (
             redis_errors("remember shortages"),

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from shared.domain import labels as keys
-from shared.redis.mirror.catalogue.shortages import HALF_LIVES
+from shared.redis.mirror.catalogue.shortages import HALF_LIVES, KEPT_SECONDS
 from tests.support.clock.fake import FakeClock
 from tests.support.redis.shortages import DAY, OTHER, SPOT, at_the_start_of_a_day, make_history
 
@@ -73,3 +73,17 @@ async def test_without_redis_there_is_no_history_and_no_error(clock: FakeClock) 
         shortages = make_history(away, "nowhere:", clock)
         await shortages.add([SPOT])
         assert await shortages.current() == ()
+
+
+async def test_what_is_over_is_read_once_a_minute(
+    redis: Redis, prefix: str, clock: FakeClock
+) -> None:
+    """What is counted now is read each time. A history that came back is read by the next minute."""
+    shortages = make_history(redis, prefix, clock)
+    (day, *_) = shortages.numbers()
+    assert await shortages.scores() == {}
+    await make_history(redis, prefix, clock).restore({day: {":".join(OTHER): 128}})
+    await make_history(redis, prefix, clock).add([SPOT])
+    assert await shortages.scores() == {SPOT: 1.0}
+    clock.advance(KEPT_SECONDS)
+    assert await shortages.scores() == {SPOT: 1.0, OTHER: 1.0}
