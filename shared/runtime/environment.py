@@ -86,7 +86,7 @@ class Environment(Generic[Config]):
 
         # Set once: a standby replaces it, because a consumer that ended with its term makes no progress any more.
         loop = runtime.Loop(f"consume {stream}", runtime.until_stopped, progress=progress)
-        settings = ConsumerSettings(min_idle_seconds=self.settings.message_min_idle)
+        settings = ConsumerSettings.idle_for(self.settings.message_min_idle)
         self.metrics.expect_messages(loop.name, limit)
 
         async def measured(envelope: Envelope) -> None:

@@ -60,6 +60,12 @@ class ConsumerSettings:
     trim_seconds: float = 30.0
     finish_seconds: float = 20.0
 
+    @classmethod
+    def idle_for(cls, seconds: float) -> ConsumerSettings:
+        """Entries of a consumer without a heartbeat are taken over after ``seconds``; heartbeats come every 5 s where
+        that is short. Raises ConfigurationError below 10 s."""
+        return cls(min_idle_seconds=seconds, heartbeat_seconds=min(10.0, max(5.0, seconds / 2)))
+
     def __post_init__(self) -> None:
         if self.limit < 1:
             raise ConfigurationError(f"consumer limit is {self.limit}, it must be at least 1")

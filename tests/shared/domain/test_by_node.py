@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from shared.domain.workloads import by_node as module
 from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import Noted, any_virtual, by_node, running, without_node
 from tests.support.planning.builders import make_bound_pod, make_pod
+from tests.support.planning.snapshots import forget_all
 
 PODS = (make_bound_pod("one", "a"), make_pod("waits"), make_bound_pod("two", "b"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known() -> None:
+    """Of larger clusters of other tests more is known than is kept beside three nodes."""
+    forget_all()
 
 
 def test_pods_are_in_the_snapshots_order_and_those_without_a_node_have_the_empty_name() -> None:

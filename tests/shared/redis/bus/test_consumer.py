@@ -316,6 +316,18 @@ async def test_a_handler_over_its_time_limit_is_ended(
     assert tries == 2
 
 
+@pytest.mark.parametrize("seconds", [10.0, 15.0, 60.0])
+def test_every_time_that_the_setting_allows_leaves_room_for_two_heartbeats(seconds: float) -> None:
+    settings = ConsumerSettings.idle_for(seconds)
+    assert settings.min_idle_seconds == seconds
+    assert 5 <= settings.heartbeat_seconds <= 10
+
+
+def test_less_than_ten_seconds_without_a_heartbeat_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="at most half of min_idle_seconds"):
+        ConsumerSettings.idle_for(9)
+
+
 def test_a_heartbeat_slower_than_the_idle_time_is_refused() -> None:
     """A consumer that renews too late would be robbed of its work."""
     with pytest.raises(ConfigurationError, match="heartbeat_seconds"):
