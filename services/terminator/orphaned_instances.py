@@ -3,6 +3,9 @@
 The order only names an instance. Whose it is, is read here from EC2 and the API server, twice and five seconds apart
 (R7): a late, doubled or forged order ends nothing that has an owner.
 
+An instance that the terminator may not end is left: one without the cluster's tag, which its policy asks for, without a
+call, and one whose end EC2 refuses after one call for each order.
+
 What may go wrong: a Machine cannot be read. It may own any instance, so nothing is ended. The launcher repeats its
 order as long as it finds the instance orphaned.
 """
@@ -14,12 +17,19 @@ from dataclasses import dataclass, field
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.instances import UNKNOWN, Instances
 from services.terminator.waiting.step import AGAIN, DONE, Step
-from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, is_ours, machine_of
+from shared.cloud.ec2.ownership import (
+    GONE_STATES,
+    TOKEN_TAG,
+    cluster_tag,
+    is_ours,
+    machine_of,
+    may_be_ended,
+)
 from shared.cloud.ec2.records import Instance
 from shared.concurrency.clock import Clock
 from shared.domain.machines.launches import is_wanted
 from shared.domain.nodes import provider_instance_id
-from shared.errors import InvalidObject
+from shared.errors import InvalidObject, Unauthorized
 from shared.kube.machines import Machines, provider_id_in
 from shared.kube.reading import or_none
 from shared.log import get_logger
@@ -61,13 +71,19 @@ class OrphanedInstances:
             self._first_seen[instance_id] = self.clock.monotonic()
             return AGAIN
         log.warning("terminating instance without a machine", id=instance_id)
-        await self.instances.terminate(instance_id)
+        try:
+            await self.instances.terminate(instance_id)
+        except Unauthorized as error:
+            text = "EC2 refuses the end of an instance without a machine; see deploy/iam"
+            log.warning(text, id=instance_id, error=error.message)
         return self._forget(instance_id)
 
     async def _why_not(self, instance: Instance) -> str:
         """Why the instance may not be ended; empty: it may."""
         if not is_ours(instance, self.cluster):
             return "its tags do not say that this cluster launched it"
+        if not may_be_ended(instance, self.cluster):
+            return f"it lacks the tag {cluster_tag(self.cluster)}=owned; terminate it by hand"
         if instance.zone in await self.shifted.current():
             return "the cluster is shifted away from its zone"
         # Before the Machines: a launch that ends in between has written its instance on a Machine by then.

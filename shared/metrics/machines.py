@@ -86,7 +86,7 @@ class MachineMetrics:
         )
         self.deletions_held = declare.by("launcher").gauge(
             "dovetail_deletions_held",
-            "Deletions that the breaker stopped because a list seems incomplete; check the list when above 0.",
+            "Deletions held back: a list seems incomplete, or an instance lacks the cluster's tag; check when above 0.",
             "direction", "nodepool",
         )  # fmt: skip
 

@@ -3,7 +3,8 @@
 Instances that no open launch will adopt: their end is ordered. The terminator ends them; the launcher's role in AWS
 could not. An instance must be without owner in every sweep for a grace time (R7), which is longer than the 30 seconds
 of LCH-81. Then the Machine and the record that it names are read one by one: a list that left one of them out is a
-wrong list, and nothing is ended (F23).
+wrong list, and nothing is ended (F23). One without the cluster's tag cannot be ended by any service: no end is ordered,
+and it is reported as held for as long as it runs.
 
 Nodes whose instance EC2 calls terminated are deleted. A cloud controller deletes them where one runs; this serves
 clusters without one. Only the state that EC2 reports counts: a node whose instance is merely not listed stays. The
@@ -13,6 +14,7 @@ deletion is an order, which the terminator carries out.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -21,7 +23,14 @@ from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDe
 from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.ports import Ports
-from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, machine_of, pool_of
+from shared.cloud.ec2.ownership import (
+    GONE_STATES,
+    TOKEN_TAG,
+    cluster_tag,
+    machine_of,
+    may_be_ended,
+    pool_of,
+)
 from shared.cloud.ec2.records import Instance
 from shared.concurrency.confirmation import Confirmation
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
@@ -34,6 +43,7 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 DIRECTION = "instances without a machine"
+UNTAGGED = "instances without a machine and without the tag of the cluster"
 TOO_MANY = "so many at once look like a wrong list; terminate them by hand if it is right"
 
 
@@ -49,6 +59,14 @@ def orphaned_instances(inventory: Inventory) -> list[Instance]:
     ]
 
 
+def by_pool(instances: Iterable[Instance]) -> dict[str, list[Instance]]:
+    """The pool's key, which is empty without one, -> its instances."""
+    pools: dict[str, list[Instance]] = defaultdict(list)
+    for one in instances:
+        pools[pool_of(one)].append(one)
+    return pools
+
+
 @dataclass
 class OrphanedInstances:
     """Orders the end of instances whose loss is confirmed."""
@@ -59,25 +77,43 @@ class OrphanedInstances:
     breaker: Breaker
     deletions: HeldDeletions
     seen: Confirmation = field(default_factory=Confirmation)
+    untagged: Confirmation = field(default_factory=Confirmation)
+    """Those that no service may end: no reason to sweep sooner."""
 
     async def end(self, inventory: Inventory) -> None:
         """Order the end of those that this sweep confirms."""
         if not inventory.readable:
             return  # an instance may belong to a Machine that cannot be read; the log names it
+        cluster = self.ports.settings.cluster_name
         lost = {one.id: one for one in orphaned_instances(inventory)}
-        now = self.ports.clock.monotonic()
-        names = self.seen.confirmed(lost, now=now, grace=self.ports.settings.garbage_grace)
-        held = await self._sift([lost[name] for name in names], inventory) if names else set()
+        endable = {name: one for name, one in lost.items() if may_be_ended(one, cluster)}
+        confirmed = self._confirmed(self.seen, endable)
+        held = await self._sift(confirmed, inventory) if confirmed else set()
         self.deletions.release(DIRECTION, held)
+        await self._report_untagged(
+            self._confirmed(
+                self.untagged, {name: one for name, one in lost.items() if name not in endable}
+            )
+        )
+
+    def _confirmed(self, seen: Confirmation, lost: Mapping[str, Instance]) -> list[Instance]:
+        now, grace = self.ports.clock.monotonic(), self.ports.settings.garbage_grace
+        return [lost[name] for name in seen.confirmed(lost, now=now, grace=grace)]
+
+    async def _report_untagged(self, confirmed: Iterable[Instance]) -> None:
+        """Held for as long as they run: the terminator's policy would refuse every order anew."""
+        pools = by_pool(confirmed)
+        tag = cluster_tag(self.ports.settings.cluster_name)
+        for pool, found in pools.items():
+            why = f"no service may end what lacks the tag {tag}=owned; terminate by hand, or set it"
+            await self.deletions.hold(UNTAGGED, pool, [one.id for one in found], why)
+        self.deletions.release(UNTAGGED, pools)
 
     async def _sift(self, confirmed: list[Instance], inventory: Inventory) -> set[str]:
         """Order the end of what the breaker and every single read let through. Returns the pools that are held back."""
-        pools: dict[str, list[Instance]] = defaultdict(list)
-        for one in confirmed:
-            pools[pool_of(one)].append(one)
         admitted: list[Instance] = []
         held = set()
-        for pool, found in pools.items():
+        for pool, found in by_pool(confirmed).items():
             if self._admits(pool, found, inventory):
                 admitted += found
                 continue

@@ -24,6 +24,12 @@ def is_ours(instance: Instance, cluster: str) -> bool:
     return launched or (pooled and tags.get(CLUSTER_NAME_TAG) == cluster)
 
 
+def may_be_ended(instance: Instance, cluster: str) -> bool:
+    """Whether the terminator's policy allows its end: by this tag alone. Every launch sets it; a person can leave it
+    out of a copy or take it off."""
+    return instance.tags.get(cluster_tag(cluster)) == "owned"
+
+
 def pool_of(instance: Instance) -> str:
     """The key of the pool in the instance's tags; empty without one."""
     if name := instance.tags.get(keys.NODE_POOL):

@@ -86,6 +86,41 @@ async def test_a_forged_order_ends_nobody_elses_instance(
     assert control.alive() == [foreign]
 
 
+POOLED = {CLUSTER_NAME_TAG: CLUSTER, keys.NODE_POOL: "default", keys.NODE_CLASS: "default"}
+
+
+async def test_an_instance_without_the_tag_of_the_cluster_is_left_without_a_call(
+    world: World, control: Control, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """LCH-83: the policy allows the end of tagged instances only; an order that cannot be carried out is dropped."""
+    copied = await stray(world, POOLED)
+    await order(world, copied)
+    await steps(world)
+    assert control.alive() == [copied]
+    assert control.get("calls?action=TerminateInstances")["calls"] == []
+    assert f"it lacks the tag {cluster_tag(CLUSTER)}=owned" in capsys.readouterr().out
+    assert f"Instance/{copied}" in world.done
+
+
+async def test_an_end_that_ec2_refuses_is_told_once_for_each_order(
+    world: World, control: Control, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """LCH-81: a policy of the user's own may allow less. The launcher's next order tries it again."""
+    lost = await stray(world)
+    control.post(
+        "faults", action="TerminateInstances", status=403, code="UnauthorizedOperation", count=1
+    )
+    await order(world, lost)
+    await steps(world)
+    assert control.alive() == [lost]
+    assert f"Instance/{lost}" in world.done
+    assert capsys.readouterr().out.count("EC2 refuses the end of an instance") == 1
+    world.done.clear()
+    await order(world, lost)
+    await steps(world)
+    assert control.alive() == []
+
+
 async def _machine(world: World, instance: str) -> None:
     await create_machine(world.kube, "default-owner")
     status = {"providerID": f"aws:///us-west-2a/{instance}"}

@@ -19,10 +19,11 @@ from shared.kube.client import Kube
 from shared.kube.listing import KubeList
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from shared.redis.mirror import MirrorWriter
-from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
+from tests.services.conftest import CLUSTER, Control, create_machine, create_node_pool, create_pool
 from tests.services.launcher.lifecycle_world import World
 from tests.support.planning.builders import make_node
 
+POOLED = {CLUSTER_NAME_TAG: CLUSTER, keys.NODE_POOL: "default", keys.NODE_CLASS: "default"}
 BOTH = pytest.mark.parametrize("generation_api", [V1ALPHA5, V1])
 Events = Any
 
@@ -85,12 +86,36 @@ async def test_instances_of_others_are_never_touched(world: World, control: Cont
 async def test_what_a_v1_karpenter_of_this_cluster_leaked_is_ended(
     world: World, control: Control
 ) -> None:
-    """LCH-81, LCH-83: pool, class and cluster are in its tags, nothing of ours is."""
-    tags = {CLUSTER_NAME_TAG: CLUSTER, keys.NODE_POOL: "default", keys.NODE_CLASS: "default"}
-    await world.instances(tags)
+    """LCH-81, LCH-83: pool, class and cluster are in its tags, our launch token is not."""
+    await world.instances({**POOLED, cluster_tag(CLUSTER): "owned"})
     owned = await world.launched("default-a")
     await world.sweep_twice()
     assert control.alive() == [provider_instance_id(owned.provider_id)]
+
+
+async def test_what_no_service_may_end_is_reported_and_never_ordered(
+    world: World, control: Control, events: Events
+) -> None:
+    """LCH-83: a copy by hand without the cluster's tag. It holds up no other and makes no sweep come sooner."""
+    await create_node_pool(world.kube)
+    (copied,) = await world.instances(POOLED)
+    lost = await world.launched("default-a")
+    await world.launched("default-good")
+    await world.forget(lost)
+    await world.sweep_twice()
+    assert copied in control.alive()
+    assert provider_instance_id(lost.provider_id) not in control.alive()
+    held = ("instances without a machine and without the tag of the cluster", "NodePool/default")
+    assert world.metrics.deletions_held.labels(*held)._value.get() == 1
+    assert ("DeletionsHeld", "default") in await events()
+    assert f"{cluster_tag(CLUSTER)}=owned" in world.garbage.deletions.held[held]
+    usual = world.garbage.ports.settings.garbage_period
+    world.garbage._rounds = 100
+    await world.sweep()
+    assert world.garbage.pause_seconds() == usual
+    await world.cloud.ec2.terminate([copied])
+    await world.sweep()
+    assert world.metrics.deletions_held.labels(*held)._value.get() == 0
 
 
 @BOTH
