@@ -89,6 +89,11 @@ class MachineMetrics:
             "Deletions held back: a list seems incomplete, or an instance lacks the cluster's tag; check when above 0.",
             "direction", "nodepool",
         )  # fmt: skip
+        self.unmatched = declare.by("launcher").gauge(
+            "dovetail_unmatched_objects",
+            "Objects for which a promise of dovetail audit did not hold in the launcher's last sweep.",
+            "promise",
+        )
 
     def _declare_ends(self, declare: Declarations) -> None:
         self.machine_termination_seconds = declare.histogram(

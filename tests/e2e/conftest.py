@@ -7,6 +7,7 @@ import pytest
 from local.stack import Stack
 from tests.support.console.story_page import StoryPage, story_page
 from tests.support.redis.guarded import refused_by
+from tests.support.stories.audited import audit_at_the_end
 from tests.support.stories.gaps.api_proxy import ApiProxy, ProxiedStack, proxied_stack
 from tests.support.stories.playground import Playground, ShellKubectl, playground_on
 
@@ -33,9 +34,10 @@ def _turn(item: pytest.Item) -> int:
 @pytest.fixture(scope="session")
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedStack]:
     """A stack with all services, whose disruptions take seconds. Its services may be killed and cut off from the API
-    server, and nothing else."""
+    server, and nothing else. At its end an audit must find every promise kept."""
     with proxied_stack(tmp_path_factory, console=True) as proxied:
         yield proxied
+        audit_at_the_end(proxied.stack)
 
 
 @pytest.fixture(scope="session")

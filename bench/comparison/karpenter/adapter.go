@@ -145,7 +145,7 @@ func (s *Scheduler) objects(ctx context.Context, pods []*corev1.Pod) ([]any, err
 		}
 		found = append(found, lo.ToAnySlice(listed)...)
 	}
-	for _, read := range []func(context.Context) ([]fields, error){s.daemonSets, s.nodes, s.nodePools} {
+	for _, read := range []func(context.Context) ([]fields, error){s.daemonSets, s.nodes, s.nodePools, s.devices} {
 		listed, err := read(ctx)
 		if err != nil {
 			return nil, err
@@ -174,7 +174,8 @@ func plain(from client.Object, version, kind string) fields {
 	return found
 }
 
-// The pods to schedule, without the nodes that they leave, and the pods that stay on nodes.
+// The pods to schedule, without the nodes that they leave, the pods that stay on nodes, and daemon pods, which may ask for
+// other amounts than their daemon set.
 func (s *Scheduler) pods(ctx context.Context, pods []*corev1.Pod) ([]fields, error) {
 	asked := sets.New[string]()
 	found := []fields{}
@@ -182,9 +183,13 @@ func (s *Scheduler) pods(ctx context.Context, pods []*corev1.Pod) ([]fields, err
 		asked.Insert(client.ObjectKeyFromObject(one).String())
 		waiting := one.DeepCopy()
 		waiting.Spec.NodeName, waiting.DeletionTimestamp = "", nil
-		waiting.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
-			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
-		}}
+		waiting.Status = corev1.PodStatus{
+			Phase: corev1.PodPending,
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+			},
+			ResourceClaimStatuses: one.Status.ResourceClaimStatuses,
+		}
 		found = append(found, plain(waiting, "v1", "Pod"))
 	}
 	all := &corev1.PodList{}
@@ -192,7 +197,7 @@ func (s *Scheduler) pods(ctx context.Context, pods []*corev1.Pod) ([]fields, err
 		return nil, err
 	}
 	for _, one := range all.Items {
-		if one.Spec.NodeName != "" && !asked.Has(client.ObjectKeyFromObject(&one).String()) {
+		if (one.Spec.NodeName != "" || pod.IsOwnedByDaemonSet(&one)) && !asked.Has(client.ObjectKeyFromObject(&one).String()) {
 			found = append(found, plain(&one, "v1", "Pod"))
 		}
 	}
@@ -244,7 +249,7 @@ func (s *Scheduler) nodePools(ctx context.Context) ([]fields, error) {
 			continue
 		}
 		one.Spec.Template.Spec.NodeClassRef = classOf(one.Name)
-		own := lo.Map(s.instanceTypes[one.Name], func(kind *cloudprovider.InstanceType, _ int) string { return kind.Name })
+		own := lo.Keys(s.typesOf(one.Name))
 		if len(own) != len(s.allTypes()) {
 			one.Spec.Template.Spec.Requirements = append(one.Spec.Template.Spec.Requirements, v1.NodeSelectorRequirementWithMinValues{
 				Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: own,
@@ -284,14 +289,27 @@ func (s *Scheduler) daemonSets(ctx context.Context) ([]fields, error) {
 	return s.list(ctx, schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"})
 }
 
+// The types of a pool by name. Types of the same name, which specifications have and AWS has not, get numbers.
+func (s *Scheduler) typesOf(pool string) map[string]*cloudprovider.InstanceType {
+	found := map[string]*cloudprovider.InstanceType{}
+	for _, kind := range s.instanceTypes[pool] {
+		name := kind.Name
+		for number := 2; found[name] != nil; number++ {
+			name = fmt.Sprintf("%s.number-%d", kind.Name, number)
+		}
+		found[name] = kind
+	}
+	return found
+}
+
 // The types of all pools. A type has one description here, with the reservations of all pools.
 func (s *Scheduler) allTypes() map[string]*cloudprovider.InstanceType {
 	found := map[string]*cloudprovider.InstanceType{}
-	for _, kinds := range s.instanceTypes {
-		for _, kind := range kinds {
-			known, isKnown := found[kind.Name]
+	for pool := range s.instanceTypes {
+		for name, kind := range s.typesOf(pool) {
+			known, isKnown := found[name]
 			if !isKnown || len(kind.Offerings) > len(known.Offerings) {
-				found[kind.Name] = kind
+				found[name] = kind
 			}
 		}
 	}
@@ -301,12 +319,10 @@ func (s *Scheduler) allTypes() map[string]*cloudprovider.InstanceType {
 // What all pools are offered of a type, each reservation once.
 func (s *Scheduler) offerings(name string) []fields {
 	found := map[string]fields{}
-	for _, kinds := range s.instanceTypes {
-		for _, kind := range kinds {
+	for pool := range s.instanceTypes {
+		if kind, isKnown := s.typesOf(pool)[name]; isKnown {
 			for _, one := range kind.Offerings {
-				if kind.Name == name {
-					found[fmt.Sprint(one.Zone(), one.CapacityType(), one.ReservationID())] = s.offering(one)
-				}
+				found[fmt.Sprint(one.Zone(), one.CapacityType(), one.ReservationID())] = s.offering(one)
 			}
 		}
 	}
@@ -322,6 +338,7 @@ func (s *Scheduler) types() []fields {
 				labels[key] = one.Values()
 			}
 		}
+		labels[corev1.LabelInstanceTypeStable] = []string{name}
 		return fields{
 			"apiVersion": "dovetail.sh/v1alpha1", "kind": "InstanceType", "metadata": fields{"name": name},
 			"spec": fields{
@@ -436,6 +453,7 @@ func (s *Scheduler) results(ctx context.Context, pods []*corev1.Pod, plan planne
 			results.PodErrors[found] = s.reason(ctx, found, one.Reason)
 		}
 	}
+	s.allocate(ctx, &results)
 	return results
 }
 
@@ -445,8 +463,13 @@ func (s *Scheduler) machine(pool string, types []string, requirements []v1.NodeS
 		panic("a machine of a pool that Karpenter cannot use: " + pool)
 	}
 	found := &NodeClaim{NodeClaimTemplate: *template}
+	own := s.typesOf(pool)
+	for index, one := range requirements {
+		if one.Key == corev1.LabelInstanceTypeStable {
+			requirements[index].Values = lo.Uniq(lo.Map(one.Values, func(name string, _ int) string { return own[name].Name }))
+		}
+	}
 	found.Requirements = scheduling.NewNodeSelectorRequirementsWithMinValues(requirements...)
-	own := lo.KeyBy(s.instanceTypes[pool], func(kind *cloudprovider.InstanceType) string { return kind.Name })
 	found.InstanceTypeOptions = lo.Map(types, func(name string, _ int) *cloudprovider.InstanceType { return own[name] })
 	relaxed := lo.SomeBy(requirements, func(one v1.NodeSelectorRequirementWithMinValues) bool {
 		asked := template.Requirements.Get(one.Key).MinValues()

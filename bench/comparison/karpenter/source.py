@@ -1,7 +1,7 @@
 """Karpenter's source, with a way to another planner, built as the tests of one of its packages.
 
 Nothing of Karpenter is in this repository: the source comes from the Go module proxy, is copied into a cache folder,
-and ``adapter.go`` is laid beside its scheduler. Raises Refused when it cannot be fetched, changed or built.
+and the adapter's files are laid beside its scheduler. Raises Refused when it cannot be fetched, changed or built.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ VERSION = "v1.15.0"
 SUITES: Mapping[str, str] = {
     "scheduling": "pkg/controllers/provisioning/scheduling",
     "provisioning": "pkg/controllers/provisioning",
+    "disruption": "pkg/controllers/disruption",
 }
 """Suite -> its package."""
 SCHEDULER = Path(SUITES["scheduling"])
-ADAPTER = Path(__file__).with_name("adapter.go")
+ADAPTER = tuple(sorted(Path(__file__).parent.glob("*.go")))
 SOLVE = "func (s *Scheduler) Solve("
 SOLVE_IN_KARPENTER = "func (s *Scheduler) solveInKarpenter("
 GO_LINE = re.compile(r"^go (\d+\.\d+)[.\d]*$", re.MULTILINE)
@@ -49,7 +50,9 @@ def prepared(version: str, folder: Path) -> Path:
         _make_writable(unfinished)
         _change(unfinished)
         unfinished.rename(copy)
-    shutil.copyfile(ADAPTER, copy / SCHEDULER / "dovetail.go")
+    (copy / SCHEDULER / "dovetail.go").unlink(missing_ok=True)
+    for file in ADAPTER:
+        shutil.copyfile(file, copy / SCHEDULER / f"dovetail_{file.name}")
     return copy
 
 

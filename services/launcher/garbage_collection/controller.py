@@ -24,6 +24,7 @@ from services.launcher.garbage_collection.orphaned import OrphanedInstances, Orp
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.ports import Ports
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
+from shared.concurrency.confirmation import Confirmation
 from shared.concurrency.waiting import pause
 from shared.domain.machines.launches import is_wanted
 from shared.errors import NotFound
@@ -111,13 +112,23 @@ class GarbageCollection:
         self._note_unwanted(str(record["spec"]["clientToken"]) for record in stale)
         for record in stale:
             await self._end_record(record, inventory)
-        seen = (
-            self._orphaned_instances.seen,
-            self._lost_machines.without_instance,
-            self._lost_machines.without_node,
-            self._orphaned_nodes.seen,
-        )
-        self._suspicious = bool(stale) or any(one.first for one in seen)
+        seen = self._seen()
+        self._suspicious = bool(stale) or any(one.first for one in seen.values())
+        self._show({promise: len(one.first) for promise, one in seen.items()}, len(stale))
+
+    def _seen(self) -> dict[str, Confirmation]:
+        """By the promises of ``dovetail audit``, in whose words the metric has them."""
+        return {
+            "each instance has a machine": self._orphaned_instances.seen,
+            "each launched machine has its instance": self._lost_machines.without_instance,
+            "each registered machine has its node": self._lost_machines.without_node,
+            "each node has a machine": self._orphaned_nodes.seen,
+        }
+
+    def _show(self, counts: dict[str, int], stale: int) -> None:
+        counts["each instance has a machine"] += len(self._orphaned_instances.untagged.first)
+        for promise, count in {**counts, "launch records end": stale}.items():
+            self.ports.metrics.unmatched.labels(promise).set(count)
 
     def _note_unwanted(self, tokens: Iterable[str]) -> None:
         now = self.ports.clock.monotonic()

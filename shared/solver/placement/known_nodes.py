@@ -137,9 +137,11 @@ def _is_initialized(node: Node, machine: Machine | None) -> bool:
 def _without_temporary_taints(
     taints: tuple[Taint, ...], machine: Machine | None
 ) -> tuple[Taint, ...]:
-    """The taints that remain after initialization: without startup and ephemeral taints (SCH-52)."""
-    startup = machine.startup_taints if machine else ()
-    return tuple(t for t in taints if not is_ephemeral(t) and t not in startup)
+    """The taints that remain after initialization: without startup and ephemeral taints (SCH-52). All of them on a node
+    without a machine, whose initialization nobody finishes."""
+    if machine is None:
+        return taints
+    return tuple(t for t in taints if not is_ephemeral(t) and t not in machine.startup_taints)
 
 
 def _allocatable(node: Node, machine: Machine | None, initialized: bool) -> Resources:

@@ -65,6 +65,7 @@ UNBOUND = 'karpenter_pods_provisioning_unbound_time_seconds{name="web", namespac
 USAGE = 'karpenter_nodepools_usage{nodepool="default", resource_type="cpu"}'
 LIMIT = 'karpenter_nodepools_limit{nodepool="default", resource_type="cpu"}'
 COST = 'karpenter_nodepools_cost_total{nodepool="%s"}'
+UNMATCHED = 'dovetail_unmatched_objects{promise="each node has a machine"}'
 HELD = 'dovetail_deletions_held{direction="instances", nodepool="default"}'
 DRAIN = 'dovetail_drain_seconds{node="n1"}'
 LEFT = 'dovetail_drain_deadline_seconds{node="n1"}'
@@ -145,6 +146,8 @@ CASES = (
     Case("DovetailCostAboveLimit", {COST % "a": flat(70)}),
     Case("DovetailDeletionsHeld", {HELD: flat(6)}, ({**POOL, "direction": "instances"},)),
     Case("DovetailDeletionsHeld", {HELD: flat(0)}),
+    Case("DovetailUnmatchedObjects", {UNMATCHED: flat(1)}, ({"promise": "each node has a machine"},)),
+    Case("DovetailUnmatchedObjects", {UNMATCHED: then(1, 0)}),
     Case("DovetailDrainBlocked", {DRAIN: rising(60)}, (NODE,)),
     Case("DovetailDrainBlocked", {DRAIN: flat(90)}),
     Case("DovetailDrainNearDeadline", {LEFT: flat(200)}, (NODE,)),

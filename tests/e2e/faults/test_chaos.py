@@ -32,6 +32,7 @@ from shared.domain.nodes import provider_instance_id
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.resources import NODES
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
+from tests.support.stories.audited import wait_until_all_promises_hold
 from tests.support.stories.playground import (
     POLL_SECONDS,
     SERVICE_SETTINGS,
@@ -106,6 +107,7 @@ async def crash(playground: Playground, kubectl: ShellKubectl, seed: int) -> Non
     assert not any(node.tainted or node.cordoned for node in now.nodes), story
     owned = {provider_instance_id(machine.provider_id) for machine in now.machines}
     assert owned == {instance.instance_id for instance in now.live_instances}, story
+    await wait_until_all_promises_hold(playground, f"({story})")
 
 
 async def test_a_process_killed_in_mid_command_leaves_nothing_behind(
@@ -162,6 +164,7 @@ async def fail_over(
     )
     assert not any(node.tainted for node in now.nodes)
     assert len(now.machines) == len(now.live_instances) == 1
+    await wait_until_all_promises_hold(playground)
 
 
 @dataclass

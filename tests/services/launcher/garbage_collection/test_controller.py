@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cli.operations.audit.catalogue import PROMISES
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
 from services.watcher.status.machine_notes import JoinedNodes
@@ -45,6 +46,34 @@ async def test_an_orphan_ends_after_two_looks_and_not_before(
     assert control.alive() == [provider_instance_id(owned.provider_id)]
     node = await world.kube.get(NODES, lost.node_name)
     assert node["metadata"]["deletionTimestamp"], "the terminator takes it from here"
+
+
+@pytest.mark.parametrize("generation_api", [V1ALPHA5])
+async def test_what_does_not_belong_together_is_counted_by_promise(
+    world: World, generation_api: str
+) -> None:
+    """LCH-80, LCH-81, F24: as dovetail audit names it, until it is mended."""
+    lost = await world.registered("default-a", generation_api)
+    ended = await world.launched("default-b", generation_api)
+    await world.registered("default-c", generation_api)
+    await world.forget(lost)
+    await world.terminate(ended)
+    await world.sweep()
+    counted = {
+        promise: world.metrics.unmatched.labels(promise)._value.get()
+        for promise in (one.name for one in PROMISES[:5] + PROMISES[8:9])
+    }
+    assert counted == {
+        "each instance has a machine": 1,
+        "no machine has two instances": 0,
+        "each launched machine has its instance": 1,
+        "each node has a machine": 0,
+        "each registered machine has its node": 0,
+        "launch records end": 0,
+    }
+    await world.sweep_twice()
+    await world.sweep()
+    assert world.metrics.unmatched.labels("each instance has a machine")._value.get() == 0
 
 
 async def test_too_many_orphans_at_once_are_a_wrong_list(

@@ -70,6 +70,7 @@ def test_sch_52_boot_taints_are_ignored_until_initialised() -> None:
     booting = make_node(labels=OURS, taints=taints, provider_id="aws:///a/i-1")
     snapshot = make_snapshot(make_pod(), nodes=(booting,), machines=(machine,))
     assert plan_for(snapshot).existing == {"node-1": ("uid-pod",)}
+    assert plan_for(make_snapshot(make_pod(), nodes=(booting,))).existing == {}, "without a machine"
     ready = make_node(labels=INITIALIZED, taints=taints, provider_id="aws:///a/i-1")
     snapshot = make_snapshot(make_pod(), nodes=(ready,), machines=(machine,))
     assert plan_for(snapshot).existing == {}
