@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cli.operations.audit.catalogue import PROMISES
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
 from services.watcher.status.machine_notes import JoinedNodes
@@ -20,7 +19,7 @@ from shared.kube.client import Kube
 from shared.kube.listing import KubeList
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from shared.redis.mirror import MirrorWriter
-from tests.services.conftest import CLUSTER, Control, create_machine, create_node_pool, create_pool
+from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.lifecycle_world import World
 from tests.support.planning.builders import make_node
 
@@ -46,34 +45,6 @@ async def test_an_orphan_ends_after_two_looks_and_not_before(
     assert control.alive() == [provider_instance_id(owned.provider_id)]
     node = await world.kube.get(NODES, lost.node_name)
     assert node["metadata"]["deletionTimestamp"], "the terminator takes it from here"
-
-
-@pytest.mark.parametrize("generation_api", [V1ALPHA5])
-async def test_what_does_not_belong_together_is_counted_by_promise(
-    world: World, generation_api: str
-) -> None:
-    """LCH-80, LCH-81, F24: as dovetail audit names it, until it is mended."""
-    lost = await world.registered("default-a", generation_api)
-    ended = await world.launched("default-b", generation_api)
-    await world.registered("default-c", generation_api)
-    await world.forget(lost)
-    await world.terminate(ended)
-    await world.sweep()
-    counted = {
-        promise: world.metrics.unmatched.labels(promise)._value.get()
-        for promise in (one.name for one in PROMISES[:5] + PROMISES[8:9])
-    }
-    assert counted == {
-        "each instance has a machine": 1,
-        "no machine has two instances": 0,
-        "each launched machine has its instance": 1,
-        "each node has a machine": 0,
-        "each registered machine has its node": 0,
-        "launch records end": 0,
-    }
-    await world.sweep_twice()
-    await world.sweep()
-    assert world.metrics.unmatched.labels("each instance has a machine")._value.get() == 0
 
 
 async def test_too_many_orphans_at_once_are_a_wrong_list(
@@ -120,31 +91,6 @@ async def test_what_a_v1_karpenter_of_this_cluster_leaked_is_ended(
     owned = await world.launched("default-a")
     await world.sweep_twice()
     assert control.alive() == [provider_instance_id(owned.provider_id)]
-
-
-async def test_what_no_service_may_end_is_reported_and_never_ordered(
-    world: World, control: Control, events: Events
-) -> None:
-    """LCH-83: a copy by hand without the cluster's tag. It holds up no other and makes no sweep come sooner."""
-    await create_node_pool(world.kube)
-    (copied,) = await world.instances(POOLED)
-    lost = await world.launched("default-a")
-    await world.launched("default-good")
-    await world.forget(lost)
-    await world.sweep_twice()
-    assert copied in control.alive()
-    assert provider_instance_id(lost.provider_id) not in control.alive()
-    held = ("instances without a machine and without the tag of the cluster", "NodePool/default")
-    assert world.metrics.deletions_held.labels(*held)._value.get() == 1
-    assert ("DeletionsHeld", "default") in await events()
-    assert f"{cluster_tag(CLUSTER)}=owned" in world.garbage.deletions.held[held]
-    usual = world.garbage.ports.settings.garbage_period
-    world.garbage._rounds = 100
-    await world.sweep()
-    assert world.garbage.pause_seconds() == usual
-    await world.cloud.ec2.terminate([copied])
-    await world.sweep()
-    assert world.metrics.deletions_held.labels(*held)._value.get() == 0
 
 
 @BOTH
