@@ -20,6 +20,7 @@ from services.console.reports.decisions import Decisions, decision_id
 from services.console.reports.evacuations import Evacuations
 from services.console.reports.health import Health
 from services.console.reports.interruptions import interruptions
+from services.console.reports.ledgers import PATHS, Ledgers
 from services.console.reports.node_details import node_details
 from services.console.reports.peers import NOT_ASKED, Peers
 from services.console.reports.pod_details import change_text, pod_details
@@ -81,6 +82,7 @@ class Console:
     evacuations: Evacuations = field(default_factory=Evacuations)
     advice: Advice = field(default_factory=Advice)
     prices: Prices = field(default_factory=Prices)
+    ledgers: Ledgers = field(default_factory=Ledgers)
     unreadable: dict[tuple[str, str], str] = field(default_factory=dict)
     """(kind, key) -> why this record of the mirror cannot be read. It is shown as it last was."""
     past_problem: str = ""
@@ -206,6 +208,16 @@ class Console:
             self.repacked.fail(problem, self.clock.monotonic())
         else:
             self.repacked.take(found, number, self.clock.monotonic())
+
+    async def ask_ledgers(self) -> None:
+        """Ask the scheduler for the ledgers that somebody looks at, one after the other."""
+        for name in self.ledgers.due(self.clock.monotonic()):
+            found, problem = await self.peers.ask_scheduler(PATHS[name])
+            self.ledgers.kept[name].take(found, problem, self.clock.monotonic())
+
+    def ledger(self) -> dict[str, Any]:
+        """What rules cost and what consolidations saved."""
+        return self.ledgers.shown(self.clock.monotonic())
 
     def cost(self) -> dict[str, Any]:
         """Now, by policy, and over time."""

@@ -12,6 +12,7 @@ from services.console.picture.picture import KINDS, Picture
 from services.console.recorded_hour import BOUNDS
 from services.console.reports.cost import SAMPLE_SECONDS
 from services.console.reports.health import Health
+from services.console.reports.ledgers import PATHS
 from services.console.reports.peers import POLL_SECONDS, QUESTION_TIMEOUT_SECONDS, SERVICES, Peers
 from services.console.status.access import Access, check_open
 from services.console.status.routes import add_routes
@@ -49,6 +50,10 @@ async def build(env: Environment[ConsoleSettings]) -> Service:
             _patient(timed("cost of new machines", REPACK_CHECK_SECONDS, console.repack)),
             _patient(timed("recorded hour", RECALL_CHECK_SECONDS, console.recall), BOUNDS.seconds),
             _patient(timed("questions", QUESTION_CHECK_SECONDS, console.ask)),
+            _patient(
+                timed("ledgers", QUESTION_CHECK_SECONDS, console.ask_ledgers),
+                len(PATHS) * QUESTION_TIMEOUT_SECONDS,
+            ),
         ],
         env.metrics,
         console.status,

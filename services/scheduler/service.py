@@ -25,6 +25,7 @@ from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigg
 from services.scheduler.kept_room.buffers import CHECK_SECONDS as BUFFER_SECONDS
 from services.scheduler.kept_room.buffers import Buffers
 from services.scheduler.kept_room.requests import Requests
+from services.scheduler.ledgers.endpoint import ledgers
 from services.scheduler.provisioning import limit_waiters
 from services.scheduler.provisioning.creation import Creation, MachineCreation, Need
 from services.scheduler.provisioning.handover import Handover
@@ -67,7 +68,7 @@ from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.runtime.archive.recorder import STEP_SECONDS, DecisionRecorder
 from shared.runtime.environment import Entry, Environment
 from shared.runtime.leadership import Leadership
-from shared.runtime.services import Loop, Service, periodic
+from shared.runtime.services import Loop, Question, Service, periodic
 from shared.settings import SchedulerSettings
 
 log = get_logger(__name__)
@@ -145,18 +146,27 @@ async def build(env: SchedulerEnvironment) -> Service:
         env.metrics,
         lambda: {**leadership.status(), **_status(parts)},
         lambda: list(filter(None, [parts.cluster.not_synced(PATIENCE_SECONDS)])),
-        questions=offered(
+        questions=_questions(env, parts, leadership),
+        admit_profile=profile_admission(env.settings.questions, env.kube, env.clock),
+        close=None if recorder is None else recorder.close,
+        notes=lambda: _notes(parts),
+    )
+
+
+def _questions(env: SchedulerEnvironment, parts: Parts, leadership: Leadership) -> list[Question]:
+    access = TokenAccess(env.kube, env.clock)
+    options = parts.policy_prices.options
+    return [
+        *offered(
             env.settings.questions,
             Simulator(parts.cluster.catalogues),
             parts.explainer,
             RecordExplainer(place_of(env.settings)),
             ApprovalEndpoint(parts.disruption.approvals, env.clock),
-            TokenAccess(env.kube, env.clock),
+            access,
         ),
-        admit_profile=profile_admission(env.settings.questions, env.kube, env.clock),
-        close=None if recorder is None else recorder.close,
-        notes=lambda: _notes(parts),
-    )
+        *ledgers(env.settings, parts.cluster, options, env.clock, leadership, access),
+    ]
 
 
 def _notes(parts: Parts) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.scheduler.status.access import _admit
+from services.scheduler.status.access import admission
 from shared.concurrency.clock import SystemClock
 from shared.kube.token_access import TokenAccess
 from shared.metrics import Metrics
@@ -57,7 +57,7 @@ async def test_a_question_through_a_real_proxy(deployed: ControlPlane, tmp_path:
         return json_answer(200, {"pod": "shop/web", "state": "placeable"})
 
     kube = await connect(deployed.kubeconfig)
-    admit = _admit("authenticated", "/explain", TokenAccess(kube, SystemClock()))
+    admit = admission("authenticated", "/explain", TokenAccess(kube, SystemClock()))
     question = Question("/explain", "Why", answer, 4096, admit=admit)
     service = Service("scheduler", [], Metrics("scheduler"), dict, questions=[question])
     port, stop = free_port(), asyncio.Event()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from services.scheduler.approval.endpoint import ApprovalEndpoint
+from services.scheduler.ledgers.endpoint import ledgers
 from services.scheduler.status.access import offered
 from services.scheduler.status.explain_record import RecordExplainer
 from services.scheduler.status.simulate import Simulator
@@ -25,8 +26,11 @@ from shared.metrics import Metrics
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.runtime.archive.place import ArchivePlace
+from shared.runtime.leadership import Leadership
 from shared.runtime.services import Service
 from shared.runtime.status import Listener, mount, server_loop
+from shared.settings import SchedulerSettings, read
+from shared.solver.solve import SolverSettings
 from tests.services.console.conftest import NOBODY, Start, start_console
 from tests.services.scheduler.conftest import Scheduler, more_settings, scheduler
 from tests.support.network.made_requests import try_all
@@ -41,6 +45,8 @@ BY_GET = {
     "/explain/nodes/{node}",
     "/explain/pools/{pool}",
     "/explain/decisions/{id}",
+    "/explain/ledgers/constraints",
+    "/explain/ledgers/regret",
 }
 # Requests are made in a thread beside the server's loop, whose random numbers Hypothesis takes for those of a strategy.
 pytestmark = pytest.mark.filterwarnings(
@@ -74,7 +80,12 @@ async def served_scheduler(
     records = RecordExplainer(ArchivePlace("", "", "one"))
     parts, access = scheduler.parts, TokenAccess(kube, clock)
     approvals = ApprovalEndpoint(parts.disruption.approvals, clock)
-    questions = offered(mode, simulator, parts.explainer, records, approvals, access)
+    settings = read(SchedulerSettings, cluster_name="one", questions=mode)
+    leading = Leadership(None, clock)
+    questions = [
+        *offered(mode, simulator, parts.explainer, records, approvals, access),
+        *ledgers(settings, scheduler.cluster, SolverSettings, clock, leading, access),
+    ]
     service = Service("scheduler", [], Metrics("scheduler"), dict, questions=questions)
     port = free_port()
     app = mount([service], clock, docs=True)

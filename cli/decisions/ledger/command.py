@@ -11,7 +11,7 @@ import typer
 
 from cli.decisions.ledger import over_time
 from cli.decisions.ledger.constraints import constraints
-from cli.decisions.ledger.options import HOURS_OF_MONTH, MICRO, EndOption, FilesOption
+from cli.decisions.ledger.options import EndOption, FilesOption
 from cli.decisions.ledger.over_time import Spent, print_spent, rows_of, spent_in
 from cli.decisions.ledger.regret import regret
 from cli.decisions.ledger.sources import snapshot_now
@@ -26,7 +26,15 @@ from shared.concurrency.clock import SystemClock
 from shared.disruption.candidates import offering_prices
 from shared.errors import ConfigurationError
 from shared.runtime.archive.reading import Archive
-from shared.simulation.ledgers.allocation import IDLE, Charge, charges, summed, without_price
+from shared.simulation.ledgers.allocation import (
+    HOURS_OF_MONTH,
+    IDLE,
+    MICRO,
+    Charge,
+    charges,
+    summed,
+    without_price,
+)
 from shared.simulation.ledgers.focus import COLUMNS, rows
 
 DIMENSIONS = ("pool", "namespace", "workload")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import sys
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from cli.decisions.ledger.options import HOURS_OF_MONTH, MICRO, FilesOption, ReportOption
-from cli.decisions.ledger.sources import Source, snapshot_at, snapshot_now
+from cli.decisions.ledger.options import FilesOption, ReportOption
+from cli.decisions.ledger.sources import snapshot_at, snapshot_now
 from cli.decisions.recorded import ClusterOption, StoreOption
 from cli.manifests.simulate import EffortOption, NodePriceOption, RegionOption, planner_options
 from cli.printing import print_line, print_table
@@ -21,15 +21,8 @@ from cli.text import counted, print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import Clock, SystemClock
 from shared.errors import ConfigurationError
-from shared.simulation.ledgers.constraints import (
-    Planned,
-    Priced,
-    dearest,
-    held_nodes,
-    planned,
-    price,
-    workloads,
-)
+from shared.simulation.ledgers.constraints import Workload
+from shared.simulation.ledgers.pricing import Found, Source, constraints_document, priced
 from shared.solver.solve import SolverSettings
 
 COLUMNS = ("workload", "costPerHour", "rule", "pricePerHour", "pricePerMonth", "placesMore")
@@ -57,16 +50,6 @@ SecondsOption = Annotated[
 
 
 COLUMNS_OF_PROGRESS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-
-
-class Found(NamedTuple):
-    """``held``: nodes that may not be drained; ``left``: workloads with rules that were not looked at or
-    not wholly."""
-
-    base: Planned
-    held: int
-    rules: list[Priced]
-    left: int
 
 
 def constraints(
@@ -111,7 +94,7 @@ def constraints(
     settings = _changed(
         source.settings, wanted, policy=policy, effort=effort, node_price=node_price
     )
-    _print(priced(source._replace(settings=settings), clock, most, seconds), output)
+    _print(_priced(source._replace(settings=settings), clock, most, seconds), output)
 
 
 def _changed(recorded: SolverSettings, wanted: SolverSettings, **given: object) -> SolverSettings:
@@ -121,26 +104,14 @@ def _changed(recorded: SolverSettings, wanted: SolverSettings, **given: object) 
     return replace(recorded, **{name: getattr(wanted, name) for name in chosen})
 
 
-def priced(source: Source, clock: Clock, most: int, seconds: float) -> Found:
-    """The rules of the dearest workloads, as long as there is time."""
-    snapshot, settings, now = source
-    every = workloads(snapshot, now=now)
-    chosen = every[:most]
-    base = planned(snapshot, settings, now=now)
-    found = Found(base, held_nodes(snapshot, now), [], len(every))
-    deadline = clock.monotonic() + seconds
-    rules = sum(len(one.rules) for one in chosen)
+def _priced(source: Source, clock: Clock, most: int, seconds: float) -> Found:
     with _progress() as bar:
-        task = bar.add_task("", total=rules)
-        for one in chosen:
-            bar.update(task, description=one.name)
-            for answer in price(snapshot, one, base, settings, now=now):
-                found.rules.append(answer)
-                bar.advance(task)
-                if clock.monotonic() > deadline:
-                    return found
-            found = found._replace(left=found.left - 1)
-    return found
+        task = bar.add_task("")
+
+        def note(workload: Workload, done: int, rules: int) -> None:
+            bar.update(task, description=workload.name, completed=done, total=rules)
+
+        return priced(source, clock, most, seconds, note)
 
 
 def _progress() -> Progress:
@@ -150,31 +121,8 @@ def _progress() -> Progress:
     return Progress(*COLUMNS_OF_PROGRESS, console=console, transient=True, disable=hidden)
 
 
-def document_of(found: Found) -> dict[str, Any]:
-    """Amounts in US dollars. ``pricePerHour`` null: without the rule other pods have a place."""
-    return {
-        "plannedPerHour": found.base.cost / MICRO,
-        "podsWithoutAPlace": found.base.unplaced,
-        "nodesHeld": found.held,
-        "rules": [_row(one) for one in dearest(found.rules)],
-        "workloadsLeft": found.left,
-    }
-
-
-def _row(one: Priced) -> dict[str, Any]:
-    price_ = None if one.cost is None else one.cost / MICRO
-    return {
-        "workload": one.workload.name,
-        "costPerHour": one.workload.cost / MICRO,
-        "rule": one.rule,
-        "pricePerHour": price_,
-        "pricePerMonth": None if price_ is None else price_ * HOURS_OF_MONTH,
-        "placesMore": one.places,
-    }
-
-
 def _print(found: Found, output: str) -> None:
-    answer = document_of(found)
+    answer = constraints_document(found)
     if output == "json":
         print_json(answer)
         return

@@ -1,14 +1,10 @@
-"""Options and units of all ledgers."""
+"""Options of all ledgers."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 import typer
-
-MICRO = 1_000_000
-HOURS_OF_MONTH = 730
-"""An average month, as AWS' own calculator has it."""
 
 BeginOption = Annotated[
     str, typer.Option("--from", help="From this time on: 2026-11-25T10:42:00Z, or 2h for two hours ago.")

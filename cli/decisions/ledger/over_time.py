@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from cli.decisions.ledger.options import MICRO
 from cli.printing import print_line, print_table
 from cli.text import counted
 from shared.concurrency.clock import rfc3339
@@ -18,7 +17,7 @@ from shared.errors import ConfigurationError, NotFound
 from shared.runtime.archive.history import History, Priced
 from shared.runtime.archive.reading import Archive, Seen
 from shared.simulation.decisions.records import DecisionRecord
-from shared.simulation.ledgers.allocation import IDLE, name_of
+from shared.simulation.ledgers.allocation import IDLE, MICRO, name_of
 from shared.simulation.ledgers.focus import Owner, owner_of, spent_rows
 from shared.simulation.ledgers.instances import HOUR
 from shared.simulation.ledgers.spending import MOST_PERIODS, Spending, edges_of

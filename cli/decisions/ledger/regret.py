@@ -8,19 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.decisions.ledger.options import MICRO, BeginOption, EndOption, ReportOption
+from cli.decisions.ledger.options import BeginOption, EndOption, ReportOption
 from cli.decisions.plan.rendering import duration
 from cli.decisions.recorded import ClusterOption, StoreOption, moment, read_archive
 from cli.printing import print_line, print_table
 from cli.stack.environment import StackOption
 from cli.text import counted, print_json
 from local.stack import DEFAULT_DIRECTORY
-from shared.concurrency.clock import SystemClock, rfc3339
-from shared.domain.records import MACHINES, PODS, decode_record
-from shared.runtime.archive.history import History, Priced
-from shared.runtime.archive.reading import Archive, Seen
-from shared.simulation.decisions.records import DecisionRecord
-from shared.simulation.ledgers.regret import Account, Regret, Total
+from shared.concurrency.clock import SystemClock
+from shared.runtime.archive.reading import Archive
+from shared.runtime.archive.regret import account_row, regret_document, regret_of, total_row
+from shared.simulation.ledgers.regret import Regret
 
 COLUMNS = (
     "id", "at", "pools", "method", "reason", "promisedPerHour", "seconds", "promised", "saved", "movedPods",
@@ -65,78 +63,9 @@ def regret(
     if output == "csv":
         _write_csv(found, last)
     elif output == "json":
-        print_json(document_of(found, first, last, gaps))
+        print_json(regret_document(found, first, last, gaps))
     else:
         _print(found, last, most, gaps)
-
-
-async def regret_of(archive: Archive, begin: float, end: float) -> tuple[Regret, int]:
-    """The accounts of a period, and how many series of the log are not complete."""
-    found, history = Regret(), History(archive, (MACHINES, PODS))
-    async for one in history.between(begin, end):
-        if isinstance(one, Priced):
-            found.priced(one.prices)
-        elif isinstance(one, DecisionRecord):
-            found.decided(one)
-        else:
-            _follow(found, one)
-    return found, history.gaps
-
-
-def _follow(found: Regret, seen: Seen) -> None:
-    record = None if seen.body is None else decode_record(seen.kind, seen.body)
-    if seen.kind == PODS:
-        found.pod(seen.key, record)
-    else:
-        found.machine(seen.at, seen.key, record)
-
-
-def document_of(found: Regret, begin: float, end: float, gaps: int) -> dict[str, Any]:
-    """Amounts in US dollars; ``until``: why the account was closed."""
-    return {
-        "from": rfc3339(begin),
-        "to": rfc3339(end),
-        "commands": [_row(account, end) for account in found.accounts.values()],
-        "totals": [_total_row(total) for total in found.totals(end)],
-        "gaps": gaps,
-    }
-
-
-def _row(account: Account, end: float) -> dict[str, Any]:
-    command, promise = account.command, account.promise
-    return {
-        "id": command.id,
-        "at": rfc3339(account.at),
-        "pools": list(account.pools),
-        "method": command.method,
-        "reason": command.reason,
-        "promisedPerHour": account.promised_per_hour / MICRO if promise else None,
-        "seconds": round(account.until(end) - account.at, 1),
-        "promised": _dollars(account.promised(end)) if promise else None,
-        "saved": _dollars(account.saved(end)),
-        "movedPods": account.moved_pods,
-        "promisedMoves": promise.outcome.moved_pods if promise else None,
-        "moveCost": _dollars(account.move_cost()),
-        "net": _dollars(account.net(end)),
-        "until": account.why,
-    }
-
-
-def _total_row(total: Total) -> dict[str, Any]:
-    return {
-        "pools": list(total.pools),
-        "reason": total.reason,
-        "commands": total.commands,
-        "promised": _dollars(total.promised),
-        "saved": _dollars(total.saved),
-        "movedPods": total.moved_pods,
-        "net": _dollars(total.net),
-        "regretted": total.regretted,
-    }
-
-
-def _dollars(micro: float) -> float:
-    return round(micro / MICRO, 6)
 
 
 def _print(found: Regret, end: float, most: int, gaps: int) -> None:
@@ -146,11 +75,11 @@ def _print(found: Regret, end: float, most: int, gaps: int) -> None:
     else:
         print_table(
             ("at", "id", "pool", "reason", "$/h", "for", "saved $", "of $", "pods", "net $", "until"),
-            ([*_cells(_row(account, end))] for account in newest[:most]),
+            ([*_cells(account_row(account, end))] for account in newest[:most]),
         )  # fmt: skip
         print_table(
             ("pool", "reason", "commands", "saved $", "of $", "pods", "net $", "regretted"),
-            ([*_total_cells(_total_row(total))] for total in found.totals(end)),
+            ([*_total_cells(total_row(total))] for total in found.totals(end)),
             title="In all",
         )
     if len(newest) > most:
@@ -193,5 +122,5 @@ def _write_csv(found: Regret, end: float) -> None:
     writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for account in found.accounts.values():
-        row = _row(account, end)
+        row = account_row(account, end)
         writer.writerow({**row, "pools": " ".join(row["pools"])})

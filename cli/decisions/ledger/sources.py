@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import NamedTuple
 
 from cli.decisions.plan.cluster import Catalogues, Held, read_cluster
 from cli.decisions.recorded import moment, read_archive
 from cli.manifests.simulate import documents_of
 from cli.stack.environment import variables_of
 from shared.concurrency.clock import Clock
-from shared.domain.snapshot import Snapshot
 from shared.runtime.archive.reading import Archive
 from shared.simulation.decisions.records import ValidationQuestion
 from shared.simulation.inputs import read_inputs
+from shared.simulation.ledgers.pricing import Source
 from shared.simulation.workloads import MOST_PODS
 from shared.solver.solve import SolverSettings
 
 
-class Source(NamedTuple):
-    """``now``: seconds since the epoch; ``settings``: of the recorded scheduler, otherwise the usual ones."""
-
-    snapshot: Snapshot
-    settings: SolverSettings
-    now: float
-
-
 def snapshot_now(filename: list[str] | None, region: str, directory: Path, now: float) -> Source:
-    """Of the files, or of the cluster that the directory or the shell names. Raises ConfigurationError, and what
-    reading the cluster raises."""
+    """Of the files, or of the cluster that the directory or the shell names. With the usual settings.
+    Raises ConfigurationError, and what reading the cluster raises."""
     held = Held(documents_of(filename)) if filename else _running(directory)
     snapshot = read_inputs(held.documents, Catalogues(held, region), MOST_PODS).snapshot
     return Source(snapshot, SolverSettings(), now)
@@ -40,8 +31,9 @@ def _running(directory: Path) -> Held:
 
 
 def snapshot_at(at: str, clock: Clock, *, store: str, cluster: str, directory: Path) -> Source:
-    """As the scheduler saw the cluster in its last decision up to this time. Raises ConfigurationError, and NotFound
-    when nothing is recorded of that time or a part of the log is gone."""
+    """As the scheduler saw the cluster in its last decision up to this time, and with its settings.
+
+    Raises ConfigurationError, and NotFound when nothing is recorded of that time or a part of the log is gone."""
 
     async def read(archive: Archive) -> Source:
         record, snapshot = await archive.restore(await archive.at(moment(at, clock, "--at")))

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.decisions.ledger.sources import Source
 from cli.decisions.plan.cluster import Catalogues, Held, read_cluster
 from cli.decisions.plan.comparison import Effect, effect_between, effect_of
 from cli.decisions.plan.document import document_of
@@ -35,6 +34,7 @@ from shared.concurrency.clock import SystemClock
 from shared.domain.feature_gates import parse_feature_gates
 from shared.errors import ConfigurationError
 from shared.simulation.inputs import Inputs
+from shared.simulation.ledgers.pricing import Source
 
 NOTHING, FAULT, CHANGES = 0, 1, 2
 LIVE = "live"

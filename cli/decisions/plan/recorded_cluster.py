@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cli.decisions.ledger.sources import Source, snapshot_at
+from cli.decisions.ledger.sources import snapshot_at
 from cli.decisions.plan.merging import Merged, ObjectChange
 from shared.concurrency.clock import Clock, parse_rfc3339
 from shared.domain.durations import go_duration_seconds
@@ -16,6 +16,7 @@ from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from shared.errors import ConfigurationError
 from shared.simulation.inputs import Inputs, read_inputs
+from shared.simulation.ledgers.pricing import Source
 from shared.simulation.workloads import MOST_PODS
 
 POOLS = ("NodePool", "Provisioner")

@@ -71,8 +71,10 @@ class Peers:
             return
         self.statuses[name] = PeerStatus(found, self.clock.now(), "")
 
-    async def ask_scheduler(self, path: str, question: Mapping[str, Any]) -> tuple[Any, str]:
-        """(answer, problem): one of them is empty."""
+    async def ask_scheduler(
+        self, path: str, question: Mapping[str, Any] | None = None
+    ) -> tuple[Any, str]:
+        """(answer, problem): one of them is empty. By GET without a question, otherwise by POST."""
         url = self.urls.get("scheduler", "").rstrip("/")
         if not url:
             return None, "the scheduler's address is not known: set SCHEDULER_URL on the console"
@@ -83,7 +85,7 @@ class Peers:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             for _ in range(MOST_REPLICAS_ASKED):
-                status, found = await _posted(f"{url}{path}", question, headers)
+                status, found = await _asked(f"{url}{path}", question, headers)
                 # A Service sends each connection to a replica chosen by chance; some answers are the leader's alone.
                 if not found.get("standby"):
                     break
@@ -94,14 +96,15 @@ class Peers:
         return None, str(found.get("error") or f"the scheduler answered {status}")
 
 
-async def _posted(
-    url: str, question: Mapping[str, Any], headers: Mapping[str, str]
+async def _asked(
+    url: str, question: Mapping[str, Any] | None, headers: Mapping[str, str]
 ) -> tuple[int, dict[str, Any]]:
     """(status, document) of one request on a connection of its own."""
     timeout = aiohttp.ClientTimeout(total=QUESTION_TIMEOUT_SECONDS)
+    method = "GET" if question is None else "POST"
     async with (
         aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
-        session.post(url, json=dict(question)) as response,
+        session.request(method, url, json=question) as response,
     ):
         return response.status, _document(await _body(response))
 

@@ -215,6 +215,7 @@ def _serve_reports(app: FastAPI, console: Console) -> None:
     reports: dict[str, tuple[str, Callable[[], Any]]] = {
         "decisions": ("The latest plans and commands, with reasons", console.decided),
         "cost": ("What the nodes cost, now and over time", console.cost),
+        "ledgers": ("What rules cost, and what consolidations saved", console.ledger),
         "interruptions": ("Announced interruptions", console.interrupted),
         "queues": ("Streams, consumer groups and dead letters", console.queues),
         "health": (

@@ -36,23 +36,23 @@ def offered(
     text = "Why this node is still there, or this pod pending"
     explaining = (explain.PATH, text, explainer.answer, explain.MOST_BYTES)
     return [
-        Question(*planning, _admit(mode, simulate.PATH, access), simulate.BODY),
-        Question(*explaining, _admit(mode, explain.PATH, access), explain.BODY),
+        Question(*planning, admission(mode, simulate.PATH, access), simulate.BODY),
+        Question(*explaining, admission(mode, explain.PATH, access), explain.BODY),
         Question(
             explain_record.PATH,
             "What was recorded of this decision",
             records.answer,
             0,
-            _admit(mode, explain.PATH, access),
+            admission(mode, explain.PATH, access),
             method="GET",
         ),
-        *_by_get(explainer, _admit(mode, explain.PATH, access)),
+        *_by_get(explainer, admission(mode, explain.PATH, access)),
         Question(
             endpoint.PATH,
             "The disruption commands that wait or ended, with who answered",
             approvals.listed,
             0,
-            _admit(mode, endpoint.PATH, access),
+            admission(mode, endpoint.PATH, access),
             method="GET",
         ),
         Question(
@@ -60,7 +60,7 @@ def offered(
             "Approve or reject a disruption command that waits",
             approvals.answer,
             endpoint.MOST_BYTES,
-            _admit(mode, endpoint.PATH, access),
+            admission(mode, endpoint.PATH, access),
             endpoint.BODY,
             caller=_caller(access) if mode == "authenticated" else None,
         ),
@@ -96,7 +96,8 @@ def _by_get(explainer: Explainer, admit: Admit | None) -> list[Question]:
     ]
 
 
-def _admit(mode: str, path: str, access: TokenAccess) -> Admit | None:
+def admission(mode: str, path: str, access: TokenAccess) -> Admit | None:
+    """Who may ask at a path whose right is that of ``path``; None: everybody. ``mode``: off, open or authenticated."""
     if mode == "open":
         return None
 

@@ -23,6 +23,9 @@ from shared.domain.workloads.pods import Pod
 IDLE = "(idle)"
 UNLABELLED = "(none)"
 HASH_LABEL = "pod-template-hash"
+MICRO = 1_000_000
+HOURS_OF_MONTH = 730
+"""An average month, as AWS' own calculator has it."""
 
 
 class Charge(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from shared.domain import labels as keys
 from shared.domain.nodes import provider_instance_id
-from shared.simulation.ledgers.allocation import Charge
+from shared.simulation.ledgers.allocation import MICRO, Charge
 from shared.simulation.ledgers.instances import HOUR
 
 COLUMNS = (
@@ -26,7 +26,6 @@ COLUMNS = (
     "x_NodePool", "x_Namespace", "x_Workload", "x_Pod",
 )  # fmt: skip
 AWS = "Amazon Web Services"
-MICRO = 1_000_000
 
 
 class Owner(NamedTuple):

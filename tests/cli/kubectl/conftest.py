@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from cli.kubectl.command import completions, options_first, plugin
 from local.cluster.builtin.services import create_services
 from local.cluster.storage.store import Store
-from services.scheduler.status.access import _admit
+from services.scheduler.status.access import admission
 from services.scheduler.status.explain import STANDBY
 from shared.concurrency.clock import SystemClock
 from shared.errors import DovetailError
@@ -152,7 +152,7 @@ async def scheduler(
             return json_answer(503, {"error": STANDBY, "standby": True})
         return json_answer(200, {"pod": "shop/web", "state": "placeable"})
 
-    admit = _admit(mode, "/explain", TokenAccess(kube, SystemClock()))
+    admit = admission(mode, "/explain", TokenAccess(kube, SystemClock()))
     question = Question("/explain", "Why", answer, 4096, admit=admit)
     service = Service("scheduler", [], Metrics("scheduler"), dict, questions=[question])
     port = free_port()

@@ -39,7 +39,8 @@ HEARTBEAT_SECONDS = 1.0
 
 @dataclass
 class Peer:
-    """What the scheduler answers. ``explanations``: pod, node or decision -> answer of ``/explain``.
+    """What the scheduler answers. ``explanations``: pod, node or decision -> answer of ``/explain``; ``ledgers``: name
+    -> answer.
 
     ``away``: it has no status.
     """
@@ -47,6 +48,7 @@ class Peer:
     status: dict[str, Any] = field(default_factory=lambda: {"ready": True, "reasons": []})
     explanations: dict[str, dict[str, Any]] = field(default_factory=dict)
     cost: dict[str, Any] = field(default_factory=dict)
+    ledgers: dict[str, dict[str, Any]] = field(default_factory=dict)
     away: bool = False
     port: int = 0
 
@@ -65,12 +67,19 @@ class Peer:
             return aiohttp.web.json_response({"error": f"{name} is not known"}, status=404)
         return aiohttp.web.json_response(found)
 
+    async def _ledger(self, request: aiohttp.web.Request) -> aiohttp.web.Response:
+        found = self.ledgers.get(request.match_info["name"])
+        if found is None:
+            return aiohttp.web.json_response({"error": "nothing is recorded"}, status=404)
+        return aiohttp.web.json_response(found)
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Peer]:
         """Answers on ``port`` during the block."""
         app = aiohttp.web.Application()
         app.router.add_get("/status", self._status)
         app.router.add_post("/explain", self._explain)
+        app.router.add_get("/explain/ledgers/{name}", self._ledger)
         runner = aiohttp.web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         self.port = free_port()

@@ -1,6 +1,6 @@
 /** What the address of the page holds, so that a link shows the same to somebody else. */
 
-export const VIEWS = /** @type {const} */ (["cluster", "decisions", "cost", "interruptions", "queues", "health"]);
+export const VIEWS = /** @type {const} */ (["cluster", "decisions", "cost", "ledgers", "interruptions", "queues", "health"]);
 const GROUPINGS = /** @type {const} */ (["pool", "zone", "type"]);
 
 /**

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from cli.decisions.ledger.constraints import COLUMNS, priced
-from cli.decisions.ledger.sources import Source
+from cli.decisions.ledger.constraints import COLUMNS
 from cli.main import commands
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.runtime.archive.store import DirectoryStore
+from shared.simulation.ledgers.pricing import Source, priced
 from shared.solver.solve import SolverSettings
 from tests.cli.decisions.plan.cluster_documents import cluster
 from tests.shared.simulation.ledgers.test_constraints import cluster as cluster_with

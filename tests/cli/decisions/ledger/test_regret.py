@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.decisions.ledger.regret import regret_of
 from cli.main import commands
 from shared.concurrency.clock import rfc3339
 from shared.errors import ConfigurationError, NotFound
 from shared.runtime.archive.reading import Archive
+from shared.runtime.archive.regret import regret_of
 from shared.runtime.archive.store import DirectoryStore
 from tests.support.planning.disruption import NOW
 from tests.support.planning.recorded_days import CLUSTER, ROUND_SECONDS, Day

@@ -102,3 +102,47 @@ async def test_health_names_reasons_leases_and_the_age_of_watches(
     leases = view.locator("section").filter(has_text="Leases")
     await expect(leases).to_contain_text(re.compile(rf"{name}.*scheduler-1.*ago"))
     await stage.kube.delete(LEASES, name, "karpenter")
+
+
+@pytest.mark.nightly
+async def test_the_ledgers_say_what_rules_cost_and_which_consolidations_are_regretted(
+    stage: Stage, visitor: Visitor
+) -> None:
+    rule = {
+        "workload": "shop/Deployment/web", "costPerHour": 0.4, "rule": "anti-affinity", "pricePerHour": 0.2,
+        "pricePerMonth": 146.0, "placesMore": 0,
+    }  # fmt: skip
+    held = {"workload": "shop/Deployment/db", "rule": "zone", "pricePerHour": None, "placesMore": 2}
+    stage.peer.ledgers["constraints"] = {
+        "plannedPerHour": 1.2, "podsWithoutAPlace": 0, "nodesHeld": 1, "workloadsLeft": 0,
+        "rules": [rule, rule | held],
+    }  # fmt: skip
+    page = await visitor.open("?view=ledgers")
+    view = page.locator("#view-ledgers")
+    row = view.locator("tr").filter(has_text="shop/Deployment/web")
+    await expect(row).to_contain_text(re.compile(r"anti-affinity.*\$0\.200/h.*\$146\.00"))
+    await expect(view).to_contain_text("without it 2 pods more would have a place")
+    await expect(view).to_contain_text("1 node may not be drained and stays")
+    await expect(view).to_contain_text("nothing is recorded")
+
+
+@pytest.mark.nightly
+async def test_a_consolidation_that_did_not_pay_is_marked(stage: Stage, visitor: Visitor) -> None:
+    same = {
+        "pools": ["NodePool/web"],
+        "reason": "Underutilized",
+        "saved": 0.1,
+        "movedPods": 4,
+        "net": -0.3,
+    }
+    command = same | {
+        "id": "c1", "at": "2026-11-26T10:00:00Z", "promisedPerHour": 0.5, "seconds": 3720.0, "promised": 0.5,
+        "until": "bought again",
+    }  # fmt: skip
+    total = same | {"commands": 1, "promised": 0.5, "regretted": 1}
+    stage.peer.ledgers["regret"] = {"commands": [command], "totals": [total], "gaps": 0}
+    page = await visitor.open("?view=ledgers")
+    view = page.locator("#view-ledgers")
+    row = view.locator("tr").filter(has_text="bought again")
+    await expect(row).to_contain_text(re.compile(r"Underutilized.*\$0\.500/h.*1h 2m"))
+    await expect(row.locator("strong.bad")).to_have_text("-$0.300")

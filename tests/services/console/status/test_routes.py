@@ -109,6 +109,36 @@ async def test_the_scheduler_is_asked_for_changes_only_while_somebody_looks(
     assert [one for one in asked if "pod" in one] == [{"pod": "default/web"}]
 
 
+async def test_the_scheduler_is_asked_for_ledgers_only_while_somebody_looks_at_them(
+    start_console: Start,
+) -> None:
+    asked: list[str] = []
+
+    async def ledger(request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        asked.append(name)
+        if name == "regret":
+            return web.json_response({"error": "decisions are not recorded here"}, status=404)
+        return web.json_response({"rules": [{"rule": "spread"}]})
+
+    app = web.Application()
+    app.router.add_get("/explain/ledgers/{name}", ledger)
+    port = free_port()
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    async with start_console(**NOBODY | {"scheduler_url": f"http://127.0.0.1:{port}"}) as console:
+        await console.until("/api/cluster", lambda _: True)
+        assert asked == []
+        found = await console.until("/api/ledgers", lambda d: d["constraints"] and d["problems"])
+        await console.get("/api/ledgers")
+    await runner.cleanup()
+    assert found["constraints"]["rules"] == [{"rule": "spread"}]
+    assert found["regret"] is None
+    assert found["problems"] == {"regret": "decisions are not recorded here"}
+    assert sorted(asked) == ["constraints", "regret"]
+
+
 async def test_a_picture_that_cannot_be_trusted_says_so(start_console: Start) -> None:
     async with start_console(**NOBODY, mirror_max_age="0s") as console:
         found = await console.until("/api/cluster", lambda picture: not picture["trusted"]["ok"])

@@ -1,0 +1,1 @@
+"""What rules of workloads cost, and what consolidations saved: ``GET /explain/ledgers/…``."""
