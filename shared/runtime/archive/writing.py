@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
@@ -42,7 +41,7 @@ MOST_MARKS = 64
 _SAME = msgspec.Raw(b"null")
 
 
-class Noted(NamedTuple):
+class Noted(msgspec.Struct, frozen=True, gc=False):
     """A change of the mirror. ``at``: seconds since the epoch."""
 
     kind: str
