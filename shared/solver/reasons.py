@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.domain import labels as keys
+from shared.domain.devices.reduction import without_columns
 from shared.domain.instance_types.types import Offering
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.requirements import Requirements
@@ -94,8 +95,9 @@ def unsatisfied(total: Resources, requirements: Requirements, cause: str) -> str
 
 
 def amounts(resources: Resources) -> str:
-    """Compact JSON without zero amounts: ``{"cpu":"310m","pods":"7"}``."""
-    shown = {name: amount for name, amount in resources.items() if amount}
+    """Compact JSON without zero amounts: ``{"cpu":"310m","pods":"7"}``. Columns that stand for devices and volumes are
+    left out: other words of the verdict say what was asked for."""
+    shown = {name: amount for name, amount in without_columns(resources).items() if amount}
     return msgspec.json.encode(format_resources(shown)).decode()
 
 

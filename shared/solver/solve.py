@@ -53,6 +53,7 @@ from shared.solver.topology.default_spread import with_default_spread
 from shared.solver.topology.gang_domains import GangDomains
 from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.topology.selectors import label_keys
+from shared.solver.volumes.attachable import with_attachable_volumes
 from shared.solver.volumes.reach import Volumes
 from shared.solver.volumes.shared_claims import with_shared_claims
 
@@ -150,9 +151,9 @@ def solve(
     far (BAT-07). ``bounded`` False: a plan of FewestNodes states no lower bound, which takes a third of the time of a
     small plan.
     """
-    counted = Reduced(snapshot)
+    counted = Reduced(with_attachable_volumes(snapshot, reschedule))
     if not settings.ignore_device_claims:
-        counted = with_devices(snapshot, now=now, reschedule=reschedule)
+        counted = with_devices(counted.snapshot, now=now, reschedule=reschedule)
 
     def whole(gangs: Gangs) -> Plan:
         return _solve(counted, settings, reschedule, time_is_up, gangs, bounded=bounded)

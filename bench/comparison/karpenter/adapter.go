@@ -145,7 +145,8 @@ func (s *Scheduler) objects(ctx context.Context, pods []*corev1.Pod) ([]any, err
 		}
 		found = append(found, lo.ToAnySlice(listed)...)
 	}
-	for _, read := range []func(context.Context) ([]fields, error){s.daemonSets, s.nodes, s.nodePools, s.devices} {
+	nodes := func(ctx context.Context) ([]fields, error) { return s.nodes(ctx, s.moves(pods)) }
+	for _, read := range []func(context.Context) ([]fields, error){s.daemonSets, nodes, s.nodePools, s.devices} {
 		listed, err := read(ctx)
 		if err != nil {
 			return nil, err
@@ -204,13 +205,23 @@ func (s *Scheduler) pods(ctx context.Context, pods []*corev1.Pod) ([]fields, err
 	return found, nil
 }
 
+// moves: do some of the pods run on nodes that stay unless they find another place? Nodes that changed a moment ago take
+// none of these; asked about them, the planner keeps the others away as well.
+func (s *Scheduler) moves(pods []*corev1.Pod) bool {
+	return lo.SomeBy(pods, func(one *corev1.Pod) bool {
+		return !pod.IsPending(one) && !s.deletingNodeNames.Has(one.Spec.NodeName)
+	})
+}
+
 // The nodes and machines that Karpenter's Solve knows. Other nodes, which are about to go, count by their pods alone.
-func (s *Scheduler) nodes(ctx context.Context) ([]fields, error) {
+func (s *Scheduler) nodes(ctx context.Context, moves bool) ([]fields, error) {
 	found, known := []fields{}, sets.New[string]()
 	for _, one := range s.existingNodes {
 		if one.Node != nil {
 			known.Insert(one.Node.Name)
-			found = append(found, plain(one.Node, "v1", "Node"))
+			node := one.Node.DeepCopy()
+			node.Spec.Unschedulable = node.Spec.Unschedulable || (moves && one.isUnderConsolidateAfter)
+			found = append(found, plain(node, "v1", "Node"))
 		}
 		if one.NodeClaim != nil {
 			machine := one.NodeClaim.DeepCopy()
@@ -343,7 +354,7 @@ func (s *Scheduler) types() []fields {
 			"apiVersion": "dovetail.sh/v1alpha1", "kind": "InstanceType", "metadata": fields{"name": name},
 			"spec": fields{
 				"labels": labels, "capacity": kind.Capacity, "overhead": kind.Overhead.Total(),
-				"offerings": s.offerings(name),
+				"offerings": s.offerings(name), "volumeLimits": kind.VolumeAttachmentLimits,
 			},
 		}
 	})

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+USUAL_ATTACHMENTS = 27
+"""EBS volumes that most types attach, for those of which nothing is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -29,6 +32,8 @@ class InstanceTypeFacts:
     memory_mib: int
     architecture: str
     max_pods: int
+    max_volumes: int
+    """EBS volumes beside the root volume."""
     gpus: tuple[Gpu, ...]
     supports_spot: bool
 
@@ -76,6 +81,8 @@ def _facts(name: str, row: Mapping[str, Any]) -> InstanceTypeFacts:
         memory_mib=int(row["MemoryInfo"]["SizeInMiB"]),
         architecture="arm64" if "arm64" in architectures else "x86_64",
         max_pods=interfaces * (per_interface - 1) + 2,
+        max_volumes=int((row.get("EbsInfo") or {}).get("MaximumEbsAttachments", USUAL_ATTACHMENTS))
+        - 1,
         gpus=tuple(_gpu(gpu) for gpu in gpus),
         supports_spot="spot" in row.get("SupportedUsageClasses", []),
     )

@@ -192,6 +192,7 @@ def _fixed_fields(instance: Instance) -> dict[str, Any]:
         "vcpus": facts.vcpus,
         "memoryMiB": facts.memory_mib,
         "maxPods": facts.max_pods,
+        "maxVolumes": facts.max_volumes,
         "gpus": [
             {
                 "name": gpu.name,

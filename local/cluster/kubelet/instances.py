@@ -49,6 +49,8 @@ class Instance(BaseModel):
     vcpus: int
     memory_mib: int = Field(validation_alias="memoryMiB")
     max_pods: int
+    max_volumes: int = 26
+    """EBS volumes beside the root volume."""
     gpus: list[Accelerator] = Field(default_factory=list)
 
 

@@ -65,6 +65,7 @@ def parse_instance_type(raw: Json) -> ParsedType:
     labels = reader.labels(spec.get("labels"), ("spec", "labels"))
     capacity = reader.amounts(spec.get("capacity"), ("spec", "capacity"))
     overhead = reader.overhead(spec.get("overhead"), ("spec", "overhead"))
+    volumes = reader.amounts(spec.get("volumeLimits"), ("spec", "volumeLimits"))
     reader.demand(capacity, name, labels)
     unusable = bool(reader.faults)
     offerings, sold_out = reader.offerings(spec.get("offerings"), name)
@@ -80,6 +81,7 @@ def parse_instance_type(raw: Json) -> ParsedType:
         capacity=capacity,
         overhead=overhead,
         offerings=tuple(offerings),
+        volume_limits=volumes,
     )
     return ParsedType(record, frozenset(sold_out), tuple(reader.faults))
 

@@ -29,6 +29,7 @@ from shared.domain.resources import CPU, MEMORY
 
 ARM64_RESERVED_MIB = 64
 """Graviton reserves this much contiguous memory that never reaches the operating system (IT-11)."""
+EBS_DRIVER = "ebs.csi.aws.com"
 POD_ENI = "vpc.amazonaws.com/pod-eni"
 GPU_RESOURCES = {
     "NVIDIA": "nvidia.com/gpu",
@@ -82,8 +83,16 @@ def build_instance_type(
         capacity=capacity,
         overhead={},
         offerings=tuple(sorted(offerings, key=lambda o: (o.zone, o.capacity_type))),
+        volume_limits=_volume_limits(description),
     )
     return sized(hardware, size_facts(description, settings), USUAL)
+
+
+def _volume_limits(description: Description) -> dict[str, int]:
+    """What EC2 attaches beside the root volume (IT-50). EC2's number is already without the type's own disks, its
+    accelerators and the first network interface, where they share the places."""
+    most = (description.get("EbsInfo") or {}).get("MaximumEbsAttachments") or 0
+    return {EBS_DRIVER: most - 1} if most > 1 else {}
 
 
 def _hardware(

@@ -1,6 +1,6 @@
 """Instance type descriptions, reduced to the fields that the instance model reads.
 
-EC2 describes a type with about 150 values; Dovetail needs 41. For 1,400 types the rest would cost 15
+EC2 describes a type with about 150 values; Dovetail needs 42. For 1,400 types the rest would cost 15
 MB, and every full garbage collection would visit it (50 ms and more in which no task runs).
 """
 
@@ -33,7 +33,7 @@ _NESTED: dict[str, tuple[str, ...]] = {
         "MaximumNetworkInterfaces",
     ),
 }
-_EBS = ("EbsOptimizedSupport",)
+_EBS = ("EbsOptimizedSupport", "MaximumEbsAttachments")
 _CARD = ("NetworkCardIndex", "MaximumNetworkInterfaces", "BaselineBandwidthInGbps")
 
 

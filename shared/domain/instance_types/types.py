@@ -78,6 +78,8 @@ class InstanceType(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     offerings: tuple[Offering, ...]
     facts: SizeFacts | None = None
     """None: a type written by hand, whose amounts apply to every pool."""
+    volume_limits: dict[str, int] = {}
+    """CSI driver -> volumes that a new machine will attach; a driver that is missing has no known limit (SCH-91)."""
     memory_by_image: dict[str, int] = {}
     """Image id -> bytes that nodes of this type reported, where that differs from ``capacity`` (IT-12)."""
 
@@ -153,5 +155,6 @@ def _sharing(one: InstanceType, texts: dict[object, Any]) -> InstanceType:
             for o in one.offerings
         ),
         facts=share(one.facts),
+        volume_limits=amounts(one.volume_limits),
         memory_by_image=amounts(one.memory_by_image),
     )

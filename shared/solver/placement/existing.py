@@ -32,7 +32,8 @@ from shared.solver.pod_classes import effective_requests
 from shared.solver.pools.daemons import DaemonLoad, load_on_new_nodes
 from shared.solver.ports import HostPort
 from shared.solver.topology.hosts import Host
-from shared.solver.volumes.reach import Attachments, Volumes
+from shared.solver.volumes.attachments import Attachments
+from shared.solver.volumes.reach import Volumes
 
 MAX_CACHED_LABEL_SETS = 8192
 """Label sets that stay parsed between plans; each takes about 4 kB."""

@@ -13,13 +13,14 @@ Pods that share a claim without a volume: see ``shared_claims``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
+from shared.domain.devices.counting import PREFIX
 from shared.domain.expressions import Expression
 from shared.domain.requirements import IN, Requirement, Requirements
 from shared.domain.snapshot import Snapshot
@@ -34,6 +35,7 @@ from shared.domain.workloads.volumes import (
 )
 from shared.errors import InvalidObject
 from shared.solver.placement.relaxation import pod_requirements, strict_requirements
+from shared.solver.volumes.attachments import Attachment, Attachments
 
 MOST_ALTERNATIVES = 64
 """A pod with more combinations gets a verdict, since the planner may have to try each of them."""
@@ -44,8 +46,8 @@ UNSUPPORTED_PROVISIONERS = frozenset({"ebs.csi.eks.amazonaws.com"})
 _ANYWHERE: tuple[Requirements, ...] = (Requirements(),)
 _MAX_SHOWN = 3
 
-Attachment = tuple[str, str]
-"""(CSI driver, ``namespace/name`` of the claim)."""
+COLUMN = f"{PREFIX}volumes-of-"
+"""Begins the names of the columns for volumes (see ``attachable``); the name of the driver follows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,8 @@ class PodVolumes:
     alternatives: tuple[Requirements, ...] = _ANYWHERE
     attached: tuple[Attachment, ...] = ()
     """Distinct claims of drivers whose number of volumes some node limits (SCH-91)."""
+    counted: tuple[tuple[str, int], ...] = ()
+    """Driver -> volumes, where instance types limit them (see ``attachable``)."""
     shared: bool = False
     """True when another pod uses one of these claims: a full node may have its volume attached already."""
 
@@ -65,39 +69,18 @@ class PodVolumes:
         return self.alternatives, drivers, self.shared
 
     def explanation(self) -> str:
-        """An addition to a verdict that names the places of the volumes; empty when they allow every node."""
+        """An addition to a verdict that names the number and the places of the volumes; empty when nothing limits
+        either."""
+        attaches = "".join(
+            f"; it attaches {count} volumes of {driver}" for driver, count in self.counted
+        )
         if self.alternatives == _ANYWHERE:
-            return ""
+            return attaches
         shown = [f"({one})" for one in self.alternatives[:_MAX_SHOWN]]
         more = len(self.alternatives) - len(shown)
-        return f"; its volumes need {' or '.join(shown)}" + (f" or {more} others" if more else "")
-
-
-@dataclass
-class Attachments:
-    """Volumes attached to one node, by driver (SCH-91). A driver that is not in ``limits`` has no limit."""
-
-    limits: Mapping[str, int] = field(default_factory=dict)
-    held: dict[str, set[str]] = field(default_factory=dict)
-
-    def excess(self, wanted: Iterable[Attachment]) -> str:
-        """The reason why these claims cannot be attached too (SCH-55); empty when they can."""
-        coming: dict[str, set[str]] = {}
-        for driver, claim in wanted:
-            if driver in self.limits and claim not in self.held.get(driver, ()):
-                coming.setdefault(driver, set()).add(claim)
-        for driver, claims in coming.items():
-            count, limit = len(self.held.get(driver, ())) + len(claims), self.limits[driver]
-            if count > limit:
-                return (
-                    f"checking volume usage, {count} volumes of {driver} exceed the limit {limit}"
-                )
-        return ""
-
-    def add(self, wanted: Iterable[Attachment]) -> None:
-        """Adds these claims to the node."""
-        for driver, claim in wanted:
-            self.held.setdefault(driver, set()).add(claim)
+        return f"{attaches}; its volumes need {' or '.join(shown)}" + (
+            f" or {more} others" if more else ""
+        )
 
 
 class Volumes:
@@ -111,7 +94,7 @@ class Volumes:
 
     @cached_property
     def _claims(self) -> dict[str, VolumeClaim]:
-        return {claim.key: claim for claim in self._snapshot.claims}
+        return _by_key(self._snapshot.claims)
 
     @cached_property
     def _volumes(self) -> dict[str, Volume]:
@@ -132,7 +115,7 @@ class Volumes:
     @cached_property
     def _users(self) -> Counter[str]:
         """Claim -> number of pods that use it."""
-        return Counter(key for pod in self._snapshot.pods for key in _claim_keys(pod))
+        return Counter(key for pod in self._snapshot.pods for key in claim_keys(pod))
 
     @cached_property
     def _topology_keys(self) -> frozenset[str]:
@@ -147,13 +130,18 @@ class Volumes:
         if not pod.volume_claims:
             return
         found, attached = _ANYWHERE, self._attached(pod)
-        for key in _claim_keys(pod):
+        for key in claim_keys(pod):
             claim = self._claims.get(key)
             if claim is None:
                 raise _invalid_claim(key, "it does not exist or cannot be read; create it")
             found = _intersected(key, found, self._alternatives(claim))
         shared = any(self._users[key] > 1 for _, key in attached)
-        self.resolved[pod.uid] = PodVolumes(found, attached, shared)
+        counted = tuple(
+            (name.removeprefix(COLUMN), count)
+            for name, count in pod.requests.items()
+            if name.startswith(COLUMN)
+        )
+        self.resolved[pod.uid] = PodVolumes(found, attached, counted, shared)
 
     def explanation(self, uid: str) -> str:
         """An addition to the pod's verdict that names the places of its volumes; empty when there is none."""
@@ -237,12 +225,15 @@ class Volumes:
                 found.add(self._attached(pod))
         return found
 
+    def of(self, pod: Pod) -> list[Attachment]:
+        """The pod's claims that exist, with the driver of each; the driver is empty where none is known."""
+        known = (self._claims[key] for key in claim_keys(pod) if key in self._claims)
+        return [(self._driver(claim), claim.key) for claim in known]
+
     def _attached(self, pod: Pod) -> tuple[Attachment, ...]:
         if not pod.volume_claims or not self._limited:
             return ()
-        known = (self._claims[key] for key in _claim_keys(pod) if key in self._claims)
-        found = ((self._driver(claim), claim.key) for claim in known)
-        return tuple((driver, key) for driver, key in found if driver in self._limited)
+        return tuple((driver, key) for driver, key in self.of(pod) if driver in self._limited)
 
     def _driver(self, claim: VolumeClaim) -> str:
         if claim.volume_name:
@@ -252,11 +243,22 @@ class Volumes:
         return storage_class.provisioner if storage_class else ""
 
 
+_last_claims: tuple[tuple[VolumeClaim, ...], dict[str, VolumeClaim]] = ((), {})
+"""Those of the last snapshot: plans of one pass have the same ones."""
+
+
+def _by_key(claims: tuple[VolumeClaim, ...]) -> dict[str, VolumeClaim]:
+    global _last_claims
+    if _last_claims[0] is not claims:
+        _last_claims = claims, {claim.key: claim for claim in claims}
+    return _last_claims[1]
+
+
 def _invalid_claim(key: str, text: str) -> InvalidObject:
     return InvalidObject(text, field=f'persistent volume claim "{key}"')
 
 
-def _claim_keys(pod: Pod) -> list[str]:
+def claim_keys(pod: Pod) -> list[str]:
     """The keys of the pod's claims, each once, in the order of its volumes."""
     return [f"{pod.namespace}/{name}" for name in dict.fromkeys(pod.volume_claims)]
 

@@ -28,8 +28,21 @@ def unknown_fields(document: dict[str, Any]) -> list[str]:
     return _unknown(message, body, "") if message else []
 
 
+INLINED = ("volumeSource", "persistentVolumeSource")
+"""Messages whose fields stand beside the others in JSON."""
+
+
+def _fields(message: str) -> dict[str, tuple[str, str]] | None:
+    messages = _table()[1]
+    own = messages.get(message)
+    if own is None:
+        return None
+    parts = [messages[own[name][0]] for name in INLINED if name in own]
+    return {name: found for part in (own, *parts) for name, found in part.items()}
+
+
 def _unknown(message: str, value: Any, path: str) -> list[str]:
-    fields = _table()[1].get(message)
+    fields = _fields(message)
     if fields is None or not isinstance(value, dict):
         return []
     found = [f"{path}{name}: unknown field" for name in value if name not in fields]

@@ -25,6 +25,7 @@ INSTANCE_FIELDS = {
     "lifecycle",
     "maxPods",
     "memoryMiB",
+    "maxVolumes",
     "privateDnsName",
     "privateIp",
     "region",
@@ -65,6 +66,7 @@ async def test_the_instance_list_has_every_field_of_the_contract(
     assert row["tags"]["team"] == "red"
     assert row["lifecycle"] == "on-demand"
     assert (row["vcpus"], row["memoryMiB"], row["maxPods"]) == (2, 8192, 29)
+    assert row["maxVolumes"] == 26, "EC2 says 27, and one is the root volume"
     assert row["gpus"] == []
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from local.cluster.kubelet.csi_nodes import ebs_limit
 from tests.support.cluster.local_cluster import LocalCluster, control_plane
 from tests.support.waiting import wait_until
 
@@ -219,11 +216,3 @@ async def test_a_claim_of_somebody_else_is_not_taken_for_an_ephemeral_volume() -
 
         await wait_until(shown, "the pod has its Event")
         assert shown() == ['PVC "default/web-scratch" was not created for pod "default/web"']
-
-
-@pytest.mark.parametrize(
-    ("instance_type", "limit"),
-    [("m5.large", 26), ("c6g.metal", 26), ("i3.large", 38), ("i3.metal", 26), ("t3.micro", 26)],
-)
-def test_a_machine_attaches_what_ec2_lets_it(instance_type: str, limit: int) -> None:
-    assert ebs_limit(instance_type) == limit

@@ -242,3 +242,11 @@ def test_a_type_newer_than_the_tables_still_builds(build: Build) -> None:
     one = build("m5.large", InstanceType="m99x.large")
     assert one.capacity["pods"] == 29
     assert "karpenter.k8s.aws/instance-network-bandwidth" not in one.labels
+
+
+@pytest.mark.parametrize(
+    ("name", "volumes"), [("m5.large", 26), ("m7i.large", 31), ("g5.xlarge", 24), ("t2.micro", 39)]
+)
+def test_ec2_says_how_many_volumes_a_type_attaches(build: Build, name: str, volumes: int) -> None:
+    """IT-50: beside the root volume."""
+    assert build(name).volume_limits == {"ebs.csi.aws.com": volumes}
