@@ -23,7 +23,8 @@ from bench.latency import ROUND_SECONDS, apply, one_round
 from bench.report import Row, options, save, show
 from bench.stacks.cpu_shares import cpu_seconds
 from bench.stacks.local_stack import Bench, running
-from local.probe import Unreachable, request_json
+from local.probe import request_json
+from shared.errors import Unreachable
 
 PAIRS = 12
 PORT = 18099

@@ -10,7 +10,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.solver import reasons
 from shared.solver.reasons import Filtering, amounts, no_instance_type
-from shared.solver.volumes.reach import Attachments
+from shared.solver.volumes.attachments import Attachments
 from tests.support.planning.builders import (
     COMPUTE_REQUIREMENTS,
     ZONES,

@@ -14,7 +14,7 @@ from local.aws.catalogue.types import Gpu, InstanceTypeFacts
 
 def facts(name: str, architecture: str = "x86_64", gpus: int = 0) -> InstanceTypeFacts:
     devices = (Gpu("T4", "NVIDIA", gpus, 16384),) if gpus else ()
-    return InstanceTypeFacts(name, 2, 8192, architecture, 29, devices, True)
+    return InstanceTypeFacts(name, 2, 8192, architecture, 29, 26, devices, True)
 
 
 def test_a_listed_price_wins_over_the_formula() -> None:
