@@ -93,10 +93,11 @@ def validate(
 ) -> None:
     """Check manifests of every API generation without a cluster, and print every fault with its line.
 
-    The checked kinds are Provisioner, AWSNodeTemplate, Machine, NodePool, EC2NodeClass, NodeClaim, NodeOverlay and the
-    ConfigMap karpenter-global-settings; NodePool, EC2NodeClass and NodeClaim also of v1beta1. The checks cover
-    structure, rules over several fields, unknown fields, names and duplicate keys. Documents of other kinds are ignored
-    and counted. Exit code 1: at least one fault; 2: a file could not be read.
+    The checked kinds are Provisioner, AWSNodeTemplate, Machine, NodePool, EC2NodeClass, NodeClaim, NodeOverlay,
+    CapacityBuffer, ProvisioningRequest, DeviceTemplate and the ConfigMap karpenter-global-settings; NodePool,
+    EC2NodeClass and NodeClaim also of v1beta1. The checks cover structure, rules over several fields, unknown fields,
+    names and duplicate keys. Documents of other kinds are ignored and counted. Exit code 1: at least one fault; 2: a
+    file could not be read.
 
     Examples:
 

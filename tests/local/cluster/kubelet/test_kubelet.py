@@ -259,7 +259,7 @@ async def test_each_new_node_reports_its_volume_limit() -> None:
         assert limits() == {"i-1": 26}
         emulator.instances["i-1"]["state"] = "terminated"
         await wait_until(lambda: not cluster.store.find("nodes", NAME), "the node is gone")
-        emulator.launch("i-2", instanceType="i3.large")
+        emulator.launch("i-2", instanceType="i3.large", maxVolumes=38)
         assert (await joined(cluster))["metadata"]["uid"] != node["metadata"]["uid"]
         assert limits() == {"i-2": 38}
 
