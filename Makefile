@@ -52,7 +52,7 @@ status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
 # Hundreds of processes start in a test run: without bytecode files each would compile the whole project.
 test test-stories: export PYTHONDONTWRITEBYTECODE =
 # The main stories of a whole stack; `make test-stories` plays the others. Both are for every change, and one may come after the other.
-MAIN_STORIES := $(addprefix tests/e2e/test_,scenarios.py generations.py interruptions.py observed.py)
+MAIN_STORIES := $(addprefix tests/e2e/test_,generations.py interruptions.py)
 test: $(DEVELOPMENT) ## Run the tests: first the small ones, then the main stories on a whole stack
 	@# Many tests wait, so there are more workers than cores; a worker that is done takes tests of the others.
 	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 --dist worksteal $(ARGS)

@@ -102,7 +102,7 @@ def test_equal_problems_give_equal_machines_and_count_equal_work() -> None:
     pods = [(1.0, 0.5, 31), (0.5, 3.0, 17), (0.25, 0.25, 50), (1.5, 2.0, 9)]
     results = []
     for _ in range(2):
-        given, effort = problem(pods), Effort(40.0)
+        given, effort = problem(pods), Effort(8.0)
         found = best_patterns(given, NO_EXTENDED, effort)
         check(given, found)
         content = [(p.offer, p.classes.tolist(), p.counts.tolist(), p.copies) for p in found]

@@ -105,7 +105,7 @@ def planned_from_nothing(snapshot: Snapshot) -> Plan:
     return plan_for(snapshot)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.sampled_from(CHANGES), min_size=1, max_size=8), st.randoms(use_true_random=False)
 )
