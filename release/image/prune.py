@@ -1,8 +1,8 @@
 """``python -m release.image.prune VENV [--all-models] [--apart FOLDER]``: removes what no service imports.
 
-The modules that remain are compiled, because an image is read-only and has no cache of its own. With ``--apart`` the
-packages that only some services import are moved to environments of their own, FOLDER/solver and FOLDER/expressions,
-which a stage may copy over the first.
+The modules that remain are compiled. With ``--apart`` packages of others have bytecode only, and those that only some
+services import are moved to environments of their own, FOLDER/solver and FOLDER/expressions, which a stage may copy
+over the first.
 With ``--all-models`` botocore keeps the models of all AWS services: moto finds the regions of a service in its model.
 
 Run while an image is built, in a stage that has no package of the project: only the standard library is imported.
@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from release.image.bytecode import compiled, without_sources
 from release.image.elf import loadable
 
 AWS_MODELS = frozenset(
@@ -66,6 +65,8 @@ APART = {
 }
 """Folder -> packages. Only the scheduler imports those of ``solver``, only scheduler and launcher those of
 ``expressions``; import rules in ``pyproject.toml`` hold that."""
+OWN = ("cli", "deploy", "local", "services", "shared")
+"""Folders of this project, whose stack traces show their lines."""
 TESTS = "tests"
 """Folders of this name are removed wherever they are."""
 SOURCE_SUFFIXES = frozenset((".a", ".c", ".h", ".pxd", ".pxi", ".pyi", ".pyx"))
@@ -124,13 +125,6 @@ def prune(site: Path, *, all_models: bool) -> None:
         copy.symlink_to(original.name)
 
 
-def compiled(site: Path) -> None:
-    """Bytecode that depends on no time stamp. Raises CalledProcessError."""
-    mode = ("--invalidation-mode", "unchecked-hash")
-    command = [sys.executable, "-m", "compileall", "-q", *mode, str(site)]
-    subprocess.run(command, check=True, timeout=600)
-
-
 def move_apart(site: Path, patterns: Sequence[str], target: Path) -> None:
     """Move these packages into ``target``. Raises ValueError for a name that finds nothing."""
     target.mkdir(parents=True)
@@ -143,8 +137,9 @@ def main(venv: Path, all_models: bool, apart: Path | None) -> None:
     """Prune, compile, and move."""
     (site,) = venv.glob("lib/python*/site-packages")
     prune(site, all_models=all_models)
-    compiled(site)
+    compiled(site, shown_as=site)
     if apart is not None:
+        without_sources(site, OWN)
         for folder, patterns in APART.items():
             move_apart(site, patterns, apart / folder / site.relative_to(venv))
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from release.image.bytecode import compiled, without_sources
 from release.image.elf import interpreter_and_needed
 
 STANDARD_LIBRARY_WITHOUT = (
@@ -31,8 +31,12 @@ STANDARD_LIBRARY_WITHOUT = (
         "site-packages",
     ),
     *("test", "tests", "tkinter", "turtledemo", "__pycache__", "_tkinter*.so"),
+    *("curses", "_curses*.so", "readline*.so"),
+    *("dbm", "_dbm*.so", "_gdbm*.so", "sqlite3", "_sqlite3*.so"),
+    *("_ctypes_test*.so", "_test*.so", "_xxtestfuzz*.so", "xxlimited*.so"),
 )
-"""Folders and files that no program in an image imports."""
+"""Folders and files that no program in an image imports: for terminals, for databases, for Python's own tests. Some
+bring large libraries with them."""
 SYSTEM = (
     *("bin", "lib", "lib64", "sbin"),  # Links into usr.
     *("etc/debian_version", "etc/os-release", "usr/lib/os-release", "etc/nsswitch.conf"),
@@ -130,10 +134,8 @@ def interpreter(base: Path, root: Path) -> Path:
     shutil.copytree(
         base / standard, root / standard, symlinks=True, ignore=ignored, dirs_exist_ok=True
     )
-    # Bytecode that depends on no time stamp: an image is read-only and has no cache of its own.
-    mode = ("--invalidation-mode", "unchecked-hash", "-s", str(root))
-    command = [sys.executable, "-m", "compileall", "-q", *mode, str(root / standard)]
-    subprocess.run(command, check=True, timeout=600)
+    compiled(root / standard, shown_as=Path("/") / standard)
+    without_sources(root / standard)
     return base / str(program.resolve())[1:]
 
 
