@@ -63,6 +63,10 @@ ExpanderOption = Annotated[
         help="Which of several pools of the same weight is tried first; without it, by name."
     ),
 ]
+CutoffOption = Annotated[
+    int | None,
+    typer.Option(help="Pods of a lower priority get no machines and are left out."),
+]
 CompareOption = Annotated[
     bool | None,
     typer.Option(
@@ -88,15 +92,18 @@ def simulate(
     node_price: NodePriceOption = None,
     max_node_cpu: NodeCpuOption = None,
     expander: ExpanderOption = None,
+    expendable_pods_priority_cutoff: CutoffOption = None,
     compare: CompareOption = None,
 ) -> None:
     """Show which machines Dovetail would create for the pods in these files, their cost, and why pods stay pending.
 
     Nothing is created, and no cluster or cloud is called. The kinds that count are Pods, Deployments and other
     controllers (as the pods that they would create), Provisioners or NodePools, AWSNodeTemplates or EC2NodeClasses,
-    Nodes, Machines or NodeClaims, DaemonSets, PVs, PVCs, StorageClasses, CSINodes, a catalogue of InstanceTypes, and
-    NodeOverlays; other kinds are ignored. Pods without a node are pending. A node class that is not given counts as
-    ready in every zone. Without InstanceTypes the AWS types of the region are used.
+    Nodes, Machines or NodeClaims, DaemonSets, PVs, PVCs, StorageClasses, CSINodes, a catalogue of InstanceTypes,
+    NodeOverlays, CapacityBuffers, ProvisioningRequests, PodGroups, Workloads, VerticalPodAutoscalers,
+    DeviceTemplates, and the kinds of dynamic resource allocation; other kinds are ignored. Pods without a node are
+    pending. A node class that is not given counts as ready in every zone. Without InstanceTypes the AWS types of
+    the region are used.
 
     An object with a fault is reported and left out, and the rest is planned. Exit code 1: no object could be used, or
     an option is wrong; 2: a file could not be read.
@@ -118,7 +125,7 @@ def simulate(
     options = planner_options(
         region=region, policy=policy, effort=effort, preference_policy=preference_policy,
         min_values_policy=min_values_policy, node_price=node_price, max_node_cpu=max_node_cpu,
-        expander=expander,
+        expander=expander, expendable_pods_priority_cutoff=expendable_pods_priority_cutoff,
     )  # fmt: skip
     simulation = _plan(filename, options, compare=compare)
     _print(simulation, output)

@@ -16,6 +16,9 @@ from shared.solver.pools.expander import Expander
 from shared.solver.solve import SolverSettings
 
 MOST_EFFORT = 60_000
+PRIORITY_CUTOFF = "expendable-pods-priority-cutoff"
+MOST_PRIORITY = 2_000_000_000
+"""Of pods, and the least with a minus."""
 NAMES = (
     "region",
     "policy",
@@ -25,6 +28,7 @@ NAMES = (
     "max-node-cpu",
     "node-price",
     "expander",
+    PRIORITY_CUTOFF,
 )
 
 
@@ -52,6 +56,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         most_node_cpu_milli=_cpu(given.get("max-node-cpu")),
         node_price_micro_usd=_node_price(given.get("node-price")),
         expander=_choice(given, "expander", Expander),
+        priority_cutoff=_priority(given.get(PRIORITY_CUTOFF)),
     )
     return Options(settings, given.get("region", ""))
 
@@ -93,3 +98,14 @@ def _cpu(given: str | None) -> int | None:
     if amount < 1:
         raise ConfigurationError("max-node-cpu must be more than zero cores")
     return amount
+
+
+def _priority(given: str | None) -> int | None:
+    if given is None:
+        return None
+    digits = given.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise ConfigurationError(f"{PRIORITY_CUTOFF} must be a whole number, such as -10")
+    if abs(int(given)) > MOST_PRIORITY:
+        raise ConfigurationError(f"{PRIORITY_CUTOFF} must be within +-{MOST_PRIORITY}")
+    return int(given)

@@ -22,6 +22,7 @@ from shared.domain.pools.nodepools import PackingPolicy
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot, moving_pods
 from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.scale_down import with_expendable
 from shared.errors import InvalidObject
 from shared.simulation.inputs import read_inputs
 from shared.simulation.kept import Kept, kept_after
@@ -71,7 +72,8 @@ def simulate(
     now = clock.now()
     opened = hours.at(inputs.snapshot, now=now)
     settings = counting_devices(opened, settings)
-    snapshot = with_virtual_pods(opened, settings, now=0.0)
+    wanted = with_expendable(opened, settings.priority_cutoff)
+    snapshot = with_virtual_pods(wanted, settings, now=0.0)
     problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()

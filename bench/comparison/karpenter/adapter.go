@@ -21,7 +21,6 @@ import (
 	"github.com/samber/lo"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -169,8 +168,10 @@ func (s *Scheduler) list(ctx context.Context, kind schema.GroupVersionKind) ([]f
 	return lo.Map(listed.Items, func(one unstructured.Unstructured, _ int) fields { return one.Object }), nil
 }
 
+// As JSON has it: the converter of the API machinery writes durations that may be nil as bytes.
 func plain(from client.Object, version, kind string) fields {
-	found := lo.Must(runtime.DefaultUnstructuredConverter.ToUnstructured(from))
+	found := fields{}
+	lo.Must0(json.Unmarshal(lo.Must(json.Marshal(from)), &found))
 	found["apiVersion"], found["kind"] = version, kind
 	return found
 }

@@ -119,7 +119,7 @@ def _state(
     taints = node.taints if initialized else _without_temporary_taints(node.taints, machine)
     host = host_of(node)
     used = sum_of(effective_requests(pod.requests) for pod in pods)
-    daemons = sum_of(effective_requests(pod.requests) for pod in pods if pod.is_daemon)
+    daemons = [pod for pod in pods if pod.is_daemon]
     coming = remaining_on_node(
         daemon_sets, taints, host.requirements, daemons, joining=not initialized
     )

@@ -13,7 +13,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
 from shared.domain.nodes import DaemonSet
 from shared.domain.requirements import Requirements
-from shared.domain.resources import Resources, subtract, sum_of
+from shared.domain.resources import add, subtract, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.by_node import Noted, by_node
 from shared.domain.workloads.pods import DAEMON_SET, Pod
@@ -132,20 +132,39 @@ def remaining_on_node(
     daemon_sets: tuple[DaemonSet, ...],
     taints: tuple[Taint, ...],
     labels: Requirements,
-    already_there: Resources,
+    there: Sequence[Pod],
     *,
     joining: bool = False,
 ) -> dict[str, int]:
     """Resources that daemon pods will still use on an existing node, never below zero (SCH-47).
 
-    ``joining``: the node belongs to a pool and is not initialized yet, so it will get more labels.
+    ``there``: its daemon pods. ``joining``: the node belongs to a pool and is not initialized yet, so it will get more
+    labels.
     """
     alternatives = ((daemon, _alternatives(daemon)[0]) for daemon in daemon_sets)
-    wanted = sum_of(
-        effective_requests(daemon.requests)
+    coming = [
+        daemon
         for daemon, first in alternatives
         if first_untolerated(taints, daemon.tolerations) is None
         and labels.compatible(_without_join_labels(first) if joining else first)
+    ]
+    wanted = sum_of(effective_requests(daemon.requests) for daemon in coming)
+    left = subtract(wanted, sum_of(effective_requests(pod.requests) for pod in there))
+    room = {name: amount for name, amount in left.items() if amount > 0}
+    return add(room, _devices_to_come(coming, labels, there))
+
+
+def _devices_to_come(
+    daemons: Iterable[DaemonSet], labels: Requirements, there: Sequence[Pod]
+) -> dict[str, int]:
+    """What the pods of daemon sets that have none here yet will take of the devices (DRA-08)."""
+    present = {pod.owner.uid for pod in there if pod.owner is not None}
+    kind = labels.get(keys.INSTANCE_TYPE)
+    return sum_of(
+        one.amounts
+        for daemon in daemons
+        for one in daemon.devices or ()
+        if daemon.uid not in present
+        and kind is not None
+        and any(kind.has(name) for name in one.types)
     )
-    left = subtract(wanted, already_there)
-    return {name: amount for name, amount in left.items() if amount > 0}

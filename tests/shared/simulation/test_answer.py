@@ -108,9 +108,11 @@ def test_options_reach_the_planner() -> None:
             "max-node-cpu": "32",
             "node-price": "0.02",
             "region": "eu-west-1",
+            "expendable-pods-priority-cutoff": "-10",
         }
     )
     settings = options.settings
+    assert settings.priority_cutoff == -10
     assert (settings.packing_policy, settings.effort) == ("LowestCost", 50)
     assert (settings.preference_policy, settings.min_values_policy) == ("Ignore", "BestEffort")
     assert (settings.most_node_cpu_milli, options.region) == (32_000, "eu-west-1")
@@ -130,12 +132,20 @@ def test_options_reach_the_planner() -> None:
         ("max-node-cpu", "0"),
         ("node-price", "-0.1"),
         ("node-price", "cheap"),
+        ("expendable-pods-priority-cutoff", "low"),
+        ("expendable-pods-priority-cutoff", "-3000000000"),
         ("polcy", "LowestCost"),
     ],
 )
 def test_wrong_options_are_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         read_options({name: value})
+
+
+def test_pods_below_the_cutoff_get_no_machines() -> None:
+    found = answer(pod("low", priority=-11), pod("usual", priority=-10), priority_cutoff=-10)
+    assert [one["pods"] for one in found["machines"]] == [["default/usual"]]
+    assert found["unschedulable"] == []
 
 
 def test_what_pools_keep_is_in_the_answer_beside_the_plan() -> None:

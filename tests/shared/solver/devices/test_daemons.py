@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from shared.domain import labels as keys
 from shared.domain.devices.records import PodClaim
 from shared.domain.nodes import DaemonSet
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Owner
 from shared.solver.plan import Plan
 from tests.support.planning.builders import (
+    make_bound_pod,
     make_catalogue,
     make_daemon_set,
+    make_node,
     make_pod,
     make_snapshot,
     make_type,
 )
 from tests.support.planning.devices import (
     GPU_CLASS,
+    allocated,
     claiming_pod,
     gpu_type,
+    gpus,
     make_claim_template,
+    make_resource_claim,
+    make_slice,
     plan_devices,
     product_is,
     spec_of,
@@ -100,3 +110,25 @@ def test_a_claim_that_is_not_understood_or_has_a_name_counts_nowhere() -> None:
     """DRA-08: a claim with a name is for one node, not for each."""
     for claim in (PodClaim("devices", claim="one"), PodClaim("devices", template="missing")):
         assert loads(plan_devices(cluster(*pods(4), daemon=agent(claim)))) == [4]
+
+
+def test_a_node_without_a_pod_of_the_daemon_set_yet_has_its_devices_kept() -> None:
+    """DRA-08: a node that has joined and published its devices, of which the agent will take one. Once the agent's pod
+    is there its claim holds one, and nothing is taken twice."""
+    node = make_node(
+        "new", cpu="48", memory="192Gi",
+        labels={keys.NODE_POOL: "default", keys.INSTANCE_TYPE: "g6.12xlarge", keys.INITIALIZED: "true"},
+    )  # fmt: skip
+    slices = (make_slice("new", gpus(4)),)
+    daemon = agent(OWN)
+    snapshot = replace(
+        cluster(*pods(4), daemon=daemon, own=spec_of(want())), nodes=(node,), resource_slices=slices
+    )
+    plan = plan_devices(snapshot)
+    assert len(plan.existing["new"]) == 3
+    own = make_bound_pod(
+        "agent", "new", namespace="kube-system", owner=Owner("DaemonSet", daemon.name, daemon.uid)
+    )
+    claim = make_resource_claim(spec_of(want()), "held", **allocated("new", "gpu-0"))
+    served = replace(snapshot, pods=(*snapshot.pods, own), resource_claims=(claim,))
+    assert len(plan_devices(served).existing["new"]) == 3
