@@ -122,9 +122,7 @@ def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
 
 def _bound(answer: Mapping[str, Any]) -> str:
     if not answer["node"]:
-        return (
-            "It does not wait for a new node: it is nominated, ending, or belongs to a DaemonSet."
-        )
+        return f"It does not wait for a new node: {answer['verdict']}."
     return (
         f"It is on the node {answer['node']}; `dovetail explain node {answer['node']}` says more."
     )

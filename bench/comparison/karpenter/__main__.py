@@ -49,6 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--version", default=VERSION, help=f"of Karpenter's module ({VERSION})")
     parser.add_argument("--baseline", action="store_true", help="with Karpenter's own solver")
     parser.add_argument("--focus", default="", help="only specifications whose name matches")
+    parser.add_argument("--skip", default="", help="none whose name matches")
     parser.add_argument("--keep", type=Path, help="folder for each question and its answer")
     options = parser.parse_args()
     options.suites = options.suites or ["scheduling"]
@@ -70,18 +71,20 @@ def _run(suite: str, copy: Path, options: argparse.Namespace) -> int:
     program = built(copy, suite)
     report = copy / f"{suite}.json"
     if options.baseline:
-        _specify(program, copy / SUITES[suite], report, options.focus, {})
+        _specify(program, copy / SUITES[suite], report, options, {})
         known: dict[str, list[str]] = {}
     else:
         with planner(options.keep) as address:
-            _specify(program, copy / SUITES[suite], report, options.focus, {ADDRESS: address})
+            _specify(program, copy / SUITES[suite], report, options, {ADDRESS: address})
         known = read_known(suite)
     outcome = judged(read_report(report), known)
     print("\n".join(lines(suite, outcome)))
     return 0 if outcome.is_as_known else 1
 
 
-def _specify(program: Path, folder: Path, report: Path, focus: str, more: dict[str, str]) -> None:
+def _specify(
+    program: Path, folder: Path, report: Path, options: argparse.Namespace, more: dict[str, str]
+) -> None:
     """Runs the specifications and leaves Ginkgo's report."""
     report.unlink(missing_ok=True)
     command = [
@@ -90,7 +93,8 @@ def _specify(program: Path, folder: Path, report: Path, focus: str, more: dict[s
         f"-ginkgo.json-report={report}",
         "-ginkgo.no-color",
     ]
-    command += [f"-ginkgo.focus={focus}"] if focus else []
+    command += [f"-ginkgo.focus={options.focus}"] if options.focus else []
+    command += [f"-ginkgo.skip={options.skip}"] if options.skip else []
     log = report.with_suffix(".log")
     with log.open("w") as out:
         subprocess.run(

@@ -175,6 +175,29 @@ def is_provisionable(pod: Pod) -> bool:
     )
 
 
+def why_not_provisionable(pod: Pod) -> str:
+    """Why the pod gets no machine, one clause with its fix where there is one; empty: it waits for one."""
+    reasons = (
+        (pod.terminating or pod.is_terminal, "it is ending"),
+        (pod.is_daemon, "it belongs to a DaemonSet, for whose pods no node is bought"),
+        (pod.is_mirror, "it belongs to a node"),
+        (bool(pod.nominated_node), f"kube-scheduler makes room for it on {pod.nominated_node}"),
+        (
+            pod.expendable,
+            f"its priority {pod.priority} is below EXPENDABLE_PODS_PRIORITY_CUTOFF; it runs where there is room",
+        ),
+        (
+            bool(pod.required_terms) and opts_out(pod),
+            "its node affinity excludes the nodes of all pools",
+        ),
+        (
+            not pod.unschedulable,
+            "kube-scheduler has not refused it: see its condition PodScheduled and spec.schedulingGates",
+        ),
+    )
+    return next((text for holds, text in reasons if holds), "")
+
+
 def opts_out(pod: Pod) -> bool:
     """POD-04: whether the pod excludes machines of any pool, as the autoscaler's own pods do. The first required term
     decides, because it applies before any relaxation (SCH-20)."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from shared.domain.pools.nodepools import NodePool, by_preference
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.pods import Pod, is_provisionable
+from shared.domain.workloads.pods import Pod, is_provisionable, why_not_provisionable
 from shared.errors import NotFound
 from shared.simulation.changes.edits import Edit, applied
 from shared.simulation.changes.measuring import largest_request, least_limit
@@ -89,7 +89,7 @@ def explain_pod(
     if pod is None:
         raise NotFound(f"no pod has the UID {uid!r}")
     if not is_provisionable(pod):
-        return PodExplanation(pod, "bound")
+        return PodExplanation(pod, "bound", "" if pod.node_name else why_not_provisionable(pod))
     planning = _Planning(uid, settings, most_plans)
     world = snapshot
     verdict = planning.plan(world).unschedulable.get(uid)

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
+from shared.domain.workloads.pods import Owner
 from shared.errors import NotFound
 from shared.simulation.changes.answer import document_of
 from shared.simulation.changes.search import PodExplanation, explain_pod
@@ -24,6 +27,7 @@ from tests.shared.simulation.documents import (
     pod,
     provisioner,
 )
+from tests.support.planning.builders import make_pod, make_snapshot
 
 TAINT = {"key": "example.com/gpu", "value": "yes", "effect": "NoSchedule"}
 ARCH, ZONE, TEAM = "kubernetes.io/arch", "topology.kubernetes.io/zone", "example.com/team"
@@ -125,6 +129,28 @@ def test_a_pod_that_is_planned_needs_no_change() -> None:
 
 def test_a_pod_on_a_node_needs_no_change() -> None:
     assert explained(pod(nodeName="n1"), node_pool()).state == "bound"
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"terminating": True}, "ending"),
+        ({"owner": Owner("DaemonSet", "agent", "1")}, "DaemonSet"),
+        ({"owner": Owner("Node", "n1", "1")}, "belongs to a node"),
+        ({"nominated_node": "n1"}, "makes room for it on n1"),
+        ({"expendable": True, "priority": -20}, "-20 is below EXPENDABLE_PODS_PRIORITY_CUTOFF"),
+        (
+            {"required_terms": ((Expression(keys.NODE_POOL, "DoesNotExist"),),)},
+            "excludes the nodes",
+        ),
+        ({"unschedulable": False}, "schedulingGates"),
+    ],
+)
+def test_a_pod_that_waits_for_no_machine_is_told_why(changes: dict[str, Any], word: str) -> None:
+    waits = make_pod("web", **changes)
+    found = explain_pod(make_snapshot(waits), waits.uid, SolverSettings())
+    assert found.state == "bound"
+    assert word in found.verdict
 
 
 def test_without_a_pool_the_verdict_says_what_to_create() -> None:
