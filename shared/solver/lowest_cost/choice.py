@@ -20,7 +20,6 @@ from shared.solver.lowest_cost.bound.lower import (
     ignored,
     lower_bound,
 )
-from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.packing import (
     PackedPlacement,
     PackingSettings,
@@ -93,9 +92,9 @@ def cheaper(
     if _taken(chosen.machines) != _taken(fewest.machines):
         on_new = _on_new_machines(chosen, queue)
         bound = lower_bound(chosen, on_new, rules, per_host=True)
-    effort = Effort(float(settings.effort))
-    if bound and paid is None and _may_gain(_price(chosen, queue, settings, paid), bound):
-        bound = configuration_bound(bound, chosen, on_new, rules, effort)
+    # This goes by FewestNodes' plan, which is the same with every effort.
+    if bound and paid is None and _may_gain(_price(fewest, queue, settings, paid), bound):
+        bound = configuration_bound(bound, chosen, on_new, rules, settings.effort)
     policies = _policies(chosen, settings) if isinstance(chosen, PackedPlacement) else {}
     return Choice(chosen, bound, left_out, policies)
 

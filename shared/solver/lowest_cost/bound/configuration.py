@@ -6,9 +6,14 @@ by what the most valuable content of each offering exceeds its price, prove a bo
 after any amount of work.
 
 Prices of pods are whole thousandths of a micro-USD. How much a content can be worth comes from prices of room and from
-``Diagram``: sums of at most some thousand terms that are all at least zero, whose relative rounding error is below
-1e-12; ``_ROUNDING`` is far above that. Both look at whole pods only (``with_whole_pods``): where two pods of 5 CPUs do
-not share a machine of 9, prices of CPUs alone let nine tenths of the second one in.
+``Tables``. Prices of room are sums of at most some thousand terms that are all at least zero, whose relative rounding
+error is below 1e-12; ``_ROUNDING`` is far above that. They look at whole pods only (``with_whole_pods``): where two
+pods of 5 CPUs do not share a machine of 9, prices of CPUs alone let nine tenths of the second one in. Tables add whole
+numbers, and round sizes of pods down.
+
+Where neither rules out a content that no machine can have, such as one of rounded sizes, the program gets it too. Its
+prices then need hardly be scaled down: an offering about which little is known lowers the bound by what it could do for
+the whole mix, and not by what its best content exceeds its price.
 """
 
 from __future__ import annotations
@@ -23,7 +28,8 @@ from shared.solver.encode import Indices, Mask
 from shared.solver.lowest_cost.bound.dual import Worth
 from shared.solver.lowest_cost.contents.columns import Master
 from shared.solver.lowest_cost.contents.diagram import Diagram, RoomPrices
-from shared.solver.lowest_cost.contents.room_prices import ContentProgram, proved
+from shared.solver.lowest_cost.contents.room_prices import ContentProgram, most_of_classes, proved
+from shared.solver.lowest_cost.contents.tables import Tables
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, dense
 
@@ -35,15 +41,9 @@ _FIRST_WEIGHT, _LEAST_WEIGHT = 0.7, 0.05
 """Weight of the best prices so far beside those of the linear program, which jump: at first, and until it is 0."""
 _MARGIN = 1.0002
 """Contents that are worth at most this multiple of the price of their machine are not searched for."""
-_WIDTH_OF_MANY, _WIDTHS = 300, (8000, 60_000)
-"""States of a search in several offerings at once, and in one: while contents are still found, and once no more are."""
 _WIDTH_OF_NEIGHBOURS = 3000
-_AT_ONCE = 4
-"""Offerings that are searched one by one in each round, those of the largest excess first."""
 _PRICED_AT_ONCE, _ENOUGH_ADDED = 32, 12
 """Offerings whose room is priced together, and contents after which no more of them are priced in a round."""
-_PER_OFFER = 8
-"""Contents of each offering that a search may add."""
 _MAX_ROUNDS = 200
 _NEIGHBOURS_PER_OFFER = 400
 
@@ -57,6 +57,9 @@ class _Known(NamedTuple):
     """[offers]: worth below which nothing needs to be known."""
     most: Floats
     """[offers]: no content is worth more."""
+
+    contents: Floats
+    """[offers, classes]: that is worth ``most``, of whole pods or not."""
 
     @property
     def open(self) -> Indices:
@@ -77,13 +80,16 @@ class _Rooms:
         """What they prove at these prices of pods."""
         return proved(self._problem, prices, self._offers, self._room, self._slots)
 
-    def price(self, known: RoomPrices, rows: Indices, prices: Floats, effort: Effort) -> Counts:
-        """Finds the best prices of room of some offerings, notes them in ``known``, and returns a content of each."""
+    def price(
+        self, known: RoomPrices, rows: Indices, prices: Floats, effort: Effort
+    ) -> tuple[Counts, Floats]:
+        """Finds the best prices of room of some offerings, notes them in ``known``, and returns a content of each, in
+        whole pods and in fractions."""
         found = self._program.room_prices(prices, self._offers[rows], effort)
         self._room[rows], self._slots[rows] = found.room, found.slots
         for name in ("room", "slots", "surplus", "ceiling"):
             getattr(known, name)[rows] = getattr(found, name)
-        return self._program.whole(found, self._offers[rows])
+        return self._program.whole(found, self._offers[rows]), self._program.fractional
 
 
 class Configuration:
@@ -101,6 +107,7 @@ class Configuration:
         for pattern in (*known, *_of_one_class(self.problem)):
             self.master.add(pattern.offer, dense(problem, pattern))
         self._rooms = _Rooms(self._sharp, self._offers)
+        self._tables = Tables(self.problem, self._offers, most_of_classes(self.problem))
         self.prices: Floats = np.floor(np.where(fitting, prices, 0.0) * _SCALE)
         self.bound = float(self.problem.counts @ self.prices)
         """In thousandths of a micro-USD per hour."""
@@ -119,7 +126,7 @@ class Configuration:
 
     def improve(self, effort: Effort) -> None:
         """Raises the bound until it is nearly that of the linear program or the effort is used up."""
-        weight, widths = _FIRST_WEIGHT, list(_WIDTHS)
+        weight = _FIRST_WEIGHT
         solved = self.master.solve(effort)
         for _ in range(_MAX_ROUNDS):
             if solved is None or not effort.is_left:
@@ -128,12 +135,10 @@ class Configuration:
             if float(self.problem.counts @ worth) <= self.bound * _ENOUGH:
                 return
             guide = np.floor(weight * self.prices + (1 - weight) * worth)
-            if self._round(guide, worth, widths[0], effort):
+            if self._round(guide, worth, effort):
                 solved = self.master.solve(effort)
             elif weight > 0:
                 weight = weight / 2 if weight > _LEAST_WEIGHT else 0.0
-            elif len(widths) > 1:
-                widths.pop(0)
             else:
                 return
 
@@ -150,17 +155,16 @@ class Configuration:
         anything = np.full(len(self.prices), np.inf)
         self._add(self._offers[open_to[rows]], contents, anything)
 
-    def _round(self, guide: Floats, worth: Floats, width: int, effort: Effort) -> int:
+    def _round(self, guide: Floats, worth: Floats, effort: Effort) -> int:
         """Proves what it can at the prices ``guide`` and adds contents. Returns how many."""
         room = self._rooms.proved(guide)
-        known = _Known(guide, room, self._price * _MARGIN, room.ceiling.copy())
+        nothing = np.zeros_like(room.surplus)
+        known = _Known(guide, room, self._price * _MARGIN, room.ceiling.copy(), nothing)
         added = self._priced(known, worth, effort)
         if not added:
-            added = self._search(known, known.open, worth, _WIDTH_OF_MANY, effort)
-            for nth, row in enumerate(self._by_excess(known)):
-                if added and nth >= _AT_ONCE:
-                    break
-                added += self._search(known, row[None], worth, width, effort)
+            added = self._valued(known, worth, effort)
+        if not added:
+            added = self._relaxed(known, worth)
         self._prove(guide, known.most)
         return added
 
@@ -173,26 +177,39 @@ class Configuration:
             if added >= _ENOUGH_ADDED or not effort.is_left:
                 break
             some = rows[start : start + _PRICED_AT_ONCE]
-            contents = self._rooms.price(known.room, some, known.prices, effort)
+            contents, fractional = self._rooms.price(known.room, some, known.prices, effort)
             known.most[some] = np.minimum(known.most[some], known.room.ceiling[some])
+            known.contents[some] = fractional
             added += self._add(self._offers[some], contents, worth)
         return added
+
+    def _valued(self, known: _Known, worth: Floats, effort: Effort) -> int:
+        """Makes tables for the offerings that may have a content above the target, and adds contents. Returns how
+        many."""
+        added, rows = 0, known.open
+        wanted = known.room.surplus[rows] >= (known.target - known.room.ceiling)[rows, None]
+        for found in self._tables.values(known.prices, rows, wanted, effort):
+            at = found.rows
+            most = np.maximum(found.most, known.target[at])
+            lower = most < known.most[at]
+            known.contents[at[lower]] = found.contents[lower]
+            known.most[at[lower]] = most[lower]
+            added += self._add(self._offers[at], found.contents, worth)
+        return added
+
+    def _relaxed(self, known: _Known, worth: Floats) -> int:
+        """Adds the contents that are worth more than they cost and are not ruled out. Returns how many."""
+        rows = known.open
+        gain = known.contents[rows] @ worth > self._price[rows] * (1 + _TOLERANCE)
+        return sum(
+            self.master.add_relaxed(int(self._offers[row]), known.contents[row])
+            for row in rows[gain]
+        )
 
     def _by_excess(self, known: _Known) -> Indices:
         """The open offerings, those of the largest excess first."""
         excess = known.most / np.maximum(self._price, 1.0)
         return known.open[np.argsort(-excess[known.open], kind="stable")]
-
-    def _search(
-        self, known: _Known, rows: Indices, worth: Floats, width: int, effort: Effort
-    ) -> int:
-        """Lowers what contents of these offerings can be worth, and adds contents. Returns how many."""
-        if not len(rows) or not effort.is_left:
-            return 0
-        search = self._diagram(known.prices, known.room, known.target, rows, width)
-        most, at, contents = search.run(effort, _PER_OFFER)
-        known.most[rows] = np.minimum(known.most[rows], most)
-        return self._add(self._offers[rows[at]], contents, worth)
 
     def _diagram(
         self, prices: Floats, room: RoomPrices, target: Floats, rows: Indices, width: int

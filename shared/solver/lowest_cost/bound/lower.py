@@ -8,8 +8,7 @@ returns are left out.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from shared.solver.lowest_cost.bound.offerings import CheapestOfferings, Usable
 from shared.solver.lowest_cost.bound.zones import Zones
 from shared.solver.lowest_cost.demand import fit, rounded
 from shared.solver.lowest_cost.fill import Effort
-from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, rows_as_bytes
+from shared.solver.lowest_cost.problem import Counts, Floats, Problem, rows_as_bytes
 from shared.solver.lowest_cost.rules import Rules
 from shared.solver.lowest_cost.spread import HostLimit, host_limit
 from shared.solver.placement.fewest_nodes import Placement, Run
@@ -33,9 +32,10 @@ from shared.solver.pod_classes import PodClass
 _MOST_CLASSES = 1500
 _SHARE_OF_EFFORT = 2.0
 """The configuration bound may take so many times the effort of the packing."""
-_PAIRS_PER_UNIT = 16
-"""With more pairs of a class and an offering that fits it per unit of effort, the search ends before it proves more
-than the fluid bound."""
+_IN_ZONES = 0.75
+"""The part of it for the search in which machines have zones."""
+_MOST_PAIRS = 40_000
+"""With more pairs of a class and an offering that fits it, no search is begun."""
 _GRIDS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
 _COMMON = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 
@@ -85,13 +85,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """The pods of a placement as a packing problem. ``rows``: class of the problem per part; ``places``: of each
-    offering."""
+    """The pods of a placement as a packing problem. ``rows``: class of the problem per part."""
 
     problem: Problem
     parts: list[Part]
     rows: list[int]
-    places: Indices
 
 
 def lower_bound(
@@ -116,26 +114,38 @@ def lower_bound(
 
 
 def configuration_bound(
-    fluid: LowerBound, placement: Placement, runs: list[Run], rules: Rules, effort: Effort
+    fluid: LowerBound, placement: Placement, runs: list[Run], rules: Rules, effort: int
 ) -> LowerBound:
-    """The configuration bound of the same pods where it is higher and the effort is enough for it, else ``fluid``.
+    """The configuration bound of the same pods where it is higher and they are not too many kinds, else ``fluid``.
 
-    ``placement``: places these pods; the contents of its machines are what the search starts with.
+    ``effort``: more of it never gives a lower bound. The better of two searches counts: one in which machines have no
+    zone, which needs little of it, and where zones matter one in which they do.
     """
     if fluid.stated is None or fluid.market is None:
         return fluid
-    zones = Zones(placement, runs, rules)
-    stated, prices, places = fluid.stated, fluid.market.pods, [_everywhere(placement)]
+    prices, most = fluid.market.pods, _SHARE_OF_EFFORT * effort
+    found, zones = fluid, Zones(placement, runs, rules)
     if len(zones.places) > 1:
         apart = _stated(placement, _parts(runs, zones), rules, zones.places, per_host=True)
-        if apart.problem.fits.sum() <= _PAIRS_PER_UNIT * effort.most:
-            stated, prices, places = apart, _prices(apart, fluid.stated, prices), zones.places
-    if stated.problem.fits.sum() > _PAIRS_PER_UNIT * effort.most:
-        return fluid
-    search = Configuration(stated.problem, prices, _contents(stated, placement, runs, places))
-    search.improve(Effort(_SHARE_OF_EFFORT * effort.most))
-    found = search.micro_usd_per_hour
-    return fluid if found <= fluid.micro_usd_per_hour else LowerBound(found, CONFIGURATION)
+        if apart.problem.fits.sum() <= _MOST_PAIRS:
+            in_zones = _improved(apart, _prices(apart, fluid.stated, prices), _IN_ZONES * most)
+            found, most = _better(found, in_zones), (1 - _IN_ZONES) * most
+    if fluid.stated.problem.fits.sum() <= _MOST_PAIRS:
+        found = _better(found, _improved(fluid.stated, prices, most))
+    return found
+
+
+def _improved(stated: Stated, prices: Floats, effort: float) -> int:
+    """What a search proves, in micro-USD per hour. ``prices``: proved ones."""
+    search = Configuration(stated.problem, prices, [])
+    search.improve(Effort(effort))
+    return search.micro_usd_per_hour
+
+
+def _better(known: LowerBound, configuration: int) -> LowerBound:
+    if configuration <= known.micro_usd_per_hour:
+        return known
+    return LowerBound(configuration, CONFIGURATION)
 
 
 def _everywhere(placement: Placement) -> Mask:
@@ -157,7 +167,7 @@ def _stated(
     groups, slots = _numbered(limits)
     fits = may & fit(requests, capacity)
     problem = Problem(requests, counts, groups, slots, capacity, price, may, fits)
-    return Stated(problem, parts, numbers, table.places[used])
+    return Stated(problem, parts, numbers)
 
 
 def _parts(runs: list[Run], zones: Zones) -> list[Part]:
@@ -175,40 +185,6 @@ def _prices(stated: Stated, fluid: Stated, prices: Floats) -> Floats:
     found = np.full(len(stated.problem.counts), np.inf)
     for part, row in zip(stated.parts, stated.rows, strict=True):
         found[row] = min(found[row], prices[fluid.rows[part.run]])
-    return found
-
-
-def _contents(
-    stated: Stated, placement: Placement, runs: list[Run], places: list[Mask]
-) -> list[Pattern]:
-    """The contents of the placement's machines, each on the cheapest offering that holds it."""
-    problem, found = stated.problem, dict[bytes, Pattern]()
-    run_of = {uid: at for at, (_, uids) in enumerate(runs) for uid in uids}
-    for machine in placement.machines:
-        numbers = Counter(run_of[uid] for uid in machine.pods if uid in run_of)
-        in_zones = placement.table.zone_mask(machine.requirements, machine.template.zones)
-        for place, mask in enumerate(places):
-            if not (mask & in_zones).any():
-                continue
-            counts = _in_place(stated, numbers, place)
-            held = np.flatnonzero(counts)
-            holds = problem.fits[held].all(axis=0) & (stated.places == place)
-            holds &= (problem.capacity >= counts[held] @ problem.requests[held]).all(axis=1)
-            if held.size and holds.any():
-                offer = int(np.where(holds, problem.price, np.inf).argmin())
-                found.setdefault(counts.tobytes(), Pattern(offer, held, counts[held], 1))
-                break
-    return list(found.values())
-
-
-def _in_place(stated: Stated, numbers: Mapping[int, int], place: int) -> Counts:
-    """[classes]: so many pods of each run, on a machine in this place."""
-    found, left = np.zeros_like(stated.problem.counts), dict(numbers)
-    for part, row in zip(stated.parts, stated.rows, strict=True):
-        if part.place in (place, None):
-            taken = min(left.get(part.run, 0), part.number)
-            found[row] += taken
-            left[part.run] = left.get(part.run, 0) - taken
     return found
 
 

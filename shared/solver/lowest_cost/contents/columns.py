@@ -33,6 +33,8 @@ class Master:
         self._price = problem.price / self._unit
         self._solver = quiet_solver()
         self._known: set[tuple[int, bytes]] = set()
+        self._columns = 0
+        self._whole: list[int] = []
         self.patterns: list[Pattern] = []
         none = np.zeros(0)
         for count in problem.counts:
@@ -44,17 +46,33 @@ class Master:
         if key in self._known:
             return False
         self._known.add(key)
-        rows = np.flatnonzero(counts)
+        self._whole.append(self._columns)
+        rows = self._append(offer, counts)
+        self.patterns.append(Pattern(offer, rows, counts[rows], 1))
+        return True
+
+    def add_relaxed(self, offer: int, content: Floats | Counts) -> bool:
+        """Adds a content that no machine can have, but that cannot be ruled out either: it counts for prices only.
+        False when it is known already. ``content``: [classes]."""
+        key = (offer, content.tobytes())
+        if key in self._known:
+            return False
+        self._known.add(key)
+        self._append(offer, content)
+        return True
+
+    def _append(self, offer: int, content: Floats | Counts) -> Indices:
+        rows = np.flatnonzero(content)
         self._solver.addCol(
             float(self._price[offer]),
             0.0,
             highspy.kHighsInf,
             len(rows),
             rows.astype(np.int32),
-            counts[rows].astype(np.float64),
+            content[rows].astype(np.float64),
         )
-        self.patterns.append(Pattern(offer, rows, counts[rows], 1))
-        return True
+        self._columns += 1
+        return rows
 
     def demand(self, counts: Counts) -> None:
         """From now on the program covers these pods. ``counts``: [classes]."""
@@ -62,7 +80,7 @@ class Master:
             self._solver.changeRowBounds(row, float(count), highspy.kHighsInf)
 
     def solve(self, effort: Effort) -> tuple[Floats, Floats] | None:
-        """(price of each class in micro-USD, number of each machine); None when the solver fails."""
+        """(price of each class in micro-USD, number of each of ``patterns``); None when the solver fails."""
         self._solver.run()
         pivots = max(0, int(self._solver.getInfo().simplex_iteration_count))
         effort.used += _RUN_UNITS + pivots * _PIVOT_UNITS
@@ -70,7 +88,7 @@ class Master:
             return None
         found = self._solver.getSolution()
         worth = np.maximum(np.array(found.row_dual, dtype=np.float64), 0.0) * self._unit
-        return worth, np.array(found.col_value, dtype=np.float64)
+        return worth, np.array(found.col_value, dtype=np.float64)[self._whole]
 
 
 def better_prices(

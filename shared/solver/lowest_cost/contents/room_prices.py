@@ -22,7 +22,7 @@ class ContentProgram:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._most = _most(problem)
+        self._most = most_of_classes(problem)
         self._scale = np.maximum(problem.capacity.max(axis=0), 1.0)
         classes, resources = problem.requests.shape
         width = resources + len(problem.slots)
@@ -56,7 +56,7 @@ class ContentProgram:
         rows, nothing = np.arange(resources, dtype=np.int32), np.zeros(len(prices))
         unlimited = np.full(resources, -highspy.kHighsInf)
         found = np.zeros((len(offers), resources + len(problem.slots)))
-        self._fractional = np.zeros((len(offers), len(prices)))
+        self.fractional = np.zeros((len(offers), len(prices)))
         for at, offer in enumerate(offers):
             upper = (self._most * problem.fits[:, offer]).astype(np.float64)
             solver.changeColsBounds(len(columns), columns, nothing, upper)
@@ -66,7 +66,7 @@ class ContentProgram:
             if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
                 solution = solver.getSolution()
                 found[at] = np.maximum(-np.array(solution.row_dual), 0.0) * unit
-                self._fractional[at] = solution.col_value
+                self.fractional[at] = solution.col_value
         effort.used += _RUN_UNITS * len(offers)
         room, slots = found[:, :resources] / self._scale, found[:, resources:]
         return proved(problem, prices, offers, room, slots)
@@ -74,7 +74,7 @@ class ContentProgram:
     def whole(self, proof: RoomPrices, offers: Indices) -> Counts:
         """[offers, classes]: the contents of the last call of ``room_prices``, rounded down and then filled up."""
         problem, rows = self._problem, np.arange(len(offers))
-        found = np.floor(self._fractional + _TOLERANCE).astype(np.int64)
+        found = np.floor(self.fractional + _TOLERANCE).astype(np.int64)
         found[(found @ problem.requests > problem.capacity[offers]).any(axis=1)] = 0
         room = problem.capacity[offers] - found @ problem.requests
         slots = problem.slots - found @ _membership(problem)
@@ -97,7 +97,7 @@ def proved(
     problem: Problem, prices: Floats, offers: Indices, room: Floats, slots: Floats
 ) -> RoomPrices:
     """What these prices of room prove."""
-    most = _most(problem)[None, :] * problem.fits[:, offers].T
+    most = most_of_classes(problem)[None, :] * problem.fits[:, offers].T
     surplus = prices[None, :] - room @ problem.requests.T
     grouped = np.flatnonzero(problem.groups >= 0)
     surplus[:, grouped] -= slots[:, problem.groups[grouped]]
@@ -107,7 +107,7 @@ def proved(
     return RoomPrices(room, slots, most, surplus, ceiling)
 
 
-def _most(problem: Problem) -> Counts:
+def most_of_classes(problem: Problem) -> Counts:
     """[classes]: pods of the class that one machine may hold, sizes aside."""
     most = problem.counts.copy()
     grouped = np.flatnonzero(problem.groups >= 0)
