@@ -300,6 +300,7 @@ class _Checker:
         return [
             *topology_rules.violations(hosts, self.world.reachable),
             *volume_rules.violations(hosts, self.world.snapshot),
+            *volume_rules.overfull(self.plan, self.world.snapshot),
         ]
 
     # Pods without a place

@@ -4,17 +4,20 @@
   no place;
 - in every zone where its host may turn out to be, each of its claims is reached, or may be made;
 - a node attaches no more volumes of a driver than its CSINode says, whatever was there before;
+- on no instance type of a new machine have its pods more volumes of their own than the type is known to attach;
 - pods that share a claim whose volume is still to be made in one zone are in one zone.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from shared.domain import labels as keys
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.volumes import Alternatives, VolumeClaim
+from shared.solver.plan import Plan
 from tests.support.cluster.kubernetes_rules import PossibleLabels, always_holds
 from tests.support.planning.topology_rules import Host
 
@@ -28,12 +31,20 @@ def violations(hosts: list[Host], snapshot: Snapshot) -> list[str]:
     return [*rules.places(hosts), *rules.attachments(hosts), *rules.shared(hosts)]
 
 
+def overfull(plan: Plan, snapshot: Snapshot) -> list[str]:
+    """New machines with more volumes than their instance types attach, in words."""
+    return list(_Rules(snapshot).new_machines(plan))
+
+
 class _Rules:
     def __init__(self, snapshot: Snapshot) -> None:
         self._claims = {claim.key: claim for claim in snapshot.claims}
         self._volumes = {volume.name: volume for volume in snapshot.volumes}
         self._classes = {one.name: one for one in snapshot.storage_classes}
         self._limits = {one.name: one.limits for one in snapshot.csi_nodes}
+        self._of_types = {kind.name: kind.volume_limits for kind in snapshot.catalogue.types}
+        self._pods = {pod.uid: pod for pod in snapshot.pods}
+        self._users = Counter(key for pod in snapshot.pods for key in _keys(pod))
 
     def places(self, hosts: list[Host]) -> Iterator[str]:
         for host in hosts:
@@ -54,6 +65,15 @@ class _Rules:
                     held.update(key for key in found if self._driver(key) == driver)
                 if len(after) > max(limit, len(before)):
                     yield f"{host.name}: {len(after)} volumes of {driver}, it attaches {limit}"
+
+    def new_machines(self, plan: Plan) -> Iterator[str]:
+        for machine in plan.machines:
+            claims = {key for uid in machine.pods for key in _keys(self._pods[uid])}
+            own = Counter(self._driver(key) for key in claims if self._users[key] == 1)
+            for kind in machine.instance_types:
+                for driver, limit in self._of_types.get(kind, {}).items():
+                    if own[driver] > limit:
+                        yield f"{machine.name} as {kind}: {own[driver]} volumes of {driver}, it attaches {limit}"
 
     def shared(self, hosts: list[Host]) -> Iterator[str]:
         zones: dict[str, set[frozenset[str]]] = {}

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.instance_types.types import InstanceType
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.namespaces import Namespace, NamespaceSelector
 from shared.domain.workloads.pods import Pod
@@ -20,16 +21,19 @@ from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,
     make_bound_pod,
+    make_catalogue,
     make_node,
     make_pod,
     make_pods,
     make_pool,
     make_snapshot,
     make_term,
+    make_types,
 )
 from tests.support.planning.plan_checker import check_plan, violations
 from tests.support.planning.snapshots import plan_for
 from tests.support.planning.volumes import (
+    EBS,
     make_claim,
     make_csi_node,
     make_storage_class,
@@ -98,6 +102,23 @@ def test_a_node_attaches_no_more_than_its_limit() -> None:
     tight = replace(snapshot, csi_nodes=(make_csi_node(ebs=2),))
     assert "3 volumes of ebs.csi.aws.com, it attaches 2" in fault(plan, tight)
     sound(tight)
+
+
+def test_a_new_machine_attaches_no_more_than_its_types() -> None:
+    """SCH-91: known before its CSINode is there."""
+    claims = tuple(make_claim(f"c{i}") for i in range(3))
+    known: dict[str, Any] = {"claims": claims, "storage_classes": (make_storage_class(),)}
+    snapshot = make_snapshot(*(using(f"p{i}", f"c{i}") for i in range(3)), **known)
+    plan = sound(snapshot)
+    tight = replace(snapshot, catalogue=make_catalogue(attaching(2)))
+    assert "3 volumes of ebs.csi.aws.com, it attaches 2" in fault(plan, tight)
+    assert sorted(len(one.pods) for one in sound(tight).machines) == [1, 2]
+
+
+def attaching(limit: int) -> tuple[InstanceType, ...]:
+    """The usual types, which attach so many volumes; 0: nobody knows how many."""
+    limits = {EBS: limit} if limit else {}
+    return tuple(replace(kind, volume_limits=limits) for kind in make_types())
 
 
 def test_pods_that_share_an_unbound_claim_are_in_one_zone() -> None:
@@ -172,6 +193,7 @@ def with_volumes(draw: st.DrawFn) -> Snapshot:
         storage_classes=(make_storage_class(), make_storage_class("narrow", B, C)),
         nodes=(make_node(cpu="8"),) if draw(st.booleans()) else (),
         csi_nodes=(make_csi_node(ebs=draw(st.integers(1, 3))),),
+        catalogue=make_catalogue(attaching(draw(st.integers(0, 3)))),
         pools=(make_pool(kubelet=draw(st.sampled_from([{}, {"maxPods": 3}]))),),
     )
 
