@@ -19,6 +19,7 @@ the whole mix, and not by what its best content exceeds its price.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ import numpy as np
 
 from shared.solver.encode import Indices, Mask
 from shared.solver.lowest_cost.bound.dual import Worth
-from shared.solver.lowest_cost.contents.columns import Master
+from shared.solver.lowest_cost.contents.columns import Limit, Master
 from shared.solver.lowest_cost.contents.diagram import Diagram, RoomPrices
 from shared.solver.lowest_cost.contents.room_prices import ContentProgram, most_of_classes, proved
 from shared.solver.lowest_cost.contents.tables import Tables
@@ -48,10 +49,21 @@ _MAX_ROUNDS = 200
 _NEIGHBOURS_PER_OFFER = 400
 
 
+class _Worth(NamedTuple):
+    """Prices of the linear program."""
+
+    pods: Floats
+    price: Floats
+    """[offers]: of the machine."""
+
+
 class _Known(NamedTuple):
     """What is known at some prices of pods."""
 
     prices: Floats
+    price: Floats
+    """[offers]: of the machine."""
+    worth: _Worth
     room: RoomPrices
     target: Floats
     """[offers]: worth below which nothing needs to be known."""
@@ -108,8 +120,11 @@ class Configuration:
             self.master.add(pattern.offer, dense(problem, pattern))
         self._rooms = _Rooms(self._sharp, self._offers)
         self._tables = Tables(self.problem, self._offers, most_of_classes(self.problem))
+        self._limits: list[Limit] = []
+        self._demand = self.problem.counts.astype(np.float64)
         self.prices: Floats = np.floor(np.where(fitting, prices, 0.0) * _SCALE)
-        self.bound = float(self.problem.counts @ self.prices)
+        """[classes + limits]: what is proved."""
+        self.bound = float(self._demand @ self.prices)
         """In thousandths of a micro-USD per hour."""
 
     @property
@@ -124,23 +139,46 @@ class Configuration:
         efficiency[self._offers] = ceiling / np.maximum(self._price, 1.0)
         return Worth(self.prices / _SCALE, efficiency, self.bound / _SCALE)
 
-    def improve(self, effort: Effort) -> None:
-        """Raises the bound until it is nearly that of the linear program or the effort is used up."""
+    def limited(self, limit: Limit) -> Configuration:
+        """The same search among the plans that keep this limit too, with the contents that are known."""
+        found = copy(self)
+        found._limits = [*self._limits, limit]
+        found._demand = np.append(self._demand, limit.number)
+        found.prices = np.append(self.prices, 0.0)
+        found.master = Master(self.problem, found._limits)
+        for offer, content in self.master.columns:
+            found.master.add_relaxed(offer, content)
+        nothing = np.zeros(len(self.problem.counts))
+        for offer in np.flatnonzero(limit.offers).tolist():
+            found.master.add_relaxed(offer, nothing)
+        return found
+
+    def improve(self, effort: Effort) -> bool:
+        """Raises the bound until it is nearly that of the linear program or the effort is used up. Says whether it is
+        nearly that."""
         weight = _FIRST_WEIGHT
         solved = self.master.solve(effort)
         for _ in range(_MAX_ROUNDS):
             if solved is None or not effort.is_left:
-                return
+                return False
             worth = np.floor(solved[0] * _SCALE)
-            if float(self.problem.counts @ worth) <= self.bound * _ENOUGH:
-                return
+            if float(self._demand @ worth) <= self.bound * _ENOUGH:
+                return True
             guide = np.floor(weight * self.prices + (1 - weight) * worth)
             if self._round(guide, worth, effort):
                 solved = self.master.solve(effort)
             elif weight > 0:
                 weight = weight / 2 if weight > _LEAST_WEIGHT else 0.0
             else:
-                return
+                return True
+        return False
+
+    def _prices_of(self, prices: Floats) -> tuple[Floats, Floats]:
+        """([classes]: prices of pods; [offers]: of machines, less what the prices of limits give for them)."""
+        price = self._price.copy()
+        for limit, each in zip(self._limits, prices[len(self.problem.counts) :], strict=True):
+            price -= each * limit.offers[self._offers]
+        return prices[: len(self.problem.counts)], np.maximum(price, 0.0)
 
     def add_neighbours(self, cost: float, effort: Effort) -> None:
         """Adds contents that a plan cheaper than ``cost`` (micro-USD per hour) may have: no content of such a plan is
@@ -152,23 +190,26 @@ class Configuration:
         open_to = np.flatnonzero(proof.ceiling > target)
         diagram = self._diagram(self.prices, proof, target, open_to, _WIDTH_OF_NEIGHBOURS)
         _, rows, contents = diagram.run(effort, _NEIGHBOURS_PER_OFFER)
-        anything = np.full(len(self.prices), np.inf)
-        self._add(self._offers[open_to[rows]], contents, anything)
+        anything = _Worth(np.full(len(self.prices), np.inf), self._price)
+        self._add(open_to[rows], contents, anything)
 
     def _round(self, guide: Floats, worth: Floats, effort: Effort) -> int:
         """Proves what it can at the prices ``guide`` and adds contents. Returns how many."""
-        room = self._rooms.proved(guide)
+        pods, price = self._prices_of(guide)
+        room = self._rooms.proved(pods)
         nothing = np.zeros_like(room.surplus)
-        known = _Known(guide, room, self._price * _MARGIN, room.ceiling.copy(), nothing)
-        added = self._priced(known, worth, effort)
+        found = _Worth(*self._prices_of(worth))
+        target = price * _MARGIN
+        known = _Known(pods, price, found, room, target, room.ceiling.copy(), nothing)
+        added = self._priced(known, effort)
         if not added:
-            added = self._valued(known, worth, effort)
+            added = self._valued(known, effort)
         if not added:
-            added = self._relaxed(known, worth)
-        self._prove(guide, known.most)
+            added = self._relaxed(known)
+        self._prove(guide, known)
         return added
 
-    def _priced(self, known: _Known, worth: Floats, effort: Effort) -> int:
+    def _priced(self, known: _Known, effort: Effort) -> int:
         """Prices the room of offerings that may have a content above the target, those of the largest excess first,
         until contents are found. Returns how many."""
         added = 0
@@ -180,10 +221,10 @@ class Configuration:
             contents, fractional = self._rooms.price(known.room, some, known.prices, effort)
             known.most[some] = np.minimum(known.most[some], known.room.ceiling[some])
             known.contents[some] = fractional
-            added += self._add(self._offers[some], contents, worth)
+            added += self._add(some, contents, known.worth)
         return added
 
-    def _valued(self, known: _Known, worth: Floats, effort: Effort) -> int:
+    def _valued(self, known: _Known, effort: Effort) -> int:
         """Makes tables for the offerings that may have a content above the target, and adds contents. Returns how
         many."""
         added, rows = 0, known.open
@@ -194,13 +235,14 @@ class Configuration:
             lower = most < known.most[at]
             known.contents[at[lower]] = found.contents[lower]
             known.most[at[lower]] = most[lower]
-            added += self._add(self._offers[at], found.contents, worth)
+            added += self._add(at, found.contents, known.worth)
         return added
 
-    def _relaxed(self, known: _Known, worth: Floats) -> int:
+    def _relaxed(self, known: _Known) -> int:
         """Adds the contents that are worth more than they cost and are not ruled out. Returns how many."""
         rows = known.open
-        gain = known.contents[rows] @ worth > self._price[rows] * (1 + _TOLERANCE)
+        worth = known.contents[rows] @ known.worth.pods
+        gain = worth > known.worth.price[rows] * (1 + _TOLERANCE) + _TOLERANCE
         return sum(
             self.master.add_relaxed(int(self._offers[row]), known.contents[row])
             for row in rows[gain]
@@ -208,7 +250,7 @@ class Configuration:
 
     def _by_excess(self, known: _Known) -> Indices:
         """The open offerings, those of the largest excess first."""
-        excess = known.most / np.maximum(self._price, 1.0)
+        excess = known.most / np.maximum(known.price, 1.0)
         return known.open[np.argsort(-excess[known.open], kind="stable")]
 
     def _diagram(
@@ -227,26 +269,30 @@ class Configuration:
         offers = self._offers[rows]
         return Diagram(problem, offers, prices, room, target[rows], width, self._amounts)
 
-    def _prove(self, prices: Floats, most: Floats) -> None:
+    def _prove(self, prices: Floats, known: _Known) -> None:
         """Scales the prices so that no content is worth more than its machine costs, and keeps them if they are better.
 
         A class is scaled by the worst offering that it fits: a content of an offering then shrinks at least as much as
         that offering needs.
         """
-        share = np.minimum(1.0, self._price / np.maximum(most, 1.0))
+        for limit, each in zip(self._limits, prices[len(known.prices) :], strict=True):
+            # A limit may not give more for a machine than all machines cost.
+            if each > 0 and (known.price[limit.offers[self._offers]] <= 0).any():
+                return
+        share = np.minimum(1.0, known.price / np.maximum(known.most, 1.0))
         fits = self.problem.fits[:, self._offers]
         scale = np.where(fits, share, np.inf).min(axis=1, initial=np.inf)
-        scaled = np.floor(prices * np.where(np.isfinite(scale), scale, 0.0) * (1 - _ROUNDING))
-        bound = float(self.problem.counts @ scaled)
+        scaled = known.prices * np.where(np.isfinite(scale), scale, 0.0) * (1 - _ROUNDING)
+        found = np.append(np.floor(scaled), prices[len(scaled) :])
+        bound = float(self._demand @ found)
         if bound > self.bound:
-            self.prices, self.bound = scaled, bound
+            self.prices, self.bound = found, bound
 
-    def _add(self, offers: Indices, contents: Counts, worth: Floats) -> int:
+    def _add(self, rows: Indices, contents: Counts, worth: _Worth) -> int:
         """Adds the contents that fit and are worth more than they cost. Returns how many."""
-        problem = self.problem
-        good = (contents * np.where(contents > 0, worth, 0.0)).sum(axis=1) > problem.price[
-            offers
-        ] * _SCALE * (1 + _TOLERANCE)
+        problem, offers = self.problem, self._offers[rows]
+        gain = (contents * np.where(contents > 0, worth.pods, 0.0)).sum(axis=1)
+        good = gain > worth.price[rows] * (1 + _TOLERANCE) + _TOLERANCE
         good &= (contents @ problem.requests <= problem.capacity[offers]).all(axis=1)
         good &= ~((contents > 0) & ~problem.fits[:, offers].T).any(axis=1)
         good &= (contents <= problem.counts).all(axis=1)

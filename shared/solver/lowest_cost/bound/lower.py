@@ -16,7 +16,7 @@ import numpy as np
 
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from shared.solver.encode import Indices, Mask, ResourceAxis
-from shared.solver.lowest_cost.bound.configuration import Configuration
+from shared.solver.lowest_cost.bound.branching import whole_bound
 from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.bound.offerings import CheapestOfferings, Usable
 from shared.solver.lowest_cost.bound.zones import Zones
@@ -32,7 +32,7 @@ from shared.solver.pod_classes import PodClass
 _MOST_CLASSES = 1500
 _SHARE_OF_EFFORT = 2.0
 """The configuration bound may take so many times the effort of the packing."""
-_IN_ZONES = 0.75
+_IN_ZONES = 0.85
 """The part of it for the search in which machines have zones."""
 _MOST_PAIRS = 40_000
 """With more pairs of a class and an offering that fits it, no search is begun."""
@@ -128,18 +128,12 @@ def configuration_bound(
     if len(zones.places) > 1:
         apart = _stated(placement, _parts(runs, zones), rules, zones.places, per_host=True)
         if apart.problem.fits.sum() <= _MOST_PAIRS:
-            in_zones = _improved(apart, _prices(apart, fluid.stated, prices), _IN_ZONES * most)
-            found, most = _better(found, in_zones), (1 - _IN_ZONES) * most
+            known, part = _prices(apart, fluid.stated, prices), Effort(_IN_ZONES * most)
+            found = _better(found, whole_bound(apart.problem, known, part))
+            most *= 1 - _IN_ZONES
     if fluid.stated.problem.fits.sum() <= _MOST_PAIRS:
-        found = _better(found, _improved(fluid.stated, prices, most))
+        found = _better(found, whole_bound(fluid.stated.problem, prices, Effort(most)))
     return found
-
-
-def _improved(stated: Stated, prices: Floats, effort: float) -> int:
-    """What a search proves, in micro-USD per hour. ``prices``: proved ones."""
-    search = Configuration(stated.problem, prices, [])
-    search.improve(Effort(effort))
-    return search.micro_usd_per_hour
 
 
 def _better(known: LowerBound, configuration: int) -> LowerBound:

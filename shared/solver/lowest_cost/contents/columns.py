@@ -7,10 +7,13 @@ that whole pods can form.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import highspy
 import numpy as np
 
-from shared.solver.encode import Indices
+from shared.solver.encode import Indices, Mask
 from shared.solver.lowest_cost.bound.dual import Worth, quiet_solver
 from shared.solver.lowest_cost.fill import Effort, fill
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, dense
@@ -25,20 +28,51 @@ _PIVOT_UNITS, _RUN_UNITS = 0.01, 0.5
 _TOLERANCE = 1e-6
 
 
-class Master:
-    """The linear program over known machines."""
+class Limit(NamedTuple):
+    """How many machines of some offerings there may be."""
 
-    def __init__(self, problem: Problem) -> None:
+    offers: Mask
+    """[offers]: machines of these count."""
+    number: int
+    is_least: bool
+    """At least so many; else at most."""
+
+
+class Master:
+    """The linear program over known machines. ``limits``: on their numbers."""
+
+    def __init__(self, problem: Problem, limits: Sequence[Limit] = ()) -> None:
+        self._limits = limits
+        self._classes = len(problem.counts)
         self._unit = float(problem.price.mean())
         self._price = problem.price / self._unit
         self._solver = quiet_solver()
         self._known: set[tuple[int, bytes]] = set()
-        self._columns = 0
+        self.columns: list[tuple[int, Floats | Counts]] = []
+        """Offering and content of each: of ``patterns``, and of contents that no machine can have."""
         self._whole: list[int] = []
         self.patterns: list[Pattern] = []
+        self.numbers: Floats = np.zeros(0)
+        """[columns]: of each machine, once the program is solved."""
         none = np.zeros(0)
         for count in problem.counts:
             self._solver.addRow(float(count), highspy.kHighsInf, 0, none.astype(np.int32), none)
+        for limit in limits:
+            least = limit.number if limit.is_least else -highspy.kHighsInf
+            most = highspy.kHighsInf if limit.is_least else limit.number
+            self._solver.addRow(float(least), float(most), 0, none.astype(np.int32), none)
+        self._others = len(problem.counts) if limits else 0
+        if limits:
+            self._add_ways_out(problem)
+
+    def _add_ways_out(self, problem: Problem) -> None:
+        """A column for each class, at more than any plan costs: so the program has a solution if limits leave none."""
+        alone = np.where(problem.fits, self._price, np.inf).min(axis=1, initial=np.inf)
+        cost = float(problem.counts @ np.where(np.isfinite(alone), alone, 0.0))
+        for row in range(self._others):
+            self._solver.addCol(
+                cost, 0.0, highspy.kHighsInf, 1, np.array([row], np.int32), np.ones(1)
+            )
 
     def add(self, offer: int, counts: Counts) -> bool:
         """Adds a machine; False when it is known already. ``counts``: [classes]."""
@@ -46,7 +80,7 @@ class Master:
         if key in self._known:
             return False
         self._known.add(key)
-        self._whole.append(self._columns)
+        self._whole.append(len(self.columns))
         rows = self._append(offer, counts)
         self.patterns.append(Pattern(offer, rows, counts[rows], 1))
         return True
@@ -63,15 +97,16 @@ class Master:
 
     def _append(self, offer: int, content: Floats | Counts) -> Indices:
         rows = np.flatnonzero(content)
+        of = [self._classes + at for at, limit in enumerate(self._limits) if limit.offers[offer]]
         self._solver.addCol(
             float(self._price[offer]),
             0.0,
             highspy.kHighsInf,
-            len(rows),
-            rows.astype(np.int32),
-            content[rows].astype(np.float64),
+            len(rows) + len(of),
+            np.append(rows, of).astype(np.int32),
+            np.append(content[rows], np.ones(len(of))).astype(np.float64),
         )
-        self._columns += 1
+        self.columns.append((offer, content))
         return rows
 
     def demand(self, counts: Counts) -> None:
@@ -80,15 +115,22 @@ class Master:
             self._solver.changeRowBounds(row, float(count), highspy.kHighsInf)
 
     def solve(self, effort: Effort) -> tuple[Floats, Floats] | None:
-        """(price of each class in micro-USD, number of each of ``patterns``); None when the solver fails."""
+        """(price of each class and limit in micro-USD, number of each of ``patterns``); None when the solver fails.
+
+        The price of a limit says what one machine more would save; it is negative where there are at most so many.
+        """
         self._solver.run()
         pivots = max(0, int(self._solver.getInfo().simplex_iteration_count))
         effort.used += _RUN_UNITS + pivots * _PIVOT_UNITS
         if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         found = self._solver.getSolution()
-        worth = np.maximum(np.array(found.row_dual, dtype=np.float64), 0.0) * self._unit
-        return worth, np.array(found.col_value, dtype=np.float64)[self._whole]
+        worth = np.array(found.row_dual, dtype=np.float64) * self._unit
+        sign = np.array([1.0 if one.is_least else -1.0 for one in self._limits])
+        worth[: self._classes] = np.maximum(worth[: self._classes], 0.0)
+        worth[self._classes :] = np.maximum(worth[self._classes :] * sign, 0.0) * sign
+        self.numbers = np.array(found.col_value, dtype=np.float64)[self._others :]
+        return worth, self.numbers[self._whole]
 
 
 def better_prices(

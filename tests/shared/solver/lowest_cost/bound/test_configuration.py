@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.solver.lowest_cost.bound.configuration import Configuration
+from shared.solver.lowest_cost.bound.branching import whole_bound
 from shared.solver.lowest_cost.bound.dual import worth
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Problem
@@ -27,9 +27,7 @@ def bounds(problem: Problem) -> list[int]:
     assert fluid is not None
     found = [int(fluid.bound)]
     for effort in EFFORTS:
-        search = Configuration(problem, fluid.pods, [])
-        search.improve(Effort(float(effort)))
-        found.append(search.micro_usd_per_hour)
+        found.append(whole_bound(problem, fluid.pods, Effort(float(effort))))
     return found
 
 
@@ -65,6 +63,18 @@ def test_one_pod_costs_a_whole_machine() -> None:
     fluid, *_, found = bounds(problem_of([(1, 1)], [1], [(8, 8, 8000), (2, 2, 3000)]))
     assert fluid <= 1500
     assert found == pytest.approx(3000, rel=1e-3)
+
+
+def test_machines_are_whole() -> None:
+    fluid, *_, found = bounds(problem_of([(2, 1)], [6], [(8, 8, 8000)]))
+    assert fluid <= 12_000
+    assert found == pytest.approx(16_000, rel=1e-3)
+
+
+def test_numbers_of_machines_of_several_sizes_are_whole() -> None:
+    problem = problem_of([(2, 1)], [7], [(8, 8, 8000), (4, 4, 4500)])
+    *_, found = bounds(problem)
+    assert 0 <= cheapest(problem) - found <= 2
 
 
 def test_classes_of_one_host_group_share_its_slots() -> None:
