@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from math import inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,6 +39,7 @@ USABLE_SHARE = 0.7
 SYSTEM_CPU_MILLI = 300
 SYSTEM_MEMORY_BYTES = 700 * 1024**2
 MEBIBYTE = 1024**2
+NO_ROOM: Mapping[str, float] = MappingProxyType({"cpu": 0.0, "memory": 0.0})
 JUDGED = frozenset({labels.ZONE, labels.ARCH, labels.CAPACITY_TYPE})
 """Node labels that a pod may ask for and still be judged."""
 Labels = Mapping[str, str]
@@ -119,7 +122,7 @@ def fits(pod: Pod, pool: NodePool, zones: Set[str], world: World) -> bool:
     room = _room(pool, world)
     for name, zone in emulator.catalogue.offered(emulator.settings.region):
         facts = emulator.catalogue.types[name]
-        if zone not in zones or not _is_large_enough(facts, pod) or facts.vcpus * 1000 > room:
+        if zone not in zones or not _is_large_enough(facts, pod) or not _is_within(facts, room):
             continue
         for market in (labels.SPOT, labels.ON_DEMAND):
             if market == labels.SPOT and not facts.supports_spot:
@@ -131,13 +134,23 @@ def fits(pod: Pod, pool: NodePool, zones: Set[str], world: World) -> bool:
     return False
 
 
-def _room(pool: NodePool, world: World) -> float:
-    """CPUs (thousandths) that the pool may still buy; 0 without room for one more node, or with limits not judged."""
+def _room(pool: NodePool, world: World) -> Mapping[str, float]:
+    """CPUs (thousandths) and bytes of memory that the pool may still buy; none without room for one more node, or with
+    limits that are not judged."""
     mine = [one for one in alive(world) if pool_of(one) == pool.key]
-    if pool.limits.keys() - {"cpu", NODES} or len(mine) >= pool.limits.get(NODES, 1_000_000):
-        return 0.0
-    used = sum(one.facts.vcpus * 1000 for one in mine)
-    return float(pool.limits.get("cpu", 1_000_000_000) - used)
+    if pool.limits.keys() - {"cpu", "memory", NODES} or len(mine) >= pool.limits.get(NODES, inf):
+        return NO_ROOM
+    cpu = sum(one.facts.vcpus * 1000 for one in mine)
+    memory = sum(one.facts.memory_mib * MEBIBYTE for one in mine)
+    return {
+        "cpu": pool.limits.get("cpu", inf) - cpu,
+        "memory": pool.limits.get("memory", inf) - memory,
+    }
+
+
+def _is_within(facts: Any, room: Mapping[str, float]) -> bool:
+    memory = facts.memory_mib * MEBIBYTE
+    return bool(facts.vcpus * 1000 <= room["cpu"] and memory <= room["memory"])
 
 
 def _is_large_enough(facts: Any, pod: Pod) -> bool:

@@ -19,10 +19,14 @@ FIRST_SECONDS = 8.0
 """Classes, pools and the first workloads exist after this."""
 FIRST_WORKLOADS = 5
 LAST_SECONDS = 60.0
-"""Nobody does anything in the last minute of a run."""
+"""Nobody does anything in the last minute of a run. After it pools get room that had none."""
+REST_SECONDS = 120.0
+"""In this time go the machines that the last actions emptied."""
 LONGEST_PAUSE_SECONDS = 20.0
 """Between the two steps of one undertaking."""
 LARGE_CPUS = ("6", "7500m", "12")
+LATE_CPU, LATE_PODS = "7500m", 16
+"""Pods on a node each, which a machine of 16 CPUs plainly has room for."""
 LEAST_ROOM = 5
 """Fewer pods than this are no workload."""
 
@@ -115,18 +119,20 @@ def _begin(planner: Planner) -> None:
 
 def _end(planner: Planner) -> None:
     """Machines expire no more: a cluster that replaces them for ever never comes to rest. Pools with tight limits get
-    room, and nothing happens any more that would make anybody look at the pods that wait for it."""
+    room when everything rests, and nothing happens any more that would make anybody look at the pods that wait for it.
+    """
     if planner.tight:
         _wait_for_room(planner)
     for name, api in sorted(planner.pools.items()):
         planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.without_expiry(api)})
+    planner.at += REST_SECONDS
     for name in sorted(planner.tight & planner.pools.keys()):
         api = planner.pools[name]
         planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.wide_limits(api)})
 
 
 def _wait_for_room(planner: Planner) -> None:
-    """No pool has room, and pods come that need some."""
+    """No pool has room, and pods come that need some: more than there are nodes with that much left over."""
     end = planner.at
     planner.at = max(FIRST_SECONDS, end - LONGEST_PAUSE_SECONDS / 2)
     for name, api in sorted(planner.pools.items()):
@@ -134,9 +140,9 @@ def _wait_for_room(planner: Planner) -> None:
     planner.tight |= planner.pools.keys()
     planner.at += 1.0
     name = planner.name("late")
-    planner.add(
-        What.APPLY, "deployments", name, workloads.deployment(name, 3, _large(planner, name))
-    )
+    template = _large(planner, name, LATE_CPU)
+    template["spec"] |= workloads.apart(name)
+    planner.add(What.APPLY, "deployments", name, workloads.deployment(name, LATE_PODS, template))
     planner.at = end
 
 
@@ -263,11 +269,11 @@ def _burst(planner: Planner, seconds: tuple[float, float] = (5.0, LONGEST_PAUSE_
     planner.at = begin
 
 
-def _large(planner: Planner, name: str) -> Json:
+def _large(planner: Planner, name: str, cpu: str = "") -> Json:
     """The template of pods that fill most of a machine."""
     template = workloads.pod_template(planner.random, name, {}, {})
     (container,) = template["spec"]["containers"]
-    cpu = planner.random.choice(LARGE_CPUS)
+    cpu = cpu or planner.random.choice(LARGE_CPUS)
     container["resources"]["requests"] = {"cpu": cpu, "memory": "4Gi"}
     return template
 

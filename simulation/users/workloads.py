@@ -117,9 +117,15 @@ def rules(random: Random, name: str, zones: tuple[str, ...]) -> Json:
         {"topologySpreadConstraints": [_spread(labels.HOSTNAME, "ScheduleAnyway", selector)]},
         {"affinity": {"podAntiAffinity": _preferred(labels.HOSTNAME, selector)}},
         {"affinity": {"podAffinity": _required(labels.ZONE, selector)}},
-        {"affinity": {"podAntiAffinity": _required(labels.HOSTNAME, selector)}},
+        apart(name),
     ]
     return random.choice(found)
+
+
+def apart(name: str) -> Json:
+    """The rule that each pod of the workload has a node of its own."""
+    selector = {"labelSelector": {"matchLabels": {"app": name}}}
+    return {"affinity": {"podAntiAffinity": _required(labels.HOSTNAME, selector)}}
 
 
 def pod_annotations(random: Random) -> dict[str, str]:

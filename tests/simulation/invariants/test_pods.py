@@ -126,13 +126,15 @@ def test_pods_that_fit_nowhere_or_are_not_judged_may_wait(
         ({"cpu": "6"}, True),
         ({"cpu": "5"}, False),
         ({"nodes": "1"}, False),
-        ({"memory": "1Ti"}, False),
+        ({"memory": "24Gi"}, True),
+        ({"memory": "23Gi"}, False),
+        ({"nvidia.com/gpu": "1"}, False),
     ],
 )
 def test_a_pool_without_room_need_not_run_it(
     history: History, limits: dict[str, str], is_found: bool
 ) -> None:
-    """One machine of 4 CPUs runs, and the pod needs one of 2."""
+    """One machine of 4 CPUs and 16 GiB runs, and the pod needs one of 2 and 8. Other limits are not judged."""
     small(history, FITS, limits=limits)
     history.start("i-1")
     history.pod("web-1", spec=cpu("500m"))
