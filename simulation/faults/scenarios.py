@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from simulation.faults import aws, cluster, network, notices, processes, redis
+from simulation.faults import aws, cluster, launches, network, notices, processes, redis
 from simulation.faults.fault import Fault
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
@@ -68,6 +68,8 @@ KINDS: Mapping[str, type[Fault]] = MappingProxyType(
             notices.NoticeAndKill,
             notices.NoticeRefused,
             notices.NoticesLost,
+            launches.LaunchLost,
+            launches.LaunchContested,
         )
     }
 )
@@ -225,6 +227,21 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 "rivals",
                 "two launchers wait for EC2, which throttles and does not answer",
                 UNSURE | {"aws-throttling": 3.0, "launcher-killed": 2.0},
+                replicas=2,
+                users=COMING_AND_GOING,
+                actions_per_minute=30.0,
+            ),
+            Scenario(
+                "lost-launches",
+                "launchers are killed as EC2 starts instances, which end before anybody looks",
+                {"launch-lost": 2.0},
+                users=COMING_AND_GOING,
+                actions_per_minute=30.0,
+            ),
+            Scenario(
+                "contested-launches",
+                "two launchers look for instances that EC2 lists one after the other",
+                {"launch-contested": 3.0},
                 replicas=2,
                 users=COMING_AND_GOING,
                 actions_per_minute=30.0,

@@ -29,13 +29,14 @@ PROMPT_FAULTS = frozenset(
 )  # fmt: skip
 """Kinds of faults that hold up no request of a process that plans, launches or ends machines. A leader that was paused
 has lost its Lease when it continues, so it writes nothing that it read before."""
-LISTS_ARE_LATE = frozenset({"ec2-stale-lists", "ec2-lists-late"})
+LISTS_ARE_LATE = frozenset({"ec2-stale-lists", "ec2-lists-late", "launch-contested"})
 LATE_LISTS_SECONDS = 450.0
 """For how long such a fault may last, and how late a list may be then."""
 AWS_FAULTS = frozenset(
     {
         "aws-throttling", "aws-errors", "aws-lost-answer", "aws-denied", *LISTS_ARE_LATE, "ec2-shortage",
         "ec2-partial-fleets", "ec2-instances-die", "ec2-instances-stop", "sqs-repeats", "sqs-broken-message",
+        "launch-lost",
     }
 )  # fmt: skip
 """Kinds of faults that hold up no request to the API server."""

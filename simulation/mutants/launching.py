@@ -46,7 +46,7 @@ LAUNCHING = (
         "        alive = [instance for instance in found if instance.state in LIVE_STATES]",
         "        alive = list(found)",
         "a terminated instance is assigned to a machine",
-        "unsure",
+        "lost-launches",
         missing="An answer is lost, and the instance ends before the call is repeated.",
     ),
     Mutant(
@@ -74,7 +74,7 @@ LAUNCHING = (
         "                instance.provider_id,\n            )",
         "            return False",
         "a machine that has an instance gets another one",
-        "rivals",
+        "contested-launches",
         missing="Two launchers that assign the instances of one record at the same moment, by "
         "lists of which one is late.",
     ),
@@ -84,7 +84,7 @@ LAUNCHING = (
         "            if uid not in known:\n                self._take(one)",
         "            if False:\n                self._take(one)",
         "a pool's limits do not count launches that are under way",
-        "limits",
+        "no-answers",
         missing="A call is under way for a type beside which the next machine has no room, and "
         "EC2 chooses it.",
     ),

@@ -1,0 +1,121 @@
+"""Faults at the moment of a launch: EC2 has started instances, nobody knows of them, and something else fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Self
+
+from simulation.faults.aws import FORBIDDEN, LAGS, LARGEST_SEED
+from simulation.faults.fault import Fault, FaultyWorld, Span, later
+from simulation.faults.processes import WAIT_SECONDS
+
+LAUNCHER = "launcher"
+CALL = "CreateFleet"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchLost(Fault):
+    """The launchers are killed when EC2 starts instances, which end before the launchers are back. Then EC2 takes no
+    call, so that nothing but a list says what became of them."""
+
+    kind: ClassVar[str] = "launch-lost"
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return (
+            "launchers are killed when they start instances, which end, and "
+            f"{CALL} is forbidden, within {self.seconds} s"
+        )
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        return cls(span.begin, span.seconds(random, WAIT_SECONDS + 20.0, WAIT_SECONDS + 40.0))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        def strike(ids: list[str]) -> None:
+            for name in _launchers(world):
+                world.processes[name].kill()
+            _forbid(world, self.seconds - WAIT_SECONDS)
+            ended = {"kind": "state-change", "state": "terminated", "instanceIds": ids}
+            world.aws.control("interruptions", ended)
+
+        _at_next_launch(world, 1, self.seconds, strike)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchContested(Fault):
+    """The answer of a call that starts several instances is lost, EC2 takes no further call, lists the instances one
+    after the other, and one launcher gets its answers later than the others."""
+
+    kind: ClassVar[str] = "launch-contested"
+    process: str
+    lag_seconds: float
+    delay_seconds: float
+    seconds: float
+    seed: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"a {CALL} gets no answer, the next are forbidden, its instances are listed up to "
+            f"{self.lag_seconds} s late, and {self.process} is {self.delay_seconds} s behind, within {self.seconds} s"
+        )
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        launchers = [name for name in processes if name.startswith(LAUNCHER)]
+        lag, delay = round(random.uniform(4.0, 9.0), 1), round(random.uniform(0.5, 2.0), 2)
+        seconds = span.seconds(random, WAIT_SECONDS + 20.0, WAIT_SECONDS + 30.0)
+        process = random.choice(launchers or processes)
+        return cls(span.begin, process, lag, delay, seconds, random.randrange(LARGEST_SEED))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        def strike(_: list[str]) -> None:
+            seconds = self.seconds - WAIT_SECONDS
+            _forbid(world, seconds)
+            lags = dict.fromkeys(LAGS, self.lag_seconds)
+            world.aws.control("settings", {**lags, "describeLagSeed": self.seed})
+            later(seconds, world.aws.control, "settings", dict.fromkeys(LAGS, 0))
+            world.network.latency(self.process, "aws", self.delay_seconds, seconds)
+
+        world.aws.control("faults", {"action": CALL, "count": 1, "status": 0, "mode": "after"})
+        _at_next_launch(world, 2, self.seconds, strike)
+
+
+def _launchers(world: FaultyWorld) -> list[str]:
+    return [
+        name for name, one in world.processes.items() if name.startswith(LAUNCHER) and one.alive
+    ]
+
+
+def _forbid(world: FaultyWorld, seconds: float) -> None:
+    which = {"action": CALL, "percent": 100.0, "seconds": seconds}
+    world.aws.control("faults", {**FORBIDDEN, **which})
+
+
+def _at_next_launch(
+    world: FaultyWorld, least: int, seconds: float, act: Callable[[list[str]], object]
+) -> None:
+    """Call ``act`` once with the ids of the instances of the next call that starts ``least`` of them or more, if that
+    is within WAIT_SECONDS. ``seconds``: of the whole fault, which may be shorter."""
+    armed, ids = [seconds > WAIT_SECONDS], list[str]()
+
+    def look(event: Any) -> None:
+        if not armed[0]:
+            return
+        if event.kind == "instance" and event.fields["state"] == "pending":
+            ids.append(str(event.fields["id"]))
+        elif event.kind == "aws":
+            if event.fields["action"] == CALL and len(ids) >= least:
+                armed[0] = False
+                later(0.0, act, list(ids))
+            ids.clear()
+
+    def disarm() -> None:
+        armed[0] = False
+
+    world.trace.observe(look)
+    later(WAIT_SECONDS, disarm)
