@@ -1,0 +1,75 @@
+"""Faults at the moment of a launch: they strike once, and only a call that started instances."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from simulation.faults.fault import Fault
+from simulation.faults.launches import LaunchContested, LaunchLost
+from simulation.trace import Trace
+from tests.simulation.faults.recording_world import RecordingWorld
+from tests.support.clock.leaping import run_leaping
+
+LOST = LaunchLost(0.0, seconds=30.0)
+CONTESTED = LaunchContested(
+    0.0, "launcher-1", lag_seconds=6.0, delay_seconds=1.0, seconds=30.0, seed=7
+)
+
+
+def struck(fault: Fault, started: int, after_seconds: float) -> list[tuple[str, Any]]:
+    """(method, first argument) of what the fault does when a call starts so many instances, and then another one."""
+    world = RecordingWorld(("scheduler-0", "launcher-0", "launcher-1"))
+    world.trace = Trace(lambda: 0.0)
+
+    async def strike() -> None:
+        await fault.apply(world)
+        world.calls.clear()
+        world.trace.add("aws", action="DescribeInstances", code=None, by="dovetail")
+        await asyncio.sleep(after_seconds)
+        for _ in range(2):
+            for number in range(started):
+                world.trace.add("instance", id=f"i-{number}", state="pending")
+            world.trace.add("aws", action="CreateFleet", code=None, by="dovetail")
+        await asyncio.sleep(60)
+
+    run_leaping(strike())
+    return [(name, arguments[0] if arguments else None) for name, arguments, _ in world.calls]
+
+
+def test_launchers_are_killed_before_the_answer_and_the_instances_end() -> None:
+    calls = struck(LOST, 2, 5)
+    assert [name for name, _ in calls] == [
+        "process.kill",
+        "process.kill",
+        "aws.faults",
+        "aws.interruptions",
+    ]
+    assert calls[2][1]["seconds"] == 20.0
+    assert calls[3][1]["instanceIds"] == ["i-0", "i-1"]
+
+
+def test_one_launcher_is_behind_and_lists_are_late_for_a_while() -> None:
+    calls = struck(CONTESTED, 2, 5)
+    assert [name for name, _ in calls] == [
+        "aws.faults",
+        "aws.settings",
+        "network.latency",
+        "aws.settings",
+    ]
+    assert calls[2][1] == "launcher-1"
+    assert [body["describeLagSeconds"] for name, body in calls if name == "aws.settings"] == [
+        6.0,
+        0,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "started", "after_seconds"),
+    [(LOST, 0, 5), (CONTESTED, 1, 5), (LOST, 2, 15)],
+    ids=["nothing was started", "a single instance", "too late"],
+)
+def test_another_call_is_left_alone(fault: Fault, started: int, after_seconds: float) -> None:
+    assert struck(fault, started, after_seconds) == []
