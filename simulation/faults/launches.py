@@ -9,10 +9,12 @@ from typing import Any, ClassVar, Self
 
 from simulation.faults.aws import FORBIDDEN, LAGS, LARGEST_SEED
 from simulation.faults.fault import Fault, FaultyWorld, Span, later
-from simulation.faults.processes import WAIT_SECONDS
+from simulation.faults.processes import WAIT_SECONDS, long_one
 
 LAUNCHER = "launcher"
 CALL = "CreateFleet"
+UNSEEN_SECONDS = 90.0
+"""So late EC2 may list a new instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,36 @@ class LaunchContested(Fault):
 
         world.aws.control("faults", {"action": CALL, "count": 1, "status": 0, "mode": "after"})
         _at_next_launch(world, 2, self.seconds, strike)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchUnseen(Fault):
+    """EC2 lists every instance as late as it may, and those that start meanwhile do not become nodes: nothing shows
+    that they run."""
+
+    kind: ClassVar[str] = "launch-unseen"
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return (
+            f"EC2 lists instances {UNSEEN_SECONDS:g} s late for {self.seconds} s, and those that "
+            f"start in the first {self._joinless_seconds:g} s never become nodes"
+        )
+
+    @property
+    def _joinless_seconds(self) -> float:
+        return round(max(0.0, self.seconds - UNSEEN_SECONDS), 1)
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        return cls(*long_one(random, span, UNSEEN_SECONDS + 10.0, UNSEEN_SECONDS + 25.0))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        lags = dict.fromkeys(LAGS, UNSEEN_SECONDS)
+        world.aws.control("settings", {**lags, "describeLagSeed": None})
+        later(self.seconds, world.aws.control, "settings", dict.fromkeys(LAGS, 0))
+        world.cluster.never_join(self._joinless_seconds)
 
 
 def _launchers(world: FaultyWorld) -> list[str]:

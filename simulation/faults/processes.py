@@ -184,7 +184,7 @@ class LeaderPaused(Fault):
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        return cls(*_long(random, span, LEASE_SECONDS + WAIT_SECONDS + 3.0, 3 * LEASE_SECONDS))
+        return cls(*long_one(random, span, LEASE_SECONDS + WAIT_SECONDS + 3.0, 3 * LEASE_SECONDS))
 
     async def apply(self, world: FaultyWorld) -> None:
         def pause() -> None:
@@ -204,7 +204,7 @@ class WatcherStopped(Pause):
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
         watchers = [name for name in processes if name.startswith("watcher")]
-        begin, seconds = _long(random, span, 80.0, 115.0)
+        begin, seconds = long_one(random, span, 80.0, 115.0)
         return cls(begin, random.choice(watchers or processes), seconds)
 
 
@@ -269,7 +269,7 @@ class LoopEnds(Fault):
         later(self.seconds, _kill_same, process, process.starts)
 
 
-def _long(random: Random, span: Span, shortest: float, longest: float) -> tuple[float, float]:
+def long_one(random: Random, span: Span, shortest: float, longest: float) -> tuple[float, float]:
     """Begin and duration: a fault that would end too late begins earlier, because a short one is another fault."""
     seconds = round(random.uniform(shortest, longest), 1)
     begin = round(max(0.0, min(span.begin, span.latest_end - seconds)), 3)

@@ -70,6 +70,7 @@ KINDS: Mapping[str, type[Fault]] = MappingProxyType(
             notices.NoticesLost,
             launches.LaunchLost,
             launches.LaunchContested,
+            launches.LaunchUnseen,
         )
     }
 )
@@ -219,7 +220,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             Scenario(
                 "late-lists",
                 "the same while EC2's lists are late",
-                UNSURE | {"ec2-lists-late": 1.5, "never-joins": 0.7},
+                UNSURE | {"ec2-lists-late": 1.5, "never-joins": 0.7, "launch-unseen": 0.7},
                 users=DELETING,
                 actions_per_minute=30.0,
             ),

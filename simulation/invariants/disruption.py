@@ -17,7 +17,7 @@ from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.errors import InvalidObject
 from shared.kube.resources import PDBS, PODS
 from simulation.invariants.disturbances import Disturbances
-from simulation.invariants.picture import MACHINE_KINDS, Change, Picture, record_of
+from simulation.invariants.picture import MACHINE_KINDS, Change, Json, Picture, record_of
 
 if TYPE_CHECKING:
     from simulation.trace import Event
@@ -137,6 +137,8 @@ class UndisturbedPods:
     """UID of a pod -> when it was bound."""
     _since: dict[str, tuple[bool, str, float]] = field(default_factory=dict)
     """UID of a pod -> whether it blocks, its node, and since when both are so."""
+    _looked_at: dict[str, object] = field(default_factory=dict)
+    """UID of a pod -> what of it decides the above."""
     _budget_since: dict[str, float] = field(default_factory=dict)
     """UID of a budget that lets no pod go -> since when."""
 
@@ -181,6 +183,11 @@ class UndisturbedPods:
         ]
 
     def _note_pod(self, change: Change, at: float) -> None:
+        # Most changes are of conditions alone: to read the whole pod each time takes more than all else here.
+        uid, looked_at = _looked_at(change.after) if change.after is not None else ("", None)
+        if self._looked_at.get(uid) == looked_at:
+            return
+        self._looked_at[uid] = looked_at
         pod = record_of(PODS, change.after)
         if pod is None:
             return
@@ -215,6 +222,13 @@ class UndisturbedPods:
             and at - self._budget_since.get(str(raw["metadata"]["uid"]), at) >= seconds
             for raw in self.picture.raw(PDBS)
         )
+
+
+def _looked_at(raw: Json) -> tuple[str, object]:
+    """The UID of a pod, and what decides where it is and whether it must stay."""
+    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    annotations, leaves = meta.get("annotations"), meta.get("deletionTimestamp")
+    return meta["uid"], (spec.get("nodeName"), status.get("phase"), annotations, leaves)
 
 
 def _decision_seconds(disturbances: Disturbances, at: float) -> float:

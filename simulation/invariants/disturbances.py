@@ -29,7 +29,9 @@ PROMPT_FAULTS = frozenset(
 )  # fmt: skip
 """Kinds of faults that hold up no request of a process that plans, launches or ends machines. A leader that was paused
 has lost its Lease when it continues, so it writes nothing that it read before."""
-LISTS_ARE_LATE = frozenset({"ec2-stale-lists", "ec2-lists-late", "launch-contested"})
+LISTS_ARE_LATE = frozenset(
+    {"ec2-stale-lists", "ec2-lists-late", "launch-contested", "launch-unseen"}
+)
 LATE_LISTS_SECONDS = 450.0
 """For how long such a fault may last, and how late a list may be then."""
 AWS_FAULTS = frozenset(

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from random import Random
 
-from botocore import useragent
+from botocore import parsers, useragent
 from botocore.hooks import EventAliaser
 from moto.sqs.models import Queue
 
@@ -62,6 +62,8 @@ def remember_pure_functions() -> None:
     useragent.sanitize_user_agent_string_component = lru_cache(maxsize=1024)(
         useragent.sanitize_user_agent_string_component
     )
+    # A list of instances names the same few times again and again.
+    parsers.DEFAULT_TIMESTAMP_PARSER = lru_cache(maxsize=4096)(parsers.DEFAULT_TIMESTAMP_PARSER)
     # Each session has a table of its own, with the same aliases.
     aliased = lru_cache(maxsize=4096)(partial(EventAliaser._alias_event_name, EventAliaser(None)))
     EventAliaser._alias_event_name = lambda _, event_name: aliased(event_name)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulation.faults.fault import Fault
-from simulation.faults.launches import LaunchContested, LaunchLost
+from simulation.faults.launches import LaunchContested, LaunchLost, LaunchUnseen
 from simulation.trace import Trace
 from tests.simulation.faults.recording_world import RecordingWorld
 from tests.support.clock.leaping import run_leaping
@@ -73,3 +73,17 @@ def test_one_launcher_is_behind_and_lists_are_late_for_a_while() -> None:
 )
 def test_another_call_is_left_alone(fault: Fault, started: int, after_seconds: float) -> None:
     assert struck(fault, started, after_seconds) == []
+
+
+def test_what_starts_first_never_joins_and_is_listed_as_late_as_ec2_may() -> None:
+    world = RecordingWorld(("launcher-0",))
+
+    async def strike() -> None:
+        await LaunchUnseen(0.0, seconds=105.0).apply(world)
+        await asyncio.sleep(104)
+        assert world.names() == ["aws.settings", "cluster.never_join"]
+        await asyncio.sleep(2)
+
+    run_leaping(strike())
+    assert world.names() == ["aws.settings", "cluster.never_join", "aws.settings"]
+    assert world.calls[1][1] == (15.0,)
