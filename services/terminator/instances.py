@@ -1,7 +1,7 @@
 """EC2's view of the instances that are terminated: one call for all of them every five seconds (TRM-14, LCH-55, F20).
 
-EC2's lists lag behind its writes: an instance that is missing in one list may well run. Only ``terminated``, or a
-minute in which no list had it, is proof. What may go wrong: EC2 does not answer. Then its last answer stands, so that
+EC2's lists lag behind its writes: an instance that is missing in one list may well run. Only ``terminated``, or
+minutes in which no list had it, are proof. What may go wrong: EC2 does not answer. Then its last answer stands, so that
 a drain goes on meanwhile, and EC2 is called again five seconds later.
 """
 
@@ -19,8 +19,9 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 READ_SECONDS = 5.0
-ABSENT_SECONDS = 60.0
-"""An instance counts as gone only after EC2 did not know it for this long (F20)."""
+ABSENT_SECONDS = 200.0
+"""An instance counts as gone only after EC2 did not know it for this long (F20). That is longer than EC2 needs to list a
+new one, at most three minutes: a machine may be deleted right after its launch, before its node joins."""
 TERMINATED, SHUTTING_DOWN = "terminated", "shutting-down"
 ABSENT, UNKNOWN = "absent", "unknown"
 """Beside EC2's own states: EC2 does not know the instance; EC2 has not answered yet."""

@@ -13,6 +13,10 @@ from simulation.faults.processes import WAIT_SECONDS, long_one
 
 LAUNCHER = "launcher"
 CALL = "CreateFleet"
+STRIKE_SECONDS = 0.002
+"""After a call, when its instances are known and its answer is on its way."""
+LOST_ANSWERS = 8
+"""Of calls that start fewer instances than a fault waits for."""
 UNSEEN_SECONDS = 90.0
 """So late EC2 may list a new instance."""
 
@@ -69,7 +73,7 @@ class LaunchContested(Fault):
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
         launchers = [name for name in processes if name.startswith(LAUNCHER)]
-        lag, delay = round(random.uniform(4.0, 9.0), 1), round(random.uniform(0.5, 2.0), 2)
+        lag, delay = round(random.uniform(2.5, 5.0), 1), round(random.uniform(0.5, 2.0), 2)
         seconds = span.seconds(random, WAIT_SECONDS + 20.0, WAIT_SECONDS + 30.0)
         process = random.choice(launchers or processes)
         return cls(span.begin, process, lag, delay, seconds, random.randrange(LARGEST_SEED))
@@ -83,7 +87,8 @@ class LaunchContested(Fault):
             later(seconds, world.aws.control, "settings", dict.fromkeys(LAGS, 0))
             world.network.latency(self.process, "aws", self.delay_seconds, seconds)
 
-        world.aws.control("faults", {"action": CALL, "count": 1, "status": 0, "mode": "after"})
+        lost = {"action": CALL, "count": LOST_ANSWERS, "status": 0, "mode": "after"}
+        world.aws.control("faults", lost)
         _at_next_launch(world, 2, self.seconds, strike)
 
 
@@ -135,16 +140,19 @@ def _at_next_launch(
     is within WAIT_SECONDS. ``seconds``: of the whole fault, which may be shorter."""
     armed, ids = [seconds > WAIT_SECONDS], list[str]()
 
+    def strike() -> None:
+        if armed[0] and len(ids) >= least:
+            armed[0] = False
+            act(list(ids))
+
     def look(event: Any) -> None:
         if not armed[0]:
             return
-        if event.kind == "instance" and event.fields["state"] == "pending":
-            ids.append(str(event.fields["id"]))
-        elif event.kind == "aws":
-            if event.fields["action"] == CALL and len(ids) >= least:
-                armed[0] = False
-                later(0.0, act, list(ids))
+        if event.kind == "aws" and event.fields["action"] == CALL:
             ids.clear()
+            later(STRIKE_SECONDS, strike)
+        elif event.kind == "instance" and event.fields["state"] == "pending":
+            ids.append(str(event.fields["id"]))
 
     def disarm() -> None:
         armed[0] = False

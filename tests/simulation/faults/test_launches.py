@@ -30,9 +30,10 @@ def struck(fault: Fault, started: int, after_seconds: float) -> list[tuple[str, 
         world.trace.add("aws", action="DescribeInstances", code=None, by="dovetail")
         await asyncio.sleep(after_seconds)
         for _ in range(2):
+            world.trace.add("aws", action="CreateFleet", code=None, by="dovetail")
             for number in range(started):
                 world.trace.add("instance", id=f"i-{number}", state="pending")
-            world.trace.add("aws", action="CreateFleet", code=None, by="dovetail")
+            await asyncio.sleep(1)
         await asyncio.sleep(60)
 
     run_leaping(strike())
