@@ -20,8 +20,8 @@ log = get_logger(__name__)
 
 READ_SECONDS = 5.0
 ABSENT_SECONDS = 200.0
-"""An instance counts as gone only after EC2 did not know it for this long (F20). That is longer than EC2 needs to list a
-new one, at most three minutes: a machine may be deleted right after its launch, before its node joins."""
+"""An instance counts as gone only after EC2 did not know it for this long (F20). That is longer than EC2 needs to list
+a new one, at most three minutes: a machine may be deleted right after its launch, before its node joins."""
 TERMINATED, SHUTTING_DOWN = "terminated", "shutting-down"
 ABSENT, UNKNOWN = "absent", "unknown"
 """Beside EC2's own states: EC2 does not know the instance; EC2 has not answered yet."""
