@@ -9,6 +9,7 @@ package scheduling
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/samber/lo"
@@ -206,6 +208,15 @@ func (s *Scheduler) pods(ctx context.Context, pods []*corev1.Pod) ([]fields, err
 	return found, nil
 }
 
+// A node that reports no number of pods takes none in Karpenter; the planner takes it for a short way of writing.
+func withPods(node fields) fields {
+	allocatable, _, _ := unstructured.NestedMap(node, "status", "allocatable")
+	if _, reported := allocatable["pods"]; !reported {
+		lo.Must0(unstructured.SetNestedField(node, "0", "status", "allocatable", "pods"))
+	}
+	return node
+}
+
 // moves: do some of the pods run on nodes that stay unless they find another place? Nodes that changed a moment ago take
 // none of these; asked about them, the planner keeps the others away as well.
 func (s *Scheduler) moves(pods []*corev1.Pod) bool {
@@ -222,7 +233,7 @@ func (s *Scheduler) nodes(ctx context.Context, moves bool) ([]fields, error) {
 			known.Insert(one.Node.Name)
 			node := one.Node.DeepCopy()
 			node.Spec.Unschedulable = node.Spec.Unschedulable || (moves && one.isUnderConsolidateAfter)
-			found = append(found, plain(node, "v1", "Node"))
+			found = append(found, withPods(plain(node, "v1", "Node")))
 		}
 		if one.NodeClaim != nil {
 			machine := one.NodeClaim.DeepCopy()
@@ -374,10 +385,26 @@ func isReservation(one *cloudprovider.Offering) bool {
 	return one.CapacityType() == v1.CapacityTypeReserved && one.ReservationID() != ""
 }
 
-// The planner reads ids as AWS writes them.
-func reservation(id string) string { return "cr-" + hex.EncodeToString([]byte(id)) }
+// The planner reads ids as AWS writes them, and no longer ones.
+const longestID = 61
+
+var longIDs sync.Map
+
+func reservation(id string) string {
+	text := hex.EncodeToString([]byte(id))
+	if len(text) <= longestID {
+		return "cr-" + text
+	}
+	hash := sha256.Sum256([]byte(id))
+	short := "cr-" + hex.EncodeToString(hash[:])[:longestID]
+	longIDs.Store(short, id)
+	return short
+}
 
 func specified(id string) string {
+	if long, isLong := longIDs.Load(id); isLong {
+		return long.(string)
+	}
 	if text, err := hex.DecodeString(strings.TrimPrefix(id, "cr-")); err == nil && strings.HasPrefix(id, "cr-") {
 		return string(text)
 	}

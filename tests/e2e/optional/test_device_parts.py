@@ -38,10 +38,11 @@ def device(name: str, kind: str, memory: str) -> dict[str, Any]:
     }
 
 
+ON_TYPE = [{"key": keys.INSTANCE_TYPE, "operator": "In", "values": [TYPE]}]
 HALVES = {
     "metadata": {"name": "halves"},
     "spec": {
-        "requirements": [{"key": keys.INSTANCE_TYPE, "operator": "In", "values": [TYPE]}],
+        "requirements": ON_TYPE,
         "drivers": [
             {
                 "driver": GPU,
@@ -70,16 +71,44 @@ FIRST_WHOLE_OF_ANOTHER_KIND_THEN_HALF = {
 }
 
 
+SHARED = {
+    "metadata": {"name": "shared"},
+    "spec": {
+        "requirements": ON_TYPE,
+        "drivers": [
+            {
+                "driver": GPU,
+                "devices": [
+                    {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": MEMORY},
+                ],
+            }
+        ],
+    },
+}
+TEN_GIB = {
+    "name": "gpu",
+    "exactly": {"deviceClassName": GPU, "capacity": {"requests": {"memory": "10Gi"}}},
+}
+
+
 @pytest.fixture
-async def halves(playground: Playground) -> AsyncIterator[Playground]:
-    """Machines whose GPU may be had whole or as two halves."""
-    kube = playground.kube
+def described() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The DeviceTemplate, and the request of each pod."""
+    return HALVES, FIRST_WHOLE_OF_ANOTHER_KIND_THEN_HALF
+
+
+@pytest.fixture
+async def machines(
+    playground: Playground, described: tuple[dict[str, Any], dict[str, Any]]
+) -> AsyncIterator[Playground]:
+    """A pool of machines whose devices are so described."""
+    kube, (device_template, request) = playground.kube, described
     selector = {"cel": {"expression": f'device.driver == "{GPU}"'}}
-    await kube.create(DEVICE_TEMPLATES, HALVES)
+    await kube.create(DEVICE_TEMPLATES, device_template)
     await kube.create(
         DEVICE_CLASSES, {"metadata": {"name": GPU}, "spec": {"selectors": [selector]}}
     )
-    devices = {"devices": {"requests": [FIRST_WHOLE_OF_ANOTHER_KIND_THEN_HALF]}}
+    devices = {"devices": {"requests": [request]}}
     template = {"metadata": {"name": "part"}, "spec": {"spec": devices}}
     await kube.create(CLAIM_TEMPLATES, template, NAMESPACE)
     requirements = [
@@ -90,7 +119,7 @@ async def halves(playground: Playground) -> AsyncIterator[Playground]:
     await workload.apply_pool(kube, playground.environment.cluster_name, 1, V1, changes=changes)
     yield playground
     for resource, name, namespace in (
-        (DEVICE_TEMPLATES, "halves", None),
+        (DEVICE_TEMPLATES, device_template["metadata"]["name"], None),
         (DEVICE_CLASSES, GPU, None),
         (CLAIM_TEMPLATES, "part", NAMESPACE),
     ):
@@ -119,10 +148,10 @@ def inference(replicas: int) -> dict[str, Any]:
     }
 
 
-async def test_halves_of_a_device_are_planned_and_allocated(halves: Playground) -> None:
-    """Nothing has a quarter, so each of three pods takes a half: two of one machine, one of another."""
-    kube = halves.kube
-    async with halves.one_plan(3, "parts"):
+async def allocated(ground: Playground) -> list[dict[str, Any]]:
+    """Three pods run on two machines: what each of them holds."""
+    kube = ground.kube
+    async with ground.one_plan(3, "parts"):
         await kube.create(DEPLOYMENTS, inference(3), NAMESPACE)
 
     async def running() -> bool:
@@ -130,13 +159,26 @@ async def test_halves_of_a_device_are_planned_and_allocated(halves: Playground) 
         return [(pod.get("status") or {}).get("phase") for pod in pods] == ["Running"] * 3
 
     await until(running, "three pods run")
-    nodes = (await kube.list(NODES, label_selector=keys.NODE_POOL)).items
-    assert len(nodes) == 2
+    assert len((await kube.list(NODES, label_selector=keys.NODE_POOL)).items) == 2
     held = [
         one
         for claim in (await kube.list(RESOURCE_CLAIMS, NAMESPACE)).items
         for one in claim["status"]["allocation"]["devices"]["results"]
     ]
+    await kube.delete(DEPLOYMENTS, "parts", NAMESPACE)
+    return held
+
+
+async def test_halves_of_a_device_are_planned_and_allocated(machines: Playground) -> None:
+    """Nothing has a quarter, so each of three pods takes a half: two of one machine, one of another."""
+    held = await allocated(machines)
     assert {one["request"] for one in held} == {"gpu/half"}
     assert len({(one["pool"], one["device"]) for one in held}) == 3
-    await kube.delete(DEPLOYMENTS, "parts", NAMESPACE)
+
+
+@pytest.mark.parametrize("described", [(SHARED, TEN_GIB)])
+async def test_shares_of_a_device_are_planned_and_allocated(machines: Playground) -> None:
+    """Ten of 24 GiB each: two pods share one device, the third has another."""
+    held = await allocated(machines)
+    assert [[*one["consumedCapacity"].values()] for one in held] == [[str(10 * 2**30)]] * 3
+    assert len({(one["pool"], one["device"]) for one in held}) == 2
