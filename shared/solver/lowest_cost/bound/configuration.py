@@ -45,6 +45,9 @@ _MARGIN = 1.0002
 _WIDTH_OF_NEIGHBOURS = 3000
 _PRICED_AT_ONCE, _ENOUGH_ADDED = 32, 12
 """Offerings whose room is priced together, and contents after which no more of them are priced in a round."""
+_ENOUGH_OF_TABLES = 4
+_CELL_UNITS = 1e-6
+"""Units per offering, class and resource of a look at prices of room."""
 _MAX_ROUNDS = 200
 _NEIGHBOURS_PER_OFFER = 400
 
@@ -197,6 +200,7 @@ class Configuration:
         """Proves what it can at the prices ``guide`` and adds contents. Returns how many."""
         pods, price = self._prices_of(guide)
         room = self._rooms.proved(pods)
+        effort.used += room.surplus.size * self._sharp.requests.shape[1] * _CELL_UNITS
         nothing = np.zeros_like(room.surplus)
         found = _Worth(*self._prices_of(worth))
         target = price * _MARGIN
@@ -236,6 +240,8 @@ class Configuration:
             known.contents[at[lower]] = found.contents[lower]
             known.most[at[lower]] = most[lower]
             added += self._add(at, found.contents, known.worth)
+            if added >= _ENOUGH_OF_TABLES:
+                break
         return added
 
     def _relaxed(self, known: _Known) -> int:

@@ -32,9 +32,9 @@ from shared.solver.pod_classes import PodClass
 _MOST_CLASSES = 1500
 _SHARE_OF_EFFORT = 2.0
 """The configuration bound may take so many times the effort of the packing."""
-_IN_ZONES = 0.85
+_IN_ZONES = 0.75
 """The part of it for the search in which machines have zones."""
-_MOST_PAIRS = 40_000
+_MOST_PAIRS, _MOST_PAIRS_IN_ZONES = 40_000, 14_000
 """With more pairs of a class and an offering that fits it, no search is begun."""
 _GRIDS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
 _COMMON = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
@@ -127,7 +127,7 @@ def configuration_bound(
     found, zones = fluid, Zones(placement, runs, rules)
     if len(zones.places) > 1:
         apart = _stated(placement, _parts(runs, zones), rules, zones.places, per_host=True)
-        if apart.problem.fits.sum() <= _MOST_PAIRS:
+        if apart.problem.fits.sum() <= _MOST_PAIRS_IN_ZONES:
             known, part = _prices(apart, fluid.stated, prices), Effort(_IN_ZONES * most)
             found = _better(found, whole_bound(apart.problem, known, part))
             most *= 1 - _IN_ZONES

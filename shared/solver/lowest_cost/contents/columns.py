@@ -25,6 +25,8 @@ _PORTION_SHARES = (1.3, np.inf)
 _OLD_PRICE_WEIGHT = 0.6
 """Weight of the previous prices: without smoothing the prices jump and lead to useless machines."""
 _PIVOT_UNITS, _RUN_UNITS = 0.01, 0.5
+_FEW_CLASSES = 60
+"""With more classes a pivot takes longer."""
 _TOLERANCE = 1e-6
 
 
@@ -61,6 +63,7 @@ class Master:
             least = limit.number if limit.is_least else -highspy.kHighsInf
             most = highspy.kHighsInf if limit.is_least else limit.number
             self._solver.addRow(float(least), float(most), 0, none.astype(np.int32), none)
+        self._pivot_units = _PIVOT_UNITS * max(1.0, self._classes / _FEW_CLASSES) ** 2
         self._others = len(problem.counts) if limits else 0
         if limits:
             self._add_ways_out(problem)
@@ -121,7 +124,7 @@ class Master:
         """
         self._solver.run()
         pivots = max(0, int(self._solver.getInfo().simplex_iteration_count))
-        effort.used += _RUN_UNITS + pivots * _PIVOT_UNITS
+        effort.used += _RUN_UNITS + pivots * self._pivot_units
         if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         found = self._solver.getSolution()

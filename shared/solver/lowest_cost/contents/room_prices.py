@@ -11,7 +11,8 @@ from shared.solver.lowest_cost.contents.diagram import RoomPrices
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Counts, Floats, Problem
 
-_RUN_UNITS = 0.15
+_RUN_UNITS, _ENTRY_UNITS = 0.15, 0.000_08
+"""Units of one run: at least, and per entry of the program."""
 _FILLED_UP = 24
 """Classes that are tried, of each offering, to use the room that rounding down leaves."""
 _TOLERANCE = 1e-7
@@ -37,6 +38,7 @@ class ContentProgram:
         model.row_lower_ = np.full(width, -highspy.kHighsInf)
         model.row_upper_ = np.concatenate([np.ones(resources), problem.slots.astype(float)])
         kept = matrix != 0
+        self._units = max(_RUN_UNITS, _ENTRY_UNITS * np.count_nonzero(kept))
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_ = np.append(0, np.cumsum(kept.sum(axis=1))).astype(np.int32)
         model.a_matrix_.index_ = np.nonzero(kept)[1].astype(np.int32)
@@ -67,7 +69,7 @@ class ContentProgram:
                 solution = solver.getSolution()
                 found[at] = np.maximum(-np.array(solution.row_dual), 0.0) * unit
                 self.fractional[at] = solution.col_value
-        effort.used += _RUN_UNITS * len(offers)
+        effort.used += self._units * len(offers)
         room, slots = found[:, :resources] / self._scale, found[:, resources:]
         return proved(problem, prices, offers, room, slots)
 

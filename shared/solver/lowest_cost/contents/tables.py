@@ -23,14 +23,15 @@ _MOST_STEPS, _MOST_CELLS = 2400, 1_300_000
 """Steps of each resource, and cells of a table."""
 _COLUMNS, _FEW_CELLS = 2, 200_000
 """Resources that are limits in a table, the scarcest ones. Further ones are while there are few cells."""
-_MOST_LOSS = 0.04
+_MOST_LOSS = 0.02
 """A table that rounds away a larger share of the pods' sizes would say little."""
 _PARTS = np.arange(1, 17)
 """A step is one of these parts of the size of a pod."""
 _EQUAL_LOSS = 0.0005
 _MOST_VALUE = 2**30
 _CELLS_PER_UNIT = 400_000
-_TABLE_UNITS = 0.5
+_TABLE_UNITS, _MOST_UNITS = 0.5, 15
+"""Units of a table: at least, and at most. With many classes little is lost in machines that need larger ones."""
 
 
 class Valued(NamedTuple):
@@ -56,22 +57,26 @@ class Tables:
     """The tables of one problem. ``most``: [classes], pods of the class that one machine may hold."""
 
     def __init__(self, problem: Problem, offers: Indices, most: Counts) -> None:
-        self._classes = len(problem.counts)
-        self._tables = [
-            _Table(problem, offers, rows, most) for rows in _of_similar_size(problem, offers)
+        tables = [
+            table
+            for rows in _of_similar_size(problem, offers)
+            for table in _divided(problem, offers, rows, most)
         ]
+        items = float(np.ceil(np.log2(np.maximum(most, 1) + 1)).sum())
+        self._most_cells = _MOST_UNITS * _CELLS_PER_UNIT / max(items, 1.0)
+        self._tables = sorted(tables, key=lambda table: table.cells)
 
     def values(
         self, prices: Floats, rows: Indices, wanted: Mask, effort: Effort
     ) -> Iterator[Valued]:
-        """One table after the other, as long as effort is left.
+        """One table after the other, small ones first, as long as effort is left.
 
         ``prices``: [classes], whole numbers; ``rows``: the offerings to look at, ascending; ``wanted``: [rows,
         classes], others are in no content that matters.
         """
         for table in self._tables:
             asked = np.isin(rows, table.rows)
-            if table.is_useful and asked.any() and effort.is_left:
+            if asked.any() and effort.is_left and table.cells <= self._most_cells:
                 any_wants: Mask = np.asarray(wanted[asked].any(axis=0), dtype=np.bool_)
                 yield table.value(prices, rows[asked], any_wants, effort)
 
@@ -92,6 +97,21 @@ def _of_similar_size(problem: Problem, offers: Indices) -> list[Indices]:
     return found
 
 
+def _divided(problem: Problem, offers: Indices, rows: Indices, most: Counts) -> list[_Table]:
+    """Tables for these offerings: one if it says enough, else for parts of them. None for those that need too large
+    ones."""
+    table = _Table(problem, offers, rows, most)
+    if table.is_useful:
+        return [table]
+    size = np.log2(np.maximum(problem.capacity[offers[rows]][:, table.asked], 1.0))
+    if not size.size or not np.ptp(size, axis=0).any():
+        return []
+    by = size[:, int(np.ptp(size, axis=0).argmax())]
+    is_small = by <= (by.min() + by.max()) / 2
+    halves = (rows[is_small], rows[~is_small])
+    return [table for half in halves for table in _divided(problem, offers, half, most)]
+
+
 class _Table:
     """One table. ``rows``: of its offerings."""
 
@@ -103,9 +123,11 @@ class _Table:
         requests, weights = problem.requests[usable], most[usable].astype(np.float64)
         columns, sizes = _steps(requests, weights, capacity)
         self.is_useful = bool(len(columns))
+        self.asked = np.flatnonzero((requests > 0).any(axis=0))
         self._cells = (requests[:, columns] // sizes).astype(np.int64)
         self._room = (capacity[:, columns] // sizes).astype(np.int64)
         self._most = most[usable]
+        self.cells = int(np.prod(self._room.max(axis=0) + 1))
         self._classes = len(problem.counts)
 
     def value(self, prices: Floats, rows: Indices, wanted: Mask, effort: Effort) -> Valued:
