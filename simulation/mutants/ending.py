@@ -202,6 +202,7 @@ ENDING = (
         "            elif True:",
         "a new machine is deleted because EC2 does not list its instance yet",
         "late-lists",
+        minutes=5.0,
         quiet_seconds=1200.0,
         missing="EC2 does not list a new instance for a minute, and its node is not ready.",
     ),
