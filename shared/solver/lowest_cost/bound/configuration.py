@@ -46,6 +46,8 @@ _WIDTH_OF_NEIGHBOURS = 3000
 _PRICED_AT_ONCE, _ENOUGH_ADDED = 32, 12
 """Offerings whose room is priced together, and contents after which no more of them are priced in a round."""
 _ENOUGH_OF_TABLES = 4
+_TABLE_UNITS = (15.0, 150.0)
+"""The most units of a table: while contents are still found, and once no more are."""
 _CELL_UNITS = 1e-6
 """Units per offering, class and resource of a look at prices of room."""
 _MAX_ROUNDS = 200
@@ -149,7 +151,7 @@ class Configuration:
         found._demand = np.append(self._demand, limit.number)
         found.prices = np.append(self.prices, 0.0)
         found.master = Master(self.problem, found._limits)
-        for offer, content in self.master.columns:
+        for offer, content in self.master.in_use():
             found.master.add_relaxed(offer, content)
         nothing = np.zeros(len(self.problem.counts))
         for offer in np.flatnonzero(limit.offers).tolist():
@@ -159,21 +161,28 @@ class Configuration:
     def improve(self, effort: Effort) -> bool:
         """Raises the bound until it is nearly that of the linear program or the effort is used up. Says whether it is
         nearly that."""
-        weight = _FIRST_WEIGHT
+        weight, units = _FIRST_WEIGHT, list(_TABLE_UNITS)
         solved = self.master.solve(effort)
         for _ in range(_MAX_ROUNDS):
             if solved is None or not effort.is_left:
                 return False
             worth = np.floor(solved[0] * _SCALE)
-            if float(self._demand @ worth) <= self.bound * _ENOUGH:
-                return True
+            is_near = float(self._demand @ worth) <= self.bound * _ENOUGH
+            if is_near or weight < 0:
+                if self._limits or len(units) == 1:
+                    return True
+                units.pop(0)
+                weight = _FIRST_WEIGHT
+                self.master.forget_relaxed()
+                solved = self.master.solve(effort)
+                continue
             guide = np.floor(weight * self.prices + (1 - weight) * worth)
-            if self._round(guide, worth, effort):
+            if self._round(guide, worth, units[0], effort):
                 solved = self.master.solve(effort)
             elif weight > 0:
                 weight = weight / 2 if weight > _LEAST_WEIGHT else 0.0
             else:
-                return True
+                weight = -1.0
         return False
 
     def _prices_of(self, prices: Floats) -> tuple[Floats, Floats]:
@@ -196,7 +205,7 @@ class Configuration:
         anything = _Worth(np.full(len(self.prices), np.inf), self._price)
         self._add(open_to[rows], contents, anything)
 
-    def _round(self, guide: Floats, worth: Floats, effort: Effort) -> int:
+    def _round(self, guide: Floats, worth: Floats, units: float, effort: Effort) -> int:
         """Proves what it can at the prices ``guide`` and adds contents. Returns how many."""
         pods, price = self._prices_of(guide)
         room = self._rooms.proved(pods)
@@ -207,7 +216,7 @@ class Configuration:
         known = _Known(pods, price, found, room, target, room.ceiling.copy(), nothing)
         added = self._priced(known, effort)
         if not added:
-            added = self._valued(known, effort)
+            added = self._valued(known, units, effort)
         if not added:
             added = self._relaxed(known)
         self._prove(guide, known)
@@ -228,12 +237,12 @@ class Configuration:
             added += self._add(some, contents, known.worth)
         return added
 
-    def _valued(self, known: _Known, effort: Effort) -> int:
+    def _valued(self, known: _Known, units: float, effort: Effort) -> int:
         """Makes tables for the offerings that may have a content above the target, and adds contents. Returns how
         many."""
         added, rows = 0, known.open
         wanted = known.room.surplus[rows] >= (known.target - known.room.ceiling)[rows, None]
-        for found in self._tables.values(known.prices, rows, wanted, effort):
+        for found in self._tables.values(known.prices, rows, wanted, units, effort):
             at = found.rows
             most = np.maximum(found.most, known.target[at])
             lower = most < known.most[at]

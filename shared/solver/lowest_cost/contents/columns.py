@@ -53,6 +53,7 @@ class Master:
         self.columns: list[tuple[int, Floats | Counts]] = []
         """Offering and content of each: of ``patterns``, and of contents that no machine can have."""
         self._whole: list[int] = []
+        self._forgotten: set[int] = set()
         self.patterns: list[Pattern] = []
         self.numbers: Floats = np.zeros(0)
         """[columns]: of each machine, once the program is solved."""
@@ -97,6 +98,19 @@ class Master:
         self._known.add(key)
         self._append(offer, content)
         return True
+
+    def forget_relaxed(self) -> None:
+        """Leaves out all contents that no machine can have: from now on more is known about what can be."""
+        whole = set(self._whole)
+        for at, (offer, content) in enumerate(self.columns):
+            if at not in whole and at not in self._forgotten:
+                self._solver.changeColBounds(self._others + at, 0.0, 0.0)
+                self._known.discard((offer, content.tobytes()))
+                self._forgotten.add(at)
+
+    def in_use(self) -> list[tuple[int, Floats | Counts]]:
+        """The ``columns`` that are not forgotten."""
+        return [one for at, one in enumerate(self.columns) if at not in self._forgotten]
 
     def _append(self, offer: int, content: Floats | Counts) -> Indices:
         rows = np.flatnonzero(content)

@@ -30,8 +30,7 @@ _PARTS = np.arange(1, 17)
 _EQUAL_LOSS = 0.0005
 _MOST_VALUE = 2**30
 _CELLS_PER_UNIT = 400_000
-_TABLE_UNITS, _MOST_UNITS = 0.5, 15
-"""Units of a table: at least, and at most. With many classes little is lost in machines that need larger ones."""
+_TABLE_UNITS = 0.5
 
 
 class Valued(NamedTuple):
@@ -62,21 +61,21 @@ class Tables:
             for rows in _of_similar_size(problem, offers)
             for table in _divided(problem, offers, rows, most)
         ]
-        items = float(np.ceil(np.log2(np.maximum(most, 1) + 1)).sum())
-        self._most_cells = _MOST_UNITS * _CELLS_PER_UNIT / max(items, 1.0)
         self._tables = sorted(tables, key=lambda table: table.cells)
+        items = float(np.ceil(np.log2(np.maximum(most, 1) + 1)).sum())
+        self._units = [table.cells * items / _CELLS_PER_UNIT for table in self._tables]
 
     def values(
-        self, prices: Floats, rows: Indices, wanted: Mask, effort: Effort
+        self, prices: Floats, rows: Indices, wanted: Mask, most_units: float, effort: Effort
     ) -> Iterator[Valued]:
         """One table after the other, small ones first, as long as effort is left.
 
         ``prices``: [classes], whole numbers; ``rows``: the offerings to look at, ascending; ``wanted``: [rows,
-        classes], others are in no content that matters.
+        classes], others are in no content that matters; ``most_units``: of a table, larger ones are left out.
         """
-        for table in self._tables:
+        for table, units in zip(self._tables, self._units, strict=True):
             asked = np.isin(rows, table.rows)
-            if asked.any() and effort.is_left and table.cells <= self._most_cells:
+            if asked.any() and effort.is_left and units <= most_units:
                 any_wants: Mask = np.asarray(wanted[asked].any(axis=0), dtype=np.bool_)
                 yield table.value(prices, rows[asked], any_wants, effort)
 

@@ -19,7 +19,7 @@ def tables(problem: Problem, prices: list[int], effort: float = 1e9) -> list[Val
     offers = np.arange(len(problem.price))
     every = np.ones((len(offers), len(prices)), dtype=np.bool_)
     made = Tables(problem, offers, most_of_classes(problem))
-    return list(made.values(np.array(prices, np.float64), offers, every, Effort(effort)))
+    return list(made.values(np.array(prices, np.float64), offers, every, 1e9, Effort(effort)))
 
 
 @settings(max_examples=60, deadline=None)
