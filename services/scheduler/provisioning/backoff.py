@@ -80,7 +80,10 @@ class ProvisioningBackoff:
     def check(self, machines: Mapping[str, Machine], pods: Iterable[Pod], *, now: float) -> None:
         """Forget attempts that succeeded. ``machines`` by name; ``now``: seconds since the epoch."""
         bound: dict[Key, bool] = {}
+        nodes = self._nodes(machines)
         for pod in pods:
+            if pod.node_name not in nodes:
+                continue
             place = (pod.node_name, workload_of(pod))
             bound[place] = bound.get(place, False) or _is_stable(pod, now)
         for key, attempt in list(self._attempts.items()):
@@ -103,9 +106,19 @@ class ProvisioningBackoff:
     ) -> tuple[list[PlannedMachine], list[Hold]]:
         """Which of the plan's machines may be bought, and what is held back. ``now`` is monotonic."""
         self._forget(now)
+        wanted = {uid for planned in plan.machines for uid in planned.pods}
+        if not wanted:
+            return list(plan.machines), []
+        nodes = self._nodes(machines)
         # Virtual pods never run, which proves nothing.
-        workloads = {pod.uid: "" if pod.virtual else workload_of(pod) for pod in pods}
-        present = {(pod.node_name, workload_of(pod)) for pod in pods if not pod.terminating}
+        workloads = {
+            pod.uid: "" if pod.virtual else workload_of(pod) for pod in pods if pod.uid in wanted
+        }
+        present = {
+            (pod.node_name, workload_of(pod))
+            for pod in pods
+            if pod.node_name in nodes and not pod.terminating
+        }
         desired: dict[Key, set[str]] = {}
         for planned in plan.machines:
             for key, uid in _keys(planned, workloads):
@@ -115,6 +128,11 @@ class ProvisioningBackoff:
         }
         allowed = self._allowed(plan, workloads, verdicts, machines, now)
         return allowed, [verdict for verdict in verdicts.values() if isinstance(verdict, Hold)]
+
+    def _nodes(self, machines: Mapping[str, Machine]) -> set[str]:
+        """Names of the nodes of all attempts; "" for a machine that has none yet."""
+        names = (name for attempt in self._attempts.values() for name in attempt.machines)
+        return {machines[name].node_name for name in names if name in machines}
 
     def _allowed(
         self,

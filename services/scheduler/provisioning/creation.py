@@ -22,6 +22,7 @@ from shared.domain.devices.drivers import RequestedDrivers
 from shared.domain.machines.machine import Machine
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import by_uid
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.virtual_pods import BUFFER, REQUEST
 from shared.errors import AlreadyExists, DovetailError, InvalidObject, NotFound
@@ -124,7 +125,7 @@ class MachineCreation:
         self, desired: list[PlannedMachine], plan: Plan, snapshot: Snapshot
     ) -> list[PlannedMachine]:
         """Those of ``desired``, which belong to ``plan``, that exist now. One that fails does not stop the others."""
-        pods = {pod.uid: pod for pod in snapshot.pods}
+        pods = by_uid(snapshot.pods)
         waiting = await self._listed(len(desired))
         drivers = RequestedDrivers(snapshot)
 

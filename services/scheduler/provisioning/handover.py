@@ -18,6 +18,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import compress
 
 import msgspec
 
@@ -51,6 +52,8 @@ log = get_logger(__name__)
 
 LEAST_PAUSE_SECONDS = 0.05
 """Changes of this time share a step: a node's pods are to be nominated before it is ready, but it changes often."""
+PAUSES_PER_STEP = 4.0
+"""A step of a large cluster takes long, and nodes change all the time there: most of the time is for others."""
 STEP_SECONDS = 1.0
 WRITES_AT_ONCE = 32
 WRITES_PER_STEP = 100
@@ -90,6 +93,8 @@ class Handover:
     _honoured: bool = False
     _read_version_at: float = 0.0
     _quiet_until: float = 0.0
+    _busy: float = 0.0
+    """Seconds of the last step before its writes."""
     _hastened: asyncio.Event = field(default_factory=asyncio.Event)
     _promises: dict[str, Promise] = field(default_factory=dict)
     _nominations: dict[str, Nomination] = field(default_factory=dict)
@@ -139,13 +144,14 @@ class Handover:
     def settled(self, pods: Iterable[Pod]) -> list[Pod]:
         """``pods`` as the planner must count them, our last writes and promises included (POD-01)."""
         now = self.clock.monotonic()
-        written = [self._as_written(pod, now) for pod in pods]
+        # Most pods of a large cluster run: they must cost no call.
+        written = [pod if pod.node_name else self._as_written(pod, now) for pod in pods]
         homes = self._homes(written)
         promised = self._promised(written, homes, now)
         settled = settle(written, homes, self._nominations, now=now)
         return [
             msgspec.structs.replace(pod, node_name=promised[pod.uid])
-            if pod.uid in promised
+            if not pod.node_name and pod.uid in promised
             else pod
             for pod in settled
         ]
@@ -167,7 +173,7 @@ class Handover:
                 synced = not not_synced()
                 if synced:
                     await self.step()
-                await pause(stop, LEAST_PAUSE_SECONDS)
+                await pause(stop, max(LEAST_PAUSE_SECONDS, PAUSES_PER_STEP * self._busy))
                 if synced:
                     await pause_unless(self._hastened, STEP_SECONDS)
 
@@ -176,22 +182,22 @@ class Handover:
         await self._read_version()
         now = self.clock.monotonic()
         stored = self.view.pods()
-        shown = {pod.uid: pod.nominated_node for pod in stored}
+        unbound = [pod for pod in stored if not pod.node_name]
+        shown = {pod.uid: pod.nominated_node for pod in unbound}
         self._pending.unshown(lambda uid, node: shown.get(uid, node) == node, now=now)
-        pods = {pod.uid: self._as_written(pod, now) for pod in stored}
-        self._settle_promises(pods, now)
-        waiting = {uid: pod for uid, pod in pods.items() if not pod.node_name}
-        homes = self._homes(pods.values())
-        self._nominations = followed(pods.values(), homes, self._nominations, now=now)
+        waiting = {pod.uid: self._as_written(pod, now) for pod in unbound}
+        self._settle_promises(waiting, stored, now)
+        homes = self._homes(stored)
+        pods = (pod if pod.node_name else waiting[pod.uid] for pod in stored)
+        self._nominations = followed(pods, homes, self._nominations, now=now) if waiting else {}
         able = filter(homes.can_bind, homes.nodes)
         self._bindable = {name: self._bindable.get(name, now) for name in able}
         self._written = {uid: one for uid, one in self._written.items() if uid in waiting}
         self._refused = {uid: node for uid, node in self._refused.items() if uid in waiting}
-        if self.active:
-            found = orders(
-                waiting, self._promises, homes, self._nominations, self._refused, now=now
-            )
-            await self._write(found, homes)
+        known = (self._promises, homes, self._nominations, self._refused)
+        found = orders(waiting, *known, now=now) if self.active else []
+        self._busy = self.clock.monotonic() - now
+        await self._write(found, homes)
 
     def _homes(self, pods: Iterable[Pod]) -> Homes:
         machines = self.view.machines()
@@ -208,16 +214,18 @@ class Handover:
         now = self.clock.monotonic()
         self._pending.note(pod.uid, node, now=now, most_seconds=MIRROR_LAG_SECONDS)
 
-    def _settle_promises(self, pods: dict[str, Pod], now: float) -> None:
+    def _settle_promises(self, waiting: dict[str, Pod], stored: list[Pod], now: float) -> None:
         """Count what was realised; drop promises to pods that are placed or gone, and old ones."""
-        for uid, promise in list(self._promises.items()):
-            pod = pods.get(uid)
-            if pod is not None and not pod.node_name and promise.until > now:
-                continue
+        over = (uid not in waiting or one.until <= now for uid, one in self._promises.items())
+        ended = dict.fromkeys(compress(self._promises, over))
+        if not ended:
+            return
+        places = {pod.uid: pod.node_name for pod in stored if pod.uid in ended}
+        for uid in ended:
             del self._promises[uid]
-            if pod is not None and pod.node_name:
+            if place := places.get(uid):
                 last = self._written.get(uid)
-                met = "kept" if last and last.node == pod.node_name else "elsewhere"
+                met = "kept" if last and last.node == place else "elsewhere"
                 self.realised[met if last and last.node else "not nominated"] += 1
 
     async def _write(self, desired: list[Order], homes: Homes) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from shared.domain.machines.machine import INITIALIZED
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import by_uid
 from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.log import get_logger
 from shared.solver.placement.relaxation import SCHEDULE_ANYWAY
@@ -50,7 +51,7 @@ def decided(
     plan: Plan, desired: Sequence[PlannedMachine], snapshot: Snapshot, *, seconds: float
 ) -> None:
     """What a plan wants, before any of it is written. ``seconds``: how long it took."""
-    pods = {pod.uid: pod for pod in snapshot.pods}
+    pods = by_uid(snapshot.pods)
     if desired:
         found = [pods[uid].key for uid in _placed(plan) if _is_waiting(pods.get(uid))]
         log.info("found provisionable pod(s)", Pods=some(found), duration=f"{seconds * 1000:.3f}ms")

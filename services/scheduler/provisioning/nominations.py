@@ -245,20 +245,23 @@ def counted_on(
     """UID -> node or machine of promised pods that nothing else is to be bought for, although they are not nominated
     yet: to plan them once more, beside those that are, breaks up what one plan has put together."""
     listed = list(pods)
+    waiting = [pod for pod in listed if not pod.node_name]
     found = {}
-    for pod in listed:
+    for pod in waiting:
         promise = promises.get(pod.uid)
         if promise is None or not is_provisionable(pod):
             continue
         place = place_of(promise, homes, bindable, now=now)
         if place and refused.get(pod.uid) != place:
             found[pod.uid] = place
-    meant = [
+    if not found:
+        return {}
+    meant = (
         msgspec.structs.replace(p, nominated_node=found.get(p.uid, p.nominated_node))
-        for p in listed
-    ]
-    nominated = [pod for pod in meant if pod.nominated_node and not pod.node_name]
-    crowded = _crowded_out(meant, nominated, homes)
+        for p in waiting
+    )
+    nominated = [pod for pod in meant if pod.nominated_node]
+    crowded = _crowded_out(listed, nominated, homes)
     return {uid: place for uid, place in found.items() if uid not in crowded}
 
 
@@ -266,13 +269,15 @@ def settle(
     pods: Iterable[Pod], homes: Homes, nominations: Mapping[str, Nomination], *, now: float
 ) -> list[Pod]:
     """The pods as the planner must count them: nominated ones occupy their node, or wait again (POD-01)."""
-    return [_settle(pod, homes, nominations, now) for pod in pods]
+    # Most pods of a large cluster run: they must cost no call.
+    return [
+        _settle(pod, homes, nominations, now) if pod.nominated_node and not pod.node_name else pod
+        for pod in pods
+    ]
 
 
 def _settle(pod: Pod, homes: Homes, nominations: Mapping[str, Nomination], now: float) -> Pod:
     node = pod.nominated_node
-    if not node or pod.node_name:
-        return pod
     if holds(node, nominations.get(pod.uid), homes, now=now):
         return msgspec.structs.replace(pod, node_name=node)
     return msgspec.structs.replace(pod, nominated_node="")

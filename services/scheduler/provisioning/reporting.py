@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from services.scheduler.provisioning import logs
@@ -11,6 +11,7 @@ from services.scheduler.state.decisions import DecisionLog
 from shared.api.core.references import to_pod, to_pool
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import by_uid
 from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
@@ -41,7 +42,7 @@ class PlanReporter:
 
     async def report(self, plan: Plan, snapshot: Snapshot, created: list[PlannedMachine]) -> None:
         """Report one plan (BAT-09, SCH-110, SCH-111)."""
-        pods = {pod.uid: pod for pod in snapshot.pods}
+        pods = by_uid(snapshot.pods)
         logs.created(created)
         self.decisions.plan(plan, created, snapshot)
         for machine in created:
@@ -75,8 +76,14 @@ class PlanReporter:
     async def held_back(self, holds: Iterable[Hold], snapshot: Snapshot) -> None:
         """Machines that are not bought because none of the same pods ran on the last ones."""
         pools = {pool.key: pool for pool in snapshot.pools}
-        controllers = {workload_of(pod): _controller(pod) for pod in snapshot.pods}
-        for hold in list(holds)[:MOST_POD_EVENTS]:
+        reported = list(holds)[:MOST_POD_EVENTS]
+        held = {hold.workload for hold in reported}
+        controllers = {
+            workload_of(pod): _controller(pod)
+            for pod in (snapshot.pods if held else ())
+            if workload_of(pod) in held
+        }
+        for hold in reported:
             pool = pools.get(hold.pool_key)
             if pool is None:
                 continue
@@ -95,7 +102,7 @@ class PlanReporter:
                     to_pod(pod), "Normal", "Nominated", f"Pod should schedule on: {target}"
                 )
 
-    async def _failed(self, plan: Plan, pods: dict[str, Pod]) -> None:
+    async def _failed(self, plan: Plan, pods: Mapping[str, Pod]) -> None:
         faulty = {
             pod.uid: "; ".join(pod.faults)
             for pod in pods.values()

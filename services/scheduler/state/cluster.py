@@ -37,7 +37,7 @@ from shared.domain.records import (
 )
 from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
 from shared.domain.workloads.pdbs import PodDisruptionBudget
-from shared.domain.workloads.pods import Pod, is_provisionable
+from shared.domain.workloads.pods import ENDED, Pod, is_provisionable
 from shared.domain.workloads.scale_down import judged
 from shared.kube import resources
 from shared.kube.machines import Stored
@@ -99,7 +99,8 @@ class View:
 
     def pods(self) -> list[Pod]:
         """All pods that are not finished."""
-        return [pod for pod in self.records(PODS).values() if not pod.is_terminal]
+        # No call for each pod: there may be a hundred thousand, and this is asked every second.
+        return [pod for pod in self.records(PODS).values() if pod.phase not in ENDED]
 
     def nodes(self) -> dict[str, Node]:
         return self.records(NODES)
@@ -128,7 +129,7 @@ class View:
 
 def waiting_pods(pods: Collection[Pod]) -> list[Pod]:
     """Pods that wait for capacity."""
-    return [pod for pod in pods if is_provisionable(pod)]
+    return [pod for pod in pods if pod.unschedulable and is_provisionable(pod)]
 
 
 def pods_to_move(snapshot: Snapshot, *, now: float) -> frozenset[str]:

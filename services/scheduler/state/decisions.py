@@ -18,6 +18,7 @@ from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.domain.workloads.by_node import by_uid
 from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan, PlannedMachine
 
@@ -61,7 +62,7 @@ class DecisionLog:
 
     def plan(self, plan: Plan, created: Sequence[PlannedMachine], snapshot: Snapshot) -> None:
         """A plan was carried out. ``snapshot``: its input."""
-        refused = _refused(plan, created, {pod.uid: pod for pod in snapshot.pods})
+        refused = _refused(plan, created, by_uid(snapshot.pods))
         if not created and not plan.existing and refused == self._refused:
             return
         self._refused = refused
@@ -173,7 +174,7 @@ def plan_decision(
     plan: Plan, created: Sequence[PlannedMachine], snapshot: Snapshot
 ) -> tuple[dict[str, Any], list[Rejected]]:
     """The document of a plan, and what it did not do."""
-    pods = {pod.uid: pod for pod in snapshot.pods}
+    pods = by_uid(snapshot.pods)
     rejected = [
         *_refused(plan, created, pods)[:MOST_NAMED],
         *(Rejected("input", fault) for fault in plan.faults[:MOST_NAMED]),

@@ -21,6 +21,7 @@ _KEPT = 4
 """So many snapshots' pods are kept whole: those that a round and its simulations read in turn."""
 
 _last: tuple[tuple[tuple[Pod, ...], PodsByNode], ...] = ()
+_uids: tuple[tuple[Pod, ...], Mapping[str, Pod]] = ((), {})
 _lists: dict[str, tuple[Sequence[Pod], ...]] = {}
 """The last two lists of each node: plans read promised pods at their machine, and a pass may not."""
 
@@ -38,6 +39,14 @@ def by_node(pods: tuple[Pod, ...]) -> PodsByNode:
     made = {name: _as_before(name, own) for name, own in found.items()}
     _last = ((pods, made), *_last[: _KEPT - 1])
     return made
+
+
+def by_uid(pods: tuple[Pod, ...]) -> Mapping[str, Pod]:
+    """All of these pods by UID: made once for all who ask about the same snapshot in turn. It is not changed."""
+    global _uids
+    if _uids[0] is not pods:
+        _uids = pods, {pod.uid: pod for pod in pods}
+    return _uids[1]
 
 
 def _as_before(name: str, pods: Sequence[Pod]) -> Sequence[Pod]:

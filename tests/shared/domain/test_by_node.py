@@ -7,7 +7,14 @@ from msgspec.structs import replace
 
 from shared.domain.workloads import by_node as module
 from shared.domain.workloads import kept
-from shared.domain.workloads.by_node import Noted, any_virtual, by_node, running, without_node
+from shared.domain.workloads.by_node import (
+    Noted,
+    any_virtual,
+    by_node,
+    by_uid,
+    running,
+    without_node,
+)
 from tests.support.planning.builders import make_bound_pod, make_pod
 from tests.support.planning.snapshots import forget_all
 
@@ -61,3 +68,11 @@ def test_nodes_that_are_gone_do_not_stay_in_memory() -> None:
     for number in range(3 * kept.SPARE // 500):
         by_node(tuple(make_bound_pod(f"p-{n}", f"n-{number}-{n}") for n in range(500)))
         assert len(module._lists) <= 2 * 500 + kept.SPARE + 500
+
+
+def test_pods_by_uid_are_those_of_the_tuple_that_is_asked_about() -> None:
+    one, other = (make_pod("a"), make_pod("b")), (make_pod("a", cpu="2"),)
+    assert by_uid(one) is by_uid(one)
+    assert list(by_uid(one).values()) == list(one)
+    assert list(by_uid(other).values()) == list(other)
+    assert by_uid(()) == {}

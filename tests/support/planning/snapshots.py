@@ -45,4 +45,5 @@ def forget_all() -> None:
             elif name in KEPT and isinstance(value, dict):
                 value.clear()
     by_node._last = ()
+    by_node._uids = ((), {})
     bound_pods._counted = ()

@@ -170,6 +170,15 @@ def test_the_planner_counts_a_nominated_pod_on_its_node_or_among_those_that_wait
     assert [p.name for p in counted if is_provisionable(p)] == ["b", "c"]
 
 
+def test_pods_that_run_are_counted_as_the_records_that_they_are() -> None:
+    """What is known of a node holds as long as its pods are the same objects, and there may be a hundred thousand."""
+    running = [make_bound_pod(f"r{i}", "n", nominated_node="n") for i in range(3)]
+    counted = settle([*running, POD], homes(make_node("n")), {}, now=0)
+    assert all(after is before for after, before in zip(counted, running, strict=False))
+    promises = {pod.uid: Promise("n", LONG) for pod in (*running, POD)}
+    assert counted_on([*running, POD], promises, {}, homes(make_node("n")), {}, now=0) == {}
+
+
 def test_room_that_is_held_for_a_nominated_pod_is_planned_for_nobody_else() -> None:
     held = make_pod("held", cpu="3", nominated_node="n")
     pods = settle([held, make_pod("next", cpu="2")], homes(make_node("n", cpu="4")), {}, now=0)
