@@ -30,6 +30,8 @@ from shared.domain.resources import CPU, MEMORY
 ARM64_RESERVED_MIB = 64
 """Graviton reserves this much contiguous memory that never reaches the operating system (IT-11)."""
 EBS_DRIVER = "ebs.csi.aws.com"
+USUAL_VOLUMES = 26
+"""What most types attach."""
 POD_ENI = "vpc.amazonaws.com/pod-eni"
 GPU_RESOURCES = {
     "NVIDIA": "nvidia.com/gpu",
@@ -92,7 +94,8 @@ def _volume_limits(description: Description) -> dict[str, int]:
     """What EC2 attaches beside the root volume (IT-50). EC2's number is already without the type's own disks, its
     accelerators and the first network interface, where they share the places."""
     most = (description.get("EbsInfo") or {}).get("MaximumEbsAttachments") or 0
-    return {EBS_DRIVER: most - 1} if most > 1 else {}
+    # Not more than usual: a dearer type is not worth its further volumes, which FewestNodes would not see.
+    return {EBS_DRIVER: min(most - 1, USUAL_VOLUMES)} if most > 1 else {}
 
 
 def _hardware(

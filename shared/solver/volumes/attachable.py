@@ -103,7 +103,13 @@ def _limits_of_types(snapshot: Snapshot) -> Limits:
             own = said.setdefault(types[csi.name], {})
             own[driver] = min(own.get(driver, limit), limit)
     by_type = {
-        kind.name: {**kind.volume_limits, **said.get(kind.name, {})}
+        kind.name: {
+            **kind.volume_limits,
+            **{
+                driver: min(limit, kind.volume_limits.get(driver, limit))
+                for driver, limit in said.get(kind.name, {}).items()
+            },
+        }
         for kind in snapshot.catalogue.types
     }
     drivers = {driver for own in by_type.values() for driver in own}
