@@ -113,8 +113,12 @@ def _limits_of_types(snapshot: Snapshot) -> Limits:
         for kind in snapshot.catalogue.types
     }
     drivers = {driver for own in by_type.values() for driver in own}
-    unlimited = dict.fromkeys(sorted(drivers), ANY)
-    return {name: {**unlimited, **own} for name, own in by_type.items()} if drivers else {}
+    known = [kind.volume_limits for kind in snapshot.catalogue.types]
+    # A type of which EC2 says nothing is not preferred for that.
+    usual = {
+        one: max((own[one] for own in known if one in own), default=ANY) for one in sorted(drivers)
+    }
+    return {name: {**usual, **own} for name, own in by_type.items()} if drivers else {}
 
 
 def _asked(

@@ -49,6 +49,14 @@ def test_a_running_node_of_the_type_knows_better(limit: int) -> None:
     assert sizes(plan_for(limited(*attaching(4), limit=limit, **known))) == [2, 2]
 
 
+def test_a_type_of_which_nothing_is_known_is_not_bought_for_that() -> None:
+    snapshot = limited(*attaching(7), **waiting_claims(7))
+    (kind,) = snapshot.catalogue.types
+    other = replace(make_type("m5.xlarge", 60, 200, 900_000), volume_limits={})
+    plan = plan_for(replace(snapshot, catalogue=make_catalogue((kind, other))))
+    assert sizes(plan) == [1, 3, 3]
+
+
 def test_without_any_limit_all_go_together() -> None:
     assert sizes(plan_for(limited(*attaching(7), limit=0, **waiting_claims(7)))) == [7]
 
