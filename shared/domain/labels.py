@@ -108,6 +108,8 @@ TRACE_ANNOTATION = "dovetail.sh/traceparent"
 """The span that created the machine: what is done about it later belongs to the same trace."""
 LAUNCH_TOKEN_ANNOTATION = "dovetail.sh/launch-token"
 """Client token of the call that started a machine's instance (F1)."""
+REPEATED_CALL_ANNOTATION = "dovetail.sh/repeated-call"
+"""On a machine: the client token of the last call that may have been sent for it more than once (F30)."""
 
 AUTHORITY_ANNOTATION = "dovetail.sh/cluster-ca"
 """On a NodeClaim: a digest of the cluster's certificate authority in the user data of its instance (EC-22)."""

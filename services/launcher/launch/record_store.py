@@ -9,6 +9,9 @@ and before it is sent, the records and then the machines are read once more:
     a machine has an instance  of another call: this one was never sent, and is deleted; its other machines ask anew
     a machine is gone          the same for a new record; one that was found open may have been sent, and goes on
 
+Whoever sends a record of another launcher says so on the record's machines first. So a launcher whose call is refused
+learns whether another one may have sent its record: only if not, the refusal proves that nothing was started.
+
 The order of the two reads matters. Whoever wrote an older record either has it open still, or has written its result to
 the machines before deleting it: so one of the two reads finds it. A launcher that dies between its record and these
 reads leaves a record for which the next one does the same.
@@ -19,7 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -41,6 +44,8 @@ from shared.log import get_logger
 
 log = get_logger(__name__)
 
+MOST_WRITTEN = 1000
+"""Records that are known to be our own; to forget them costs a write for each machine of a repeated call."""
 MOST_READ_SINGLY = 16
 """More machines than these are read with one list."""
 
@@ -51,6 +56,8 @@ class LaunchRecords:
 
     ports: Ports
     machines: Machines
+    _written: set[str] = field(default_factory=set)
+    """Tokens of the open records that this process wrote."""
 
     async def list_open(self) -> tuple[list[LaunchRecord], frozenset[str]]:
         """The readable records, and the uids of machines in unreadable ones, which must not be launched twice."""
@@ -74,7 +81,14 @@ class LaunchRecords:
             stored = await self.ports.kube.create(LAUNCH_RECORDS, record_body(record))
         except AlreadyExists:
             return read_record(await self.ports.kube.get(LAUNCH_RECORDS, record.token)), False
+        if len(self._written) >= MOST_WRITTEN:
+            self._written.clear()
+        self._written.add(record.token)
         return replace(record, revision=revision_of(stored)), True
+
+    def is_of_another(self, record: LaunchRecord) -> bool:
+        """Did another process write it, before this one began or beside it?"""
+        return record.token not in self._written
 
     async def is_first(self, record: LaunchRecord) -> bool:
         """Does no other open record, older than this one, name any of its machines? One without a revision, and one
@@ -93,6 +107,7 @@ class LaunchRecords:
         """Delete it: the call is over, and its result is written to the machines."""
         with suppress(NotFound):
             await self.ports.kube.delete(LAUNCH_RECORDS, token)
+        self._written.discard(token)
 
     async def age(self, record: LaunchRecord) -> float:
         """Seconds since it was written. A clock that was set back makes it young, never negative."""
@@ -113,6 +128,14 @@ class LaunchRecords:
         log.info("another launch was faster", token=record.token, machines=len(record.uids))
         await self.drop(record.token)
         return None
+
+    async def is_repeated(self, record: LaunchRecord) -> bool:
+        """Has another launcher sent this record, or is about to? Raises TransientError."""
+        found = (await self._read(record)).values()
+        return any(
+            machine.annotations.get(keys.REPEATED_CALL_ANNOTATION) == record.token
+            for machine in found
+        )
 
     async def _read(self, record: LaunchRecord) -> dict[str, Machine]:
         desired = set(record.uids)

@@ -162,6 +162,11 @@ class LaunchResults:
         """The next call for it has this number, and so another client token."""
         await self._patch(machine, {"annotations": {keys.ATTEMPT_ANNOTATION: str(attempt)}})
 
+    async def repeats(self, machine: Machine, token: str) -> None:
+        """Say on the object that the call with this token may be sent more than once."""
+        if machine.annotations.get(keys.REPEATED_CALL_ANNOTATION) != token:
+            await self._patch(machine, {"annotations": {keys.REPEATED_CALL_ANNOTATION: token}})
+
     async def report(
         self, machine: Machine, reason: str, message: str, *, event: bool = True
     ) -> None:

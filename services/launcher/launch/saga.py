@@ -17,7 +17,7 @@ A saga that was stopped is resumed from its record: steps 1, 4 to 7. What EC2 sa
                        nobody knows: the record stays, the same request is sent again with the same token
     throttled          nothing was done: the same
     refused            nothing was done: a new attempt with a new token
-    refused, repeated  the first call may have worked all the same: list the instances with its tag
+    refused, repeated  the other call may have worked all the same: list the instances with its tag
     older than 10 min  EC2 may have forgotten the token: never sent again, list the instances with its tag
 
 A list without instances is believed only when a second one two minutes later agrees, for EC2 lists new instances late
@@ -148,6 +148,9 @@ class LaunchSaga:
         machines = await self.records.take_turn(record, fresh=fresh)
         if machines is None:
             return retry(record.uids, RETRY_SECONDS)
+        if self.records.is_of_another(record):
+            waiting = _waiting(record, machines)
+            await _write_all(self.results.repeats(one, record.token) for one in waiting)
         self.budget.spend(record.uids)
         await self.subnets.reserve(record)
         try:
@@ -269,8 +272,8 @@ class LaunchSaga:
             self.templates.forget()  # LCH-25: the record names a template that is gone
         if code == IDEMPOTENT_INSTANCE_TERMINATED:
             return await self._adopt(record, machines, certain=True)
-        if not fresh or "Idempotent" in code:
-            # The first call may have worked, and only its repeat is refused.
+        if not fresh or "Idempotent" in code or await self.records.is_repeated(record):
+            # Another call may have worked, of this launcher or of another one, and only its repeat is refused.
             return await self._adopt(record, machines)
         waiting = _waiting(record, machines)
         if isinstance(error, InsufficientCapacity) or code == SPOT_ROLE_MISSING:

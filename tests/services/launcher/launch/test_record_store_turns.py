@@ -138,6 +138,27 @@ async def test_two_that_carry_one_record_deal_alike(world: CrashWorld) -> None:
     await finish(world, first, second)
 
 
+async def test_a_refusal_proves_nothing_when_another_may_have_sent_the_record(
+    world: CrashWorld,
+) -> None:
+    """Between its record and its call another launcher makes the call, whose answer is lost."""
+    writer, other = world.incarnation(Life()), world.incarnation(Life())
+    ec2: Any = writer.saga.ports.cloud.ec2
+    held = ec2.create_fleet
+
+    async def late(request: dict[str, Any]) -> Any:
+        world.control.post("faults", action="CreateFleet", status=0, mode="after")
+        await ask(other, NAMES)
+        world.control.post("faults", action="CreateFleet", code="UnauthorizedOperation", status=403)
+        return await held(request)
+
+    ec2.create_fleet = late
+    await ask(writer, NAMES)
+    ec2.create_fleet = held
+    assert len(world.started()) == len(NAMES)
+    await finish(world, writer, other)
+
+
 async def test_instances_are_adopted_first_and_dealt_later(world: CrashWorld) -> None:
     """F1, F20: a refused replay adopts what EC2 shows yet, in any order; the next replay respects it."""
     await ask(world.incarnation(Life(dies_at=2, after=True)), NAMES)

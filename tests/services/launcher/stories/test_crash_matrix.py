@@ -35,7 +35,7 @@ OUTCOMES: dict[str, Callable[[Control, int], None]] = {
     ),
 }
 BATCHES = (1, 7, 50)
-PER_CHANGE = {1: 5, 7: 3, 50: 1}
+PER_CHANGE = {1: 6, 7: 5, 50: 1}
 """Batch -> moments of death of each outcome in every run of the tests."""
 NIGHTLY = {1: 1000, 7: 1000, 50: 60}
 """The same at night: all there are, and of the hundreds of 50 machines a share."""
