@@ -23,6 +23,8 @@ ABSENT_SECONDS = 200.0
 """An instance counts as gone only after EC2 did not know it for this long (F20). That is longer than EC2 needs to list
 a new one, at most three minutes: a machine may be deleted right after its launch, before its node joins."""
 TERMINATED, SHUTTING_DOWN = "terminated", "shutting-down"
+ENDED_STATES = frozenset({SHUTTING_DOWN, TERMINATED, "stopping", "stopped"})
+"""In these an instance costs nothing."""
 ABSENT, UNKNOWN = "absent", "unknown"
 """Beside EC2's own states: EC2 does not know the instance; EC2 has not answered yet."""
 NEVER = float("-inf")
@@ -43,6 +45,13 @@ class InstanceView:
         if self.instance is not None:
             return self.instance.state
         return UNKNOWN if self.absent_since is None else ABSENT
+
+    @property
+    def stopped_at(self) -> float:
+        """When it stopped or began to end, in seconds since the epoch; 0: it runs, or EC2 does not say it."""
+        if self.instance is None or self.instance.state not in ENDED_STATES:
+            return 0.0
+        return self.instance.stopped_at
 
     @property
     def is_gone(self) -> bool:

@@ -19,7 +19,13 @@ from dataclasses import dataclass, field
 
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.controller import DrainController
-from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, InstanceView
+from services.terminator.instances import (
+    ABSENT,
+    ENDED_STATES,
+    SHUTTING_DOWN,
+    Instances,
+    InstanceView,
+)
 from services.terminator.ports import Ports
 from services.terminator.terminating_node import TerminatingNode
 from services.terminator.termination_trace import TerminationTraces
@@ -50,7 +56,7 @@ from shared.redis.mirror.pools.pool_health import PoolHealth
 
 log = get_logger(__name__)
 
-LIFELESS = frozenset({ABSENT, SHUTTING_DOWN, TERMINATED, "stopping", "stopped"})
+LIFELESS = ENDED_STATES | {ABSENT}
 
 
 @dataclass
@@ -189,7 +195,7 @@ class Termination:
             return DONE
         if view.state == SHUTTING_DOWN:
             if machine is not None:
-                await self.writer.instance_terminating(machine)
+                await self.writer.instance_terminating(machine, view.stopped_at)
             return self._until_read(progress, node, machine)
         if node is not None and not await self._is_drained(TerminatingNode(node, machine), view):
             return self.drains.wait(TerminatingNode(node, machine))
@@ -244,7 +250,8 @@ class Termination:
         if progress.ordered is None:
             progress.ordered = self.ports.clock.monotonic()
         if machine is not None:
-            await self.writer.instance_terminating(machine)
+            seen = self.instances.last_seen(progress.instance_id)
+            await self.writer.instance_terminating(machine, seen.stopped_at)
 
     def _measure(self, machine: Machine, progress: Progress) -> None:
         if progress.ordered is not None:

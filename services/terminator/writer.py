@@ -120,10 +120,11 @@ class Writer:
         status, reason = ("False", ELAPSED) if elapsed else ("True", VOLUMES_DETACHED)
         await self._write_condition(machine, VOLUMES_DETACHED, Condition(status, reason))
 
-    async def instance_terminating(self, machine: Machine) -> None:
-        """The instance was ordered to terminate (TRM-14)."""
+    async def instance_terminating(self, machine: Machine, since: float) -> None:
+        """The instance was ordered to terminate (TRM-14). ``since``: when it stopped, so that no ledger counts the time
+        until the order; 0: it ran until now."""
         await self._write_condition(
-            machine, INSTANCE_TERMINATING, Condition("True", INSTANCE_TERMINATING)
+            machine, INSTANCE_TERMINATING, Condition("True", INSTANCE_TERMINATING, since=since)
         )
 
     async def termination_failed(
@@ -161,7 +162,7 @@ class Writer:
         known = machine.conditions.get(kind)
         if known and (known.status, known.message) == (condition.status, condition.message):
             return
-        now = replace(condition, since=self.ports.clock.now())
+        now = replace(condition, since=condition.since or self.ports.clock.now())
         try:
             await self.machines.write_condition(machine, kind, now)
         except Conflict as error:

@@ -72,7 +72,7 @@ class Recorded(NamedTuple):
             yield from map(json.loads, lines)
 
 
-@pytest.fixture(scope="module", params=(7, 8, 9, 10), ids="seed {}".format)
+@pytest.fixture(scope="module", params=(7, 8, 9, 11), ids="seed {}".format)
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """Ten minutes with users, and the quiet time after them."""
     folder = tmp_path_factory.mktemp("recorded")

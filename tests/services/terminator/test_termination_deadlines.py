@@ -51,6 +51,25 @@ async def test_a_deleted_node_claim_says_how_far_it_is(
     assert seconds >= 10
 
 
+async def test_an_instance_that_somebody_stopped_costs_nothing_from_then_on(
+    world: World, control: Control
+) -> None:
+    """A stop of an hour before the order is no hour of the ledger."""
+    (place,) = await world.places([V1ALPHA5])
+    id_ = control.alive()[0]
+    control.post("interruptions", kind="state-change", state="stopped", instanceIds=[id_])
+    (instance,) = await world.cloud.ec2.instances(ids=[id_])
+    assert instance.stopped_at > 0
+    world.delete(place)
+    await world.step()
+    world.clock.advance(10)
+    await world.step()
+    machine = world.machine(place)
+    assert machine is not None
+    (told,) = [c for c in machine["status"]["conditions"] if c["type"] == "InstanceTerminating"]
+    assert parse_rfc3339(told["lastTransitionTime"]) == int(instance.stopped_at)
+
+
 async def test_a_deleted_machine_says_when_its_instance_was_ordered_to_end(world: World) -> None:
     """The ledger counts an instance until then. Karpenter's v1alpha5 has no condition of a drain."""
     (place,) = await world.places([V1ALPHA5])
