@@ -8,7 +8,7 @@ import logging
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,7 @@ from simulation.owner import CURRENT, Owner
 from simulation.plan import Plan
 from simulation.preparation import ENTRIES
 from simulation.processes import Kubelet
+from simulation.rest import Missing, come_to_rest
 from simulation.servers.aws import AwsServer
 from simulation.servers.cluster import ClusterServer
 from simulation.servers.redis import REDIS_6, REDIS_7, RedisServer
@@ -46,7 +47,6 @@ from simulation.world import (
     set_environment,
 )
 
-QUIET_POLL_SECONDS = 5.0
 COLLECT_SECONDS = 600.0
 """Reference cycles are collected this often, in simulated time: never in the middle of something else."""
 REDIS_6_SHARE = 0.25
@@ -55,8 +55,6 @@ ACTION_SECONDS = 60.0
 """The longest time of one action or fault; an API server that is down may refuse it."""
 
 
-Missing = tuple[str, list[str]]
-"""The name of a promise that is not kept, and what is wrong."""
 OnBroken = Callable[[World, str, Sequence[str]], object]
 """Gets the world, the name of the broken invariant, and what is wrong."""
 
@@ -271,26 +269,6 @@ class _Simulation:
         seconds = self.settings.quiet_seconds
         if missing := await come_to_rest(lambda: _first_missing(world, promised), hurry, seconds):
             self._break(*missing)
-
-
-async def come_to_rest(
-    find_missing: Callable[[], Missing | None], hurry: Callable[[], Awaitable[None]], seconds: float
-) -> Missing | None:
-    """None when nothing is missing within ``seconds``, else what is after twice that time.
-
-    Where budgets let one machine go after the other, twenty of them may take half an hour. So after ``seconds`` people
-    hurry it, and then the same time must be enough.
-    """
-    loop = asyncio.get_running_loop()
-    deadline, hurried = loop.time() + seconds, False
-    while missing := find_missing():
-        if loop.time() > deadline:
-            if hurried:
-                return missing
-            await hurry()
-            deadline, hurried = loop.time() + seconds, True
-        await asyncio.sleep(QUIET_POLL_SECONDS)
-    return None
 
 
 def _names_of_pools(world: World) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from simulation.run import Missing, come_to_rest
+from simulation.rest import Missing, come_to_rest
 from simulation.users import lifted_budgets
 from tests.support.clock.leaping import run_leaping
 

@@ -20,7 +20,7 @@ A saga that was stopped is resumed from its record: steps 1, 4 to 7. What EC2 sa
     refused, repeated  the other call may have worked all the same: list the instances with its tag
     older than 10 min  EC2 may have forgotten the token: never sent again, list the instances with its tag
 
-A list without instances is believed only when a second one two minutes later agrees, for EC2 lists new instances late
+A list without instances is believed only when a second one 200 s later agrees, for EC2 lists new instances late
 (F20).
 """
 
@@ -79,13 +79,13 @@ log = get_logger(__name__)
 RETRY_SECONDS = 2.0
 REPEATABLE_SECONDS = 600.0
 """So long a request may be sent again with its token."""
-LISTS_APART_SECONDS = 120.0
-"""EC2 may list an instance a minute and a half after its start (F20), and the call before the list may have worked."""
+LISTS_APART_SECONDS = 200.0
+"""EC2 may list an instance three minutes after its start (F20), and the call before the list may have worked."""
 ENDED_LISTED_SECONDS = 60.0
 """So long at least EC2 lists an instance that has ended."""
 WRITES_AT_ONCE = 16
 MOST_LISTED = 1000
-"""Records whose first list is remembered; to forget them costs two minutes each."""
+"""Records whose first list is remembered; to forget them costs these seconds each."""
 Answers = dict[str, RetryLater | None]
 """By uid: None for a machine with which all is done."""
 _write_all = partial(in_parallel, most=WRITES_AT_ONCE)

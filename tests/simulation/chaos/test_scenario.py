@@ -20,6 +20,9 @@ AIMED = {
     "watcher-stopped",
     "aws-denied",
     "ec2-lists-late",
+    "launch-lost",
+    "launch-contested",
+    "launch-unseen",
     "notice-and-kill",
     "notice-refused",
 }

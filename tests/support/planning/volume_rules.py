@@ -68,7 +68,8 @@ class _Rules:
 
     def new_machines(self, plan: Plan) -> Iterator[str]:
         for machine in plan.machines:
-            claims = {key for uid in machine.pods for key in _keys(self._pods[uid])}
+            known = (self._pods[uid] for uid in machine.pods if uid in self._pods)
+            claims = {key for pod in known for key in _keys(pod)}
             own = Counter(self._driver(key) for key in claims if self._users[key] == 1)
             for kind in machine.instance_types:
                 for driver, limit in self._of_types.get(kind, {}).items():

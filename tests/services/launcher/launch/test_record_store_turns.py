@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from services.launcher.launch.controller import LaunchController
 from services.launcher.launch.fleet import LaunchRecord
+from services.launcher.launch.saga import LISTS_APART_SECONDS
 from shared.kube.resources import MACHINES
 from shared.redis.bus import RetryLater
 from tests.services.conftest import create_machine
@@ -175,5 +176,5 @@ async def test_instances_are_adopted_first_and_dealt_later(world: CrashWorld) ->
     await ask(launch, NAMES)
     assert await world.owned() == world.started()[-1:]
     ec2.instances = everything
-    world.clock.advance(121)
+    world.clock.advance(LISTS_APART_SECONDS + 1)
     await finish(world, launch)
