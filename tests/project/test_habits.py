@@ -107,3 +107,10 @@ def test_the_coverage_page_has_a_row_for_each_part() -> None:
 def test_a_part_at_the_bar_is_not_marked() -> None:
     whole = {"num_statements": 17, "covered_lines": 17, "num_branches": 3, "covered_branches": 0}
     assert "| cli | 17 | 3 | 85.0 % |" in document({"files": {"cli/main.py": {"summary": whole}}})
+
+
+def test_no_test_imports_what_prepares_a_simulated_run() -> None:
+    """That silences logs and changes moto for all tests of the process; a run has a process of its own."""
+    changing = re.compile(r"^\s*(?:from|import) simulation\.(?:run|preparation)\b", re.MULTILINE)
+    found = (PROJECT / "tests").rglob("*.py")
+    assert [str(path) for path in found if changing.search(path.read_text())] == []
