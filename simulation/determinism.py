@@ -1,8 +1,9 @@
-"""Time and randomness of libraries: everything in this process reads the simulated clock and one seeded generator.
+"""Time, randomness and the machine: everything in this process reads the simulated clock and one seeded generator.
 
-Our own code takes its clock, randomness and ids as parameters. Client libraries do not, so the functions that they call
-are replaced, in the modules that define them and in every module that imported them by name. ``find_places`` is called
-once, when everything is imported; ``install`` once, in the child process of a run.
+Our own code takes its clock, randomness and ids as parameters. Client libraries do not, and a service names itself
+after its host and process id, so the functions that tell these are replaced, in the modules that define them and in
+every module that imported them by name. ``find_places`` is called once, when everything is imported; ``install`` once,
+in the child process of a run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import datetime
 import os
 import random
+import socket
 import sys
 import time
 import uuid
@@ -33,6 +35,8 @@ REPLACED: tuple[Callable[..., Any], ...] = (
     time.perf_counter,
     time.sleep,
     os.urandom,
+    os.getpid,
+    socket.gethostname,
     uuid.uuid4,  # noqa: TID251  # replaced here
     uuid.uuid1,
 )
@@ -57,7 +61,7 @@ def find_places() -> None:
 
 
 def install(loop: SimulatedLoop, source: random.Random) -> None:
-    """Replace clocks and sources of randomness. ``source`` gives all random bytes of libraries."""
+    """Replace clocks, sources of randomness and who the process is. ``source`` gives all random bytes of libraries."""
 
     def wall() -> float:
         return WALL_START_SECONDS + loop.time() + loop.owner().skew_seconds
@@ -70,6 +74,8 @@ def install(loop: SimulatedLoop, source: random.Random) -> None:
         time.perf_counter: loop.time,
         time.sleep: _blocking,
         os.urandom: source.randbytes,
+        os.getpid: lambda: 1,  # as in a container, whose host is its pod
+        socket.gethostname: lambda: loop.owner().name,
         uuid.uuid4: lambda: uuid.UUID(int=source.getrandbits(128), version=4),  # noqa: TID251  # replaced here
         uuid.uuid1: lambda *_: uuid.UUID(int=source.getrandbits(128), version=1),
     }
