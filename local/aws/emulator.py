@@ -26,6 +26,7 @@ from local.aws.ec2.tokens import Tokens
 from local.aws.http.faults import Faults
 from local.aws.http.recorder import Recorder
 from local.aws.http.trail import Trail
+from local.aws.iam.access import Access
 from local.aws.interruptions.events import Interruptions
 from local.aws.interruptions.notices import Notices
 from local.aws.moto import state as moto_state
@@ -74,6 +75,7 @@ class Emulator:
         self.notices = Notices()
         self.statuses = Statuses()
         self.zonal_shifts = ZonalShifts()
+        self.access = Access()
         self.inventory = Inventory(
             clock,
             self.behaviour,
@@ -140,6 +142,7 @@ class Emulator:
             self.notices.clear()
             self.autoscaling.clear()
             self.tokens.clear()
+            self.access.clear()
             self.launcher.clear()
             moto_state.reset()
             self.clock.reset()

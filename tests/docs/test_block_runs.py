@@ -1,10 +1,13 @@
 """The code blocks of README and docs run as they stand, in the order of their page.
 
-With every change those that need nothing; at night whole pages on a stack of their own.
+All at night, page by page: those that need nothing, those on a stack of their own, and those on an AWS account with a
+cluster, into which the page installs Dovetail.
 """
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,19 +15,31 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cluster.helm import NEEDS_HELM
+from tests.support.cluster.kubectl import NEEDS_KUBECTL
 from tests.support.processes import page_session
+from tests.support.stories.account import account
 from tests.support.texts.blocks import Block, all_blocks, blocks
 
 BLOCKS = all_blocks()
 ON_A_STACK = sorted({block.page for block in BLOCKS if block.where == "stack"})
 WITHOUT = sorted({block.page for block in BLOCKS if block.where == "here"})
-SECONDS_HERE, SECONDS_ON_A_STACK = 110.0, 1500.0
+ON_AN_ACCOUNT = sorted({block.page for block in BLOCKS if block.where == "account"})
+SECONDS_HERE, SECONDS_ON_A_STACK, SECONDS_ON_AN_ACCOUNT = 110.0, 1500.0, 1500.0
+CHART_PAGE = "docs/operating/helm.md"
+NEEDS_AWS = pytest.mark.skipif(
+    shutil.which("aws") is None, reason="the AWS CLI is not installed: pipx install awscli"
+)
 
 
 def of(page: str, *places: str) -> list[Block]:
-    """The blocks of a page that run at these places, and the files that its reader saves."""
+    """The blocks of a page that run at these places or have something in their place, and the files that its reader
+    saves."""
     return [
-        block for block in BLOCKS if block.page == page and (block.where in places or block.file)
+        block
+        for block in BLOCKS
+        if block.page == page
+        and (block.where in places or block.file or (block.first and block.where[:3] == "no:"))
     ]
 
 
@@ -57,6 +72,7 @@ def test_the_blocks_that_need_nothing_run(page: str, clone: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(SECONDS_ON_A_STACK + 300)
 @pytest.mark.parametrize("page", ON_A_STACK)
 def test_the_blocks_of_a_page_run_on_a_stack(page: str, clone: Path) -> None:
     """A page that does not start a stack finds one running, as its reader does."""
@@ -65,6 +81,41 @@ def test_the_blocks_of_a_page_run_on_a_stack(page: str, clone: Path) -> None:
         start = "dovetail up --detach\nsource .dovetail/env\n"
         parts = [Block(page, 0, "sh", start, "stack", ""), *parts]
     look_as_shown(parts, page_session.run(clone, parts, SECONDS_ON_A_STACK))
+
+
+@NEEDS_AWS
+@NEEDS_HELM
+@NEEDS_KUBECTL
+@pytest.mark.nightly
+@pytest.mark.timeout(SECONDS_ON_AN_ACCOUNT + 300)
+@pytest.mark.parametrize("page", ON_AN_ACCOUNT)
+def test_the_blocks_of_a_page_run_on_an_account(page: str, clone: Path) -> None:
+    """Pods run their commands. A page that does not say how to install finds it done as the page of the chart says."""
+    parts = [*before(page), *of(page, "account")]
+    with account(clone / "account", *names(parts)) as there:
+        printed = page_session.run(clone, parts, SECONDS_ON_AN_ACCOUNT, there.environment)
+    look_as_shown(parts, printed)
+    assert there.kubelet.ended == [], "a service ended by itself"
+
+
+def before(page: str) -> list[Block]:
+    """What the reader of a page has done: rights, and a release if the page installs none. None if it makes roles."""
+    own = of(page, "account")
+    if any("create-role" in block.text for block in own):
+        return []
+    chart = of(CHART_PAGE, "account")
+    release = next(n for n, block in enumerate(chart) if "helm install" in block.text)
+    installs = any(re.search("namespace dovetail$|apply -k deploy", b.text, re.M) for b in own)
+    files = [block for block in chart if block.file]
+    return [*files, *chart[: release if installs else release + 1]]
+
+
+def names(parts: list[Block]) -> tuple[str, str]:
+    """Cluster and region that the page names first."""
+    text = "".join(block.text for block in parts)
+    found = re.search(r"CLUSTER_NAME=([\w-]+) AWS_REGION=([\w-]+)", text)
+    assert found is not None
+    return found[1], found[2]
 
 
 def test_a_block_that_fails_is_named(clone: Path) -> None:
@@ -91,3 +142,13 @@ def test_a_reader_saves_the_files_of_a_page(clone: Path) -> None:
         )
     )
     assert page_session.run(clone, page, 30) == {"page.md:5": "x: $y\n"}
+
+
+def test_what_comes_first_is_typed_and_not_shown(clone: Path) -> None:
+    """Before a block that runs, and in the place of one that does not."""
+    text = (
+        "<!-- first: x=1 -->\n<!-- first: y=2 -->\n```sh\necho $x$y\n```\n"
+        "<!-- run: no: hours -->\n<!-- first: x=3 -->\n```sh\nfalse\n```\n```sh\necho $x\n```\n"
+    )
+    printed = page_session.run(clone, list(blocks("page.md", text)), 30)
+    assert printed == {"page.md:3": "12\n", "page.md:8": "", "page.md:11": "3\n"}

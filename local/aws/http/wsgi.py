@@ -145,9 +145,20 @@ class Application:
         path = str(environ.get("PATH_INFO", ""))
         if path.startswith(zonal_shifts.PATH):
             return _of_aws(self._emulator.zonal_shifts.resource(path), JSON)
+        if answer := self._answer_access(request, environ, path):
+            return answer
         serial = self._emulator.inventory.lock if request.service == "ec2" else nullcontext()
         with serial:
             return self._answer_moto(request, environ)
+
+    def _answer_access(
+        self, request: protocol.Request, environ: dict[str, Any], path: str
+    ) -> Answer | None:
+        query, body = str(environ.get("QUERY_STRING", "")), request.json_parameters()
+        found = self._emulator.access.answer(
+            environ["REQUEST_METHOD"], path, query, body, request.region
+        )
+        return None if found is None else _of_aws(found[1], JSON, found[0])
 
     def _answer_pricing(self, request: protocol.Request) -> Answer:
         emulator = self._emulator
@@ -216,10 +227,10 @@ def _json(status: int, value: Any) -> Answer:
     return Answer(status, [("Content-Type", JSON)], json.dumps(value).encode())
 
 
-def _of_aws(value: Any, content_type: str) -> Answer:
-    """A success of a JSON service; the request id shows clients that AWS wrote the answer."""
+def _of_aws(value: Any, content_type: str, status: int = 200) -> Answer:
+    """The answer of a JSON service; the request id shows clients that AWS wrote it."""
     headers = [("Content-Type", content_type), ("x-amzn-RequestId", REQUEST_ID)]
-    return Answer(200, headers, json.dumps(value).encode())
+    return Answer(status, headers, json.dumps(value).encode())
 
 
 def _drop(environ: dict[str, Any]) -> None:

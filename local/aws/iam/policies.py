@@ -45,11 +45,14 @@ def policies_of(service: str) -> tuple[str, ...]:
 
 def statements(policies: Iterable[str], values: Mapping[str, str]) -> tuple[Statement, ...]:
     """All statements of these policies. Raises KeyError for a placeholder without a value."""
-    documents = (
-        json.loads(_filled((IAM / "policies" / f"{name}.json").read_text(), values))
-        for name in policies
-    )
-    return tuple(_statement(raw) for document in documents for raw in document["Statement"])
+    texts = (_filled((IAM / "policies" / f"{name}.json").read_text(), values) for name in policies)
+    return tuple(statement for text in texts for statement in statements_of(text))
+
+
+def statements_of(text: str) -> tuple[Statement, ...]:
+    """The statements of one policy document, which may be a list or a single one."""
+    found = json.loads(text)["Statement"]
+    return tuple(_statement(raw) for raw in (found if isinstance(found, list) else [found]))
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

@@ -24,6 +24,7 @@ from moto.ec2.models.amis import Ami
 from moto.ec2.models.subnets import Subnet
 from moto.ec2.responses import EC2Response
 from moto.events.utils import EventTemplateParser
+from moto.iam.models import ManagedPolicy
 from moto.ssm.models import Parameter, ParameterDict
 from werkzeug.datastructures import MultiDict
 
@@ -58,6 +59,7 @@ _DESCRIBE_TYPES = EC2Response.describe_instance_types
 _TAG_ACTIONS = {name: getattr(EC2Response, name) for name in ("create_tags", "delete_tags")}
 _CHECK_PARAMETER = ParameterDict._check_loading_status
 _TRANSFORM_EVENT = EventTemplateParser.parse
+_POLICY_OF_A_STACK = ManagedPolicy.create_from_cloudformation_json.__func__
 _CALL_ACTION = EC2Response.call_action
 
 
@@ -70,6 +72,7 @@ def install(emulator: Emulator) -> None:
     _install_address_count()
     _install_published_parameters()
     _install_plain_events()
+    _install_policy_texts()
     _install_parameter_capture()
 
 
@@ -260,6 +263,18 @@ def _install_plain_events() -> None:
         return {key: value for key, value in event.items() if key not in INTERNAL_EVENT_FIELDS}
 
     EventTemplateParser.parse = staticmethod(parse)
+
+
+def _install_policy_texts() -> None:
+    """CloudFormation takes a policy as an object or as its text; moto would encode a text once more."""
+
+    def create(kind: Any, name: str, template: dict[str, Any], *place: Any, **rest: Any) -> Any:
+        stated = template.get("Properties", {})
+        if isinstance(text := stated.get("PolicyDocument"), str):
+            template = {**template, "Properties": {**stated, "PolicyDocument": json.loads(text)}}
+        return _POLICY_OF_A_STACK(kind, name, template, *place, **rest)
+
+    ManagedPolicy.create_from_cloudformation_json = classmethod(create)
 
 
 def _install_parameter_capture() -> None:

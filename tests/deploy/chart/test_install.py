@@ -19,7 +19,7 @@ from shared.concurrency.clock import SystemClock
 from tests.support.cluster.helm import CHART, CRDS, NEEDS_HELM, OUR_KINDS, REQUIRED
 from tests.support.cluster.kubectl import NEEDS_KUBECTL, Kubectl, served
 
-# Nightly: test_page.py runs the commands of the page.
+# Nightly, as are the commands of the page (tests/docs/test_block_runs.py).
 pytestmark = [pytest.mark.nightly, NEEDS_HELM, NEEDS_KUBECTL]
 NAMESPACE = "dovetail"
 

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.texts.blocks import Block
@@ -33,11 +33,16 @@ def checkout(folder: Path) -> Path:
     return folder
 
 
-def run(folder: Path, page: Sequence[Block], patience: float) -> dict[str, str]:
+def run(
+    folder: Path,
+    page: Sequence[Block],
+    patience: float,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """What each block printed, by its name, stderr included. Raises BlockFailed at the first that fails.
 
     A block of a console's pictures may end with any exit code: its output counts. ``patience`` is in seconds, for
-    the whole page.
+    the whole page. ``environment``: what the reader's shell has besides PATH and a home.
     """
     shell = shutil.which("bash")
     assert shell is not None
@@ -48,7 +53,7 @@ def run(folder: Path, page: Sequence[Block], patience: float) -> dict[str, str]:
         running = subprocess.Popen(
             [shell, "-eu", "-o", "pipefail", "-c", script],
             cwd=folder,
-            env=_environment(),
+            env={**_environment(), **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -80,7 +85,9 @@ def _part(block: Block, folder: Path) -> str:
         return f"mkdir -p '{name.parent}'\ncat >'{name}' <<'__END__'\n{block.text}__END__\n"
     if not block.is_shell:
         return ""
-    begin = f"echo '{_BEGIN}{block.name}'\n"
+    begin = f"{block.first}echo '{_BEGIN}{block.name}'\n"
+    if block.where.startswith("no: "):
+        return begin
     if block.language == "console":
         return begin + "".join(f"{line} || true\n" for line in block.commands.splitlines())
     return begin + block.commands

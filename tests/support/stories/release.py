@@ -14,7 +14,6 @@ import json
 import random
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,15 +35,14 @@ from local.stack_plan import (
     free_ports,
     plan_stack,
 )
-from local.supervisor import Supervisor
 from tests.support.cluster.helm import CHART, CRDS
+from tests.support.processes.supervised import supervised
 from tests.support.redis.guarded import refused_by
 from tests.support.stories.playground import SERVICE_SETTINGS, short_settings
 
 NAMESPACE = "platform"
 """Not the one of the plain manifests: nothing may depend on its name."""
 CLUSTER_NAME = "dovetail-local"
-START_SECONDS = 300.0
 OF_THE_CLUSTER = ("CRD_DIRECTORY", "ACCOUNTS_DIRECTORY", "ACCOUNT_KUBECONFIGS", "SERVICE_URLS")
 """What a local stack's cluster has and this one gets from the release."""
 LOCAL = {"AWS_DEFAULT_REGION": "us-west-2"}
@@ -111,7 +109,7 @@ class Release:
     def running_pods(self) -> Iterator[list[Part]]:
         """A process for each pod of a service."""
         parts = list(self._parts())
-        with _supervised(StackPlan((tuple(parts),), {}), self.directory / "pods"):
+        with supervised(StackPlan((tuple(parts),), {}), self.directory / "pods"):
             yield parts
 
     def _parts(self) -> Iterator[Part]:
@@ -196,7 +194,7 @@ def release_servers(directory: Path) -> Iterator[Release]:
     users = _print_secrets(directory)
     redis = replace(redis, command=[*_without_users(redis.command), "--aclfile", str(users)])
     waves = ((redis, aws), (replace(cluster, environment=own),))
-    with _supervised(StackPlan(waves, plan.environment), settings.directory):
+    with supervised(StackPlan(waves, plan.environment), settings.directory):
         yield Release(directory, from_variables(plan.environment), ports)
 
 
@@ -223,35 +221,3 @@ def _print_secrets(directory: Path) -> Path:
     ]
     users.write_text("user default on nopass ~* &* +@all\n" + "".join(others))
     return users
-
-
-@contextlib.contextmanager
-def _supervised(plan: StackPlan, directory: Path) -> Iterator[None]:
-    for folder in ("logs", "redis"):
-        (directory / folder).mkdir(parents=True, exist_ok=True)
-    supervisor = Supervisor(plan, directory)
-    faults: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            supervisor.run()
-        except BaseException as error:  # noqa: BLE001 (told to the test below)
-            faults.append(error)
-
-    running = threading.Thread(target=run, daemon=True)
-    running.start()
-    try:
-        _await_ready(directory, running, faults)
-        yield
-    finally:
-        supervisor.stop()
-        running.join()
-
-
-def _await_ready(directory: Path, running: threading.Thread, faults: list[BaseException]) -> None:
-    for _ in range(int(START_SECONDS / 0.2)):
-        if (directory / "env").exists():
-            return
-        running.join(0.2)
-        assert running.is_alive(), faults
-    raise AssertionError(f"not ready after {START_SECONDS:.0f} s")

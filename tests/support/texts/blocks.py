@@ -2,7 +2,9 @@
 
 ``<!-- run: here -->`` above a block of shell lines: it runs in a copy of the project, and needs nothing else.
 ``<!-- run: stack -->``: it runs on a local stack, which the page's blocks share, in their order.
+``<!-- run: account -->``: it runs on an AWS account with a cluster, where nothing is installed before the page begins.
 ``<!-- run: no: REASON -->``: it is only checked, because it needs REASON, which is one of ``NEEDS``.
+``<!-- first: COMMAND -->`` above a block: a line that a test types before it, or in its place where it does not run.
 ``<!-- blocks: WHERE -->`` near the top of a page: the same for all of its blocks that have no comment of their own.
 ``<!-- file: NAME -->`` above a block: the reader saves it as NAME, and later commands of the page find it there.
 ``<!-- manifest: faulty -->`` above a manifest: it shows faults, and must have some.
@@ -20,6 +22,10 @@ from tests.support.texts.documents import user_pages
 
 SHELLS = {"sh", "bash", "shell", "console"}
 NEEDS = {
+    "eksctl",
+    "a registry of Terraform",
+    "a Redis of your own",
+    "port-forward",
     "an AWS account",
     "a cluster of your own",
     "containers",
@@ -30,7 +36,7 @@ NEEDS = {
     "examples of the help texts",
 }
 """Why a block cannot run in a test: nothing else counts as a reason."""
-_MARK = re.compile(r"<!-- (?P<what>run|blocks|file|manifest): (?P<value>.+?) -->")
+_MARK = re.compile(r"<!-- (?P<what>run|blocks|file|manifest|first): (?P<value>.+?) -->")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<language>\w*)[^\n]*$")
 
 
@@ -44,9 +50,11 @@ class Block:
     language: str
     text: str
     where: str
-    """here, stack, "no: REASON", or nothing if no comment says."""
+    """here, stack, account, "no: REASON", or nothing if no comment says."""
     file: str
     faulty: bool = False
+    first: str = ""
+    """What a test types before it, or in its place where it does not run: lines."""
 
     @property
     def name(self) -> str:
@@ -78,6 +86,8 @@ def blocks(name: str, text: str) -> Iterator[Block]:
         if start < 0 and (mark := _MARK.fullmatch(line.strip())):
             if mark["what"] == "blocks":
                 general = mark["value"]
+            elif mark["what"] == "first":
+                marks["first"] = f"{marks.get('first', '')}{mark['value']}\n"
             else:
                 marks[mark["what"]] = mark["value"]
         elif start < 0 and fence:
@@ -86,9 +96,8 @@ def blocks(name: str, text: str) -> Iterator[Block]:
             language = lines[start].strip().lstrip("`")
             body = "".join(f"{one}\n" for one in lines[start + 1 : number])
             where = marks.get("run", general)
-            yield Block(
-                name, start + 1, language, body, where, marks.get("file", ""), "manifest" in marks
-            )
+            file, first = marks.get("file", ""), marks.get("first", "")
+            yield Block(name, start + 1, language, body, where, file, "manifest" in marks, first)
             marks, start = {}, -1
         elif start < 0 and line.strip():
             marks = {}
