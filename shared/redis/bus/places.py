@@ -27,6 +27,7 @@ PROBED_KEY = "event:"
 """A key, relative to the prefix, on which every user may use EXISTS."""
 _SENTINEL = "+sentinel"
 _OF_SENTINEL = ("sentinel_username", "sentinel_password")
+_OF_IAM = "iam_"
 _ELSEWHERE = "non local key"
 """What a node of a cluster says of a script whose keys another node has."""
 
@@ -138,7 +139,13 @@ def _options(parts: SplitResult) -> dict[str, Any]:
     query = [(name, value) for name, value in parse_qsl(parts.query) if name not in _OF_SENTINEL]
     credentials, separator, hosts = parts.netloc.rpartition("@")
     netloc = f"{credentials}{separator}{hosts.split(',')[0]}"
-    return dict(parse_url(parts._replace(netloc=netloc, query=urlencode(query)).geturl()))
+    options = dict(parse_url(parts._replace(netloc=netloc, query=urlencode(query)).geturl()))
+    if any(name.startswith(_OF_IAM) for name in options):
+        # Here: to import what signs costs 6 MB, which only such a user needs.
+        from shared.redis.bus.iam_login import IamLogin, user_of
+
+        options["credential_provider"] = IamLogin(user_of(options, parts.scheme))
+    return options
 
 
 def _address(text: str, port: int) -> Address:

@@ -219,6 +219,16 @@ def test_a_redis_of_one_s_own_leaves_nothing_of_the_bundled_one(release: Release
     assert {"secretRef": {"name": "dovetail-redis-launcher"}} in sources
 
 
+def test_with_users_of_iam_authentication_every_service_reaches_the_agent_of_pod_identity(
+    release: Release,
+) -> None:
+    objects = release("a Redis whose users have IAM authentication")
+    (_, components) = named(objects, "NetworkPolicy", "dovetail-aws")["spec"]["podSelector"][
+        "matchExpressions"
+    ]
+    assert {*components["values"]} == {*SERVICES, "console"}
+
+
 def test_the_bundled_redis_may_have_a_volume(release: Release) -> None:
     objects = release("the bundled Redis with TLS on a volume")
     claim = named(objects, "PersistentVolumeClaim", "dovetail-redis")["spec"]

@@ -51,6 +51,9 @@ MATRIX: dict[str, Values] = {
         },
         "agents": {"enabled": True},
     },
+    "a Redis whose users have IAM authentication": {
+        "redis": {"bundled": {"enabled": False}, "secretName": "redis", "external": {"iam": True}}
+    },
     "a Redis of one's own with a Secret per service": {"redis": {"bundled": {"enabled": False}}},
     "the bundled Redis with TLS on a volume": {
         "redis": {

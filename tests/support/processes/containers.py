@@ -29,17 +29,17 @@ def program(
 ) -> Program:
     """The pod's one container. ``local``: variables that say where things are on this machine; they win.
 
-    ``address`` takes the place of all addresses on which it listens, and ``redis_address`` that of Redis' Service.
+    ``address`` takes the place of all addresses on which it listens, and ``redis_address`` that of Redis' Service and of
+    the Redis that the documents have as an example of one's own.
     Raises LookupError while a Secret or ConfigMap is missing.
     """
     (container,) = pod["spec"]["containers"]
     mounts = mounted(pod, container, find, folder)
     stated = variables(container, find)
-    service = f"dovetail-redis.{pod['metadata']['namespace']}.svc:6379"
-    here = {
-        name: _placed(value.replace(service, f"{redis_address}:6379"), mounts)
-        for name, value in stated.items()
-    }
+    hosts = (f"@dovetail-redis.{pod['metadata']['namespace']}.svc:", "@redis.example.com:")
+    here = {name: _placed(value, mounts) for name, value in stated.items()}
+    for host in hosts:
+        here["REDIS_URL"] = here.get("REDIS_URL", "").replace(host, f"@{redis_address}:")
     words = [_placed(word, mounts) for word in (*container["command"], *container.get("args", ()))]
     if words[0] == "redis-server":
         command = [str(find_redis_server()), "--bind", address, *words[1:]]
