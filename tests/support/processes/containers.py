@@ -29,9 +29,9 @@ def program(
 ) -> Program:
     """The pod's one container. ``local``: variables that say where things are on this machine; they win.
 
-    ``address`` takes the place of all addresses on which it listens, and ``redis_address`` that of Redis' Service and of
-    the Redis that the documents have as an example of one's own.
-    Raises LookupError while a Secret or ConfigMap is missing.
+    ``address`` takes the place of all addresses on which it listens, and ``redis_address`` that of Redis' Service and
+    of the Redis that the documents have as an example of one's own. Raises LookupError while a Secret or ConfigMap is
+    missing.
     """
     (container,) = pod["spec"]["containers"]
     mounts = mounted(pod, container, find, folder)

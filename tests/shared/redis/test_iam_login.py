@@ -17,7 +17,7 @@ from botocore import auth
 from local.redis_server import redis_version
 from shared.errors import ConfigurationError, Unauthorized
 from shared.redis.bus.connection import call, connect
-from shared.redis.bus.iam_login import IamUser, token
+from shared.redis.iam_login import IamUser, token
 from tests.support.redis.certificates import certify
 from tests.support.redis.fixture import BINARIES
 from tests.support.redis.server import RedisServer, free_loopback_port
