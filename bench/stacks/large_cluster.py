@@ -1,19 +1,22 @@
 """The scheduler beside a cluster of 5,000 nodes and 100,000 pods: memory, start, and time from event to verdict.
 
 Run ``python -m bench.stacks.large_cluster``. The scheduler is the real process, beside a real Redis and the embedded
-API server. This program is the watcher: it writes the mirror, then changes 500 pods a second, and each second some pods
-come that fit nowhere. A verdict is there when the scheduler's ``/status`` counts them. Passes of disruption are off:
-they would delete nodes of a cluster that is only written down (``bench.consolidation`` measures them).
+API server. This program is the watcher: it writes the mirror and changes 500 pods a second all the time. Some pods come
+that fit nowhere, and the next ones when the scheduler's ``/status`` counts these, a second later at the earliest: that
+is the time from event to verdict, of which the batch window is a second. Passes of disruption are off: they would
+delete nodes of a cluster that is only written down (``bench.consolidation`` measures them).
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -23,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bench.inputs.clusters import Shape, cluster
-from bench.report import Row, options, save, show
+from bench.report import Row, options, progress, save, show
 from bench.stacks.cpu_shares import cpu_seconds
 from bench.stacks.local_stack import Bench, peak_mib, running
 from local.probe import request_json
@@ -44,7 +47,8 @@ from shared.redis.mirror.catalogue.offerings import CatalogueStore
 
 PORT = 18098
 CHANGES_PER_SECOND = 500
-HOPELESS_PER_SECOND = 5
+TURNS_PER_SECOND = 10
+HOPELESS_AT_ONCE = 5
 PATIENCE_SECONDS = 120.0
 SOUND = {kind.resource.plural: Position(version="", sound=True, seconds=0.0) for kind in KINDS}
 """Watches that are open."""
@@ -83,6 +87,7 @@ class Feed:
         self.random = Random(1)
         self.clock = SystemClock()
         self.hopeless = 0
+        self.turns = 0
 
     async def hearts(self) -> None:
         """Heartbeats, until cancelled."""
@@ -90,16 +95,27 @@ class Feed:
             await self.writer.heartbeat(SOUND)
             await asyncio.sleep(2.0)
 
-    async def second(self) -> int:
-        """The changes of one second; returns how many pods fit nowhere since the beginning."""
-        changed = self.random.sample(self.pods, CHANGES_PER_SECOND)
-        bodies = [
-            replace(pod, labels={**pod.labels, "turn": str(self.hopeless)}) for pod in changed
-        ]
-        new = [hopeless(self.hopeless + i, self.pods[0]) for i in range(HOPELESS_PER_SECOND)]
+    async def changes(self) -> None:
+        """Changes pods, until cancelled. What is late is made up for."""
+        begun = time.monotonic()
+        for turn in itertools.count():
+            changed = self.random.sample(self.pods, CHANGES_PER_SECOND // TURNS_PER_SECOND)
+            await self._write([replace(p, labels={**p.labels, "turn": str(turn)}) for p in changed])
+            self.turns = turn + 1
+            due = begun + self.turns / TURNS_PER_SECOND
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    async def _write(self, pods: Iterable[Pod]) -> int:
+        """Returns the generation of the mirror."""
+        return await self.writer.apply(
+            [Change(PODS, pod.key, msgspec.json.encode(pod)) for pod in pods]
+        )
+
+    async def arrive(self) -> int:
+        """Some pods come; returns how many fit nowhere since the beginning."""
+        new = [hopeless(self.hopeless + i, self.pods[0]) for i in range(HOPELESS_AT_ONCE)]
         self.hopeless += len(new)
-        changes = [Change(PODS, pod.key, msgspec.json.encode(pod)) for pod in (*bodies, *new)]
-        generation = await self.writer.apply(changes)
+        generation = await self._write(new)
         for pod in new:
             message = PodUnschedulable(uid=pod.uid, pod=pod.key, generation=generation)
             await self.bus.publish(streams.PODS, encode(message, cause=pod.key, clock=self.clock))
@@ -140,9 +156,10 @@ async def measure(nodes: int, seconds: int) -> Row:
             await writer.begin(contents(snapshot))
             feed = Feed(bus, writer, snapshot)
             async with asyncio.TaskGroup() as group:
-                hearts = group.create_task(feed.hearts())
+                always = [group.create_task(one) for one in (feed.hearts(), feed.changes())]
                 row = await _measured(bench, feed, Path(folder), snapshot, seconds)
-                hearts.cancel()
+                for task in always:
+                    task.cancel()
             await bus.close()
             return row
 
@@ -161,16 +178,16 @@ async def _measured(
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        await until(await feed.second())
+        await until(await feed.arrive())
         first = time.perf_counter() - started
-        verdicts, before = [], cpu_seconds(process.pid)
-        for number in range(seconds):
+        verdicts, before, since = [], cpu_seconds(process.pid), time.perf_counter()
+        for _ in progress(range(seconds), "arrivals"):
             begun = time.perf_counter()
-            await until(await feed.second())
+            await until(await feed.arrive())
             verdicts.append(time.perf_counter() - begun)
-            print(f"{number + 1} of {seconds}", file=sys.stderr)
             await asyncio.sleep(max(0.0, 1.0 - verdicts[-1]))
         spent, peak = cpu_seconds(process.pid) - before, peak_mib(process.pid)
+        lasted = time.perf_counter() - since
     finally:
         process.kill()
         await process.wait()
@@ -184,7 +201,8 @@ async def _measured(
         "p99": round(verdicts[int(0.99 * (len(verdicts) - 1))], 2),
         "scheduler, MiB": peak,
         "Redis, MiB": int(memory.split(b"used_memory:")[1].split()[0]) >> 20,
-        "CPU s a second": round(spent / sum(max(1.0, one) for one in verdicts), 2),
+        "CPU s a verdict": round(spent / len(verdicts), 2),
+        "CPU s a second": round(spent / lasted, 2),
     }
 
 
