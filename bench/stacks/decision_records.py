@@ -12,7 +12,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,7 +175,7 @@ class Recorded:
                 running = replace(pod, node_name=on, unschedulable=False, phase="Running")
                 self.put(PODS, pod.key, msgspec.json.encode(running))
 
-    def _records(self, kind: str) -> dict[str, Any]:
+    def _records(self, kind: str) -> Mapping[str, Any]:
         return self.decoded.of(kind, self.kinds.get(kind, {}))
 
 

@@ -30,10 +30,12 @@ from bench.report import Row, options, progress, save, show
 from bench.stacks.cpu_shares import cpu_seconds
 from bench.stacks.local_stack import Bench, peak_mib, running
 from local.probe import request_json
+from services.scheduler.disruption.conditions import due, occupied_nodes
 from services.watcher.conversion import KINDS
 from shared.cloud.catalogue.bundled import bundled_catalogue
 from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import encode_catalogue
+from shared.domain.machines.machine import Condition
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, PODS
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
@@ -122,6 +124,19 @@ class Feed:
         return self.hopeless
 
 
+def settled(snapshot: Snapshot) -> Snapshot:
+    """With the conditions that the scheduler would write on its machines: these are not in the API server."""
+    pools = {pool.key: pool for pool in snapshot.pools}
+    occupied = occupied_nodes(snapshot.pods)
+    changes = due(snapshot.machines, pools, occupied, frozenset(), now=time.time())
+    found = {machine.key: machine for machine in snapshot.machines}
+    for change in changes:
+        value = Condition("True" if change.is_true else "False", change.condition)
+        conditions = {**found[change.machine.key].conditions, change.condition: value}
+        found[change.machine.key] = replace(change.machine, conditions=conditions)
+    return replace(snapshot, machines=tuple(found.values()))
+
+
 async def status() -> dict[str, object]:
     """The scheduler's; empty while it does not answer."""
     with suppress(Unreachable):
@@ -142,7 +157,7 @@ async def until(count: int) -> None:
 async def measure(nodes: int, seconds: int) -> Row:
     """One row."""
     aws = bundled_catalogue()
-    snapshot = cluster(Shape("large", "FewestNodes", (1.0, 1.0), 16, 20.0), nodes, aws)
+    snapshot = settled(cluster(Shape("large", "FewestNodes", (1.0, 1.0), 16, 20.0), nodes, aws))
     with tempfile.TemporaryDirectory() as folder:
         async with running(services=(), console=False) as bench:
             environment = bench.stack.running().environment

@@ -274,7 +274,7 @@ class Console:
 
     def _pod_record(self, key: str) -> Pod | None:
         """None also for a record that cannot be read."""
-        body = self.reader.kinds.get(PODS, {}).get(key)
+        body = self.reader.bodies(PODS).get(key)
         try:
             return decode_record(PODS, body) if body is not None else None
         except msgspec.MsgspecError:

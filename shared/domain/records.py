@@ -17,6 +17,7 @@ from shared.domain.instance_types.overlays import Overlay
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pools.nodepools import NodeClass, NodePool
+from shared.domain.sharing import shared
 from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from shared.domain.workloads.gang_sizes import GangSizes
 from shared.domain.workloads.namespaces import Namespace
@@ -72,4 +73,5 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 def decode_record(kind: str, body: bytes) -> Any:
     """The record encoded in ``body``. Raises msgspec.ValidationError for bytes of another version."""
-    return _DECODERS[kind].decode(body)
+    record = _DECODERS[kind].decode(body)
+    return shared(record) if kind == PODS else record

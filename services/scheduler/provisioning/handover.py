@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
@@ -214,7 +214,7 @@ class Handover:
         now = self.clock.monotonic()
         self._pending.note(pod.uid, node, now=now, most_seconds=MIRROR_LAG_SECONDS)
 
-    def _settle_promises(self, waiting: dict[str, Pod], stored: list[Pod], now: float) -> None:
+    def _settle_promises(self, waiting: dict[str, Pod], stored: Sequence[Pod], now: float) -> None:
         """Count what was realised; drop promises to pods that are placed or gone, and old ones."""
         over = (uid not in waiting or one.until <= now for uid, one in self._promises.items())
         ended = dict.fromkeys(compress(self._promises, over))

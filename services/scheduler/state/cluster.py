@@ -13,7 +13,7 @@ mirror calls ready is named in the catalogue's ``lacking``, and the solver plans
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,21 +72,28 @@ class View:
     """Pods below it are expendable."""
     created: PendingWrites[str, Stored] = field(default_factory=PendingWrites)
     """Machines by key, as the API server answered."""
+    _machines: tuple[Mapping[str, Machine], Sequence[Machine]] = ({}, ())
+    """Those of the mirror when ``machines`` was called last, in both forms."""
+    _pods: tuple[Mapping[str, Pod], Sequence[Pod]] = ({}, ())
 
-    def records(self, kind: str) -> dict[str, Any]:
-        """Key -> record of one kind, as the mirror has it now."""
-        records = self._decoded.of(kind, self.reader.kinds.get(kind, {}))
+    def records(self, kind: str) -> Mapping[str, Any]:
+        """Key -> record of one kind, as the mirror has it now. The same object while nothing changes."""
+        records = self._decoded.of(kind, self.reader.bodies(kind))
         if kind != PODS or self.priority_cutoff is None:
             return records
         cutoff = self.priority_cutoff
         return {key: judged(pod, cutoff) for key, pod in records.items()}
 
-    def machines(self) -> list[Machine]:
-        """All machines, ours of a moment ago included."""
+    def machines(self) -> Sequence[Machine]:
+        """All machines, ours of a moment ago included. The same object while nothing changes."""
         shown = self.records(MACHINES)
         ours = self.created.unshown(lambda key, stored: self._is_settled(stored, shown.get(key)))
+        if not ours:
+            if self._machines[0] is not shown:
+                self._machines = shown, tuple(shown.values())
+            return self._machines[1]
         # Ours replace namesakes: the mirror shows the machine that had the name before.
-        return list({**shown, **{key: one.machine for key, one in ours.items()}}.values())
+        return tuple({**shown, **{key: one.machine for key, one in ours.items()}}.values())
 
     def assume(self, stored: Stored) -> None:
         """The API server has this machine."""
@@ -97,15 +104,18 @@ class View:
             return True
         return self.reader.has_reached(_PLURALS[stored.machine.kind], stored.version)
 
-    def pods(self) -> list[Pod]:
-        """All pods that are not finished."""
-        # No call for each pod: there may be a hundred thousand, and this is asked every second.
-        return [pod for pod in self.records(PODS).values() if pod.phase not in ENDED]
+    def pods(self) -> Sequence[Pod]:
+        """All pods that are not finished. The same object while nothing changes."""
+        shown = self.records(PODS)
+        if self._pods[0] is not shown:
+            # No call for each pod: there may be a hundred thousand, and this is asked every second.
+            self._pods = shown, tuple([pod for pod in shown.values() if pod.phase not in ENDED])
+        return self._pods[1]
 
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> Mapping[str, Node]:
         return self.records(NODES)
 
-    def pools(self) -> dict[str, NodePool]:
+    def pools(self) -> Mapping[str, NodePool]:
         """Valid pools by key."""
         return self.records(NODE_POOLS)
 

@@ -25,6 +25,7 @@ import msgspec
 
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import run_until
+from shared.domain.bodies import Bodies
 from shared.errors import DovetailError, Unavailable
 from shared.log import get_logger
 from shared.redis.bus.connection import (
@@ -51,7 +52,7 @@ FLOWING_STATUS_SECONDS = 5.0
 REBUILD_REQUEST_SECONDS = 5.0
 """Shortest interval between two requests to write the mirror anew."""
 
-Objects = dict[str, dict[str, bytes]]
+Objects = dict[str, Bodies]
 """kind -> object key -> record."""
 
 _LOAD = """
@@ -113,7 +114,7 @@ class MirrorReader:
         self._doubted_at: float | None = clock.monotonic()
         self._newest = 0
         self._advanced = asyncio.Event()
-        self.kinds: Objects = {kind: {} for kind in self._wanted}
+        self.kinds: Objects = {kind: Bodies({}) for kind in self._wanted}
         self.generation = 0
         self.epoch = ""
         self.complete = False
@@ -121,6 +122,11 @@ class MirrorReader:
         self.loads = 0
         self.last_progress = clock.monotonic()
         """Monotonic time of the last pass of the loop that Redis answered."""
+
+    def bodies(self, kind: str) -> Mapping[str, bytes]:
+        """Key -> record of one kind; empty for a kind that the mirror does not have."""
+        found = self.kinds.get(kind)
+        return {} if found is None else found
 
     @property
     def behind(self) -> int:
@@ -252,9 +258,9 @@ class MirrorReader:
             await self._request_rebuild()
         return True
 
-    def _replace(self, objects: Objects) -> None:
+    def _replace(self, objects: Mapping[str, Mapping[str, bytes]]) -> None:
         changes = list(difference(self.kinds, objects, self.generation))
-        self.kinds = objects
+        self.kinds = {kind: Bodies(records) for kind, records in objects.items()}
         log.info(
             "mirror loaded", epoch=self.epoch, generation=self.generation, changes=len(changes)
         )
@@ -296,9 +302,9 @@ class MirrorReader:
             body = self._verification.put(kind, key, value)
         if body is None and (put or not self._verification.delete(kind, key, value)):
             return False
-        objects = self.kinds.setdefault(kind, {})
+        objects = self.kinds.setdefault(kind, Bodies({}))
         if body is None:
-            objects.pop(key, None)
+            objects.pop(key)
         else:
             objects[key] = body
         if self._on_change is not None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import ne
 from typing import Any
 
+from shared.domain.bodies import Bodies
 from shared.domain.instance_types.shortages import Shortages
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
@@ -39,27 +42,65 @@ from shared.domain.workloads.gang_sizes import with_sizes
 from shared.domain.workloads.recommendations import Recommendations
 
 
+class _Kind:
+    """The records of one kind, and from which bodies they were decoded."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, bytes] = {}
+        self.records: dict[str, Any] = {}
+        self.given: Mapping[str, Any] = {}
+        """What callers have: it is not changed any more."""
+        self._source: Mapping[str, bytes] = {}
+        self._count = 0
+
+    def changed(self, source: Mapping[str, bytes]) -> Iterable[str]:
+        """Keys of bodies that may differ from those that were decoded."""
+        keys = None
+        if isinstance(source, Bodies):
+            keys = source.changed_since(self._count) if source is self._source else None
+            self._count = source.count
+        self._source = source
+        return self._all_changed(source) if keys is None else keys
+
+    def _all_changed(self, source: Mapping[str, bytes]) -> list[str]:
+        # In C: there may be a hundred thousand.
+        different = map(ne, source.values(), map(self.bodies.get, source))
+        changed = list(compress(source, different))
+        gone = (
+            self.bodies.keys() - source.keys()
+            if len(self.bodies) > len(source) - len(changed)
+            else ()
+        )
+        return [*changed, *gone]
+
+
 @dataclass
 class DecodedRecords:
     """Typed records of all kinds, decoded once per change."""
 
-    _bodies: dict[str, dict[str, bytes]] = field(
-        default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
-    )
-    _records: dict[str, dict[str, Any]] = field(
-        default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
+    _kinds: dict[str, _Kind] = field(
+        default_factory=lambda: {kind: _Kind() for kind in RECORD_TYPES}
     )
 
-    def of(self, kind: str, bodies: Mapping[str, bytes]) -> dict[str, Any]:
-        """Key -> record. A body that is the same object as before is not decoded again."""
-        held, records = self._bodies[kind], self._records[kind]
-        for key, body in [one for one in bodies.items() if held.get(one[0]) is not one[1]]:
-            records[key] = decode_record(kind, body)
-            held[key] = body
-        if len(held) > len(bodies):
-            for key in held.keys() - bodies.keys():
-                del held[key], records[key]
-        return dict(records)
+    def of(self, kind: str, bodies: Mapping[str, bytes]) -> Mapping[str, Any]:
+        """Key -> record; the same object as before if nothing changed. A body that is equal to the one before is not
+        decoded again."""
+        held = self._kinds[kind]
+        changed = held.changed(bodies)
+        for key in changed:
+            _update(kind, held, key, bodies.get(key))
+        if changed:
+            held.given = dict(held.records)
+        return held.given
+
+
+def _update(kind: str, held: _Kind, key: str, body: bytes | None) -> None:
+    if body is None:
+        held.bodies.pop(key, None)
+        held.records.pop(key, None)
+    elif held.bodies.get(key) != body:
+        held.records[key] = decode_record(kind, body)
+        held.bodies[key] = body
 
 
 def assembled(

@@ -73,7 +73,7 @@ def restored(
     """The snapshot of a record. ``contents``: the mirror at its position; ``decoded``: kept between two calls, for
     speed. Raises msgspec.ValidationError for records of another version."""
 
-    def records(kind: str) -> dict[str, Any]:
+    def records(kind: str) -> Mapping[str, Any]:
         return decoded.of(kind, contents.kinds.get(kind, {}))
 
     own = [_MACHINE.decode(one) for one in found.overlay.machines]

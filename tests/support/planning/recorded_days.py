@@ -110,7 +110,7 @@ class Day:
         """One object is deleted."""
         self._note(kind, key, None)
 
-    def records(self, kind: str) -> dict[str, Any]:
+    def records(self, kind: str) -> Mapping[str, Any]:
         """Key -> record."""
         return self._decoded.of(kind, self.kinds.get(kind, {}))
 

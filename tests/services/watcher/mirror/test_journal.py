@@ -64,8 +64,7 @@ async def running(journal: Journal, bus: Bus, redis_url: str) -> AsyncIterator[M
 
 
 def pods_of(reader: MirrorReader) -> dict[str, Any]:
-    bodies = reader.kinds.get("pods", {})
-    return {key: decode_record("pods", body) for key, body in bodies.items()}
+    return {key: decode_record("pods", body) for key, body in reader.bodies("pods").items()}
 
 
 async def test_a_burst_arrives_complete_and_is_announced_once(
