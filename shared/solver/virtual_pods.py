@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from msgspec.structs import replace
 
 from shared.domain.snapshot import Snapshot, moving_pods
+from shared.domain.workloads.by_node import any_virtual
 from shared.domain.workloads.capacity_buffers import PodTemplate
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.provisioning_requests import (
@@ -184,9 +185,9 @@ def running_nodes(snapshot: Snapshot) -> frozenset[str]:
 
 def without_virtual_pods(plan: Plan, snapshot: Snapshot) -> Plan:
     """What the plan means for real pods: its machines, and the places and verdicts of those."""
-    virtual = {pod.uid for pod in snapshot.pods if pod.virtual}
-    if not virtual:
+    if not any_virtual(snapshot.pods):
         return plan
+    virtual = {pod.uid for pod in snapshot.pods if pod.virtual}
     real = {
         name: tuple(u for u in uids if u not in virtual) for name, uids in plan.existing.items()
     }

@@ -7,7 +7,7 @@ no machine can be in two commands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -47,6 +47,20 @@ def running(machines: Iterable[Machine]) -> dict[str, CommandRecord]:
             if known is None or record.created:
                 found[record.id] = record
     return found
+
+
+class Shown:
+    """The commands that machines show. Machines change seldom, and this is asked often."""
+
+    def __init__(self) -> None:
+        self._machines: Sequence[Machine] = ()
+        self._found: Mapping[str, CommandRecord] = {}
+
+    def by(self, machines: Sequence[Machine]) -> Mapping[str, CommandRecord]:
+        """As ``running``. ``machines``: the same object while they are the same."""
+        if self._machines is not machines:
+            self._machines, self._found = machines, running(machines)
+        return self._found
 
 
 def is_shown(written: Written, record: CommandRecord | None, alive: Set[str]) -> bool:

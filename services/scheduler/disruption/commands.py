@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from services.scheduler.actions import MachineActions, key_of
-from services.scheduler.disruption.command_record import Step, Written, is_shown, running, step
+from services.scheduler.disruption.command_record import Shown, Step, Written, is_shown, step
 from services.scheduler.disruption.conditions import occupied_nodes
 from services.scheduler.disruption.drift_backoff import DriftBackoff
 from services.scheduler.disruption.methods import CONSOLIDATIONS, DRIFTS
@@ -77,6 +77,7 @@ class Commands:
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Command id -> nodes that its pods are to move to."""
     _epoch: int = 0
+    _shown: Shown = field(default_factory=Shown)
 
     @property
     def taints(self) -> NodeTaints:
@@ -85,8 +86,8 @@ class Commands:
     def records(self) -> list[CommandRecord]:
         """Every running command, those of a moment ago included, oldest first."""
         machines = self.view.machines()
-        found = running(machines)
-        alive = {machine.key for machine in machines if not machine.terminating}
+        found = dict(self._shown.by(machines))
+        alive = {m.key for m in machines if not m.terminating} if self._written else set()
         ours = self._written.unshown(
             lambda id_, written: is_shown(written, found.get(id_), alive),
             now=self.clock.monotonic(),

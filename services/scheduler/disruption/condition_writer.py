@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
-from services.scheduler.disruption.conditions import ConditionChange, due, occupied_nodes
+from services.scheduler.disruption.conditions import (
+    ConditionChange,
+    asks_for_occupied_nodes,
+    due,
+    occupied_nodes,
+)
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import View
 from shared.concurrency.clock import Clock
@@ -39,10 +44,12 @@ class ConditionWriter:
         """Write what is due. Returns what was written."""
         now = self.clock.monotonic()
         self._written.unshown(lambda *_: False, now=now)
+        pools = self.view.pools()
+        asked = any(map(asks_for_occupied_nodes, pools.values()))
         changes = due(
             self.view.machines(),
-            self.view.pools(),
-            occupied_nodes(self.view.pods()) | self.kept(),
+            pools,
+            occupied_nodes(self.view.pods()) | self.kept() if asked else frozenset(),
             self.nominated(),
             now=self.clock.now(),
         )

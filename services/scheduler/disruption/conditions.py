@@ -30,6 +30,11 @@ def occupied_nodes(pods: Iterable[Pod]) -> set[str]:
     }
 
 
+def asks_for_occupied_nodes(pool: NodePool) -> bool:
+    """Whether ``due`` uses them for this pool's machines: to find them is work in proportion to all pods."""
+    return not pool.api.waits_until_consolidatable
+
+
 def due(
     machines: Iterable[Machine],
     pools: Mapping[str, NodePool],

@@ -15,6 +15,7 @@ from shared.api.core.autoscaling.capacity_buffers import GENERATION, REPLICAS, S
 from shared.api.schema.autoscaling.capacity_buffer import ACTIVE_CAPACITY
 from shared.domain.machines.machine import Condition
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import any_virtual
 from shared.domain.workloads.capacity_buffers import POD_TEMPLATE
 from shared.domain.workloads.virtual_pods import Resolution
 from shared.solver.plan import Plan
@@ -38,6 +39,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def outcomes_of(plan: Plan, snapshot: Snapshot) -> dict[str, Outcome]:
     """UID of the object that keeps room -> outcome. ``snapshot``: with the virtual pods that were planned."""
+    if not any_virtual(snapshot.pods):
+        return {}
     owners = {pod.uid: pod.owner.uid for pod in snapshot.pods if pod.virtual and pod.owner}
     running = running_nodes(snapshot)
     ready, starting, unplaced = Counter[str](), Counter[str](), Counter[str]()

@@ -34,6 +34,7 @@ from shared.domain.pools.node_price import MICRO_USD
 from shared.domain.pools.usage import Counting
 from shared.domain.records import CAPACITY_BUFFERS, PROVISIONING_REQUESTS
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.by_node import any_virtual, without_node
 from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import DovetailError
 from shared.kube.machines import Machines
@@ -272,10 +273,10 @@ class Planner:
             return
         snapshot, taken = found
         moving = pods_to_move(snapshot, now=self.clock.now())
-        waiting = waiting_pods(snapshot.pods)
+        waiting = waiting_pods(without_node(snapshot.pods))
         question = self.solver.question(moving)
         snapshot = await self.solver.asked(snapshot, question)
-        kept = self.requests.live() or any(pod.virtual for pod in snapshot.pods)
+        kept = self.requests.live() or any_virtual(snapshot.pods)
         if not (waiting or moving or kept):
             self.buffers.noted(NOTHING, snapshot)
             return
@@ -293,7 +294,7 @@ class Planner:
             created = await self.creation.create(desired, plan, snapshot)
         await self.creation.give_back(self.leftovers.of(plan, snapshot, now=self.clock.monotonic()))
         self._nominate(plan, created)
-        real = [pod for pod in snapshot.pods if not pod.virtual]
+        real = [pod for pod in without_node(snapshot.pods) if not pod.virtual]
         self.handover.promise(plan, (machine.name for machine in created), real)
         self.rounds += 1
         self.last_plan = plan
@@ -347,7 +348,7 @@ class Planner:
         plan = await self.solver.plan(snapshot, question)
         seconds = self.clock.monotonic() - started
         self.metrics.scheduling_seconds.labels(PROVISIONER).observe(seconds)
-        self.metrics.ignored_pods.set(sum(map(self._is_ignored, snapshot.pods)))
+        self.metrics.ignored_pods.set(sum(map(self._is_ignored, without_node(snapshot.pods))))
         logs.computed(plan, seconds=seconds)
         return plan, seconds
 

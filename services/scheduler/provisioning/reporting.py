@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from services.scheduler.provisioning import logs
@@ -11,7 +11,7 @@ from services.scheduler.state.decisions import DecisionLog
 from shared.api.core.references import to_pod, to_pool
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.by_node import by_uid
+from shared.domain.workloads.by_node import by_uid, without_node
 from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
@@ -52,7 +52,7 @@ class PlanReporter:
         for name, uids in plan.existing.items():
             target = targets.get(name, f"node/{name}")
             await self._nominated([pods[uid] for uid in uids if uid in pods], target)
-        await self._failed(plan, pods)
+        await self._failed(plan, pods, without_node(snapshot.pods))
         await self._pools(plan, snapshot)
 
     async def _pools(self, plan: Plan, snapshot: Snapshot) -> None:
@@ -102,10 +102,10 @@ class PlanReporter:
                     to_pod(pod), "Normal", "Nominated", f"Pod should schedule on: {target}"
                 )
 
-    async def _failed(self, plan: Plan, pods: Mapping[str, Pod]) -> None:
+    async def _failed(self, plan: Plan, pods: Mapping[str, Pod], unbound: Sequence[Pod]) -> None:
         faulty = {
             pod.uid: "; ".join(pod.faults)
-            for pod in pods.values()
+            for pod in unbound
             if pod.faults and is_provisionable(pod)
         }
         reasons = {**plan.unschedulable, **faulty}

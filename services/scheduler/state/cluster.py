@@ -148,6 +148,8 @@ def pods_to_move(snapshot: Snapshot, *, now: float) -> frozenset[str]:
     Those whose eviction is refused now are left out: they stay for a while, so nothing is bought for them yet (POD-10).
     """
     moving = moving_pods(snapshot)
+    if not moving:
+        return moving
     budgets: dict[str, list[PodDisruptionBudget]] = {}
     for budget in snapshot.pdbs:
         budgets.setdefault(budget.namespace, []).append(budget)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import compress
-from operator import ne
+from operator import attrgetter, ne
 from typing import Any
 
 from shared.domain.bodies import Bodies
@@ -39,6 +39,7 @@ from shared.domain.records import (
 )
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.domain.workloads.gang_sizes import with_sizes
+from shared.domain.workloads.pods import ENDED
 from shared.domain.workloads.recommendations import Recommendations
 
 
@@ -117,12 +118,13 @@ def assembled(
     def by_name(kind: str) -> tuple[Any, ...]:
         return _sorted(records(kind).values())
 
-    living = (pod for pod in records(PODS).values() if not pod.is_terminal)
+    # No call for each pod: there may be a hundred thousand.
+    living = [pod for pod in records(PODS).values() if pod.phase not in ENDED]
     recommended = Recommendations(records(RECOMMENDATIONS).values())
     pods = recommended.of_pods(with_sizes(living, records(GANG_SIZES).values()))
     return Snapshot(
         generation=generation,
-        pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
+        pods=tuple(sorted(pods, key=attrgetter("uid"))),
         nodes=by_name(NODES),
         machines=_sorted(machines),
         pools=by_name(NODE_POOLS),
