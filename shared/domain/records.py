@@ -17,7 +17,6 @@ from shared.domain.instance_types.overlays import Overlay
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pools.nodepools import NodeClass, NodePool
-from shared.domain.sharing import shared
 from shared.domain.workloads.capacity_buffers import CapacityBuffer, PodTemplate
 from shared.domain.workloads.gang_sizes import GangSizes
 from shared.domain.workloads.namespaces import Namespace
@@ -25,6 +24,7 @@ from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.provisioning_requests import ProvisioningRequest
 from shared.domain.workloads.recommendations import Recommendation
+from shared.domain.workloads.sharing import shared
 from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
 PODS, NODES, DAEMON_SETS = "pods", "nodes", "daemonsets"

@@ -25,7 +25,6 @@ import msgspec
 
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import run_until
-from shared.domain.bodies import Bodies
 from shared.errors import DovetailError, Unavailable
 from shared.log import get_logger
 from shared.redis.bus.connection import (
@@ -37,6 +36,7 @@ from shared.redis.bus.connection import (
     reconnect_pauses,
     redis_errors,
 )
+from shared.redis.mirror.bodies import Bodies
 from shared.redis.mirror.change import OP_DELETE, OP_HEARTBEAT, OP_PUT, Change, MirrorKeys
 from shared.redis.mirror.integrity import Position, Verification
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter, ne
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from shared.domain.bodies import Bodies
 from shared.domain.instance_types.shortages import Shortages
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
@@ -43,6 +42,17 @@ from shared.domain.workloads.pods import ENDED
 from shared.domain.workloads.recommendations import Recommendations
 
 
+@runtime_checkable
+class CountsChanges(Protocol):
+    """Bodies that know what changed lately, as the mirror's reader has them."""
+
+    count: int
+    """Changes so far."""
+
+    def changed_since(self, count: int) -> list[str] | None:
+        """The keys of the changes after the first ``count``; None when that is longer ago than is remembered."""
+
+
 class _Kind:
     """The records of one kind, and from which bodies they were decoded."""
 
@@ -57,7 +67,7 @@ class _Kind:
     def changed(self, source: Mapping[str, bytes]) -> Iterable[str]:
         """Keys of bodies that may differ from those that were decoded."""
         keys = None
-        if isinstance(source, Bodies):
+        if isinstance(source, CountsChanges):
             keys = source.changed_since(self._count) if source is self._source else None
             self._count = source.count
         self._source = source

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from shared.domain.expressions import Toleration
 from shared.domain.records import PODS, decode_record
-from shared.domain.sharing import MOST, shared
 from shared.domain.workloads.pods import Owner, Pod, SpreadConstraint
+from shared.domain.workloads.sharing import MOST, shared
 from tests.support.planning.builders import make_pod
 
 WORDS = st.text("abc", min_size=1, max_size=3)

@@ -7,11 +7,11 @@ from msgspec.json import encode
 
 from services.scheduler.state.cluster import View
 from shared.api.v1alpha5.machines import parse_machine
-from shared.domain.bodies import Bodies
 from shared.kube.client import Kube
 from shared.kube.machines import Stored
 from shared.kube.resources import MACHINES
 from shared.redis.mirror import MirrorReader
+from shared.redis.mirror.bodies import Bodies
 from tests.services.conftest import create_machine
 from tests.services.scheduler.conftest import (
     SOUND,

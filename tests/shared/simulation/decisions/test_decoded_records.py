@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain import bodies as memory
-from shared.domain.bodies import Bodies
 from shared.domain.records import NAMESPACES, decode_record
 from shared.domain.workloads.namespaces import Namespace
+from shared.redis.mirror import bodies as memory
+from shared.redis.mirror.bodies import Bodies
 from shared.simulation.decisions.assembling import DecodedRecords
 
 NAMES = st.sampled_from("abcd")

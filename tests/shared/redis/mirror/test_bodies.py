@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.bodies import RECENT, Bodies
+from shared.redis.mirror.bodies import RECENT, Bodies
 
 
 def test_changes_are_told_in_their_order() -> None:
