@@ -76,8 +76,8 @@ def cheaper(
     """The cheaper placement.
 
     ``fewest``: the result of FewestNodes for ``queue``. ``prepare``: makes the same problem with nothing placed.
-    ``paid``: given when there are reservations, for which the bound does not hold. ``bounded`` False: without a bound,
-    unless LowestCost needs one.
+    ``paid``: given when there are reservations, for which the bound does not hold. ``bounded`` False: the choice has
+    no bound. LowestCost needs the cheap one all the same, to know when to stop.
     """
     rules = Rules(best_effort=fewest.min_values_policy == BEST_EFFORT)
     asked = any(uses_lowest_cost(template, settings) for template in fewest.templates)
@@ -89,13 +89,15 @@ def cheaper(
     if not asked:
         return Choice(fewest, bound, left_out, {})
     chosen = _cheapest(fewest, queue, settings, prepare, paid, bound)
+    policies = _policies(chosen, settings) if isinstance(chosen, PackedPlacement) else {}
+    if not bounded:
+        return Choice(chosen, None, (), policies)
     if _taken(chosen.machines) != _taken(fewest.machines):
         on_new = _on_new_machines(chosen, queue)
         bound = lower_bound(chosen, on_new, rules, per_host=True)
     # This goes by FewestNodes' plan, which is the same with every effort.
     if bound and paid is None and _may_gain(_price(fewest, queue, settings, paid), bound):
         bound = configuration_bound(bound, chosen, on_new, rules, settings.effort)
-    policies = _policies(chosen, settings) if isinstance(chosen, PackedPlacement) else {}
     return Choice(chosen, bound, left_out, policies)
 
 
