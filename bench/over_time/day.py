@@ -4,7 +4,8 @@ Run ``python -m bench.over_time.day``. Days are seeded and begin with an empty c
 scheduler's own rounds, passes and validations, by the engine of ``dovetail replay --from``: nodes are ready a minute
 after their launch, consolidation runs all day within budgets of 10 %. The reference is FewestNodes with Karpenter's
 methods, which has Karpenter's numbers of nodes on equal inputs. The bound is the proved lower bound for the pods that
-are wanted, taken every half an hour: no policy can come below it by more than such samples are off.
+are wanted, taken every five minutes: no policy can come below it by more than such samples are off. ``--seed`` gives
+other days of the same kinds, for rules that were chosen by these.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from bench.inputs import workloads
-from bench.over_time.days import HOUR, START, Day, days
+from bench.over_time.days import HOUR, MINUTE, START, Day, days
 from bench.report import Row, progress, save, show
 from cli.decisions.replaying.cluster import Cluster, Totals
 from cli.decisions.replaying.demand import Arrival, Removal, workload_of
@@ -37,7 +38,7 @@ from shared.simulation.decisions.records import PassQuestion, PlanQuestion
 from shared.solver.solve import SolverSettings, solve
 
 BOOT_SECONDS = 60.0
-SAMPLE_SECONDS = HOUR / 2
+SAMPLE_SECONDS = 5 * MINUTE
 QUICK_SHARE = 0.15
 
 
@@ -46,6 +47,8 @@ class Way(NamedTuple):
 
     policy: str
     consolidation: str
+    churn: Churn = Churn()
+    node_price_micro_usd: int | None = None
 
     @property
     def name(self) -> str:
@@ -75,8 +78,10 @@ def empty_cluster(aws: Catalogue) -> Snapshot:
 
 def rules_of(way: Way) -> Rules:
     """What decides in the cluster."""
-    settings = SolverSettings(packing_policy=way.policy)
-    passes = PassQuestion(START, V1, settings, FeatureGates(), way.consolidation, Churn())
+    settings = SolverSettings(
+        packing_policy=way.policy, node_price_micro_usd=way.node_price_micro_usd
+    )
+    passes = PassQuestion(START, V1, settings, FeatureGates(), way.consolidation, way.churn)
     return Rules(PlanQuestion(START, settings), (passes,), BOOT_SECONDS)
 
 
@@ -89,15 +94,17 @@ def run(day: Day, way: Way, empty: Snapshot) -> Totals:
 def bound(day: Day, empty: Snapshot) -> float:
     """In US dollars: the lower bound of the pods that are wanted at each sample, until the next one."""
     settings = SolverSettings(packing_policy="LowestCost", effort=50)
-    total = 0.0
+    total, before, price = 0.0, None, 0
     for pods in _samples(day):
-        plan = solve(replace(empty, pods=tuple(pods)), now=START, settings=settings)
-        total += (plan.lower_bound_micro_usd_per_hour or 0) / 1e6 * SAMPLE_SECONDS / HOUR
+        if pods != before:
+            plan = solve(replace(empty, pods=tuple(pods)), now=START, settings=settings)
+            before, price = pods, plan.lower_bound_micro_usd_per_hour or 0
+        total += price / 1e6 * SAMPLE_SECONDS / HOUR
     return total
 
 
 def _samples(day: Day) -> Iterator[list[Pod]]:
-    """The pods that are wanted in the middle of each half an hour."""
+    """The pods that are wanted in the middle of each interval."""
     alive: dict[str, list[Pod]] = defaultdict(list)
     at = 0
     for number in range(round(day.hours * HOUR / SAMPLE_SECONDS)):
@@ -145,26 +152,51 @@ def _row(day: Day, way: Way, totals: Totals, reference: Totals, least: float) ->
     }
 
 
-def main() -> None:
-    """Prints and saves each day as soon as it is measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """What chooses days and ways."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--share", type=float, default=1.0, help="of pods and hours (1)")
-    parser.add_argument("--quick", action="store_true", help=f"the same as --share {QUICK_SHARE}")
+    parser.add_argument("--seed", default="", help="other days of the same kinds")
     parser.add_argument("--days", default="", help="names, separated by commas (all)")
     parser.add_argument(
         "--ways", default="", help="such as 'FewestNodes, Karpenter; Balanced, Global'"
     )
+    usual = Churn()
+    parser.add_argument(
+        "--rest", type=float, default=usual.rest_seconds, help="CONSOLIDATION_REST, in seconds"
+    )
+    parser.add_argument("--node-price", type=float, help="NODE_PRICE, in US dollars per hour")
+    return parser
+
+
+def chosen_days(chosen: argparse.Namespace) -> list[Day]:
+    """Those that were asked for."""
+    wanted = {name.strip() for name in chosen.days.split(",") if name.strip()}
+    return [day for day in days(chosen.share, chosen.seed) if not wanted or day.name in wanted]
+
+
+def chosen_ways(chosen: argparse.Namespace) -> list[Way]:
+    """Those that were asked for, with the given rest and price per node."""
+    wanted = {name.strip() for name in chosen.ways.split(";") if name.strip()}
+    price = None if chosen.node_price is None else round(chosen.node_price * 1e6)
+    return [
+        way._replace(churn=Churn(rest_seconds=chosen.rest), node_price_micro_usd=price)
+        for way in WAYS
+        if not wanted or way.name in wanted
+    ]
+
+
+def main() -> None:
+    """Prints and saves each day as soon as it is measured."""
+    parser = arguments(__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"the same as --share {QUICK_SHARE}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows to this file")
     chosen = parser.parse_args()
-    wanted = {name.strip() for name in chosen.days.split(",") if name.strip()}
-    ways = {name.strip() for name in chosen.ways.split(";") if name.strip()}
-    found = days(QUICK_SHARE if chosen.quick else chosen.share)
-    empty = empty_cluster(bundled_catalogue())
+    if chosen.quick:
+        chosen.share = QUICK_SHARE
     rows: list[Row] = []
     for row in measure(
-        [day for day in found if not wanted or day.name in wanted],
-        [way for way in WAYS if not ways or way.name in ways],
-        empty,
+        chosen_days(chosen), chosen_ways(chosen), empty_cluster(bundled_catalogue())
     ):
         rows.append(row)
         save(chosen.json, {"days": rows})

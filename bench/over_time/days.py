@@ -40,8 +40,9 @@ class Day(NamedTuple):
         return sum(isinstance(wish, Arrival) for wish in self.wishes)
 
 
-def days(share: float = 1.0) -> list[Day]:
-    """All of them. ``share``: of the usual number of pods, and of the hours of days that repeat themselves."""
+def days(share: float = 1.0, seed: str = "") -> list[Day]:
+    """All of them. ``share``: of the usual number of pods, and of the hours of days that repeat themselves. ``seed``:
+    another one gives other days of the same kinds."""
     long, short = max(4.0, 24 * share), max(3.0, 12 * share)
     size = round(1200 * share)
     made: dict[str, tuple[float, Callable[[random.Random], Iterable[Wish]]]] = {
@@ -66,11 +67,13 @@ def days(share: float = 1.0) -> list[Day]:
             ],
         ),
     }  # fmt: skip
-    return [_day(name, hours, wishes) for name, (hours, wishes) in made.items()]
+    return [_day(name, hours, wishes, seed) for name, (hours, wishes) in made.items()]
 
 
-def _day(name: str, hours: float, wishes: Callable[[random.Random], Iterable[Wish]]) -> Day:
-    found = [one for one in wishes(random.Random(name)) if one.at < START + hours * HOUR]
+def _day(
+    name: str, hours: float, wishes: Callable[[random.Random], Iterable[Wish]], seed: str
+) -> Day:
+    found = [one for one in wishes(random.Random(name + seed)) if one.at < START + hours * HOUR]
     return Day(name, hours, tuple(sorted(found, key=lambda wish: wish.at)))
 
 

@@ -26,6 +26,7 @@ def small_day(count: int = 30, cpu: str = "1") -> Day:
 
 def test_days_are_the_same_each_time() -> None:
     assert days(0.05) == days(0.05)
+    assert days(0.05, "another")[0].wishes != days(0.05)[0].wishes
     assert len({day.name for day in days(0.05)}) >= 6
 
 
@@ -60,7 +61,7 @@ def test_a_day_costs_at_least_the_bound(way: Way) -> None:
 
 
 def test_the_bound_follows_the_pods_that_are_wanted() -> None:
-    """Two samples: all pods, and half of them."""
+    """In half of the samples there are all pods, in the others half of them."""
     whole = bound(Day("all", 1.0, small_day().wishes[:30]), EMPTY)
     assert bound(small_day(), EMPTY) == pytest.approx(whole * 0.75, rel=0.02)
 
