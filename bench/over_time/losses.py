@@ -7,7 +7,7 @@ same prices as Global consolidation uses), and the rest by the state of the mach
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -40,7 +40,7 @@ class Watched(Cluster):
     """A cluster that divides its cost, each simulated minute. ``question``: how a pass would see it."""
 
     question: PassQuestion = field(kw_only=True)
-    spent: Counter[str] = field(default_factory=Counter)
+    spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Cause -> US dollars."""
     _next: float = START
 
@@ -101,9 +101,8 @@ def main() -> None:
     for day in progress(chosen_days(chosen), "days"):
         for way in chosen_ways(chosen):
             cluster = divided(day, way, empty)
-            spent = {cause: round(cluster.spent[cause], 2) for cause in causes}
-            total = {"$": round(cluster.totals.dollars, 2)}
-            rows.append({"day": day.name, "way": way.name} | total | spent)
+            row: Row = {"day": day.name, "way": way.name, "$": round(cluster.totals.dollars, 2)}
+            rows.append(row | {cause: round(cluster.spent[cause], 2) for cause in causes})
     show("Where the dollars go", rows)
 
 
