@@ -25,6 +25,12 @@ CodeOption = Annotated[str, typer.Option(help="Error code that an exhausted pool
 PercentOption = Annotated[
     float | None, typer.Option(help="Exhaust only this percentage of the matching pools.")
 ]
+GroupOption = Annotated[
+    str,
+    typer.Option(
+        "--placement-group", help="Only launches into placement groups of this name, with * and ?."
+    ),
+]
 AllButOption = Annotated[
     float | None, typer.Option(help="Exhaust all matching pools except this percentage.")
 ]
@@ -38,6 +44,7 @@ def ice(
     percent: PercentOption = None,
     all_but: AllButOption = None,
     seed: SeedOption = 0,
+    placement_group: GroupOption = "",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Exhaust the capacity of pools (ICE), until `dovetail cloud capacity ... unlimited` or reset.
@@ -53,9 +60,11 @@ def ice(
 
       dovetail cloud ice '*' '*' spot --all-but 10 --seed 7
 
+      dovetail cloud ice 'c5.*' us-west-2a --placement-group close
+
       dovetail cloud ice '*' '*' spot --code AuthFailure.ServiceLinkedRoleCreationNotPermitted
     """
-    body = _statement(instance_type, zone, capacity_type, 0, code)
+    body = _statement(instance_type, zone, capacity_type, 0, code, placement_group)
     body |= {"percent": exhausted_share(percent, all_but), "seed": seed}
     answer = cloud_control(directory).post("capacity", body)
     print_line(f"no capacity: {_pool(body)}, {answer['instanceTypes']} instance types match")
@@ -87,6 +96,7 @@ def capacity(
     capacity_type: MarketArgument = "*",
     number: NumberArgument = UNLIMITED,
     code: CodeOption = ICE,
+    placement_group: GroupOption = "",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Set how many instances pools have left; without arguments, show the current settings.
@@ -106,7 +116,8 @@ def capacity(
     if instance_type is None:
         _print_capacity(control.get("capacity"))
         return
-    body = _statement(instance_type, zone, capacity_type, available_of(number), code)
+    available = available_of(number)
+    body = _statement(instance_type, zone, capacity_type, available, code, placement_group)
     control.post("capacity", body)
     print_line(f"{number} left in each pool of {_pool(body)}")
 
@@ -232,7 +243,12 @@ def reserve(
 
 
 def _statement(
-    instance_type: str, zone: str, capacity_type: CapacityType, available: int | None, code: str
+    instance_type: str,
+    zone: str,
+    capacity_type: CapacityType,
+    available: int | None,
+    code: str,
+    placement_group: str = "",
 ) -> dict[str, Any]:
     return {
         "instanceType": instance_type,
@@ -240,6 +256,7 @@ def _statement(
         "capacityType": capacity_type,
         "available": available,
         "code": code,
+        "placementGroup": placement_group,
     }
 
 
@@ -248,7 +265,9 @@ NO_SPOT_ROLE = _statement("*", "*", "spot", 0, "AuthFailure.ServiceLinkedRoleCre
 
 
 def _pool(body: dict[str, Any]) -> str:
-    return f"{body['instanceType']} in {body['zone']}, {body['capacityType']}"
+    group = body["placementGroup"]
+    inside = f", placement group {group}" if group else ""
+    return f"{body['instanceType']} in {body['zone']}, {body['capacityType']}{inside}"
 
 
 def tags_of(texts: list[str]) -> dict[str, str]:
@@ -263,10 +282,15 @@ def _tag(text: str) -> tuple[str, str]:
     return key, value
 
 
+_CAPACITY_COLUMNS = (
+    "type", "zone", "market", "placement group", "left of each", "share", "used", "answers",
+)  # fmt: skip
+
+
 def _print_capacity(stated: dict[str, Any]) -> None:
     rows = [_capacity_row(statement) for statement in stated["statements"]]
     if rows:
-        print_table(("type", "zone", "market", "left of each", "share", "used", "answers"), rows)
+        print_table(_CAPACITY_COLUMNS, rows)
     else:
         print_line("every pool is unlimited")
     for cut in stated["cuts"]:
@@ -282,6 +306,7 @@ def _capacity_row(statement: dict[str, Any]) -> tuple[str, ...]:
         statement["instanceType"],
         statement["zone"],
         statement["capacityType"],
+        statement["placementGroup"] or "-",
         UNLIMITED if left is None else str(left),
         f"{statement['percent']:g}%",
         str(sum(statement["used"].values())),

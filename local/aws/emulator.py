@@ -99,7 +99,14 @@ class Emulator:
             self.catalogue, self.inventory, self.faults, clock, self.reservations.open_for
         )
         self.quotas = Quotas()
-        self.supply = Supply(self.capacity, self.quotas, self.reservations, self.inventory, clock)
+        self.supply = Supply(
+            self.capacity,
+            self.quotas,
+            self.reservations,
+            self.inventory,
+            clock,
+            self.placement_groups,
+        )
         self.tokens = Tokens(self._state_of)
 
     def start(self) -> None:

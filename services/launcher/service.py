@@ -38,7 +38,7 @@ from services.launcher.lifecycle.controller import LifecycleController
 from services.launcher.lifecycle.steps import LifecycleSteps
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
-from services.launcher.node_class.discovery import TURN_SECONDS
+from services.launcher.node_class.discovery import turn_seconds
 from services.launcher.ports import Ports
 from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.kube.machines import Machines
@@ -275,7 +275,7 @@ def _timed(env: Environment[LauncherSettings], launcher: Launcher) -> list[Loop]
     timed = partial(periodic, clock=ports.clock, jitter=env.random)
     return [
         timed("resync", ports.settings.resync_seconds, launcher.handlers.resync),
-        timed("node classes", TURN_SECONDS, node_classes.refresh_all),
+        timed("node classes", turn_seconds(ports.settings), node_classes.refresh_all),
         timed("drift", CHECK_SECONDS, launcher.drift.check),
         timed("launch templates", SWEEP_SECONDS, launcher.template_store.sweep),
         timed("consistency", nodes.PERIOD_SECONDS, checks.check_all),

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shared.domain import labels as keys
+from shared.domain.instance_types.reservations import needs_reservation
 from shared.domain.instance_types.shortages import Shortages, in_group, surcharge
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted, effective, is_a1
@@ -216,8 +217,11 @@ class TypeTable:
         return mask if allowed is None else mask & allowed
 
     def capacity_mask(self, requirements: Requirements) -> Mask:
-        """Capacity types that the requirements allow."""
-        return _allowed(requirements.get(keys.CAPACITY_TYPE), self.capacity_types)
+        """Capacity types that the requirements allow: no spot or on-demand machine has the labels of a reservation."""
+        mask = _allowed(requirements.get(keys.CAPACITY_TYPE), self.capacity_types)
+        if needs_reservation(requirements):
+            mask &= [kind == keys.RESERVED for kind in self.capacity_types]
+        return mask
 
     def with_offering(self, zones: Mask, capacities: Mask) -> Mask:
         """Types with an available offering in these zones and capacity types."""

@@ -11,6 +11,7 @@ import msgspec
 
 from shared.domain import labels as keys
 from shared.domain.devices.reduction import without_columns
+from shared.domain.instance_types.shortages import MOST_SPREAD
 from shared.domain.instance_types.types import Offering
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.requirements import Requirements
@@ -124,6 +125,12 @@ def excluded_by_limits(count: int) -> str:
 def node_limit_exhausted(pool: NodePool) -> str:
     """The reason when the pool's limit on the number of nodes is reached (SCH-101)."""
     return f'node limits have been exhausted for {pool.api.pool_noun}: "{pool.name}"'
+
+
+def group_is_full(pool: NodePool) -> str:
+    """The reason when the pool's spread placement group takes no further instance (EC-06)."""
+    noun = f'{pool.api.pool_noun} "{pool.name}"'
+    return f"the spread placement group of {noun} is full: it takes {MOST_SPREAD} instances in each zone"
 
 
 def pool_unusable(pool: NodePool, cause: str) -> str:

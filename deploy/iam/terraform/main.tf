@@ -23,7 +23,7 @@ variable "cluster_name" {
 
 variable "node_role_name" {
   type        = string
-  description = "Name of the role that nodes run with."
+  description = "Name of the role that nodes run with; with * at its end, of all roles that node classes may name."
 }
 
 data "aws_partition" "current" {}

@@ -69,23 +69,27 @@ class Statement:
     code: str = ICE
     percent: float = 100.0
     seed: int = 0
+    placement_group: str = ""
+    """Only launches into the group of this name meet it; empty: every launch does."""
 
-    def matches(self, key: PoolKey) -> bool:
-        """Whether the statement applies to this pool."""
+    def matches(self, key: PoolKey, group: str = "") -> bool:
+        """Whether the statement applies to this pool, for a launch into this placement group."""
         patterns = (self.instance_type, self.zone, self.capacity_type)
         named = all(fnmatchcase(value, p) for value, p in zip(key, patterns, strict=True))
-        return named and (
+        inside = not self.placement_group or fnmatchcase(group, self.placement_group)
+        return (named and inside) and (
             self.percent >= 100
             or Random(f"{self.seed}/{'/'.join(key)}").random() * 100 < self.percent
         )
 
     def replaces(self, earlier: Statement) -> bool:
         """Whether this statement covers exactly the pools of ``earlier``."""
-        mine = (self.instance_type, self.zone, self.capacity_type)
+        mine = (self.instance_type, self.zone, self.capacity_type, self.placement_group)
         return self.percent >= 100 and mine == (
             earlier.instance_type,
             earlier.zone,
             earlier.capacity_type,
+            earlier.placement_group,
         )
 
 
@@ -122,20 +126,20 @@ class Capacity:
             raise OverflowError(f"there are already {STATEMENT_LIMIT} statements about capacity")
         self._stated = [*kept, _Stated(statement)]
 
-    def left(self, key: PoolKey) -> int:
-        """Number of instances left in the pool."""
-        found = self._decisive(key)
+    def left(self, key: PoolKey, group: str = "") -> int:
+        """Number of instances left in the pool, for launches into this placement group."""
+        found = self._decisive(key, group)
         return UNLIMITED if found is None else found.left(key)
 
-    def use(self, key: PoolKey, number: int) -> None:
+    def use(self, key: PoolKey, number: int, group: str = "") -> None:
         """Take ``number`` instances from the pool."""
-        found = self._decisive(key)
+        found = self._decisive(key, group)
         if found is not None and found.statement.available is not None:
             found.used[key] = found.used.get(key, 0) + number
 
-    def code(self, key: PoolKey) -> str:
+    def code(self, key: PoolKey, group: str = "") -> str:
         """The error code of an exhausted pool."""
-        found = self._decisive(key)
+        found = self._decisive(key, group)
         return ICE if found is None else found.statement.code
 
     def cut_fleets(self, cut: Cut) -> None:
@@ -167,8 +171,9 @@ class Capacity:
         self._stated.clear()
         self._cuts.clear()
 
-    def _decisive(self, key: PoolKey) -> _Stated | None:
-        return next((one for one in reversed(self._stated) if one.statement.matches(key)), None)
+    def _decisive(self, key: PoolKey, group: str) -> _Stated | None:
+        stated = reversed(self._stated)
+        return next((one for one in stated if one.statement.matches(key, group)), None)
 
 
 @dataclass(slots=True)

@@ -1,15 +1,16 @@
 """The number of instances that one pool can provide now, and the error of its tightest limit.
 
-Four limits apply to a launch: stated capacity, the account's vCPU quota, free addresses of the subnet, and the room of
-a capacity reservation. Read under the inventory's lock.
+Five limits apply to a launch: stated capacity, the account's vCPU quota, free addresses of the subnet, the room of a
+capacity reservation, and that of a spread placement group. Read under the inventory's lock.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from local.aws.capacity.placement import Groups, find_group, spread_room
 from local.aws.capacity.reservations import Reservations
-from local.aws.capacity.stated import NO_ADDRESSES, Capacity, Quotas, message
+from local.aws.capacity.stated import ICE, NO_ADDRESSES, Capacity, Quotas, message
 from local.aws.ec2.instances import TERMINATION_STATES, Inventory
 from local.aws.ec2.launching import LaunchSpecification
 from local.aws.fleet.plan import UNLIMITED, PoolKey
@@ -35,6 +36,7 @@ class Supply:
     reservations: Reservations
     inventory: Inventory
     clock: Clock
+    placement_groups: Groups
 
     def bound(self, spec: LaunchSpecification, vcpus: int) -> Bound:
         """The tightest limit; of equal limits the first one. Raises RequestRefused."""
@@ -42,6 +44,7 @@ class Supply:
             self._market(spec),
             self._quota(spec.lifecycle, vcpus),
             Bound(int(spec.subnet.available_ip_address_count), NO_ADDRESSES),
+            self._spread(spec),
         )
         return min(bounds, key=lambda bound: bound.left)
 
@@ -53,7 +56,11 @@ class Supply:
     def use(self, spec: LaunchSpecification, number: int) -> None:
         """Take ``number`` from the stated capacity; reserved capacity is not counted there."""
         if not spec.reservation_id:
-            self.capacity.use(pool_key(spec), number)
+            self.capacity.use(pool_key(spec), number, spec.placement_group[0])
+
+    def left(self, spec: LaunchSpecification) -> int:
+        """The stated capacity that is left for such launches."""
+        return self.capacity.left(pool_key(spec), spec.placement_group[0])
 
     def _market(self, spec: LaunchSpecification) -> Bound:
         if spec.reservation_id:
@@ -61,8 +68,14 @@ class Supply:
             left = self.reservations.left(reservation, self.clock.now())
             fits = (reservation.instance_type, reservation.zone) == (spec.instance_type, spec.zone)
             return Bound(left if fits else 0, RESERVATION_FULL)
-        key = pool_key(spec)
-        return Bound(self.capacity.left(key), self.capacity.code(key))
+        code = self.capacity.code(pool_key(spec), spec.placement_group[0])
+        return Bound(self.left(spec), code)
+
+    def _spread(self, spec: LaunchSpecification) -> Bound:
+        group = find_group(self.placement_groups, spec.region, spec.placement_group)
+        if group is None or group["Strategy"] != "spread":
+            return Bound(UNLIMITED, ICE)
+        return Bound(spread_room(group["GroupId"], spec.zone, self.inventory.all()), ICE)
 
     def _quota(self, lifecycle: str, vcpus: int) -> Bound:
         limit, code = self.quotas.limit(lifecycle)

@@ -47,8 +47,8 @@ def _known_code(code: str) -> str:
 
 
 class CapacityRequest(ControlRequest):
-    """``available`` null removes the limit; ``code`` is the answer of an exhausted pool. Type and zone may contain
-    ``*`` and ``?``.
+    """``available`` null removes the limit; ``code`` is the answer of an exhausted pool. Type, zone and placement
+    group may contain ``*`` and ``?``; without a placement group every launch meets the statement.
     """
 
     instance_type: str = Field(min_length=1, max_length=100)
@@ -58,6 +58,7 @@ class CapacityRequest(ControlRequest):
     code: str = ICE
     percent: float = Field(100.0, gt=0, le=100)
     seed: int = 0
+    placement_group: str = Field("", max_length=255)
 
     _code = field_validator("code")(_known_code)
 

@@ -82,7 +82,7 @@ class Instance:
     ebs_optimized: bool = False
     capacity_reservation_id: str = ""
     placement_group: tuple[str, str] = ("", "")
-    """Name and id, as the launch specified them."""
+    """Name and id; empty for none."""
     metadata_options: dict[str, str] = field(default_factory=dict)
     volumes: tuple[tuple[str, str], ...] = ()
     state: str = "pending"

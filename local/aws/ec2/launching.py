@@ -48,7 +48,7 @@ class LaunchSpecification:
     reservation_id: str = ""
     """The capacity reservation that the launch names; empty for none."""
     placement_group: tuple[str, str] = ("", "")
-    """Name and id of the group, as the launch specifies them."""
+    """Name and id of the group; empty for none."""
 
 
 @dataclass(slots=True)

@@ -1,10 +1,11 @@
-"""Placement groups, which moto lacks. Only their names matter: the emulator has no racks."""
+"""Placement groups, which moto lacks. The emulator has no racks: of the strategies only ``spread`` bounds launches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from local.aws.capacity.placement import find_group
 from local.aws.ec2.filters import matches_any
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.emulator import Emulator
@@ -55,6 +56,19 @@ def delete_placement_group(
     if emulator.placement_groups.pop((region, name), None) is None:
         raise _unknown(name)
     return {}
+
+
+def placement_group(
+    emulator: Emulator, region: str, placement: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Name and id of the group that a launch names; empty for none. Raises RequestRefused for an unknown group."""
+    named = str(placement.get("GroupName") or ""), str(placement.get("GroupId") or "")
+    if not any(named):
+        return named
+    group = find_group(emulator.placement_groups, region, named)
+    if group is None:
+        raise _unknown(named[0] or named[1])
+    return str(group["GroupName"]), str(group["GroupId"])
 
 
 def _named(groups: Iterable[Group], field: str, names: list[str]) -> list[Group]:

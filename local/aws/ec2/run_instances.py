@@ -25,6 +25,7 @@ LAUNCH_KEYS = (
     "KeyName",
     "MetadataOptions",
     "NetworkInterfaces",
+    "Placement",
     "SecurityGroupIds",
     "UserData",
 )
@@ -47,7 +48,7 @@ def run_instances(emulator: Emulator, region: str, parameters: Mapping[str, Any]
 
 def _launch(emulator: Emulator, region: str, parameters: Mapping[str, Any]) -> list[Instance]:
     backend = emulator.ec2(region)
-    specification = _specification(backend, region, parameters)
+    specification = _specification(emulator, backend, region, parameters)
     emulator.launcher.check(backend, specification)
     vcpus = emulator.catalogue.types[specification.instance_type].vcpus
     left = emulator.supply.bound(specification, vcpus).left
@@ -60,7 +61,9 @@ def _launch(emulator: Emulator, region: str, parameters: Mapping[str, Any]) -> l
     return instances
 
 
-def _specification(backend: Any, region: str, parameters: Mapping[str, Any]) -> LaunchSpecification:
+def _specification(
+    emulator: Emulator, backend: Any, region: str, parameters: Mapping[str, Any]
+) -> LaunchSpecification:
     reference = parameters.get("LaunchTemplate")
     template = launch_template(backend, reference) if reference else LaunchTemplate("", 0, {})
     data = dict(template.data)
@@ -73,7 +76,7 @@ def _specification(backend: Any, region: str, parameters: Mapping[str, Any]) -> 
     merged = tags.merged_over(data.get("TagSpecifications") or [])
     market = parameters.get("InstanceMarketOptions") or data.get("InstanceMarketOptions") or {}
     return replace(
-        specification_from_template(replace(template, data=data), region, subnet),
+        specification_from_template(emulator, replace(template, data=data), region, subnet),
         lifecycle="spot" if market.get("MarketType") == "spot" else "on-demand",
         instance_tags={**merged.instance, **(template.tags if reference else {})},
         volume_tags=merged.volume,

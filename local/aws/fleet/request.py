@@ -15,6 +15,7 @@ from local.aws.catalogue.prices import PriceBook
 from local.aws.ec2.instances import Instance
 from local.aws.ec2.launch_templates import is_known
 from local.aws.ec2.launching import LaunchSpecification
+from local.aws.ec2.placement_groups import placement_group
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.tags import TagSpecifications
 from local.aws.emulator import Emulator
@@ -70,7 +71,7 @@ class FleetRequest:
         options = _options(self._parameters, capacity_type)
         pools = self._pools(capacity_type)
         capacity = {
-            pool.key: self._emulator.capacity.left(pool.key)
+            pool.key: self._emulator.supply.left(pool.payload.specification)
             for pool in pools
             if not pool.payload.specification.reservation_id
         }
@@ -175,10 +176,12 @@ class FleetRequest:
         }
         try:
             subnet = self._subnet(template.data, override)
+            specification = specification_from_template(
+                self._emulator, template, self._region, subnet
+            )
         except RequestRefused as refused:
             self._errors.append(_error(origin, capacity_type, refused.code, refused.message))
             return None
-        specification = specification_from_template(template, self._region, subnet)
         tags = self._tags.merged_over(template.data.get("TagSpecifications") or [])
         system_tags = {"aws:ec2:fleet-id": self._fleet_id, **template.tags}
         specification = replace(
@@ -223,9 +226,9 @@ def create_fleet(emulator: Emulator, region: str, parameters: Mapping[str, Any])
 
 
 def specification_from_template(
-    template: LaunchTemplate, region: str, subnet: Any
+    emulator: Emulator, template: LaunchTemplate, region: str, subnet: Any
 ) -> LaunchSpecification:
-    """The specification of the launch template alone, on-demand, in ``subnet``."""
+    """The specification of the launch template alone, on-demand, in ``subnet``. Raises RequestRefused."""
     data = template.data
     interfaces = data.get("NetworkInterfaces") or [{}]
     groups = data.get("SecurityGroupIds") or interfaces[0].get("Groups") or []
@@ -245,7 +248,7 @@ def specification_from_template(
         key_name=data.get("KeyName"),
         ebs_optimized=bool(data.get("EbsOptimized")),
         reservation_id=_reservation_id(data),
-        placement_group=_placement_group(data),
+        placement_group=placement_group(emulator, region, data.get("Placement") or {}),
     )
 
 
@@ -253,11 +256,6 @@ def _reservation_id(data: Mapping[str, Any]) -> str:
     specification = data.get("CapacityReservationSpecification") or {}
     target = specification.get("CapacityReservationTarget") or {}
     return str(target.get("CapacityReservationId") or "")
-
-
-def _placement_group(data: Mapping[str, Any]) -> tuple[str, str]:
-    placement = data.get("Placement") or {}
-    return str(placement.get("GroupName") or ""), str(placement.get("GroupId") or "")
 
 
 def _configs(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:

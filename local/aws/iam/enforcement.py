@@ -51,7 +51,7 @@ class Enforcement:
             "region": emulator.settings.region,
             "account": ACCOUNT_ID,
             "cluster": cluster,
-            "node_role": f"KarpenterNodeRole-{cluster}",
+            "node_role": f"KarpenterNodeRole-{cluster}*",
         }
         self._roles: dict[str, tuple[Statement, ...]] = {}
 

@@ -1,11 +1,11 @@
 """Instances become Nodes: registration, readiness, termination.
 
-Each poll of the emulator advances every instance: running and tagged for this cluster -> Node object after
-``boot_seconds`` -> Ready after ``ready_seconds`` more. When an instance terminates, its kubelet stops at once (pods on
-it do not change any more); after ``grace_seconds`` its Node becomes Ready=Unknown, and the cloud's node lifecycle
-controller deletes the Node. A Node with a finalizer remains, marked for deletion, until its controller removes the
-finalizer. A Node that was deleted while its instance runs is not registered again, because a kubelet registers only
-when it starts.
+Each poll of the emulator advances every instance: running and tagged for this cluster, unless its user data names
+another one -> Node object after ``boot_seconds`` -> Ready after ``ready_seconds`` more. When an instance
+terminates, its kubelet stops at once (pods on it do not change any more); after ``grace_seconds`` its Node becomes
+Ready=Unknown, and the cloud's node lifecycle controller deletes the Node. A Node with a finalizer remains, marked for
+deletion, until its controller removes the finalizer. A Node that was deleted while its instance runs is not registered
+again, because a kubelet registers only when it starts.
 
 While the emulator does not answer, instances are assumed unchanged.
 """
@@ -73,12 +73,15 @@ class Fleet:
         times: BootTimes,
     ) -> None:
         self._store, self._recorder, self._clock = store, recorder, clock
-        self._tag, self._times = f"kubernetes.io/cluster/{cluster_name}", times
+        self._cluster, self._tag = cluster_name, f"kubernetes.io/cluster/{cluster_name}"
+        self._times = times
         self._machines: dict[str, Machine] = {}
         self._alive: set[str] = set()
         self._answered = True
         self.unable_to_join: Callable[[Instance], bool] = lambda instance: False
         """Instances whose kubelet never starts."""
+        self._elsewhere: set[str] = set()
+        """Ids of instances whose user data names another cluster: their kubelets never come here."""
         self.silent: set[str] = set()
         """Ids of running instances whose kubelet reports nothing at present."""
 
@@ -109,18 +112,32 @@ class Fleet:
         for instance in instances.values():
             machine = self._machines.get(instance.instance_id)
             booted = now >= instance.launched_at + self._times.boot
-            if machine is None and booted and self._joins(instance):
-                self._register(instance, now)
+            if machine is None and booted and self._starts(instance):
+                self._boot(instance, now)
+        self._elsewhere &= instances.keys()
         for instance_id, machine in list(self._machines.items()):
             self._advance(instance_id, machine, instances.get(instance_id), now)
 
-    def _joins(self, instance: Instance) -> bool:
-        starts = instance.state == "running" and self._tag in instance.tags
-        return starts and not self.unable_to_join(instance)
+    def _starts(self, instance: Instance) -> bool:
+        ours = instance.state == "running" and self._tag in instance.tags
+        known = instance.instance_id in self._elsewhere
+        return ours and not known and not self.unable_to_join(instance)
 
-    def _register(self, instance: Instance, now: float) -> None:
+    def _boot(self, instance: Instance, now: float) -> None:
+        configuration = self._configuration(instance)
+        if configuration.cluster in (None, self._cluster):
+            self._register(instance, configuration, now)
+            return
+        self._elsewhere.add(instance.instance_id)
+        log.info(
+            "joins another cluster", instance=instance.instance_id, cluster=configuration.cluster
+        )
+
+    def _register(
+        self, instance: Instance, configuration: KubeletConfiguration, now: float
+    ) -> None:
         provider_id = f"aws:///{instance.zone}/{instance.instance_id}"
-        node = node_object(instance, self._configuration(instance), rfc3339(now))
+        node = node_object(instance, configuration, rfc3339(now))
         machine = Machine(instance.private_dns_name, provider_id, now + self._times.ready)
         try:
             created = self._store.create("nodes", node)

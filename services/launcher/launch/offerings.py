@@ -17,6 +17,7 @@ from shared.domain.instance_types.reservations import (
     ID_LABEL,
     INTERRUPTIBLE_LABEL,
     TYPE_LABEL,
+    needs_reservation,
     truth,
 )
 from shared.domain.instance_types.shortages import in_group
@@ -175,9 +176,9 @@ def _keys_of(offering: OfferingKey, group: str) -> tuple[OfferingKey, OfferingKe
 
 
 def _is_asked_reservation(offering: Offering, desired: Requirements) -> bool:
-    """Of reserved offerings only those that a machine may use (IT-04)."""
+    """Of reserved offerings only those that a machine may use, and no others for one that needs them (IT-04)."""
     if offering.capacity_type != keys.RESERVED:
-        return True
+        return not needs_reservation(desired)
     labels = (
         (ID_LABEL, offering.reservation_id),
         (TYPE_LABEL, offering.reservation_type or "default"),

@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from services.launcher.cluster import ClusterDescription
 from services.launcher.node_class.authorization import Authorization
 from services.launcher.node_class.capacity_reservations import CapacityReservations
-from services.launcher.node_class.discovery import Discovery
+from services.launcher.node_class.discovery import Discovery, turn_seconds
 from services.launcher.node_class.finalizer import ClassFinalizer, is_held, with_finalizer
 from services.launcher.node_class.images import Images
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.kubelet_expressions import expression_problems
 from services.launcher.node_class.placement_groups import PlacementGroups
-from services.launcher.node_class.shared_answers import SharedAnswers
+from services.launcher.node_class.shared_answers import FRESH_SECONDS, SharedAnswers
 from services.launcher.node_class.status import (
     Findings,
     Problem,
@@ -77,7 +77,8 @@ class NodeClasses:
         self.cluster = ClusterDescription(self.ports)
         self.profiles = InstanceProfiles(self.ports)
         self._groups = PlacementGroups(cloud, clock)
-        self._answers = SharedAnswers(clock)
+        turn = turn_seconds(self.ports.settings)
+        self._answers = SharedAnswers(clock, min(FRESH_SECONDS, turn / 2))
         images = Images(cloud, clock, self._answers)
         gate = self.ports.settings.feature_gates.reserved_capacity
         self.reservations = CapacityReservations(

@@ -53,9 +53,14 @@ log = get_logger(__name__)
 
 MOST_REMEMBERED = 1000
 TURN_SECONDS = 60.0
-"""Between two looks at all node classes."""
+"""Between two looks at all node classes, unless a setting wants to know sooner."""
 Value = TypeVar("Value")
 UNKNOWN_CLUSTER = EksCluster("", "", "", "")
+
+
+def turn_seconds(settings: LauncherSettings) -> float:
+    """Between two looks at all node classes."""
+    return min(TURN_SECONDS, settings.ami_refresh_interval, settings.subnet_refresh_interval)
 
 
 @dataclass
@@ -142,7 +147,7 @@ class Discovery:
         remembered."""
         now = self.clock.monotonic()
         known = self._remembered.get(key)
-        if known is not None and now - known[0] < seconds - TURN_SECONDS:
+        if known is not None and now - known[0] < seconds - turn_seconds(self.settings):
             found: Value = known[1]
             return found
         found = await look_up()

@@ -15,7 +15,7 @@ import msgspec
 from shared.concurrency.clock import Clock
 
 FRESH_SECONDS = 10.0
-"""Longer than a turn over all classes takes; much shorter than the minute for which a class keeps what it found."""
+"""Longer than a turn over all classes takes; much shorter than the minute between two turns."""
 MOST_ANSWERS = 1000
 Value = TypeVar("Value")
 
@@ -25,6 +25,7 @@ class SharedAnswers:
     """Failures are not shared: each class reports its own."""
 
     clock: Clock
+    fresh_seconds: float = FRESH_SECONDS
     _known: dict[tuple[str, bytes], tuple[float, Any]] = field(default_factory=dict)
 
     async def find(
@@ -35,7 +36,7 @@ class SharedAnswers:
         key = (what, msgspec.json.encode(selected, order="deterministic"))
         now = self.clock.monotonic()
         known = self._known.get(key)
-        if known is not None and now - known[0] < FRESH_SECONDS:
+        if known is not None and now - known[0] < self.fresh_seconds:
             found: Value = known[1]
             return found
         found = await look_up()

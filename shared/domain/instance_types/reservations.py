@@ -15,11 +15,14 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
+from shared.domain.requirements import Requirements
 
 CAPACITY_BLOCK = "capacity-block"
 ID_LABEL = keys.AWS_PREFIX + "capacity-reservation-id"
 TYPE_LABEL = keys.AWS_PREFIX + "capacity-reservation-type"
 INTERRUPTIBLE_LABEL = keys.AWS_PREFIX + "capacity-reservation-interruptible"
+LABELS = (ID_LABEL, TYPE_LABEL, INTERRUPTIBLE_LABEL)
+"""Of machines in a reservation. No other machine has them."""
 
 
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,6 +58,12 @@ def merged(by_class: Mapping[str, Iterable[Reservation]]) -> tuple[Reservation, 
         replace(one, node_classes=tuple(sorted(classes[name])))
         for name, one in sorted(latest.items())
     )
+
+
+def needs_reservation(requirements: Requirements) -> bool:
+    """Whether only a machine in a reservation meets them (IT-04)."""
+    rules = (requirements.get(key) for key in LABELS)
+    return any(rule is not None and not rule.accepts_absence for rule in rules)
 
 
 def truth(value: bool) -> str:

@@ -11,7 +11,7 @@ For a command that replaces machines (drift, consolidation), the replaced machin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -69,10 +69,30 @@ def full_zones(node_class: NodeClass, machines: Iterable[Machine]) -> frozenset[
     machine counts: it is in the group until it is gone."""
     if not node_class.spreads:
         return frozenset()
+    there = _by_zone(node_class, machines)
+    return frozenset(zone for zone, count in there.items() if zone and count >= MOST_SPREAD)
+
+
+def spread_room(
+    node_class: NodeClass, machines: Collection[Machine], zones: Iterable[str]
+) -> int | None:
+    """How many more machines these zones take of the class's spread placement group; None without one. Machines of the
+    class that wait for their instance have no zone yet, and count."""
+    if not node_class.spreads:
+        return None
+    there = _by_zone(node_class, machines)
+    waiting = sum(
+        one.node_class_key == node_class.key and not one.provider_id and not one.terminating
+        for one in machines
+    )
+    return max(0, sum(max(0, MOST_SPREAD - there[zone]) for zone in zones) - waiting)
+
+
+def _by_zone(node_class: NodeClass, machines: Iterable[Machine]) -> Counter[str]:
+    """Zone -> instances of its placement group."""
     group = node_class.placement_group_id
-    there = Counter(
+    return Counter(
         machine.labels.get(keys.ZONE, "")
         for machine in machines
         if machine.labels.get(keys.PLACEMENT_GROUP) == group
     )
-    return frozenset(zone for zone, count in there.items() if zone and count >= MOST_SPREAD)

@@ -345,7 +345,7 @@ class Placement:
         """A new machine with its first pods, or the reason why there is none (SCH-33). In a pool with limits it takes
         one pod only: usage counts the types that remain after the first pod."""
         if template.nodes_exhausted:
-            return self._cache_verdict(template, pods, reasons.node_limit_exhausted(template.pool))
+            return self._cache_verdict(template, pods, template.why_exhausted())
         types = self._types_within_limits(template)
         if not types.bits:
             return self._cache_verdict(template, pods, reasons.limits_exceeded(template.pool))

@@ -15,7 +15,7 @@ from shared.domain import labels as keys
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodeClass, NodePool, by_preference
-from shared.domain.pools.usage import NODES, USUAL, Counting, full_zones, usage
+from shared.domain.pools.usage import NODES, USUAL, Counting, full_zones, spread_room, usage
 from shared.domain.requirements import DOES_NOT_EXIST, Requirement, Requirements
 from shared.domain.resources import Resources, add, at_least
 from shared.domain.snapshot import Snapshot
@@ -46,6 +46,8 @@ class PoolTemplate:
     """Limits minus usage, in the resources that are limited; None without limits (SCH-100)."""
     zone_ids: Mapping[str, str] = field(default_factory=dict)
     """Zone -> zone id, as far as the subnets have one."""
+    group_limits_nodes: bool = False
+    """The number of nodes that remain is what a spread placement group takes."""
     node_price: int = 0
     """What one more machine counts beside its price, in micro-USD per hour."""
     sets: TypeSets = field(init=False)
@@ -87,6 +89,11 @@ class PoolTemplate:
     @property
     def nodes_exhausted(self) -> bool:
         return self.remaining is not None and self.remaining.get(NODES, 1) < 1
+
+    def why_exhausted(self) -> str:
+        """Why there is no further node (SCH-101, EC-06)."""
+        full = reasons.group_is_full if self.group_limits_nodes else reasons.node_limit_exhausted
+        return full(self.pool)
 
     def count_new_machine(self, types: TypeSet) -> None:
         """Takes a new machine off the limits, with the largest capacity among its types (SCH-100)."""
@@ -181,18 +188,23 @@ def _template(
     offered = table.offered[:, zones][:, :, capacities].any(axis=(1, 2))
     types = np.flatnonzero(table.matching(requirements) & offered)
     daemons = load_on_new_nodes(snapshot.daemon_sets, pool.taints, requirements, table)
+    zone_names = frozenset(z for z, ok in zip(table.zones, zones, strict=True) if ok)
+    remaining = _remaining(pool, snapshot, table, counting)
+    room = spread_room(node_class, snapshot.machines, zone_names)
+    in_group = room is not None and room < (remaining or {}).get(NODES, room + 1)
     return PoolTemplate(
         pool=pool,
         table=table,
         requirements=requirements,
         types=types,
         zones=zones,
-        zone_names=frozenset(z for z, ok in zip(table.zones, zones, strict=True) if ok),
+        zone_names=zone_names,
         daemons=daemons,
         available=table.allocatable - daemons.overhead,
         overhead=daemons.total(),
-        remaining=_remaining(pool, snapshot, table, counting),
+        remaining={**(remaining or {}), NODES: room or 0} if in_group else remaining,
         zone_ids=zone_ids,
+        group_limits_nodes=in_group,
     )
 
 

@@ -112,11 +112,11 @@ def test_limits_of_the_capacity_are_lines_below_its_table(
 ) -> None:
     row = {
         "instanceType": "m5.*", "zone": "*", "capacityType": "spot", "available": 3, "percent": 12.5,
-        "used": {"m5.large": 1, "m5.xlarge": 1}, "code": "ICE",
+        "used": {"m5.large": 1, "m5.xlarge": 1}, "code": "ICE", "placementGroup": "",
     }  # fmt: skip
     _print_capacity(
         stated(
-            statements=[row, {**row, "available": None}],
+            statements=[row, {**row, "available": None, "placementGroup": "racks"}],
             cuts=[{"count": 2, "give": 1, "code": "ICE"}],
             quotas={"spotVcpus": 8, "onDemandVcpus": None},
         )
@@ -124,8 +124,8 @@ def test_limits_of_the_capacity_are_lines_below_its_table(
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.startswith("TYPE")
     assert [line.split() for line in lines[:2]] == [
-        ["m5.*", "*", "spot", "3", "12.5%", "2", "ICE"],
-        ["m5.*", "*", "spot", "unlimited", "12.5%", "2", "ICE"],
+        ["m5.*", "*", "spot", "-", "3", "12.5%", "2", "ICE"],
+        ["m5.*", "*", "spot", "racks", "unlimited", "12.5%", "2", "ICE"],
     ]
     assert lines[2:] == ["the next 2 fleets give at most 1 (ICE)", "quota spotVcpus 8"]
 

@@ -94,6 +94,11 @@ def whole_ec2(url: str) -> AbstractAsyncContextManager[Any]:
     return _whole("ec2", url)
 
 
+def whole_iam(url: str) -> AbstractAsyncContextManager[Any]:
+    """The same of IAM: for roles, and for whose profile one is."""
+    return _whole("iam", url)
+
+
 def whole_sqs(url: str) -> AbstractAsyncContextManager[Any]:
     """The same of SQS: for sending, and for the number of messages."""
     return _whole("sqs", url)

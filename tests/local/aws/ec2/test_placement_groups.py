@@ -1,4 +1,4 @@
-"""Placement groups by their names, and the subnets of launches that name none or an unknown one."""
+"""Placement groups by their names and what they take, and the subnets of launches that name none or an unknown one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local.aws.conftest import Network
+from tests.local.aws.conftest import ControlClient, Network
+from tests.support.waiting import wait_until
 
 
 async def names(ec2: Any, **request: Any) -> list[str]:
@@ -33,6 +34,65 @@ async def test_a_name_that_is_taken_or_unknown_is_refused(ec2: Any) -> None:
     for call in (ec2.delete_placement_group(GroupName="none"), names(ec2, GroupNames=["none"])):
         with pytest.raises(ClientError, match=r"InvalidPlacementGroup\.Unknown"):
             await call
+
+
+async def launch(ec2: Any, network: Network, number: int, **placement: str) -> dict[str, Any]:
+    """As many m5.large of these in zone a as there is room for."""
+    return dict(
+        await ec2.run_instances(
+            ImageId=network.image_id,
+            InstanceType="m5.large",
+            MinCount=1,
+            MaxCount=number,
+            SubnetId=network.subnets["us-west-2a"],
+            Placement=placement,
+        )
+    )
+
+
+async def test_a_spread_group_takes_seven_instances_in_a_zone_and_no_more_until_one_is_gone(
+    ec2: Any, network: Network
+) -> None:
+    made = await ec2.create_placement_group(GroupName="racks", Strategy="spread")
+    first = await launch(ec2, network, 9, GroupName="racks")
+    assert len(first["Instances"]) == 7
+    identity = made["PlacementGroup"]["GroupId"]
+    assert {one["Placement"]["GroupId"] for one in first["Instances"]} == {identity}
+    for named in ({"GroupName": "racks"}, {"GroupId": identity}):
+        with pytest.raises(ClientError, match="InsufficientInstanceCapacity"):
+            await launch(ec2, network, 1, **named)
+    assert len((await launch(ec2, network, 1))["Instances"]) == 1, "the limit is the group's"
+    await ec2.terminate_instances(InstanceIds=[first["Instances"][0]["InstanceId"]])
+
+    async def launched() -> bool:
+        try:
+            await launch(ec2, network, 1, GroupName="racks")
+        except ClientError:
+            return False
+        return True
+
+    await wait_until(launched, "the terminated instance has left its rack")
+
+
+async def test_other_groups_have_no_such_limit_and_one_that_is_not_there_is_refused(
+    ec2: Any, network: Network
+) -> None:
+    await ec2.create_placement_group(GroupName="close", Strategy="cluster")
+    assert len((await launch(ec2, network, 9, GroupName="close"))["Instances"]) == 9
+    with pytest.raises(ClientError, match=r"InvalidPlacementGroup\.Unknown"):
+        await launch(ec2, network, 1, GroupName="none")
+
+
+async def test_what_one_group_lacks_another_launch_gets(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
+    await ec2.create_placement_group(GroupName="close", Strategy="cluster")
+    pool = {"instanceType": "m5.large", "zone": "us-west-2a", "capacityType": "*"}
+    control.post("capacity", {**pool, "available": 2, "placementGroup": "clo*"})
+    assert len((await launch(ec2, network, 9, GroupName="close"))["Instances"]) == 2
+    assert len((await launch(ec2, network, 9))["Instances"]) == 9
+    (stated,) = control.get("capacity")["statements"]
+    assert stated["used"] == {"m5.large/us-west-2a/on-demand": 2}
 
 
 @pytest.mark.parametrize(

@@ -245,8 +245,8 @@ async def test_the_interruption_service_reads_its_queue_and_launches_nothing(as_
         await (await as_("launcher")).sqs.queue_url(CLUSTER)
 
 
-async def test_instance_profiles_are_made_for_the_node_role_alone(as_: As) -> None:
-    """IAM-01: PassRole names one role."""
+async def test_instance_profiles_are_made_for_the_node_roles_alone(as_: As) -> None:
+    """IAM-01: PassRole names one role, or a beginning of names."""
     cloud = await as_("launcher")
     tags = {cluster_tag(CLUSTER): "owned", "topology.kubernetes.io/region": "us-west-2"}
     await cloud.iam.ensure_instance_profile(

@@ -13,7 +13,7 @@ from services.launcher.launch.fleet import MOST_OVERRIDES, MOST_TYPES
 from services.launcher.launch.offerings import choose, falls_back_to_few
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types.reservations import INTERRUPTIBLE_LABEL
+from shared.domain.instance_types.reservations import ID_LABEL, INTERRUPTIBLE_LABEL
 from shared.domain.instance_types.shortages import in_group
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import sized
@@ -257,6 +257,8 @@ def test_a_reservation_that_is_used_up_gives_way_to_spot() -> None:
     used = frozenset({(keys.RESERVED, "m5.big", ZONES[0])})
     kind = with_reserved("m5.big", reserved())
     assert chosen(wanting(ANY), kind, unavailable=used)[0] == keys.SPOT
+    with pytest.raises(InsufficientCapacity):
+        chosen(wanting(ANY, Expression(ID_LABEL, "Exists")), kind, unavailable=used)
 
 
 def test_ordinary_reservations_and_capacity_blocks_are_not_mixed() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from services.launcher.node_class.controller import NodeClasses
-from services.launcher.node_class.discovery import TURN_SECONDS
+from services.launcher.node_class.discovery import TURN_SECONDS, turn_seconds
 from services.launcher.node_class.shared_answers import SharedAnswers
 from services.launcher.ports import Ports
 from shared.domain.pools.nodepools import SelectorTerm
-from shared.errors import Unavailable
+from shared.errors import ConfigurationError, Unavailable
 from shared.kube.client import Kube
 from shared.kube.resources import EC2_NODE_CLASSES
 from tests.services.conftest import Control, create_node_class
@@ -50,6 +50,27 @@ async def test_what_may_be_older_is_not_looked_up_each_minute(
     await kube.patch(EC2_NODE_CLASSES, "default", {"spec": {"tags": {"team": "a"}}})
     await node_classes.refresh_one(V1_KEY)
     assert reads(control, kept) > now
+
+
+async def test_what_must_be_newer_is_looked_up_within_seconds(
+    kube: Kube, ports: Ports, control: Control, clock: FakeClock
+) -> None:
+    """Nothing but that: images may be a minute old."""
+    often = with_settings(ports, subnet_refresh_interval="2s")
+    assert (turn_seconds(often.settings), turn_seconds(ports.settings)) == (2.0, TURN_SECONDS)
+    node_classes = NodeClasses(often)
+    await create_node_class(kube)
+    await node_classes.refresh_all()
+    before = reads(control, "DescribeSubnets"), reads(control, "DescribeImages")
+    clock.advance(2.0)
+    await node_classes.refresh_all()
+    assert reads(control, "DescribeSubnets") > before[0]
+    assert reads(control, "DescribeImages") == before[1]
+
+
+def test_less_than_a_second_is_refused(ports: Ports) -> None:
+    with pytest.raises(ConfigurationError, match="SUBNET_REFRESH_INTERVAL"):
+        with_settings(ports, subnet_refresh_interval="500ms")
 
 
 async def test_classes_that_select_the_same_share_one_answer(

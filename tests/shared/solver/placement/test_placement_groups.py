@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from shared.domain import labels as keys
+from shared.domain.expressions import Expression
 from shared.domain.instance_types.shortages import MOST_SPREAD, in_group
 from shared.domain.pools.generations import V1
 from shared.solver.plan import Plan
@@ -75,6 +78,36 @@ def test_a_spread_group_takes_seven_instances_in_each_zone() -> None:
     assert machine.offering.zone in (B, C)
     everywhere = tuple(one for zone in ZONES for one in running(zone, MOST_SPREAD))
     assert planned(machines=everywhere, **spread).machines == ()
+
+
+def planned_in(zones: tuple[str, ...], pods: int, policy: str, **changes: Any) -> Plan:
+    """Pods that each fill a machine, for a pool with a spread group in these zones."""
+    zone = Expression(keys.ZONE, "In", zones)
+    fields: dict[str, Any] = {"generation_api": V1, "placement_group_id": "pg-1", "spreads": True}
+    return plan_for(
+        make_snapshot(
+            *(make_pod(f"p-{number}", cpu="1500m") for number in range(pods)),
+            pools=(make_pool(generation_api=V1, requirements=(zone,)),),
+            node_classes=(make_node_class(**fields),),
+            catalogue=make_catalogue((make_type(),)),
+            **changes,
+        ),
+        packing_policy=policy,
+    )
+
+
+@pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
+def test_one_round_plans_no_more_machines_than_the_group_takes(policy: str) -> None:
+    """EC2 need not refuse any, and the pods that wait are told why."""
+    plan = planned_in((A, B), 16, policy)
+    assert len(plan.machines) == 2 * MOST_SPREAD
+    assert len(plan.unschedulable) == 2
+    assert all("spread placement group" in why for why in plan.unschedulable.values())
+    fewer = planned_in((A, B), 16, policy, machines=running(B, 3))
+    assert len(fewer.machines) == 2 * MOST_SPREAD - 3
+    waiting = make_machine("new", generation_api=V1, node_class="default")
+    last = planned_in((A,), 8, policy, machines=(*running(A, 5), waiting))
+    assert len(last.machines) == 1
 
 
 def test_other_groups_and_other_strategies_have_no_such_limit() -> None:
