@@ -1,13 +1,16 @@
 """What Karpenter v1 leaves in a cluster and an account: its objects, laid down as its controllers write them.
 
 Karpenter itself is represented by its candidate in the leader election, the same protocol with Karpenter's identity,
-and by its Deployment.
+and by its Deployment. ``python -m tests.support.stories.karpenter_world`` is that Karpenter on the stack that the shell's
+variables name, with two nodes, until its Deployment has no replicas.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +18,7 @@ from random import Random
 from typing import Any
 
 from cli.migration.inventory import DEPLOYMENTS, LEASE_NAME
+from cli.migration.karpenter import cloud_of
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import tag_specification
 from shared.concurrency.clock import SystemClock, rfc3339
@@ -262,3 +266,27 @@ class KarpenterWorld:
         await self.kube.patch(NODE_CLAIMS, claim["metadata"]["name"], note)
         done = {"status": {"nodeName": name, "conditions": self._conditions(CONDITIONS)}}
         await self.kube.patch(NODE_CLAIMS, claim["metadata"]["name"], done, subresource="status")
+
+
+async def main() -> None:
+    variables = dict(os.environ)
+    kube = await Kube.connect(
+        variables["KUBECONFIG"], clock=SystemClock(), random=Random(5), user_agent="karpenter"
+    )
+    async with cloud_of(variables) as cloud:
+        assert cloud is not None
+        world = KarpenterWorld(kube, cloud, variables["CLUSTER_NAME"])
+        await world.install()
+        async with world.leading() as lease:
+            await asyncio.wait_for(lease.acquired.wait(), 60)
+            for name in ("default-aaaaa", "default-bbbbb"):
+                await world.make_node(name)
+            sys.stdout.write("two nodes run\n")
+            sys.stdout.flush()
+            while lease.held:
+                await asyncio.sleep(0.2)
+    await kube.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -3,6 +3,7 @@
 ``<!-- run: here -->`` above a block of shell lines: it runs in a copy of the project, and needs nothing else.
 ``<!-- run: stack -->``: it runs on a local stack, which the page's blocks share, in their order.
 ``<!-- run: account -->``: it runs on an AWS account with a cluster, where nothing is installed before the page begins.
+``<!-- run: engine -->``: it runs in a clone of the project, with a Docker engine.
 ``<!-- run: no: REASON -->``: it is only checked, because it needs REASON, which is one of ``NEEDS``.
 ``<!-- first: COMMAND -->`` above a block: a line that a test types before it, or in its place where it does not run.
 ``<!-- blocks: WHERE -->`` near the top of a page: the same for all of its blocks that have no comment of their own.
@@ -50,7 +51,7 @@ class Block:
     language: str
     text: str
     where: str
-    """here, stack, account, "no: REASON", or nothing if no comment says."""
+    """here, stack, account, engine, "no: REASON", or nothing if no comment says."""
     file: str
     faulty: bool = False
     first: str = ""
