@@ -1,8 +1,8 @@
 """What Karpenter v1 leaves in a cluster and an account: its objects, laid down as its controllers write them.
 
 Karpenter itself is represented by its candidate in the leader election, the same protocol with Karpenter's identity,
-and by its Deployment. ``python -m tests.support.stories.karpenter_world`` is that Karpenter on the stack that the shell's
-variables name, with two nodes, until its Deployment has no replicas.
+and by its Deployment. ``python -m tests.support.stories.karpenter_world`` is that Karpenter on the stack that the
+shell's variables name, with two nodes, until its Deployment has no replicas.
 """
 
 from __future__ import annotations
@@ -283,8 +283,7 @@ async def main() -> None:
                 await world.make_node(name)
             sys.stdout.write("two nodes run\n")
             sys.stdout.flush()
-            while lease.held:
-                await asyncio.sleep(0.2)
+            await world._stop_with_the_deployment(asyncio.Event())
     await kube.close()
 
 
