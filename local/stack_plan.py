@@ -298,7 +298,7 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
         **({"DRA_DRIVERS": settings.dra_drivers} if settings.dra_drivers else {}),
         "SERVICE_URLS": ",".join(_in_cluster(settings, environment)),
     }
-    if settings.extra.get("KARPENTER_LEASE"):
+    if settings.extra.get("KARPENTER_LEASE") or environment.get("KARPENTER_LEASE"):
         own["FURTHER_RIGHTS_DIRECTORY"] = str(packaged("deploy", "beside-karpenter"))
     probes = (f"http://{HOST}:{port}/readyz", environment["KUBECONFIG"])
     return Part(

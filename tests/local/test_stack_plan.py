@@ -82,6 +82,17 @@ def test_nothing_of_the_caller_s_accounts_and_clusters_reaches_a_part() -> None:
     assert environment["AWS_EC2_METADATA_DISABLED"] == "true"
 
 
+@pytest.mark.parametrize("from_shell", [True, False])
+def test_services_that_share_the_election_of_karpenter_have_the_right_to_its_lease(
+    from_shell: bool,
+) -> None:
+    lease = {"KARPENTER_LEASE": "kube-system/karpenter-leader-election"}
+    settings = StackSettings(Path("/s"), extra={} if from_shell else lease)
+    plan = plan_stack(settings, PORTS, lease if from_shell else {})
+    (cluster,) = (part for wave in plan.waves for part in wave if part.name == "cluster")
+    assert cluster.environment["FURTHER_RIGHTS_DIRECTORY"].endswith("deploy/beside-karpenter")
+
+
 def test_settings_survive_the_way_to_the_supervisor() -> None:
     assert StackSettings.from_json(SETTINGS.to_json()) == SETTINGS
 

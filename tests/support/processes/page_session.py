@@ -94,7 +94,7 @@ def _part(block: Block, folder: Path) -> str:
         return f"mkdir -p '{name.parent}'\ncat >'{name}' <<'__END__'\n{block.text}__END__\n"
     if not block.is_shell:
         return ""
-    begin = f"{block.first}echo '{_BEGIN}{block.name}'\n"
+    begin = f"echo '{_BEGIN}{block.name}'\n{block.first}"
     if block.where.startswith("no: "):
         return begin
     if block.language == "console":

@@ -1,0 +1,125 @@
+"""The examples of the commands' help texts, which docs/commands.md repeats, run on a stack that has what they name.
+
+What an example only names (a pod, a node, a decision, an instance) is there under the same name, or is replaced by one
+that is there. Examples that other tests run, or that wait for a person, are left out, each with its reason.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster.helm import NEEDS_HELM
+from tests.support.cluster.kubectl import NEEDS_KUBECTL
+from tests.support.processes import page_session
+from tests.support.texts.blocks import Block, all_blocks
+
+SECONDS = 1200.0
+PAGE = "docs/commands.md"
+FAILED = "::failed"
+PREPARED = """
+dovetail up --detach
+source .dovetail/env
+mkdir -p cluster changes clusters chart/templates
+kubectl apply -f cli/demo/manifests/v1 -f cli/demo/manifests/inflate.yaml
+kubectl create namespace shop
+kubectl run web-5c8d --namespace shop --image nginx --overrides \
+  '{"spec": {"containers": [{"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "500"}}}]}}'
+kubectl scale deployment inflate --replicas 10
+kubectl rollout status deployment inflate --timeout=180s
+kubectl apply -f cli/demo/manifests/provisioner.yaml -f cli/demo/manifests/awsnodetemplate.yaml
+cp cli/demo/manifests/provisioner.yaml pools.yaml
+cp cli/demo/manifests/awsnodetemplate.yaml classes.yaml
+cp cli/demo/manifests/v1/nodepool.yaml pool.yaml
+cp cli/demo/manifests/v1/*.yaml clusters
+cp pool.yaml changes
+cp pool.yaml cli/demo/manifests/inflate.yaml cluster
+cp cli/demo/manifests/inflate.yaml pods.yaml
+cp pool.yaml chart/templates
+printf 'apiVersion: v2\\nname: pools\\nversion: 1.0.0\\n' > chart/Chart.yaml
+printf 'apiVersion: v1\\nkind: List\\nitems: []\\n' > types.yaml
+kubectl get nodepool default -o json > extra.json
+kubectl get pods,nodes,nodepools,nodeclaims,ec2nodeclasses,pdb -A -o yaml > cluster.yaml
+NODE=$(kubectl get nodes -l karpenter.sh/nodepool -o jsonpath='{.items[0].metadata.name}')
+MACHINE=$(kubectl get nodeclaims -o jsonpath='{.items[0].metadata.name}')
+INSTANCE=$(dovetail cloud instances --json | jq -r '[.instances[] | select(.state == "running")][-1].instanceId')
+SUBNET=$(aws ec2 describe-subnets --query 'Subnets[0].SubnetId' --output text)
+until dovetail decisions --from 1h -o json | jq -e 'length > 0' > decisions.json; do sleep 2; done
+DECISION=$(dovetail decisions --from 1h -o json | jq -r '[.. | .id? // empty][0]')
+"""
+"""What the examples name, as far as it can have their names."""
+IN_PLACE_OF = {
+    "ip-10-0-0-17.us-west-2.compute.internal": '"$NODE"',
+    "default-x7f2k": '"$MACHINE"',
+    "1f3870be274f6c49": '"$DECISION"',
+    "i-0123456789abcdef0": '"$INSTANCE"',
+    "subnet-0123456789abcdef0": '"$SUBNET"',
+    "Provisioner/batch": "Provisioner/default",
+}
+LEFT_OUT = {
+    "dovetail demo": "README.md runs it",
+    "dovetail up": "docs/local/local-cluster.md runs it",
+    "dovetail down": "docs/local/local-cluster.md runs it",
+    "dovetail status --watch": "needs a terminal",
+    "dovetail top": "needs a terminal",
+    "dovetail logs launcher --follow": "does not end",
+    "dovetail approve ": "docs/operating/approval.md runs it",
+    "dovetail reject ": "docs/operating/approval.md runs it",
+    "dovetail migrate karpenter": "docs/migration/karpenter.md runs it",
+    "dovetail shadow diff": "docs/operating/shadow.md runs it",
+    "dovetail dead-letters replay launches 1": "there is no dead letter",
+    "dovetail dead-letters drop interruptions 1": "there is no dead letter",
+    "dovetail audit --watch": "docs/operating/audit.md runs it",
+    "AWS_REGION=eu-central-1": "the emulator has one region",
+    "source ": "the stack is known already",
+}
+STILL_RUN = ("dovetail top --once", "dovetail top -o json")
+
+
+def examples() -> Iterator[Block]:
+    """A block for each example, which goes on when it fails and says so."""
+    for block in all_blocks():
+        if block.page == PAGE and block.is_shell:
+            for number, line in enumerate(block.text.splitlines(), block.line + 1):
+                if is_run(line):
+                    text = f"{{ {with_names(line)}\n}} || echo '{FAILED}'\n"
+                    yield Block(PAGE, number, "sh", text, "stack", "")
+
+
+def is_run(line: str) -> bool:
+    return line.startswith(STILL_RUN) or not line.startswith((*LEFT_OUT,))
+
+
+def with_names(line: str) -> str:
+    for example, name in IN_PLACE_OF.items():
+        line = line.replace(example, name)
+    return line
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield page_session.checkout(tmp_path)
+    command = [str(Path(sys.executable).with_name("dovetail")), "down"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
+
+
+def test_most_examples_run() -> None:
+    assert len(list(examples())) > 80
+
+
+@NEEDS_HELM
+@NEEDS_KUBECTL
+@pytest.mark.nightly
+@pytest.mark.timeout(SECONDS + 300)
+def test_every_example_does_what_it_says(folder: Path) -> None:
+    parts = [Block(PAGE, 0, "sh", PREPARED, "stack", ""), *examples()]
+    printed = page_session.run(folder, parts, SECONDS)
+    lines = {block.name: block.text.splitlines()[0][2:] for block in parts}
+    wrong = {name: text for name, text in printed.items() if FAILED in text or "Traceback" in text}
+    assert not wrong, "\n".join(
+        f"{name} {lines[name]}\n{text[-600:]}" for name, text in wrong.items()
+    )
