@@ -46,10 +46,10 @@ kubectl get nodepool default -o json > extra.json
 kubectl get pods,nodes,nodepools,nodeclaims,ec2nodeclasses,pdb -A -o yaml > cluster.yaml
 NODE=$(kubectl get nodes -l karpenter.sh/nodepool -o jsonpath='{.items[0].metadata.name}')
 MACHINE=$(kubectl get nodeclaims -o jsonpath='{.items[0].metadata.name}')
-INSTANCE=$(dovetail cloud instances --json | jq -r '[.instances[] | select(.state == "running")][-1].instanceId')
+INSTANCE=$(dovetail cloud instances --json | jq -r '[.[] | select(.state == "running")][-1].instanceId')
 SUBNET=$(aws ec2 describe-subnets --query 'Subnets[0].SubnetId' --output text)
-until dovetail decisions --from 1h -o json | jq -e 'length > 0' > decisions.json; do sleep 2; done
-DECISION=$(dovetail decisions --from 1h -o json | jq -r '[.. | .id? // empty][0]')
+until dovetail decisions --from 1h | grep -Eq "[0-9a-f]{16}"; do sleep 2; done
+DECISION=$(dovetail decisions --from 1h | grep -Eo "[0-9a-f]{16}" | head -n 1)
 """
 """What the examples name, as far as it can have their names."""
 IN_PLACE_OF = {

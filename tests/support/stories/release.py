@@ -8,7 +8,6 @@ kinds and accounts.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import random
@@ -36,6 +35,7 @@ from local.stack_plan import (
     plan_stack,
 )
 from tests.support.cluster.helm import CHART, CRDS
+from tests.support.processes.containers import variables
 from tests.support.processes.supervised import supervised
 from tests.support.redis.guarded import refused_by
 from tests.support.stories.playground import SERVICE_SETTINGS, short_settings
@@ -113,9 +113,10 @@ class Release:
             yield parts
 
     def _parts(self) -> Iterator[Part]:
-        maps = {o["metadata"]["name"]: o["data"] for o in self.objects("configmaps")}
-        secrets = {
-            o["metadata"]["name"]: _decoded(o.get("data", {})) for o in self.objects("secrets")
+        stored = {
+            (kind, one["metadata"]["name"]): one
+            for kind in ("configmaps", "secrets")
+            for one in self.objects(kind)
         }
         first = dict(zip(SERVICES, self.ports[3:], strict=False))
         for deployment in self.objects("deployments"):
@@ -123,7 +124,7 @@ class Release:
             if container["name"] == "redis":
                 continue
             account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
-            stated = _variables(container, maps, secrets)
+            stated = variables(container, lambda kind, name: stored[kind, name])
             for number in range(deployment["spec"]["replicas"]):
                 status, probes = free_ports(2, random.Random())
                 status = first.pop(container["name"], status)
@@ -163,24 +164,6 @@ class Release:
 
     async def refused_by_redis(self) -> list[str]:
         return await refused_by(self.environment.redis_url)
-
-
-def _variables(
-    container: dict[str, Any], maps: dict[str, Any], secrets: dict[str, Any]
-) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for source in container["envFrom"]:
-        if "configMapRef" in source:
-            found |= maps[source["configMapRef"]["name"]]
-        else:
-            found |= secrets[source["secretRef"]["name"]]
-    return found | {one["name"]: one["value"] for one in container.get("env", [])}
-
-
-def _decoded(data: dict[str, str]) -> dict[str, str]:
-    return {
-        name: base64.b64decode(value).decode("utf-8", "replace") for name, value in data.items()
-    }
 
 
 @contextlib.contextmanager
