@@ -134,6 +134,29 @@ def test_every_manifest_is_right() -> None:
     assert wrong.keys() == {block.name for block in MANIFESTS if block.faulty}, wrong
 
 
+CLUSTER_CONFIG = {
+    "": {"apiVersion", "kind", "metadata", "iam", "addons", "managedNodeGroups"},
+    "metadata": {"name", "region", "version", "tags"},
+    "iam": {"withOIDC"},
+    "addons": {"name"},
+    "managedNodeGroups": {
+        *("name", "instanceType", "amiFamily", "desiredCapacity", "minSize", "maxSize"),
+    },
+}
+"""Fields of the JSON schema of eksctl 0.215, as far as the documents use them."""
+
+
+def test_fields_of_a_cluster_for_eksctl_are_those_of_its_schema() -> None:
+    found = [one for block in SHELL for one in in_here_documents(block)]
+    configs = [one for one in found if one["apiVersion"] == "eksctl.io/v1alpha5"]
+    assert configs
+    for config in configs:
+        assert config.keys() <= CLUSTER_CONFIG[""]
+        for name in config.keys() & CLUSTER_CONFIG.keys():
+            parts = config[name] if isinstance(config[name], list) else [config[name]]
+            assert {field for part in parts for field in part} <= CLUSTER_CONFIG[name]
+
+
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
 def test_terraform_can_read_its_files(tmp_path: Path) -> None:
     """And they look as it would write them. It reads the syntax alone: modules and providers would be fetched."""
