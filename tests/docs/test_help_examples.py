@@ -22,7 +22,7 @@ SECONDS = 1200.0
 PAGE = "docs/commands.md"
 FAILED = "::failed"
 PREPARED = """
-dovetail up --detach
+PROFILING=true dovetail up --detach
 source .dovetail/env
 mkdir -p cluster changes clusters chart/templates
 kubectl apply -f cli/demo/manifests/v1 -f cli/demo/manifests/inflate.yaml
@@ -31,8 +31,8 @@ kubectl run web-5c8d --namespace shop --image nginx --overrides \
   '{"spec": {"containers": [{"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "500"}}}]}}'
 kubectl scale deployment inflate --replicas 10
 kubectl rollout status deployment inflate --timeout=180s
-kubectl apply -f cli/demo/manifests/provisioner.yaml -f cli/demo/manifests/awsnodetemplate.yaml
-cp cli/demo/manifests/provisioner.yaml pools.yaml
+sed '0,/name: default/s//name: batch/' cli/demo/manifests/provisioner.yaml > pools.yaml
+kubectl apply -f pools.yaml -f cli/demo/manifests/awsnodetemplate.yaml
 cp cli/demo/manifests/awsnodetemplate.yaml classes.yaml
 cp cli/demo/manifests/v1/nodepool.yaml pool.yaml
 cp cli/demo/manifests/v1/*.yaml clusters
@@ -58,7 +58,8 @@ IN_PLACE_OF = {
     "1f3870be274f6c49": '"$DECISION"',
     "i-0123456789abcdef0": '"$INSTANCE"',
     "subnet-0123456789abcdef0": '"$SUBNET"',
-    "Provisioner/batch": "Provisioner/default",
+    "--at 2h": "--at 30s",
+    "--against 24h": "--against 30s",
 }
 LEFT_OUT = {
     "dovetail demo": "README.md runs it",
@@ -66,6 +67,7 @@ LEFT_OUT = {
     "dovetail down": "docs/local/local-cluster.md runs it",
     "dovetail status --watch": "needs a terminal",
     "dovetail top": "needs a terminal",
+    "dovetail top --once | grep draining": "no node drains",
     "dovetail logs launcher --follow": "does not end",
     "dovetail approve ": "docs/operating/approval.md runs it",
     "dovetail reject ": "docs/operating/approval.md runs it",
@@ -77,7 +79,7 @@ LEFT_OUT = {
     "AWS_REGION=eu-central-1": "the emulator has one region",
     "source ": "the stack is known already",
 }
-STILL_RUN = ("dovetail top --once", "dovetail top -o json")
+STILL_RUN = ("dovetail top -o json", "dovetail migrate karpenter -f")
 
 
 def examples() -> Iterator[Block]:

@@ -36,7 +36,8 @@ NEEDS = {
     "a person",
     "examples of the help texts",
 }
-"""Why a block cannot run in a test: nothing else counts as a reason."""
+"""Why a block cannot run as it stands: nothing else counts as a reason. Of the help texts, test_help_examples.py runs
+most examples."""
 _MARK = re.compile(r"<!-- (?P<what>run|blocks|file|manifest|first): (?P<value>.+?) -->")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<language>\w*)[^\n]*$")
 
