@@ -21,7 +21,7 @@ from tests.support.texts.blocks import Block, all_blocks
 SECONDS = 1200.0
 PAGE = "docs/commands.md"
 FAILED = "::failed"
-PREPARED = """
+PREPARED = r"""
 PROFILING=true dovetail up --detach
 source .dovetail/env
 mkdir -p cluster changes clusters chart/templates
@@ -40,11 +40,13 @@ cp pool.yaml changes
 cp pool.yaml cli/demo/manifests/inflate.yaml cluster
 cp cli/demo/manifests/inflate.yaml pods.yaml
 cp pool.yaml chart/templates
-printf 'apiVersion: v2\\nname: pools\\nversion: 1.0.0\\n' > chart/Chart.yaml
-printf 'apiVersion: v1\\nkind: List\\nitems: []\\n' > types.yaml
+printf 'apiVersion: v2\nname: pools\nversion: 1.0.0\n' > chart/Chart.yaml
+printf 'apiVersion: v1\nkind: List\nitems: []\n' > types.yaml
 kubectl get nodepool default -o json > extra.json
 kubectl get pods,nodes,nodepools,nodeclaims,ec2nodeclasses,pdb -A -o yaml > cluster.yaml
 NODE=$(kubectl get nodes -l karpenter.sh/nodepool -o jsonpath='{.items[0].metadata.name}')
+TYPE=$(kubectl get node "$NODE" -o jsonpath='{.metadata.labels.node\.kubernetes\.io/instance-type}')
+ZONE=$(kubectl get node "$NODE" -o jsonpath='{.metadata.labels.topology\.kubernetes\.io/zone}')
 MACHINE=$(kubectl get nodeclaims -o jsonpath='{.items[0].metadata.name}')
 INSTANCE=$(dovetail cloud instances --json | jq -r '[.[] | select(.state == "running")][-1].instanceId')
 SUBNET=$(aws ec2 describe-subnets --query 'Subnets[0].SubnetId' --output text)
@@ -54,6 +56,7 @@ DECISION=$(dovetail decisions --from 1h | grep -Eo "[0-9a-f]{16}" | head -n 1)
 """What the examples name, as far as it can have their names."""
 IN_PLACE_OF = {
     "ip-10-0-0-17.us-west-2.compute.internal": '"$NODE"',
+    "--zone us-west-2a --type m5.xlarge": '--zone "$ZONE" --type "$TYPE"',
     "default-x7f2k": '"$MACHINE"',
     "1f3870be274f6c49": '"$DECISION"',
     "i-0123456789abcdef0": '"$INSTANCE"',
