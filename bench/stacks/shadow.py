@@ -20,7 +20,7 @@ from pathlib import Path
 import aiohttp
 
 from bench.latency import ROUND_SECONDS, apply, one_round
-from bench.report import Row, options, save, show
+from bench.report import Row, options, progress, save, show
 from bench.stacks.cpu_shares import cpu_seconds
 from bench.stacks.local_stack import Bench, running
 from local.probe import request_json
@@ -73,7 +73,7 @@ async def measure(pairs: int) -> list[Row]:
                 os.environ.update(bench.stack.running().environment)
                 await apply(bench.kube)
                 await one_round(bench.kube, session)
-                for number in range(2 * pairs):
+                for number in progress(range(2 * pairs), "rounds"):
                     beside = number % 2 == 0
                     os.kill(shadow, signal.SIGCONT if beside else signal.SIGSTOP)
                     before = cpu_seconds(scheduler.process.pid)
@@ -81,7 +81,7 @@ async def measure(pairs: int) -> list[Row]:
                         latency = await one_round(bench.kube, session)
                     spent = cpu_seconds(scheduler.process.pid) - before
                     found[beside].append((latency, spent * 1000))
-                    print(f"{number + 1} of {2 * pairs}", file=sys.stderr)
+
     return [_row(name, found[beside]) for name, beside in (("with", True), ("without", False))]
 
 
