@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass
 
 from shared.cloud.ec2.calls import Ec2
-from shared.cloud.ec2.records import Instance
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS, Instance
 from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.log import get_logger
@@ -19,9 +19,6 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 READ_SECONDS = 5.0
-ABSENT_SECONDS = 200.0
-"""An instance counts as gone only after EC2 did not know it for this long (F20). That is longer than EC2 needs to list
-a new one, at most three minutes: a machine may be deleted right after its launch, before its node joins."""
 TERMINATED, SHUTTING_DOWN = "terminated", "shutting-down"
 ENDED_STATES = frozenset({SHUTTING_DOWN, TERMINATED, "stopping", "stopped"})
 """In these an instance costs nothing."""
@@ -57,7 +54,7 @@ class InstanceView:
     def is_gone(self) -> bool:
         """Is it proven that the instance does not exist any more?"""
         if self.absent_since is not None:
-            return self.answered - self.absent_since >= ABSENT_SECONDS
+            return self.answered - self.absent_since >= ALL_LISTED_SECONDS
         return self.state == TERMINATED
 
     def update(self, instance: Instance | None, now: float) -> None:

@@ -109,7 +109,7 @@ ENDING = (
     Mutant(
         "absence-believed-at-once",
         f"{TERMINATOR}/instances.py",
-        "            return self.answered - self.absent_since >= ABSENT_SECONDS",
+        "            return self.answered - self.absent_since >= ALL_LISTED_SECONDS",
         "            return True",
         "an instance that one list does not show counts as gone",
         "late-lists",
@@ -198,7 +198,7 @@ ENDING = (
     Mutant(
         "absence-proven-by-age-zero",
         f"{COLLECTION}/lost_machines.py",
-        "            elif self._missed_seconds(machine) >= INSTANCE_VISIBLE_SECONDS:",
+        "            elif self._missed_seconds(machine) >= ALL_LISTED_SECONDS:",
         "            elif True:",
         "a new machine is deleted because EC2 does not list its instance yet",
         "late-lists",

@@ -32,7 +32,7 @@ LAUNCHING = (
     Mutant(
         "one-empty-list-believed",
         f"{LAUNCH}/saga.py",
-        "        if left and not certain and since_first_list < LISTS_APART_SECONDS:",
+        "        if left and not certain and since_first_list < ALL_LISTED_SECONDS:",
         "        if False:",
         "one list without instances proves that a call started none",
         "late-lists",

@@ -17,13 +17,13 @@ from services.launcher.garbage_collection.breaker import Breaker
 from services.launcher.garbage_collection.held_deletions import HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory, take_inventory
 from services.launcher.garbage_collection.lost_machines import (
-    INSTANCE_VISIBLE_SECONDS,
     LostMachines,
 )
 from services.launcher.garbage_collection.orphaned import OrphanedInstances, OrphanedNodes
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.ports import Ports
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.concurrency.confirmation import Confirmation
 from shared.concurrency.waiting import pause
 from shared.domain.machines.launches import is_wanted
@@ -156,6 +156,6 @@ class GarbageCollection:
                 "the instances of a launch that nobody wants are to end", instances=reachable
             )
             await self.writer.end_instances(reachable, "nobody wants its launch")
-        elif not stray and self._seconds_unwanted(token) > INSTANCE_VISIBLE_SECONDS:
+        elif not stray and self._seconds_unwanted(token) > ALL_LISTED_SECONDS:
             with suppress(NotFound):
                 await self.ports.kube.delete(LAUNCH_RECORDS, token)

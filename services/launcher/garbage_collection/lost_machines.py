@@ -23,6 +23,7 @@ from services.launcher.ports import Ports
 from shared.api.core.nodes import parse_node
 from shared.cloud.ec2.ended_instances import TERMINATED_REASON, termination_message, would_end_again
 from shared.cloud.ec2.ownership import GONE_STATES
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.concurrency.confirmation import Confirmation
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INSTANCE_TERMINATING, REGISTERED, Condition, Machine
@@ -40,8 +41,6 @@ WITHOUT_NODE = "machines without a node"
 TOO_MANY = "so many at once look like a wrong list; delete them by hand if it is right"
 REMOVED = "NodeRemoved"
 """Reason of the event."""
-INSTANCE_VISIBLE_SECONDS = 120.0
-"""EC2 may not list a new instance for a minute and more (F20)."""
 
 
 def without_instance(inventory: Inventory) -> list[Machine]:
@@ -124,7 +123,7 @@ class LostMachines:
                 await self._delete(
                     machine, TERMINATED_REASON, termination_message(instance), again=again
                 )
-            elif self._missed_seconds(machine) >= INSTANCE_VISIBLE_SECONDS:
+            elif self._missed_seconds(machine) >= ALL_LISTED_SECONDS:
                 absent.append(machine)
         if absent and not inventory.instances:
             why = "EC2 lists no instance at all; are region and account right?"

@@ -59,7 +59,7 @@ from shared.cloud.client.errors import (
     is_not_found,
 )
 from shared.cloud.ec2.ownership import TOKEN_TAG, cluster_tag
-from shared.cloud.ec2.records import FleetInstance, FleetResult
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS, FleetInstance, FleetResult
 from shared.concurrency.parallel import in_parallel
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
@@ -79,8 +79,6 @@ log = get_logger(__name__)
 RETRY_SECONDS = 2.0
 REPEATABLE_SECONDS = 600.0
 """So long a request may be sent again with its token."""
-LISTS_APART_SECONDS = 200.0
-"""EC2 may list an instance three minutes after its start (F20), and the call before the list may have worked."""
 ENDED_LISTED_SECONDS = 60.0
 """So long at least EC2 lists an instance that has ended."""
 WRITES_AT_ONCE = 16
@@ -229,7 +227,7 @@ class LaunchSaga:
         found = await self.ports.cloud.ec2.instances(ids=[one.id for _, one in pairs])
         young = await self.records.age(record) < ENDED_LISTED_SECONDS
         ended, unsure = ended_since(pairs, {i.id: i.state for i in found}, lists_ended=young)
-        if unsure and self._seconds_since_first_list(record.token) >= LISTS_APART_SECONDS:
+        if unsure and self._seconds_since_first_list(record.token) >= ALL_LISTED_SECONDS:
             return ended | unsure, set()
         return ended, unsure
 
@@ -315,8 +313,8 @@ class LaunchSaga:
         served = {machine.uid for machine, _ in pairs}
         left = [one for one in _waiting(record, machines) if one.uid not in served]
         since_first_list = self._seconds_since_first_list(record.token)
-        if left and not certain and since_first_list < LISTS_APART_SECONDS:
-            return retry((one.uid for one in left), LISTS_APART_SECONDS - since_first_list)
+        if left and not certain and since_first_list < ALL_LISTED_SECONDS:
+            return retry((one.uid for one in left), ALL_LISTED_SECONDS - since_first_list)
         answers = await self._next_attempt(record, left)
         await self._close(record)
         return answers

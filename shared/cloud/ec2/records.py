@@ -17,6 +17,9 @@ from shared.domain.labels import ON_DEMAND, SPOT
 from shared.errors import Unavailable
 
 Json = dict[str, Any]
+ALL_LISTED_SECONDS = 200.0
+"""EC2 lists a new instance three minutes after its start at the latest (F20). An absence that lasted for less says
+nothing: a machine may be deleted, or a call be repeated, before any list has its instance."""
 
 
 class Subnet(msgspec.Struct, frozen=True):

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.terminator.instances import ABSENT_SECONDS, READ_SECONDS
+from services.terminator.instances import READ_SECONDS
 from services.terminator.waiting.step import DONE
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import Throttled
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES
@@ -128,7 +129,7 @@ async def test_an_instance_that_ec2_does_not_know_is_gone_after_minutes(
     await world.kube.delete(MACHINES, name)
     step = world.termination.step_machine
     assert await step(name) is not DONE
-    clock.advance(ABSENT_SECONDS - 1)
+    clock.advance(ALL_LISTED_SECONDS - 1)
     assert await step(name) is not DONE
     clock.advance(READ_SECONDS)
     assert await step(name) is DONE

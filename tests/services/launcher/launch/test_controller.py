@@ -12,11 +12,11 @@ from services.launcher.launch.assignment import LaunchedInstance
 from services.launcher.launch.controller import BATCH_IDLE_SECONDS
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.saga import (
-    LISTS_APART_SECONDS,
     REPEATABLE_SECONDS,
 )
 from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.ec2.ownership import TOKEN_TAG
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import encode_catalogue
 from shared.kube.client import Kube
@@ -261,7 +261,7 @@ async def test_an_old_record_without_instances_is_believed_at_the_second_look(
     assert all(isinstance(one, RetryLater) for one in await launch_all(start()))
     await let_records_age(kube, REPEATABLE_SECONDS + 1)
     launcher = start()
-    for wait in (LISTS_APART_SECONDS - 1, 2):
+    for wait in (ALL_LISTED_SECONDS - 1, 2):
         assert all(isinstance(one, RetryLater) for one in await launch_all(launcher))
         assert len(await records(kube)) == 1
         clock.advance(wait)

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from services.launcher.launch.controller import LaunchController
 from services.launcher.launch.fleet import LaunchRecord
-from services.launcher.launch.saga import LISTS_APART_SECONDS
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.kube.resources import MACHINES
 from shared.redis.bus import RetryLater
 from tests.services.conftest import create_machine
@@ -176,5 +176,5 @@ async def test_instances_are_adopted_first_and_dealt_later(world: CrashWorld) ->
     await ask(launch, NAMES)
     assert await world.owned() == world.started()[-1:]
     ec2.instances = everything
-    world.clock.advance(LISTS_APART_SECONDS + 1)
+    world.clock.advance(ALL_LISTED_SECONDS + 1)
     await finish(world, launch)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from services.launcher.garbage_collection.lost_machines import INSTANCE_VISIBLE_SECONDS
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.record_store import LaunchRecords
 from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.ec2.ownership import TOKEN_TAG
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED
 from shared.domain.pools.nodepools import SelectorTerm
@@ -188,7 +188,7 @@ async def test_a_crash_between_status_and_record_is_cleaned_up(
     assert len(await records(kube)) == 1
     garbage = start().garbage
     await garbage.sweep()
-    clock.advance(INSTANCE_VISIBLE_SECONDS + 1)
+    clock.advance(ALL_LISTED_SECONDS + 1)
     await garbage.sweep()
     assert await records(kube) == []
     assert len(control.alive()) == 1

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.launcher.launch.saga import ENDED_LISTED_SECONDS, LISTS_APART_SECONDS
+from services.launcher.launch.saga import ENDED_LISTED_SECONDS
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.kube.client import Kube
 from shared.redis.bus import RetryLater
 from tests.services.conftest import Control
@@ -82,7 +83,7 @@ async def test_a_repeated_answer_names_an_instance_that_ec2_no_longer_lists(
         return sorted(found, key=lambda one: one.id)[1:]
 
     monkeypatch.setattr(ec2, "instances", without_the_first)
-    for wait in (LISTS_APART_SECONDS - 1, 1):
+    for wait in (ALL_LISTED_SECONDS - 1, 1):
         assert [type(one) for one in await launch_all(launcher)] == [
             RetryLater,
             type(None),
