@@ -32,8 +32,8 @@ from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, Res
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 PODS, QUICK_PODS = 30_000, 300
 PODS_EACH = 150
-MOST_CPU = 32
-"""With larger types so many pods would fill far fewer nodes."""
+MOST_CPU = 8
+"""With larger types so many pods would fill far fewer nodes than a thousand."""
 SAMPLE_SECONDS = 2.0
 QUIET_SECONDS = 60.0
 """Consolidation that did nothing for so long has found nothing more."""
@@ -61,7 +61,7 @@ class Story:
     wanted: int = 0
     samples: list[Sample] = field(default_factory=list)
     changed_at: float = 0.0
-    """When the machines were last other ones, in seconds from the beginning."""
+    """When the machines were last other ones, or pods left, in seconds from the beginning."""
     _names: frozenset[str] = frozenset()
 
     async def prepare(self) -> None:
@@ -98,6 +98,7 @@ class Story:
         patch = {"spec": {"replicas": replicas}}
         await self._each(lambda name: self.bench.kube.patch(DEPLOYMENTS, name, patch, "default"))
         self.wanted = self.deployments * replicas
+        self.changed_at = time.monotonic() - self.begun
 
     async def _each(self, act: Callable[[str], Awaitable[Any]]) -> None:
         async def one(name: str) -> None:
