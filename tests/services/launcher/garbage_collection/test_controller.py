@@ -11,6 +11,7 @@ from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
 from services.watcher.status.machine_notes import JoinedNodes
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INSTANCE_TERMINATING, REGISTERED
 from shared.domain.nodes import provider_instance_id
@@ -150,13 +151,15 @@ async def test_an_instance_ended_by_hand_says_nothing_of_the_pool(
     assert await world.outcomes.recent(["Provisioner/default"]) == {}
 
 
-async def test_an_instance_that_ec2_does_not_know_is_missed_for_two_minutes(world: World) -> None:
+async def test_an_instance_that_ec2_does_not_know_is_missed_until_all_lists_have_it(
+    world: World,
+) -> None:
     """F20, LCH-80: EC2 lists a new instance late. A wall clock that jumped makes no machine older."""
     await world.launched("default-good")
     lost = await world.launched("default-a", V1ALPHA5, "aws:///us-west-2a/i-0123456789abcdef0")
     world.clock.wall += 3600
     await world.sweep()
-    for seconds in (61, 58):
+    for seconds in (ALL_LISTED_SECONDS - 60, 59):
         world.clock.advance(seconds)
         await world.sweep()
         assert not await world.is_leaving(lost)
@@ -256,7 +259,7 @@ async def test_what_a_launch_nobody_wants_any_more_started_is_ended(
     await world.kube.delete(MACHINES, "default-a")
     await world.sweep()
     assert control.alive() == []
-    for waited in (0, 91):
+    for waited in (0, ALL_LISTED_SECONDS - 29):
         world.clock.advance(waited)
         await world.sweep()
         assert len((await world.kube.list(LAUNCH_RECORDS)).items) == 1, "EC2 may list one late"
