@@ -48,7 +48,9 @@ NODE=$(kubectl get nodes -l karpenter.sh/nodepool -o jsonpath='{.items[0].metada
 TYPE=$(kubectl get node "$NODE" -o jsonpath='{.metadata.labels.node\.kubernetes\.io/instance-type}')
 ZONE=$(kubectl get node "$NODE" -o jsonpath='{.metadata.labels.topology\.kubernetes\.io/zone}')
 MACHINE=$(kubectl get nodeclaims -o jsonpath='{.items[0].metadata.name}')
-INSTANCE=$(dovetail cloud instances --json | jq -r '[.[] | select(.state == "running")][-1].instanceId')
+instance() {
+  until dovetail cloud instances --json | jq -re '[.[] | select(.state == "running")][-1].instanceId'; do sleep 1; done
+}
 SUBNET=$(aws ec2 describe-subnets --query 'Subnets[0].SubnetId' --output text)
 until dovetail decisions --from 1h | grep -Eq "[0-9a-f]{16}"; do sleep 2; done
 DECISION=$(dovetail decisions --from 1h | grep -Eo "[0-9a-f]{16}" | head -n 1)
@@ -59,7 +61,7 @@ IN_PLACE_OF = {
     "--zone us-west-2a --type m5.xlarge": '--zone "$ZONE" --type "$TYPE"',
     "default-x7f2k": '"$MACHINE"',
     "1f3870be274f6c49": '"$DECISION"',
-    "i-0123456789abcdef0": '"$INSTANCE"',
+    "i-0123456789abcdef0": '"$(instance)"',
     "subnet-0123456789abcdef0": '"$SUBNET"',
     "--at 2h": "--at 30s",
     "--against 24h": "--against 30s",
@@ -71,6 +73,8 @@ LEFT_OUT = {
     "dovetail status --watch": "needs a terminal",
     "dovetail top": "needs a terminal",
     "dovetail top --once | grep draining": "no node drains",
+    "dovetail cloud interrupt spot --zone": "of one instance there is no share",
+    "dovetail cloud status --zone": "of one instance there is no share",
     "dovetail logs launcher --follow": "does not end",
     "dovetail approve ": "docs/operating/approval.md runs it",
     "dovetail reject ": "docs/operating/approval.md runs it",

@@ -28,11 +28,9 @@ NEEDS = {
     "a Redis of your own",
     "port-forward",
     "an AWS account",
-    "a cluster of your own",
     "containers",
     "a network",
     "hours",
-    "a chart of your own",
     "a person",
     "examples of the help texts",
 }
