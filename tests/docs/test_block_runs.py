@@ -77,6 +77,7 @@ def clone(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.nightly
 @pytest.mark.parametrize("page", WITHOUT)
 def test_the_blocks_that_need_nothing_run(page: str, clone: Path) -> None:
+    page_session.installed()
     parts = of(page, "here")
     look_as_shown(parts, page_session.run(clone, parts, SECONDS_HERE))
 
@@ -86,6 +87,7 @@ def test_the_blocks_that_need_nothing_run(page: str, clone: Path) -> None:
 @pytest.mark.parametrize("page", ON_A_STACK)
 def test_the_blocks_of_a_page_run_on_a_stack(page: str, clone: Path) -> None:
     """A page that does not start a stack finds one running, as its reader does."""
+    page_session.installed()
     parts = of(page, "here", "stack")
     typed = "".join(block.first + block.text for block in parts)
     if " up --detach" not in typed and "make up" not in typed:

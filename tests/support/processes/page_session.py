@@ -33,6 +33,15 @@ def checkout(folder: Path) -> Path:
     return folder
 
 
+def installed() -> None:
+    """What `make` installs is there before a page runs `make`, which would install the page's folder into this venv."""
+    if (PROJECT / ".venv").resolve() == Path(sys.prefix).resolve():
+        make = shutil.which("make")
+        assert make is not None
+        words = [make, "--silent", ".venv/.runtime-installed"]
+        subprocess.run(words, cwd=PROJECT, check=True, timeout=600)
+
+
 def clone(folder: Path) -> Path:
     """A real clone of the last commit in ``folder``: an image is built from files, not from links."""
     git = shutil.which("git")
