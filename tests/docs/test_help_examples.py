@@ -84,6 +84,7 @@ LEFT_OUT = {
     "dovetail dead-letters drop interruptions 1": "there is no dead letter",
     "dovetail audit --watch": "docs/operating/audit.md runs it",
     "AWS_REGION=eu-central-1": "the emulator has one region",
+    "kubectl apply -f cli/demo/manifests ": "docs/local/emulator.md runs it",
     "source ": "the stack is known already",
 }
 STILL_RUN = ("dovetail top -o json", "dovetail migrate karpenter -f")
