@@ -90,6 +90,8 @@ class StackSettings:
     """URL of the embedded API server in all kubeconfigs, such as that of a proxy; when empty, its own."""
     cluster: ExistingCluster | None = None
     """An existing cluster that replaces the embedded one."""
+    preview_types: str = ""
+    """Instance types without a price in AWS, with commas."""
     extra: dict[str, str] = field(default_factory=dict)
     """Further variables for the services, by their names in ``shared.settings``."""
 
@@ -247,6 +249,7 @@ def _aws(settings: StackSettings, port: int, environment: dict[str, str]) -> Par
         "AWS_EMULATOR_HOST": HOST,
         "AWS_EMULATOR_PORT": str(port),
         "AWS_EMULATOR_URL_FILE": str(settings.directory / "aws.url"),
+        "AWS_EMULATOR_PREVIEW_TYPES": settings.preview_types,
         "INSTANCE_PENDING_SECONDS": str(settings.instance_pending_seconds),
         "INSTANCE_SHUTTING_DOWN_SECONDS": str(settings.instance_shutting_down_seconds),
         "INTERRUPTION_NOTICE_SECONDS": str(settings.interruption_notice_seconds),

@@ -64,7 +64,8 @@ class Emulator:
         self.timers = timers(clock)
         self._on_state = on_state
         self.catalogue = load_catalogue()
-        self.prices = PriceBook(self.catalogue.types, load_listed_prices())
+        previews = [name.strip() for name in settings.preview_types.split(",")]
+        self.prices = PriceBook(self.catalogue.types, load_listed_prices(), previews)
         self.bill = Bill(self.prices)
         self.faults = Faults(clock)
         self.capacity = Capacity()

@@ -52,6 +52,12 @@ class EmulatorSettings(BaseSettings):
         validation_alias="AWS_EMULATOR_KUBERNETES_VERSION",
         description="version of the EKS cluster",
     )
+    preview_types: str = Field(
+        default="",
+        max_length=10_000,
+        validation_alias="AWS_EMULATOR_PREVIEW_TYPES",
+        description="instance types that no price list names, with commas, as before their release",
+    )
     seed: bool = Field(
         default=True,
         validation_alias="AWS_EMULATOR_SEED",

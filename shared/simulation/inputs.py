@@ -149,16 +149,19 @@ class _Inputs:
         if not given and not any(fault.kind == "InstanceType" for fault in self.faults):
             return default(), frozenset()
         types: list[InstanceType] = []
+        unpriced: list[InstanceType] = []
         sold_out: frozenset[OfferingKey] = frozenset()
         for one in given:
             parsed = parser_of("InstanceType")(one.raw)
             self.faults += one.faults(parsed.faults)
             if parsed.record is not None:
-                types.append(parsed.record)
+                (types if parsed.price_known else unpriced).append(parsed.record)
                 sold_out |= parsed.sold_out
-        self.usable += len(types)
-        types.sort(key=lambda kind: kind.name)
-        return Catalogue(_region(types), "given", tuple(types)), sold_out
+        self.usable += len(types) + len(unpriced)
+        for found in (types, unpriced):
+            found.sort(key=lambda kind: kind.name)
+        region = _region([*types, *unpriced])
+        return Catalogue(region, "given", tuple(types), unpriced=tuple(unpriced)), sold_out
 
     def _corrected(self, catalogue: Catalogue) -> Catalogue:
         """The catalogue with the NodeOverlays of the inputs, as with the gate NodeOverlay in a cluster (NO-01)."""

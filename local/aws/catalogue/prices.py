@@ -8,7 +8,7 @@ per (type, zone), so a test can compute them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from local.aws.catalogue.types import InstanceTypeFacts
 from shared.cloud.catalogue.reference_data import FALLBACK_REGION, listed_prices
@@ -34,9 +34,15 @@ def spot_share(instance_type: str, zone: str) -> float:
 
 
 class PriceBook:
-    """Hourly USD prices of every known instance type."""
+    """Hourly USD prices of every known instance type, also of those that no price list names: ``unlisted``."""
 
-    def __init__(self, types: Mapping[str, InstanceTypeFacts], listed: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        types: Mapping[str, InstanceTypeFacts],
+        listed: Mapping[str, float],
+        unlisted: Collection[str] = (),
+    ) -> None:
+        self.unlisted = frozenset(unlisted)
         self._on_demand = {
             name: float(listed.get(name) or formula_price(facts)) for name, facts in types.items()
         }

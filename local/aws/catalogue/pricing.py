@@ -38,6 +38,7 @@ def get_products(
     region = filters.get("regionCode", region)
     types = sorted({name for name, _ in catalogue.offered(region)})
     types = [name for name in types if filters.get("instanceType", name) == name]
+    types = [name for name in types if name not in prices.unlisted]
     if not _served(filters):
         types = []
     shown, token = page(types, parameters, PRODUCT_PAGE)

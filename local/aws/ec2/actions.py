@@ -92,7 +92,8 @@ def describe_spot_price_history(emulator: Emulator, region: str, parameters: Par
         if accepts(instance_type, zone) and emulator.catalogue.types[instance_type].supports_spot
     ]
     shown, token = page(rows, parameters, SPOT_PRICE_PAGE)
-    prices = [(name, zone, emulator.prices.spot(name, zone)) for name, zone in shown]
+    sold = [one for one in shown if one[0] not in emulator.prices.unlisted]
+    prices = [(name, zone, emulator.prices.spot(name, zone)) for name, zone in sold]
     return xml_answers.describe_spot_price_history(prices, emulator.clock.now(), token)
 
 

@@ -70,6 +70,7 @@ class FleetRequest:
     def _serve(self, capacity_type: str, number: int) -> None:
         options = _options(self._parameters, capacity_type)
         pools = self._pools(capacity_type)
+        self._refuse_previews(pools, str(options.get("AllocationStrategy") or ""))
         capacity = {
             pool.key: self._emulator.supply.left(pool.payload.specification)
             for pool in pools
@@ -84,6 +85,15 @@ class FleetRequest:
             return
         for pool, granted in plan.grants:
             self._grant(pool, granted)
+
+    def _refuse_previews(self, pools: list[fleet.Pool], strategy: str) -> None:
+        """EC2 cannot choose by price what has none."""
+        names = {pool.instance_type for pool in pools} & self._emulator.prices.unlisted
+        if names and strategy not in fleet.PRIORITY_STRATEGIES:
+            raise RequestRefused(
+                "InvalidParameterValue",
+                f"{min(names)} has no price yet: AllocationStrategy must be one of priorities",
+            )
 
     def _cut_short(self, plan: fleet.Plan, cut: Cut) -> fleet.Plan:
         shorter = fleet.cut(plan, max(0, cut.give - self._launched))

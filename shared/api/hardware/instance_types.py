@@ -56,6 +56,8 @@ class ParsedType:
     record: InstanceType | None
     sold_out: frozenset[OfferingKey] = frozenset()
     faults: tuple[Fault, ...] = ()
+    price_known: bool = True
+    """False: nothing is planned with it before a NodeOverlay says its price."""
 
 
 def parse_instance_type(raw: Json) -> ParsedType:
@@ -67,6 +69,7 @@ def parse_instance_type(raw: Json) -> ParsedType:
     overhead = reader.overhead(spec.get("overhead"), ("spec", "overhead"))
     volumes = reader.amounts(spec.get("volumeLimits"), ("spec", "volumeLimits"))
     reader.demand(capacity, name, labels)
+    reader.read_price_known(spec.get("priceKnown", True))
     unusable = bool(reader.faults)
     offerings, sold_out = reader.offerings(spec.get("offerings"), name)
     if unusable or not offerings:
@@ -83,7 +86,8 @@ def parse_instance_type(raw: Json) -> ParsedType:
         offerings=tuple(offerings),
         volume_limits=volumes,
     )
-    return ParsedType(record, frozenset(sold_out), tuple(reader.faults))
+    faults = tuple(reader.faults)
+    return ParsedType(record, frozenset(sold_out), faults, reader.price_known)
 
 
 def _implied(name: str, capacity: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
@@ -130,6 +134,13 @@ class _Reader:
     """Reads the parts of one object and collects their faults."""
 
     faults: list[Fault] = field(default_factory=list)
+    price_known: bool = True
+
+    def read_price_known(self, raw: object) -> None:
+        if isinstance(raw, bool):
+            self.price_known = raw
+        else:
+            self.refuse(("spec", "priceKnown"), "must be true or false")
 
     def refuse(self, path: Path, message: str) -> None:
         self.faults.append(Fault(path, message))
@@ -233,7 +244,11 @@ class _Reader:
             before = len(self.faults)
             zone = self._zone(given.get("zone"), (*place, "zone"))
             kind = self._capacity_type(given.get("capacityType"), (*place, "capacityType"))
-            usual = 0 if kind == keys.RESERVED else None
+            if not self.price_known and (given.get("price") or kind != keys.ON_DEMAND):
+                self.refuse(
+                    place, "without a known price there are offerings on-demand, and no price"
+                )
+            usual = 0 if kind == keys.RESERVED or not self.price_known else None
             price = self._price(given.get("price", usual), (*place, "price"))
             if not isinstance(given.get("available", True), bool):
                 self.refuse((*place, "available"), "must be true or false")

@@ -172,9 +172,20 @@ def price_offerings(
     return tuple(found)
 
 
+def unpriced_offerings(
+    description: Mapping[str, Any], zones: Iterable[str]
+) -> tuple[Offering, ...]:
+    """Those of a type for which AWS names no price: on demand, at 0 until a NodeOverlay says more. Spot has no price
+    before it was sold."""
+    if ON_DEMAND not in (description.get("SupportedUsageClasses") or ()):
+        return ()
+    return tuple(Offering(zone, ON_DEMAND, 0) for zone in zones)
+
+
 def build_catalogue(market: Market, settings: ModelSettings) -> Built:
-    """All types that have at least one offering, sorted by name. Pure."""
+    """All types that have at least one offering, with and without a price, sorted by name. Pure."""
     types: list[InstanceType] = []
+    unpriced: list[InstanceType] = []
     faults = list(market.faults)
     for description in market.descriptions:
         try:
@@ -184,9 +195,17 @@ def build_catalogue(market: Market, settings: ModelSettings) -> Built:
             faults.append(f"{name}: cannot be read: {error!r:.100}")
             continue
         if built is not None:
-            types.append(built)
-    types.sort(key=lambda one: one.name)
-    return Built(Catalogue(market.region, generation_of(types), tuple(types)), tuple(faults))
+            (types if has_price(built) else unpriced).append(built)
+    for found in (types, unpriced):
+        found.sort(key=lambda one: one.name)
+    generation = generation_of((*types, *unpriced))
+    catalogue = Catalogue(market.region, generation, tuple(types), unpriced=tuple(unpriced))
+    return Built(catalogue, tuple(faults))
+
+
+def has_price(kind: InstanceType) -> bool:
+    """AWS names the price of at least one offering. A real one is never 0."""
+    return any(offering.price_micro_usd_per_hour for offering in kind.offerings)
 
 
 def _type(
@@ -197,12 +216,10 @@ def _type(
     Raises MALFORMED.
     """
     zones = market.zones_by_type.get(description["InstanceType"], ())
+    known = sorted(zone for zone in zones if zone in market.zone_ids)
     offerings = price_offerings(
-        description,
-        (zone for zone in zones if zone in market.zone_ids),
-        on_demand=market.on_demand,
-        spot=market.spot,
-    )
+        description, known, on_demand=market.on_demand, spot=market.spot
+    ) or unpriced_offerings(description, known)
     if not offerings:
         return None
     built = build_instance_type(
@@ -223,10 +240,14 @@ def with_memory(catalogue: Catalogue, learned: Learned) -> Catalogue:
 
     A size that equals the estimate is left out: it would change only the generation.
     """
-    types = tuple(_with_learned(one, learned.get(one.name, {})) for one in catalogue.types)
-    if types == catalogue.types:
+    types, unpriced = (
+        tuple(_with_learned(one, learned.get(one.name, {})) for one in listed)
+        for listed in (catalogue.types, catalogue.unpriced)
+    )
+    if (types, unpriced) == (catalogue.types, catalogue.unpriced):
         return catalogue
-    return replace(catalogue, generation=generation_of(types), types=types)
+    generation = generation_of((*types, *unpriced))
+    return replace(catalogue, generation=generation, types=types, unpriced=unpriced)
 
 
 def _with_learned(kind: InstanceType, learned: Mapping[str, int]) -> InstanceType:

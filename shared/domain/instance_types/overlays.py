@@ -86,7 +86,7 @@ def judged(overlays: Iterable[Overlay], catalogue: Catalogue) -> Judged:
         else:
             listed.append(overlay)
     meant = [(overlay, Requirements.of(overlay.requirements)) for overlay in listed]
-    for kind in catalogue.types if len(listed) > 1 else ():
+    for kind in (*catalogue.types, *catalogue.unpriced) if len(listed) > 1 else ():
         for one, other in _contradictions(kind, meant):
             text = "conflicts with this overlay for {}; give one of them another weight"
             refused.setdefault(one.name, f"{other.name} {text.format(kind.name)}")
@@ -123,7 +123,19 @@ def overlaid(catalogue: Catalogue, overlays: Iterable[Overlay]) -> Catalogue:
     meant = [(overlay, Requirements.of(overlay.requirements)) for overlay in overlays]
     if not meant:
         return catalogue
-    return replace(catalogue, types=tuple(_corrected(kind, meant) for kind in catalogue.types))
+    corrected = [_corrected(kind, meant) for kind in catalogue.types]
+    added = [one for kind in catalogue.unpriced if (one := _first_priced(kind, meant)) is not None]
+    types = sorted((*corrected, *added), key=lambda one: one.name) if added else corrected
+    return replace(catalogue, types=tuple(types))
+
+
+def _first_priced(kind: InstanceType, meant: Iterable[_Meant]) -> InstanceType | None:
+    """A type without a price, with the offerings whose price an overlay says; None without any. An adjustment has
+    nothing to adjust."""
+    whole = [(one, wanted) for one, wanted in meant if one.price_adjustment is None]
+    found = _corrected(kind, whole)
+    priced = tuple(offering for offering in found.offerings if offering.overlaid)
+    return replace(found, offerings=priced) if priced else None
 
 
 def _corrected(kind: InstanceType, meant: Iterable[_Meant]) -> InstanceType:

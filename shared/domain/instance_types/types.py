@@ -103,6 +103,9 @@ class Catalogue(msgspec.Struct, frozen=True, omit_defaults=True):
     types: tuple[InstanceType, ...]
     lacking: dict[str, str] = {}
     """Key of a node class -> which data of its offerings is not available yet. Nothing may be planned for it."""
+    unpriced: tuple[InstanceType, ...] = ()
+    """Types for which AWS names no price, such as those that an account may try before all may. Nothing is planned with
+    them, unless a NodeOverlay says what their on-demand offerings cost."""
 
 
 class _Document(msgspec.Struct):
@@ -112,6 +115,7 @@ class _Document(msgspec.Struct):
     generation: str
     types: list[msgspec.Raw]
     lacking: dict[str, str] = {}
+    unpriced: list[msgspec.Raw] = []
 
 
 _DOCUMENT_DECODER = msgspec.json.Decoder(_Document)
@@ -130,8 +134,12 @@ def decode_catalogue(document: bytes) -> Catalogue:
     """
     parts = _DOCUMENT_DECODER.decode(document)
     texts: dict[object, Any] = {}
-    types = tuple(_sharing(_TYPE_DECODER.decode(raw), texts) for raw in parts.types)
-    return Catalogue(parts.region, parts.generation, types, parts.lacking)
+
+    def decoded(listed: list[msgspec.Raw]) -> tuple[InstanceType, ...]:
+        return tuple(_sharing(_TYPE_DECODER.decode(raw), texts) for raw in listed)
+
+    types, unpriced = decoded(parts.types), decoded(parts.unpriced)
+    return Catalogue(parts.region, parts.generation, types, parts.lacking, unpriced)
 
 
 def _sharing(one: InstanceType, texts: dict[object, Any]) -> InstanceType:

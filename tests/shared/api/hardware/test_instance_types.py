@@ -67,6 +67,19 @@ def test_without_a_number_of_pods_the_kubelets_own_holds() -> None:
     assert found.capacity["pods"] == 110
 
 
+def test_a_type_whose_price_nobody_knows_has_offerings_on_demand_and_no_price() -> None:
+    bare = {"zone": "us-east-1a", "capacityType": "on-demand"}
+    found = parse(priceKnown=False, offerings=[bare])
+    assert (told(found), found.price_known) == ([], False)
+    assert parse(offerings=[offering()]).price_known
+    wrong = [{**bare, "price": 0.1}, {**bare, "capacityType": "spot"}]
+    assert told(parse(priceKnown=False, offerings=wrong)) == [
+        "spec.offerings[0]",
+        "spec.offerings[1]",
+    ]
+    assert told(parse(priceKnown="no", offerings=[offering()])) == ["spec.priceKnown"]
+
+
 @pytest.mark.parametrize(
     "price", [-0.1, "-1", float("nan"), "NaN", "inf", float("-inf"), "cheap", None, True, [], 1e9]
 )

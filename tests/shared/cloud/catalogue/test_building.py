@@ -80,6 +80,23 @@ async def test_a_type_without_on_demand_price_is_sold_as_spot_only(market: Marke
     assert offerings(market, on_demand={}) == (Offering("us-west-2a", "spot", 30_000),)
 
 
+async def test_a_type_without_any_price_waits_for_one_beside_the_others(market: Market) -> None:
+    """IT-04, NO-01: a preview type. What is not sold on demand has nothing that an overlay could price."""
+    unknown = msgspec.structs.replace(market, on_demand={}, spot={})
+    built = build_catalogue(unknown, SETTINGS).catalogue
+    (kind,) = built.unpriced
+    assert (built.types, kind.name) == ((), "m5.large")
+    assert [(one.zone, one.capacity_type) for one in kind.offerings] == [
+        ("us-west-2a", "on-demand"),
+        ("us-west-2b", "on-demand"),
+    ]
+    assert decode_catalogue(encode_catalogue(built)) == built
+    assert built.generation != build_catalogue(market, SETTINGS).catalogue.generation
+    description = market.descriptions[0] | {"SupportedUsageClasses": ["spot"]}
+    only_spot = msgspec.structs.replace(unknown, descriptions=(description,))
+    assert build_catalogue(only_spot, SETTINGS).catalogue.unpriced == ()
+
+
 async def test_a_type_that_cannot_be_bought_is_left_out(market: Market) -> None:
     assert offerings(market, on_demand={}, spot={}) == ()
     assert offerings(market, zones_by_type={}) == ()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
@@ -127,6 +128,29 @@ def test_those_that_agree_or_never_meet_all_hold() -> None:
         ).used
     ]
     assert names == ["a", "b", "c"]
+
+
+def test_a_type_without_a_price_is_there_once_an_overlay_says_one() -> None:
+    """In the zones that the overlay means, and with its resources. An adjustment has nothing to adjust."""
+    unpriced = make_type("m5.preview", price=0)
+    catalogue = replace(CATALOGUE, unpriced=(unpriced,))
+    only = Expression(keys.INSTANCE_TYPE, "In", ("m5.preview",))
+    one_zone = Expression(keys.ZONE, "In", ZONES[:1])
+
+    def with_overlays(*overlays: Overlay) -> Catalogue:
+        return overlaid(catalogue, judged(overlays, catalogue).used)
+
+    assert [one.name for one in with_overlays().types] == ["m5.large", "m5.xlarge"]
+    half = overlay("half", requirements=(only,), price_adjustment=HALF, weight=9)
+    assert with_overlays(half).types == CATALOGUE.types
+    cost = overlay(
+        requirements=(only, one_zone), price_micro_usd_per_hour=80_000, capacity={"a": 1}
+    )
+    found = with_overlays(half, cost)
+    assert [one.name for one in found.types] == ["m5.large", "m5.preview", "m5.xlarge"]
+    assert prices(found, "m5.preview") == {80_000}
+    assert [o.zone for o in kind(found, "m5.preview").offerings] == [ZONES[0]]
+    assert kind(found, "m5.preview").capacity["a"] == 1
 
 
 @pytest.mark.parametrize("key", [keys.NODE_POOL, keys.ZONE_ID])
