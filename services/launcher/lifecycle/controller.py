@@ -28,7 +28,8 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 SEEN_JOINING_SECONDS = 120.0
-"""Nearly every node joins within this time, so a launcher with a wrong clock ends few of them."""
+"""Nearly every node joins within this time, so a launcher with a wrong clock ends few of them. A shorter timeout is
+what its operator wants."""
 
 
 @dataclass
@@ -52,7 +53,7 @@ class LifecycleController:
     _known: Known = field(default_factory=Known)
     _joining: Confirmation = field(default_factory=Confirmation)
     _seen_joining: frozenset[str] = frozenset()
-    """UIDs of machines whose node was missing in every review for ``SEEN_JOINING_SECONDS``."""
+    """UIDs of machines whose node was missing in every review for ``SEEN_JOINING_SECONDS``, or a shorter timeout."""
 
     async def node_changed(self, name: str) -> None:
         """A node came or changed: find its Machine and take the next step."""
@@ -104,7 +105,8 @@ class LifecycleController:
         self._remember(machines)
         now = self.steps.ports.clock.monotonic()
         joining = (machine.uid for machine in machines if is_joining(machine))
-        confirmed = self._joining.confirmed(joining, now=now, grace=SEEN_JOINING_SECONDS)
+        grace = min(SEEN_JOINING_SECONDS, self.steps.ports.settings.registration_timeout)
+        confirmed = self._joining.confirmed(joining, now=now, grace=grace)
         self._seen_joining = frozenset(confirmed)
         self._known.nodes = {
             provider_id: {node.name for node in found.get(provider_id, ())}

@@ -188,7 +188,7 @@ async def test_a_machine_without_instance_or_node_is_given_up_and_its_pod_gets_a
 
     alone = await until(launched, "a machine has an instance")
     assert "no node registered within 8 s" in await pool.told("FailedRegistration", alone)
-    await class_with(ground, kubectl, "lost", userData="", amiSelectorTerms=terms)
+    await class_with(ground, kubectl, "lost", amiFamily="AL2023", amiSelectorTerms=terms)
     (node,) = await pool.serving(1)
     assert {refused, alone}.isdisjoint(map(name_of, await pool.machines()))
     assert node["metadata"]["labels"]["karpenter.sh/nodepool"] == "lost"

@@ -15,7 +15,8 @@ from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
 from shared.redis.bus.connection import call
-from tests.services.conftest import create_machine, create_pool
+from shared.settings import LauncherSettings, read
+from tests.services.conftest import CLUSTER, create_machine, create_pool
 from tests.services.launcher.lifecycle_world import World
 
 NODE = "node-default-a"
@@ -177,6 +178,23 @@ async def test_a_machine_that_never_registers_is_deleted_in_time(
     assert await world.outcomes.recent([machine.pool_key]) == {machine.pool_key: (False,)}
     labels = ("registration_timeout", "default", "", "", "forceful")
     assert world.metrics.machines_disrupted.labels(*labels)._value.get() == 1
+
+
+async def test_a_short_registration_timeout_counts(world: World) -> None:
+    """REGISTRATION_TIMEOUT; what was seen missing for so long is believed."""
+    timeouts = {"registration_timeout": "30s"}
+    world.settings = read(
+        LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", **timeouts
+    )
+    world.restart()
+    machine = await launched(world)
+    await review(world, machine)
+    world.clock.advance(29)
+    await review(world, machine)
+    assert not await world.is_leaving(machine)
+    world.clock.advance(2)
+    await review(world, machine)
+    assert await world.is_leaving(machine)
 
 
 async def test_a_machine_without_instance_is_deleted_after_five_minutes(
