@@ -182,9 +182,8 @@ async def test_a_machine_that_never_registers_is_deleted_in_time(
 
 async def test_a_short_registration_timeout_counts(world: World) -> None:
     """REGISTRATION_TIMEOUT; what was seen missing for so long is believed."""
-    timeouts = {"registration_timeout": "30s"}
     world.settings = read(
-        LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", **timeouts
+        LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", registration_timeout="30s"
     )
     world.restart()
     machine = await launched(world)
