@@ -272,16 +272,13 @@ def _kubelets(settings: StackSettings, cluster: Part) -> Part:
         "STACK_ID": stack_id(settings.directory),
     }
     fix = "read the log; the cluster of --kubeconfig must answer"
-    environment = cluster.environment | own
-    return Part(
-        "kubelets", _python("local.foreign.kubelets"), environment, (str(ready),), 60.0, fix
-    )
+    command, environment = _python("local.foreign.kubelets"), cluster.environment | own
+    return Part("kubelets", command, environment, (str(ready),), 60.0, fix)
 
 
 def stack_id(directory: Path) -> str:
-    """The label value of this directory's stack on an existing cluster. It is the same for each start, so the objects
-    of a killed stack are found again.
-    """
+    """The label value of this directory's stack on an existing cluster, the same for each start: what a killed one left is
+    found."""
     return hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:16]
 
 
