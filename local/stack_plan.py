@@ -277,8 +277,8 @@ def _kubelets(settings: StackSettings, cluster: Part) -> Part:
 
 
 def stack_id(directory: Path) -> str:
-    """The label value of this directory's stack on an existing cluster, the same for each start: what a killed one left is
-    found."""
+    """The label value of this directory's stack on an existing cluster. It is the same for each start, so that the
+    objects of a killed one are found."""
     return hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:16]
 
 
