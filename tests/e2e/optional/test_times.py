@@ -52,7 +52,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         tmp_path_factory.mktemp("stack"),
         SUBNET_REFRESH_INTERVAL="1s",
         AMI_REFRESH_INTERVAL="1s",
-        LAUNCH_TIMEOUT="6s",
+        LAUNCH_TIMEOUT="8s",
         REGISTRATION_TIMEOUT="8s",
         SCALE_DOWN_DELAY_AFTER_ADD=f"{AFTER_ADD}s",
         SCALE_DOWN_DELAY_AFTER_DELETE=f"{AFTER_DELETE}s",
@@ -168,7 +168,9 @@ async def test_a_machine_without_instance_or_node_is_given_up_and_its_pod_gets_a
     lost = {"amiFamily": "Custom", "amiSelectorTerms": terms}
     template = await class_with(ground, kubectl, "lost", userData=ELSEWHERE, **lost)
     await until(lambda: is_ready(ground, "lost"), "the class is ready")
-    await order(ground, "faults", action="CreateFleet", code="InternalError", seconds=600)
+    await order(
+        ground, "faults", action="CreateFleet", code="RequestLimitExceeded", status=503, seconds=600
+    )
     pool = Pool(ground, kubectl, "NodePool", "lost")
     await pool.apply(machines("c5"), template, disruption=NEVER)
     await pool.run(1, cpu="1500m")
@@ -177,7 +179,7 @@ async def test_a_machine_without_instance_or_node_is_given_up_and_its_pod_gets_a
         return next((name_of(one) for one in await pool.machines()), "")
 
     refused = await until(machine, "a machine waits for its instance")
-    assert "no instance within 6 s" in await pool.told("FailedLaunch", refused)
+    assert "no instance within 8 s" in await pool.told("FailedLaunch", refused)
     await order(ground, "clear")
 
     async def launched() -> str:
