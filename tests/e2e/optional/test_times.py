@@ -42,6 +42,7 @@ NEVER = {"consolidateAfter": "Never"}
 ZONE = "us-west-2a"
 IMAGES = "amazon-eks-node-al2023-{}-standard-1.32-*"
 PUBLISHED = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023"
+IMAGE_TERMS = [{"ssmParameter": f"{PUBLISHED}/x86_64/standard/recommended/image_id"}]
 ELSEWHERE = "#!/bin/sh\n/etc/eks/bootstrap.sh another-cluster\n"
 Json = dict[str, Any]
 
@@ -160,38 +161,55 @@ async def is_ready(ground: Playground, name: str) -> bool:
     return (await ground.condition(EC2_NODE_CLASSES, name, "Ready")).get("status") == "True"
 
 
-async def test_a_machine_without_instance_or_node_is_given_up_and_its_pod_gets_another(
+async def lost_pool(ground: Playground, kubectl: ShellKubectl, **spec: Any) -> Pool:
+    """A pool of a ready class of the family Custom, whose images boot as EKS's do."""
+    await class_with(ground, kubectl, "lost", amiSelectorTerms=IMAGE_TERMS, **spec)
+    await until(lambda: is_ready(ground, "lost"), "the class is ready")
+    pool = Pool(ground, kubectl, "NodePool", "lost")
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "lost"}
+    await pool.apply(machines("c5"), {"nodeClassRef": reference}, disruption=NEVER)
+    return pool
+
+
+async def first_machine(pool: Pool, field: str) -> str:
+    """Wait until a machine has this field of its status, or is there at all."""
+
+    async def found() -> str:
+        machines = await pool.machines()
+        there = (one for one in machines if not field or one.get("status", {}).get(field))
+        return next(map(name_of, there), "")
+
+    return await until(found, f"a machine has {field or 'a name'}")
+
+
+async def test_a_machine_whose_node_never_joins_is_given_up_and_its_pod_gets_another(
     ground: Playground, kubectl: ShellKubectl
 ) -> None:
-    """First EC2 refuses every launch; then instances boot for another cluster, until the class is mended."""
-    terms = [{"ssmParameter": f"{PUBLISHED}/x86_64/standard/recommended/image_id"}]
-    lost = {"amiFamily": "Custom", "amiSelectorTerms": terms}
-    template = await class_with(ground, kubectl, "lost", userData=ELSEWHERE, **lost)
-    await until(lambda: is_ready(ground, "lost"), "the class is ready")
+    """Instances boot for another cluster, until the class is mended."""
+    pool = await lost_pool(ground, kubectl, amiFamily="Custom", userData=ELSEWHERE)
+    await pool.run(1, cpu="1500m")
+    alone = await first_machine(pool, "providerID")
+    assert "no node registered within 8 s" in await pool.told("FailedRegistration", alone)
+    await class_with(ground, kubectl, "lost", amiFamily="AL2023", amiSelectorTerms=IMAGE_TERMS)
+    await pool.serving(1)
+    assert alone not in map(name_of, await pool.machines())
+
+
+@pytest.mark.nightly
+async def test_a_machine_without_an_instance_is_given_up_and_its_pod_gets_another(
+    ground: Playground, kubectl: ShellKubectl
+) -> None:
+    """EC2 refuses every launch. The first machine stays for two minutes, until EC2 has surely nothing of it."""
+    pool = await lost_pool(ground, kubectl, amiFamily="AL2023")
     await order(
         ground, "faults", action="CreateFleet", code="RequestLimitExceeded", status=503, seconds=600
     )
-    pool = Pool(ground, kubectl, "NodePool", "lost")
-    await pool.apply(machines("c5"), template, disruption=NEVER)
     await pool.run(1, cpu="1500m")
-
-    async def machine() -> str:
-        return next((name_of(one) for one in await pool.machines()), "")
-
-    refused = await until(machine, "a machine waits for its instance")
+    refused = await first_machine(pool, "")
     assert "no instance within 8 s" in await pool.told("FailedLaunch", refused)
     await order(ground, "clear")
-
-    async def launched() -> str:
-        found = (one for one in await pool.machines() if one.get("status", {}).get("providerID"))
-        return next(map(name_of, found), "")
-
-    alone = await until(launched, "a machine has an instance")
-    assert "no node registered within 8 s" in await pool.told("FailedRegistration", alone)
-    await class_with(ground, kubectl, "lost", amiFamily="AL2023", amiSelectorTerms=terms)
-    (node,) = await pool.serving(1)
-    assert {refused, alone}.isdisjoint(map(name_of, await pool.machines()))
-    assert node["metadata"]["labels"]["karpenter.sh/nodepool"] == "lost"
+    await pool.serving(1)
+    assert refused not in map(name_of, await pool.machines())
 
 
 def times(objects: list[Json], field: str) -> list[float]:
