@@ -99,7 +99,7 @@ def parse_resources(raw: object, *, field: str) -> dict[str, int]:
     """A Kubernetes resource list. ``None`` is the empty list. Raises InvalidObject."""
     if raw is None:
         return {}
-    if not isinstance(raw, Mapping):
+    if type(raw) is not dict and not isinstance(raw, Mapping):  # as in shared.api.shapes
         raise InvalidObject("must be a map of resource names to quantities", field=field)
     return {str(k): parse_amount(str(k), v, field=f"{field}.{k}") for k, v in raw.items()}
 

@@ -16,6 +16,9 @@ SELECTOR_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 OPERATORS = SELECTOR_OPERATORS | {"Gt", "Lt", "Gte", "Lte"}
 KNOWN_LISTS = 64
 """Size of the cache of checked value lists."""
+KNOWN_EXPRESSIONS = 2_048
+"""Size of the cache of checked expressions, of those with at most ``LONGEST_KEPT`` values."""
+LONGEST_KEPT = 32
 
 
 def parse_expressions(
@@ -31,9 +34,45 @@ def parse_expressions(
 
 def parse_expression(raw: object, field: str, operators: frozenset[str] = OPERATORS) -> Expression:
     """One ``{key, operator, values}``. Raises InvalidObject naming what is wrong."""
-    if not isinstance(raw, Mapping) or not raw.get("key"):
+    if (type(raw) is not dict and not isinstance(raw, Mapping)) or not raw.get("key"):
         raise InvalidObject("needs a key", field=f"{field}.key")
-    operator, values = raw.get("operator"), text_list(raw.get("values"), f"{field}.values")
+    key, operator, minimum = raw["key"], raw.get("operator"), raw.get("minValues")
+    values = text_list(raw.get("values"), f"{field}.values")
+    if len(values) <= LONGEST_KEPT and _is_usual(key, operator, minimum):
+        found = _kept(key, operator, values, minimum, operators)
+        if found is not None:
+            return found
+    return _checked(key, operator, values, minimum, field, operators)
+
+
+def _is_usual(key: object, operator: object, minimum: object) -> bool:
+    """Whether these can be looked up; True would be found as the number 1."""
+    return type(key) is str and type(operator) is str and (minimum is None or type(minimum) is int)
+
+
+@lru_cache(maxsize=KNOWN_EXPRESSIONS)
+def _kept(
+    key: str,
+    operator: str,
+    values: tuple[str, ...],
+    minimum: int | None,
+    operators: frozenset[str],
+) -> Expression | None:
+    """A valid expression, else None. Kept: a list of machines says the same few again and again."""
+    try:
+        return _checked(key, operator, values, minimum, "", operators)
+    except InvalidObject:
+        return None
+
+
+def _checked(
+    key: object,
+    operator: object,
+    values: tuple[str, ...],
+    minimum: object,
+    field: str,
+    operators: frozenset[str],
+) -> Expression:
     if not isinstance(operator, str) or operator not in operators:
         raise InvalidObject(
             f"unknown operator {str(operator)[:40]!r}; use one of {', '.join(sorted(operators))}",
@@ -56,8 +95,8 @@ def parse_expression(raw: object, field: str, operators: frozenset[str] = OPERAT
             f"operator {operator} needs exactly one whole number, zero or more",
             field=f"{field}.values",
         )
-    minimum = whole(raw.get("minValues"), f"{field}.minValues")
-    return Expression(keys.normalise(text(raw["key"], f"{field}.key")), operator, values, minimum)
+    least = whole(minimum, f"{field}.minValues")
+    return Expression(keys.normalise(text(key, f"{field}.key")), operator, values, least)
 
 
 @lru_cache(maxsize=KNOWN_LISTS)

@@ -45,6 +45,8 @@ Target = tuple[str, str, str, str, str]
 Observer = Callable[[Target, str, str, int, float], None]
 """Called for each request with target, HTTP method, host, status (0: no answer) and seconds until the answer began."""
 JSON = "application/json"
+_BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
+"""Errors of a request without an answer, or in the middle of one."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """Refused: an API server sends none of its own, and a Service behind its proxy could lead the credentials elsewhere."""
 
@@ -136,11 +138,17 @@ class Connection:
     ) -> bytes:
         """Send a request and read the whole answer. Raises the Dovetail error of its HTTP status."""
         headers = {"Accept": accept, "Content-Type": content_type}
-        async with self._request(call, method, path, query, body, headers, self._unary) as answer:
+        # Not _request: entering a generator takes as long as all else here, at each request.
+        answer = await self._begun(call, method, path, query, body, headers, self._unary)
+        try:
             data = await answer.read()
-            if answer.status >= 400:
-                raise error_of(call, answer.status, parse_status(data), answer.headers)
-            return data
+        except _BROKEN as error:
+            raise self._unreachable(call, error) from error
+        finally:
+            answer.close()  # as in _request
+        if answer.status >= 400:
+            raise error_of(call, answer.status, parse_status(data), answer.headers)
+        return data
 
     @asynccontextmanager
     async def stream(
@@ -190,20 +198,40 @@ class Connection:
         begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(begun_within):
-                answer = await self._send(method, path, query, body, headers, timeout)
-            self._observe(call, method, answer.status, begun)
+                answer = await self._begun(call, method, path, query, body, headers, timeout)
             yield answer
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except _BROKEN as error:
             if answer is None:
                 self._observe(call, method, 0, begun)
-            text = cut(str(error)) or type(error).__name__
-            raise Unreachable(
-                f"{call}: no answer from {self._api.configuration.host}: {text}"
-            ) from error
+            raise self._unreachable(call, error) from error
         finally:
             if answer is not None:
                 # The connection of a fully read answer is back in the pool already; any other must not be reused.
                 answer.close()
+
+    async def _begun(
+        self,
+        call: Call,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: object,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+    ) -> Answer:
+        """The answer once its status is there; the caller closes it. Raises Unreachable."""
+        begun = self._clock.monotonic()
+        try:
+            answer = await self._send(method, path, query, body, headers, timeout)
+        except _BROKEN as error:
+            self._observe(call, method, 0, begun)
+            raise self._unreachable(call, error) from error
+        self._observe(call, method, answer.status, begun)
+        return answer
+
+    def _unreachable(self, call: Call, error: Exception) -> Unreachable:
+        text = cut(str(error)) or type(error).__name__
+        return Unreachable(f"{call}: no answer from {self._api.configuration.host}: {text}")
 
     async def _send(
         self,

@@ -127,13 +127,17 @@ def _pool(url: str, prefix: str, connections: int) -> BlockingConnectionPool:
 
 
 class _Pool(BlockingConnectionPool):
-    """Without the library's measurements and time limit, which take half of what a connection from the pool costs."""
+    """Without the library's measurements and time limit, which take half of what a connection from the pool costs, and
+    without its lock where nobody waits."""
+
+    _waiting = 0
+    """Callers that wait for a connection."""
 
     async def get_connection(self, *_words: object, **_options: object) -> Any:
         """A connection that is ready for a command; waits while all are in use."""
-        async with self._condition:
-            await self._condition.wait_for(self.can_get_connection)
-            connection = self.get_available_connection()  # type: ignore[no-untyped-call]
+        if not self.can_get_connection():
+            await self._wait()
+        connection = self.get_available_connection()  # type: ignore[no-untyped-call]
         try:
             with suppress(exceptions.ConnectionError):  # it is opened again below
                 if connection.is_connected and not await connection.can_read():
@@ -144,14 +148,26 @@ class _Pool(BlockingConnectionPool):
             raise
         return connection
 
+    async def _wait(self) -> None:
+        """Until a connection is free."""
+        self._waiting += 1
+        try:
+            async with self._condition:
+                await self._condition.wait_for(self.can_get_connection)
+        finally:
+            self._waiting -= 1
+
     async def release(self, connection: Any) -> None:
         """Give a connection back to those that wait."""
-        async with self._condition:
-            self._in_use_connections.remove(connection)
+        try:
             if connection.should_reconnect():
                 await connection.disconnect()
-            self._available_connections.append(connection)
-            self._condition.notify()
+        finally:
+            self._in_use_connections.remove(connection)
+        self._available_connections.append(connection)
+        if self._waiting:
+            async with self._condition:
+                self._condition.notify()
 
 
 async def call(
