@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from itertools import count
 from random import Random
-from typing import Any, TypeVarTuple, cast
+from typing import Any, TypeVarTuple
 from weakref import WeakKeyDictionary
 
 from simulation.network.connections import Address, Network, SimulatedServer
@@ -73,7 +73,6 @@ class SimulatedTask(asyncio.Task[Any]):
     """A task whose hash does not depend on its address: asyncio keeps tasks in sets and iterates over them."""
 
     number = 0
-    owner: Owner
 
     def __hash__(self) -> int:
         return self.number
@@ -243,21 +242,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if owner.alive and owner.ready and owner not in self._active:
             self._active.append(owner)
 
-    def unfinished(self, owner: Owner) -> list[SimulatedTask]:
-        """The tasks of ``owner`` that have not ended."""
-        return self.unfinished_by_owner().get(owner, [])
-
-    def unfinished_by_owner(self) -> dict[Owner, list[SimulatedTask]]:
-        """The tasks of each owner that have not ended."""
-        found: dict[Owner, list[SimulatedTask]] = {}
-        for task in cast("set[SimulatedTask]", asyncio.all_tasks(self)):
-            found.setdefault(task.owner, []).append(task)
-        return found
-
     def kill(self, owner: Owner) -> None:
         """No callback of ``owner`` runs any more; its tasks stay where they are, and nothing is cleaned up."""
         owner.alive = False
-        owner.kept = self.unfinished(owner)
+        owner.kept = owner.unfinished()
         owner.ready.clear()
         if owner in self._active:
             self._active.remove(owner)
@@ -277,7 +265,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         task = SimulatedTask(coroutine, loop=loop, **options)
         task.number = number
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # a killed process leaves its tasks
-        task.owner = owner
+        owner.started(task)
         return task
 
     def create_future(self) -> asyncio.Future[Any]:

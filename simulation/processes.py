@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
@@ -145,12 +145,9 @@ class SimulatedProcess:
             self._on_event(self.name, f"loop {name} ends")
             running[name].cancel()
 
-    def supervisors(
-        self, unfinished: Iterable[asyncio.Task[Any]] | None = None
-    ) -> dict[str, asyncio.Task[Any]]:
-        """The tasks that supervise the loops, by the name of the loop. ``unfinished``: the process' tasks, if known."""
-        known = self.unfinished() if unfinished is None else unfinished
-        tasks = {task.get_name(): task for task in known}
+    def supervisors(self) -> dict[str, asyncio.Task[Any]]:
+        """The tasks that supervise the loops, by the name of the loop."""
+        tasks = {task.get_name(): task for task in self.unfinished()}
         return {one.name: tasks[one.name] for one in self.loops() if one.name in tasks}
 
     def loops(self) -> list[runtime.Loop]:
@@ -172,7 +169,7 @@ class SimulatedProcess:
 
     def unfinished(self) -> list[asyncio.Task[Any]]:
         """Tasks of the running process."""
-        return list(self._loop.unfinished(self.owner))
+        return self.owner.unfinished()
 
 
 class Kubelet:

@@ -125,12 +125,12 @@ class LoopsAreHonest:
         if event.at < self._next:
             return []
         self._next = event.at + LOOK_SECONDS
-        found, unfinished = [], world.loop.unfinished_by_owner()
+        found = []
         for name, process in world.processes.items():
             if not process.alive or process.owner.paused or not process.services:
                 self._forget(name)
                 continue
-            supervised = process.supervisors(unfinished.get(process.owner, ()))
+            supervised = process.supervisors()
             for loop in process.loops():
                 if why := self._why_dead(name, loop, loop.name in supervised, world.loop.time()):
                     found += [] if process.unready() else [f"{name} is ready although {why}"]

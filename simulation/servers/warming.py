@@ -11,8 +11,9 @@ import tempfile
 from functools import lru_cache, partial
 from pathlib import Path
 from random import Random
+from urllib.parse import urlencode
 
-from botocore import parsers, useragent
+from botocore import awsrequest, parsers, useragent
 from botocore.hooks import EventAliaser
 from moto.sqs.models import Queue
 
@@ -67,6 +68,9 @@ def remember_pure_functions() -> None:
     # Each session has a table of its own, with the same aliases.
     aliased = lru_cache(maxsize=4096)(partial(EventAliaser._alias_event_name, EventAliaser(None)))
     EventAliaser._alias_event_name = lambda _, event_name: aliased(event_name)
+    # The body of a request is encoded once to be signed, and again to be sent.
+    encoded = lru_cache(maxsize=16)(urlencode)
+    awsrequest.urlencode = lambda query, doseq: encoded(tuple(query), doseq)
 
 
 async def _ask_all(loop: SimulatedLoop) -> None:

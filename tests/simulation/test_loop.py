@@ -11,7 +11,7 @@ import pytest
 
 from simulation.loop import START_SECONDS, SimulatedLoop, Stuck, run
 from simulation.network.connections import Network
-from simulation.owner import CURRENT, Owner
+from simulation.owner import CURRENT, FEWEST_LOOKED_AT, Owner
 
 
 def new_loop(seed: int = 1) -> SimulatedLoop:
@@ -169,3 +169,27 @@ def test_tasks_in_sets_have_an_order_that_is_no_address() -> None:
         return [task.result() for task in done]
 
     assert run(new_loop(), work()) == run(new_loop(), work())
+
+
+def test_a_process_knows_its_unfinished_tasks_alone_and_in_the_order_of_their_start() -> None:
+    """Also after so many short ones that those which ended are dropped."""
+    one, other = Owner("one"), Owner("other")
+
+    async def work() -> tuple[list[str], list[str]]:
+        loop = asyncio.get_running_loop()
+        contexts = {owner: copy_context() for owner in (one, other)}
+        for owner, context in contexts.items():
+            context.run(CURRENT.set, owner)
+        kept = [loop.create_task(asyncio.sleep(9), context=contexts[one], name="first")]
+        for _ in range(5 * FEWEST_LOOKED_AT):
+            await loop.create_task(asyncio.sleep(0), context=contexts[one])
+        kept += [loop.create_task(asyncio.sleep(9), context=contexts[one], name="last")]
+        kept += [loop.create_task(asyncio.sleep(9), context=contexts[other], name="foreign")]
+        assert len(one._started) <= FEWEST_LOOKED_AT
+        found = [[task.get_name() for task in owner.unfinished()] for owner in (one, other)]
+        for task in kept:
+            task.cancel()
+        await asyncio.wait(kept)
+        return found[0], found[1]
+
+    assert run(new_loop(), work()) == (["first", "last"], ["foreign"])

@@ -76,7 +76,6 @@ class History:
         self.loop = SimpleNamespace(
             time=self.clock.monotonic,
             set_exception_handler=self._handle,
-            unfinished_by_owner=dict,
         )
         self.handler: Any = None
         self.blocked: dict[tuple[str, str], float] = {}

@@ -37,7 +37,7 @@ class Process:
     def loops(self) -> list[Loop]:
         return [self.loop]
 
-    def supervisors(self, unfinished: object) -> dict[str, None]:
+    def supervisors(self) -> dict[str, None]:
         return {self.loop.name: None} if self.supervised else {}
 
     def unfinished(self) -> list[None]:

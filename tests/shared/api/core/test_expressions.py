@@ -10,7 +10,8 @@ from shared.api.core.expressions import SELECTOR_OPERATORS, parse_expression, pa
 from shared.domain.expressions import Expression
 from shared.errors import InvalidObject
 
-ZONES = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}
+ZONE = "topology.kubernetes.io/zone"
+ZONES = {"key": ZONE, "operator": "In", "values": ["a", "b"]}
 
 
 def faults(raw: Any, field: str) -> str:
@@ -22,7 +23,7 @@ def faults(raw: Any, field: str) -> str:
 @pytest.mark.parametrize("least", [None, 1, 2])
 def test_the_second_reading_gives_the_same(least: int | None) -> None:
     raw = {**ZONES, "minValues": least}
-    expected = Expression(ZONES["key"], "In", ("a", "b"), least)
+    expected = Expression(ZONE, "In", ("a", "b"), least)
     assert [parse_expression(dict(raw), f"requirements[{i}]") for i in range(2)] == [expected] * 2
 
 

@@ -36,15 +36,16 @@ async def test_more_calls_than_connections_all_have_their_turn(redis: Redis) -> 
 async def test_waiters_that_are_cancelled_leave_the_connections_to_others(
     redis: Redis, until: Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
 ) -> None:
+    pool: Any = redis.connection_pool
     blocked = [
         asyncio.create_task(call(redis, "wait", "BLPOP", f"nothing {number}", 0))
         for number in range(CONNECTIONS)
     ]
     waiters = [asyncio.create_task(own_echo(redis, number)) for number in range(CALLS)]
-    await until(lambda: redis.connection_pool._waiting == CALLS)
+    await until(lambda: pool._waiting == CALLS)
     for task in (*waiters[::2], *blocked):
         task.cancel()
     await asyncio.wait([*waiters, *blocked])
     assert all(waiter.result() for waiter in waiters[1::2])
     assert await own_echo(redis, CALLS)
-    assert redis.connection_pool._waiting == 0
+    assert pool._waiting == 0
