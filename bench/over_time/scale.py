@@ -129,13 +129,14 @@ def rows_of(cluster: Watched, way: Way, cpu: float) -> list[Row]:
 def main() -> None:
     """Plays the story, prints its figures and draws it."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=PODS, help=f"({PODS:,})")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PODS:,} pods")
     parser.add_argument("--policy", default=WAY.policy)
     parser.add_argument("--consolidation", default=WAY.consolidation)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows to this file")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the story as SVG")
     chosen = parser.parse_args()
-    count = QUICK_PODS if chosen.quick else PODS
+    count = QUICK_PODS if chosen.quick else chosen.pods
     way = Way(chosen.policy, chosen.consolidation)
     begun = time.process_time()
     cluster = run(count, way)

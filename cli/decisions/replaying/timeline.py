@@ -34,6 +34,7 @@ AGAIN_SECONDS = 10.0
 PERIOD_SECONDS = 10.0
 UNCHANGED_SECONDS = 300.0
 VALIDATION_SECONDS = 15.0
+NEVER = (-1, float("-inf"))
 DRAIN_SECONDS = 10.0
 """From the deletion of a machine until its instance has ended."""
 
@@ -69,7 +70,9 @@ class Timeline:
     _running: list[_Running] = field(default_factory=list)
     _quiet: dict[str, object] = field(default_factory=dict)
     _unseen: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _looked: tuple[int, float] = (-1, float("-inf"))
+    _pending: set[str] = field(default_factory=set)
+    """Generations with a command that waits for its validation: no pass looks for another one (DIS-31)."""
+    _looked: tuple[int, float] = NEVER
     """Version of the cluster at the last pass, and its time."""
     _seen: int = -1
     """Version of the cluster when conditions were noted last."""
@@ -194,6 +197,8 @@ class Timeline:
         )
 
     def _pass(self, asked: PassQuestion) -> None:
+        if asked.generation in self._pending:
+            return
         question = self._question(asked)
         one_at_a_time = GENERATIONS[question.generation].one_command_at_a_time
         if self.cluster.waits() or (one_at_a_time and self._running):
@@ -218,11 +223,14 @@ class Timeline:
             return
 
         def check() -> None:
+            self._pending.discard(asked.generation)
+            self._looked = NEVER
             world: World = world_again(self.cluster.snapshot(), self._question(asked))
             verdict = validate(world, command, asked.churn)
             if verdict.command is not None:
                 self._start(verdict.command)
 
+        self._pending.add(asked.generation)
         self._after(VALIDATION_SECONDS, check)
 
     def _start(self, command: Command) -> None:

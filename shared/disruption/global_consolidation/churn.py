@@ -17,7 +17,7 @@ class Churn(msgspec.Struct, frozen=True):
     move_cost_micro_usd: int = 5_000
     """The assumed cost of moving one pod."""
     payback_seconds: int = _HOUR
-    rest_seconds: float = 600.0
+    rest_seconds: float = 60.0
     """A machine that was initialised more recently is not disrupted."""
 
     def __post_init__(self) -> None:

@@ -111,7 +111,7 @@ class SchedulerSettings(
         3600.0, ge=1, description="Time within which a move of Global must save its cost."
     )
     consolidation_rest: Duration = Field(
-        600.0,
+        60.0,
         description="Time after its initialization for which Global does not consolidate a machine.",
     )
     mirror_max_age: Duration = Field(

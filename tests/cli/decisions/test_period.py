@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from cli.decisions.replaying.timeline import DRAIN_SECONDS, Rules, Timeline
 from cli.main import commands
 from shared.concurrency.clock import rfc3339
 from shared.disruption.global_consolidation.churn import Churn
+from shared.disruption.records import Command
 from shared.domain.feature_gates import FeatureGates
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Owner, Pod
 from shared.runtime.archive.reading import Seen
@@ -135,6 +139,42 @@ def test_consolidation_moves_pods_and_saves() -> None:
     still = course(wishes, 2.0, empty_of_consolidation())
     assert still.evictions == 0
     assert found.dollars < still.dollars
+
+
+class Noting(Timeline):
+    """Notes when commands were proposed."""
+
+    def _propose(self, command: Command, asked: PassQuestion) -> None:
+        noted.append(self.cluster.now)
+        super()._propose(command, asked)
+
+
+noted: list[float] = []
+
+
+def test_no_command_is_looked_for_while_one_waits_for_its_second_look() -> None:
+    """Pods go one by one, so the cluster is another one at each pass."""
+    owners = [Owner("ReplicaSet", f"r{n}", f"uid-r{n}") for n in range(6)]
+    wishes: list[Wish] = [
+        wish
+        for n, owner in enumerate(owners)
+        for wish in arrivals(1, NOW + 300.0 * n, cpu="12", owner=owner)
+    ]
+    wishes += [Removal(NOW + 3000.0 + 6 * n, one.uid) for n, one in enumerate(owners)]
+    noted.clear()
+    pool = make_pool(
+        generation_api=V1,
+        consolidation_policy=WHEN_UNDERUTILIZED,
+        consolidate_after_seconds=0.0,
+        budgets=(Budget("1"),),
+    )
+    asked = PassQuestion(NOW, V1, SolverSettings(), FeatureGates(), "Karpenter", Churn())
+    course_rules = Rules(PlanQuestion(NOW, SolverSettings()), (asked,), BOOT)
+    classes = (make_node_class(generation_api=V1),)
+    start = replace(empty(), pools=(pool,), node_classes=classes)
+    Noting(Cluster(start, NOW), course_rules, NOW + HOUR).run(wishes)
+    assert len(noted) > 2
+    assert all(later - one >= 15.0 for one, later in pairwise(noted))
 
 
 def empty_of_consolidation() -> Snapshot:

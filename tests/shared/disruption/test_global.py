@@ -227,7 +227,7 @@ def test_a_budget_limits_one_command() -> None:
 def test_nodes_just_bought_are_not_moved_again() -> None:
     of = pool()
     running = [
-        since(make_running("new", "m5.x016", pool=of), 60.0),
+        since(make_running("new", "m5.x016", pool=of), 30.0),
         since(make_running("old", "m5.x016", pool=of), 6000.0),
     ]
     pods = (*pods_on("new", 2), *pods_on("old", 2))
@@ -235,7 +235,7 @@ def test_nodes_just_bought_are_not_moved_again() -> None:
     assert names(proposal) == [["old"]]
     (rejection,) = proposal.rejections
     assert (rejection.machine_key, rejection.event) == ("NodeClaim/machine-new", UNCONSOLIDATABLE)
-    assert "600 s ago" in rejection.text
+    assert "60 s ago" in rejection.text
 
 
 def test_targets_of_running_commands_are_not_moved() -> None:
