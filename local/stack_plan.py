@@ -249,7 +249,7 @@ def _aws(settings: StackSettings, port: int, environment: dict[str, str]) -> Par
         "AWS_EMULATOR_HOST": HOST,
         "AWS_EMULATOR_PORT": str(port),
         "AWS_EMULATOR_URL_FILE": str(settings.directory / "aws.url"),
-        "AWS_EMULATOR_PREVIEW_TYPES": settings.preview_types,
+        **({"AWS_EMULATOR_PREVIEW_TYPES": preview} if (preview := settings.preview_types) else {}),
         "INSTANCE_PENDING_SECONDS": str(settings.instance_pending_seconds),
         "INSTANCE_SHUTTING_DOWN_SECONDS": str(settings.instance_shutting_down_seconds),
         "INTERRUPTION_NOTICE_SECONDS": str(settings.interruption_notice_seconds),
