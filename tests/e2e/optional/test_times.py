@@ -13,6 +13,7 @@ import pytest
 
 from cli.operations.scheduler_status import ask
 from local.stack import Stack
+from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.kube.resources import EC2_NODE_CLASSES
 from tests.support.aws.emulator import whole_ec2
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
@@ -199,7 +200,7 @@ async def test_a_machine_whose_node_never_joins_is_given_up_and_its_pod_gets_ano
 async def test_a_machine_without_an_instance_is_given_up_and_its_pod_gets_another(
     ground: Playground, kubectl: ShellKubectl
 ) -> None:
-    """EC2 refuses every launch. The first machine stays for two minutes, until EC2 has surely nothing of it."""
+    """EC2 refuses every launch. The first machine stays until EC2's lists would surely have its instance."""
     pool = await lost_pool(ground, kubectl, amiFamily="AL2023")
     await order(
         ground, "faults", action="CreateFleet", code="RequestLimitExceeded", status=503, seconds=600
@@ -208,7 +209,7 @@ async def test_a_machine_without_an_instance_is_given_up_and_its_pod_gets_anothe
     refused = await first_machine(pool, "")
     assert "no instance within 8 s" in await pool.told("FailedLaunch", refused)
     await order(ground, "clear")
-    await pool.serving(1)
+    await pool.serving(1, seconds=2 * ALL_LISTED_SECONDS)
     assert refused not in map(name_of, await pool.machines())
 
 

@@ -230,7 +230,7 @@ class Pool:
     async def nodes(self) -> list[Json]:
         return (await self.ground.kube.list(NODES, label_selector=self.selector)).items
 
-    async def serving(self, pods: int, nodes: int = 1) -> list[Json]:
+    async def serving(self, pods: int, nodes: int = 1, seconds: float = 120.0) -> list[Json]:
         """Wait until this many pods run on this many nodes and nothing changes; return the nodes."""
 
         async def look() -> list[Json]:
@@ -242,7 +242,7 @@ class Pool:
             return found if calm and counts == (pods, nodes, nodes) else []
 
         what = f"{pods} pods of {self.name} on {nodes} node(s)"
-        return await until(look, what)
+        return await until(look, what, seconds=seconds)
 
     async def gone(self) -> None:
         """Wait until all machines and nodes of the pool are gone."""
