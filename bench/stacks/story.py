@@ -21,6 +21,7 @@ import yaml
 from rich.console import Console
 from rich.progress import Progress
 
+from bench.over_time.scale import Sample
 from bench.over_time.scale_picture import draw
 from bench.report import Row, save, show
 from bench.stacks.local_stack import Bench, running
@@ -39,16 +40,6 @@ QUIET_SECONDS = 60.0
 """Consolidation that did nothing for so long has found nothing more."""
 PATIENCE_SECONDS = 7200.0
 AT_ONCE = 16
-
-
-class Sample(NamedTuple):
-    """The cluster at one moment; ``at`` in seconds from the beginning."""
-
-    at: float
-    wanted: int
-    running: int
-    machines: int
-    micro_usd_per_hour: int
 
 
 @dataclass

@@ -67,11 +67,14 @@ class _Kind:
     def changed(self, source: Mapping[str, bytes]) -> Iterable[str]:
         """Keys of bodies that may differ from those that were decoded."""
         keys = None
-        if isinstance(source, CountsChanges):
-            keys = source.changed_since(self._count) if source is self._source else None
-            self._count = source.count
-        self._source = source
+        if isinstance(source, CountsChanges) and source is self._source:
+            keys = source.changed_since(self._count)
         return self._all_changed(source) if keys is None else keys
+
+    def read(self, source: Mapping[str, bytes]) -> None:
+        """All of these bodies are decoded."""
+        self._source = source
+        self._count = source.count if isinstance(source, CountsChanges) else 0
 
     def _all_changed(self, source: Mapping[str, bytes]) -> list[str]:
         # In C: there may be a hundred thousand.
@@ -95,13 +98,17 @@ class DecodedRecords:
 
     def of(self, kind: str, bodies: Mapping[str, bytes]) -> Mapping[str, Any]:
         """Key -> record; the same object as before if nothing changed. A body that is equal to the one before is not
-        decoded again."""
+        decoded again. Raises msgspec.MsgspecError at each call while a body cannot be read."""
         held = self._kinds[kind]
         changed = held.changed(bodies)
-        for key in changed:
-            _update(kind, held, key, bodies.get(key))
-        if changed:
-            held.given = dict(held.records)
+        try:
+            for key in changed:
+                _update(kind, held, key, bodies.get(key))
+        finally:
+            if changed:
+                held.given = dict(held.records)
+        # Not before: after a body that cannot be read, the next call looks at the same changes.
+        held.read(bodies)
         return held.given
 
 

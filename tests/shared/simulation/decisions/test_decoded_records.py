@@ -56,6 +56,24 @@ def test_records_are_those_of_the_bodies(
         assert all(found[n] is one for n, one in kept.items() if found.get(n) == one)
 
 
+@pytest.mark.parametrize("bad", ["a", "c"])
+@pytest.mark.parametrize("made", [dict, Bodies])
+def test_a_body_that_cannot_be_read_is_not_passed_over(
+    made: Callable[[Mapping[str, bytes]], dict[str, bytes]], bad: str
+) -> None:
+    """Nor those before and after it: whoever asks again must not get a picture that lacks them."""
+    decoded, bodies = DecodedRecords(), made({})
+    decoded.of(NAMESPACES, bodies)
+    for name in "abc":
+        bodies[name] = b"of another version" if name == bad else body(name, 1)
+    for _ in range(2):
+        with pytest.raises(msgspec.MsgspecError):
+            decoded.of(NAMESPACES, bodies)
+    bodies.pop(bad)
+    bodies = made(dict(bodies))
+    assert decoded.of(NAMESPACES, bodies) == as_they_are(bodies)
+
+
 def test_the_same_bodies_give_the_same_object() -> None:
     decoded, bodies = DecodedRecords(), Bodies({"a": body("a", 1)})
     found = decoded.of(NAMESPACES, bodies)
