@@ -172,15 +172,20 @@ async def lost_pool(ground: Playground, kubectl: ShellKubectl, **spec: Any) -> P
     return pool
 
 
-async def first_machine(pool: Pool, field: str) -> str:
+async def first_machine(pool: Pool, field: str) -> Json:
     """Wait until a machine has this field of its status, or is there at all."""
 
-    async def found() -> str:
+    async def found() -> Json:
         machines = await pool.machines()
         there = (one for one in machines if not field or one.get("status", {}).get(field))
-        return next(map(name_of, there), "")
+        return next(there, {})
 
     return await until(found, f"a machine has {field or 'a name'}")
+
+
+def uid_of(raw: Json) -> str:
+    """A name is not enough: the same plan gives the next machine the same name."""
+    return str(raw["metadata"]["uid"])
 
 
 async def test_a_machine_whose_node_never_joins_is_given_up_and_its_pod_gets_another(
@@ -190,10 +195,10 @@ async def test_a_machine_whose_node_never_joins_is_given_up_and_its_pod_gets_ano
     pool = await lost_pool(ground, kubectl, amiFamily="Custom", userData=ELSEWHERE)
     await pool.run(1, cpu="1500m")
     alone = await first_machine(pool, "providerID")
-    assert "no node registered within 8 s" in await pool.told("FailedRegistration", alone)
+    assert "no node registered within 8 s" in await pool.told("FailedRegistration", name_of(alone))
     await class_with(ground, kubectl, "lost", amiFamily="AL2023", amiSelectorTerms=IMAGE_TERMS)
     await pool.serving(1)
-    assert alone not in map(name_of, await pool.machines())
+    assert uid_of(alone) not in map(uid_of, await pool.machines())
 
 
 @pytest.mark.nightly
@@ -207,10 +212,10 @@ async def test_a_machine_without_an_instance_is_given_up_and_its_pod_gets_anothe
     )
     await pool.run(1, cpu="1500m")
     refused = await first_machine(pool, "")
-    assert "no instance within 8 s" in await pool.told("FailedLaunch", refused)
+    assert "no instance within 8 s" in await pool.told("FailedLaunch", name_of(refused))
     await order(ground, "clear")
     await pool.serving(1, seconds=2 * ALL_LISTED_SECONDS)
-    assert refused not in map(name_of, await pool.machines())
+    assert uid_of(refused) not in map(uid_of, await pool.machines())
 
 
 def times(objects: list[Json], field: str) -> list[float]:
