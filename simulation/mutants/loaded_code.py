@@ -29,7 +29,8 @@ class LoadedCode:
         """File -> its functions."""
         gc.unfreeze()  # The collector does not list what is frozen.
         for one in gc.get_objects():
-            if isinstance(one, FunctionType):
+            # Not isinstance: it asks a weak proxy for the class of its object, which may be gone.
+            if type(one) is FunctionType:
                 self._functions.setdefault(one.__code__.co_filename, []).append(one)
 
     def apply(self, mutant: Mutant) -> None:

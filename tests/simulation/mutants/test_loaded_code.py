@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,15 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def change(old: str, new: str) -> None:
     LoadedCode().apply(Mutant("m", "shop.py", old, new, "all"))
+
+
+def test_a_weak_proxy_of_a_lost_object_is_passed_over() -> None:
+    """The collector lists it, and asking for its class raises."""
+    lost = weakref.proxy(type("Lost", (), {})())
+    gc.collect()
+    with pytest.raises(ReferenceError):
+        isinstance(lost, int)
+    assert LoadedCode()
 
 
 def test_methods_properties_and_inner_functions_are_changed(shop: Any) -> None:
