@@ -14,7 +14,7 @@ from shared.domain.machines.machine import INITIALIZED, REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
 from shared.kube.resources import NODES
 from simulation.invariants.disturbances import Disturbances
-from simulation.invariants.launches import LIVE, RESTORE_SECONDS, Launches
+from simulation.invariants.launches import RESTORE_SECONDS, RUNNING, Launches
 from simulation.invariants.picture import MACHINE_KINDS, Change, Json, record_of
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class ProvenDeletions:
     def _is_new(self, machine: Machine, world: World) -> bool:
         """Whether its instance runs and started so short a time ago that EC2 need not list it."""
         instance = world.emulator.inventory.get(provider_instance_id(machine.provider_id))
-        if instance is None or instance.state not in LIVE or machine.has(REGISTERED):
+        if instance is None or instance.state not in RUNNING or machine.has(REGISTERED):
             return False
         return bool(world.clock.now() - instance.launched_at < VISIBLE_SECONDS - SKEW_SECONDS)
 

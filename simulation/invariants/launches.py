@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from simulation.trace import Event
     from simulation.world import World
 
-LIVE = frozenset({"pending", "running", "stopping", "stopped"})
+RUNNING = frozenset({"pending", "running"})
+LIVE = RUNNING | {"stopping", "stopped"}
 ENDED = frozenset({"shutting-down", "terminated"})
 ANSWER_SECONDS = 3.0
 """From EC2's answer to the write of the instance, beside the requests of the write: host names are waited for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,18 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.domain.resources import format_resources
 
-LIVE_STATES = frozenset({"pending", "running"})
+STOPPED_STATES = frozenset({"stopping", "stopped"})
+"""Somebody may start it again, so it stays its machine's instance until it is ended."""
+LIVE_STATES = frozenset({"pending", "running"}) | STOPPED_STATES
+
+
+class Since(NamedTuple):
+    """Uids of machines, by what became of their instance since EC2's first answer."""
+
+    ended: set[str]
+    unsure: set[str]
+    """Nobody knows: EC2 does not list it."""
+    stopped: set[str]
 
 
 def assign(
@@ -44,20 +55,21 @@ def assign(
     return pairs, tuple(without[len(free) :])
 
 
-def ended_since(
+def since_answer(
     pairs: Sequence[tuple[Subject, FleetInstance]], states: Mapping[str, str], *, lists_ended: bool
-) -> tuple[set[str], set[str]]:
-    """Uids whose instance has ended, and uids where nobody knows. EC2 answers a repeated call as it did the first time,
-    also with instances that have ended since.
+) -> Since:
+    """EC2 answers a repeated call as it did the first time, also with instances that have ended since.
 
     ``states``: by instance id, as EC2 lists them; ``lists_ended``: what it does not list is too young to have ended and
     gone from its list.
     """
-    ended = {
-        subject.uid for subject, one in pairs if states.get(one.id, "running") not in LIVE_STATES
-    }
-    unknown = {subject.uid for subject, one in pairs if one.id not in states}
-    return ended, set() if lists_ended else unknown
+    known = {subject.uid: states[one.id] for subject, one in pairs if one.id in states}
+    unknown = {subject.uid for subject, _ in pairs} - known.keys()
+    return Since(
+        ended={uid for uid, state in known.items() if state not in LIVE_STATES},
+        unsure=set() if lists_ended else unknown,
+        stopped={uid for uid, state in known.items() if state in STOPPED_STATES},
+    )
 
 
 def assign_found(

@@ -34,15 +34,19 @@ log = get_logger(__name__)
 HOST_NAMES_SECONDS = 1.0
 """A launch waits no longer for the host names in its log."""
 
-GiveUpReason = Literal["InsufficientCapacityError", "NodeClassNotReady", "StaleEpoch"]
+GiveUpReason = Literal[
+    "InsufficientCapacityError", "NodeClassNotReady", "StaleEpoch", "InstanceStopped"
+]
 """Why a Machine is deleted, as its event says it."""
 NO_CAPACITY: Final = "InsufficientCapacityError"
 CLASS_NOT_READY: Final = "NodeClassNotReady"
 STALE_EPOCH: Final = "StaleEpoch"
+STOPPED: Final = "InstanceStopped"
 _METRIC_REASONS: dict[GiveUpReason, str] = {
     NO_CAPACITY: "insufficient_capacity",
     CLASS_NOT_READY: "nodeclass_not_ready",
     STALE_EPOCH: "stale_epoch",
+    STOPPED: "instance_stopped",
 }
 LONGEST_MESSAGE = 500
 

@@ -11,7 +11,8 @@
 A saga that was stopped is resumed from its record: steps 1, 4 to 7. What EC2 says decides step 6:
 
     answered           instances are assigned to the record's machines in order; those left without are deleted or wait
-    answered, repeated the same, but for instances that have ended since the first answer
+    answered, repeated the same, but for instances that have ended since the first answer; of one that was stopped the
+                       machine is deleted, and with it the instance, before its pods get another machine
     answered nothing   neither instances nor errors: list the instances with its tag
     no answer, 5xx, or one that is not AWS's
                        nobody knows: the record stays, the same request is sent again with the same token
@@ -33,11 +34,13 @@ from functools import partial
 from services.launcher.launch.admission import Admission
 from services.launcher.launch.assignment import (
     LIVE_STATES,
+    STOPPED_STATES,
+    Since,
     assign,
     assign_found,
-    ended_since,
     from_answer,
     from_listing,
+    since_answer,
 )
 from services.launcher.launch.call_trace import trace_call
 from services.launcher.launch.fleet import (
@@ -47,7 +50,7 @@ from services.launcher.launch.fleet import (
 from services.launcher.launch.pacing import QUEUE_FULL_SECONDS, CallBudget, CallQueue
 from services.launcher.launch.record_store import LaunchRecords
 from services.launcher.launch.request import LaunchRequest, record_of
-from services.launcher.launch.results import NO_CAPACITY, LaunchResults
+from services.launcher.launch.results import NO_CAPACITY, STOPPED, LaunchResults
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from services.launcher.launch_template.controller import LaunchTemplates
@@ -198,9 +201,9 @@ class LaunchSaga:
         pairs, without = assign(record, result.instances, owned)
         # Who has its instance already keeps it; an instance that ended then is found like any other.
         asked = [] if fresh else [pair for pair in pairs if pair[0].uid not in owned]
-        ended, unsure = await self._ended_since(record, asked)
-        without += tuple(subject for subject, _ in pairs if subject.uid in ended)
-        pairs = [pair for pair in pairs if pair[0].uid not in ended | unsure]
+        since = await self._since_answer(record, asked)
+        without += tuple(subject for subject, _ in pairs if subject.uid in since.ended)
+        pairs = [pair for pair in pairs if pair[0].uid not in since.ended | since.unsure]
         known = ((machines.get(subject.uid), one) for subject, one in pairs)
         present = [(machine, one) for machine, one in known if machine is not None]
         names = await self.results.host_names(present)
@@ -208,28 +211,35 @@ class LaunchSaga:
             self.results.launched(machine, from_answer(record, one, names.get(one.id, "")))
             for machine, one in present
         )
+        await self._give_up_stopped(one for one, _ in present if one.uid in since.stopped)
         # Before machines are given up: their pods are planned anew at once, and without what was refused now.
         await self.capacity_errors.record_fleet(record, result)
         answers: Answers = dict.fromkeys(record.uids)
         if without:
             answers |= await self._without_instance(record, machines, without, result)
-        if unsure:
-            return answers | retry(unsure, RETRY_SECONDS)
+        if since.unsure:
+            return answers | retry(since.unsure, RETRY_SECONDS)
         await self._close(record)
         return answers
 
-    async def _ended_since(
+    async def _since_answer(
         self, record: LaunchRecord, pairs: Sequence[tuple[Subject, FleetInstance]]
-    ) -> tuple[set[str], set[str]]:
-        """As ``ended_since``. What two lists do not show has ended (F20)."""
+    ) -> Since:
+        """As ``since_answer``. What two lists do not show has ended (F20)."""
         if not pairs:
-            return set(), set()
+            return Since(set(), set(), set())
         found = await self.ports.cloud.ec2.instances(ids=[one.id for _, one in pairs])
         young = await self.records.age(record) < ENDED_LISTED_SECONDS
-        ended, unsure = ended_since(pairs, {i.id: i.state for i in found}, lists_ended=young)
-        if unsure and self._seconds_since_first_list(record.token) >= ALL_LISTED_SECONDS:
-            return ended | unsure, set()
-        return ended, unsure
+        since = since_answer(pairs, {i.id: i.state for i in found}, lists_ended=young)
+        if since.unsure and self._seconds_since_first_list(record.token) >= ALL_LISTED_SECONDS:
+            return Since(since.ended | since.unsure, set(), since.stopped)
+        return since
+
+    async def _give_up_stopped(self, machines: Iterable[Machine]) -> None:
+        """Its notice came before the machine had the instance, so nobody else acts on it. A launcher that dies here
+        leaves the machine to the registration timeout."""
+        text = "its instance was stopped before its node joined"
+        await _write_all(self.results.give_up(one, STOPPED, text) for one in machines)
 
     async def _without_instance(
         self,
@@ -310,6 +320,8 @@ class LaunchSaga:
             if not await self.results.launched(machine, from_listing(record, instance)):
                 # Another launcher assigns them now. To go on could give one machine two instances.
                 return retry(record.uids, RETRY_SECONDS)
+        stopped = [machine for machine, one in pairs if one.state in STOPPED_STATES]
+        await self._give_up_stopped(stopped)
         served = {machine.uid for machine, _ in pairs}
         left = [one for one in _waiting(record, machines) if one.uid not in served]
         since_first_list = self._seconds_since_first_list(record.token)

@@ -192,6 +192,15 @@ def test_a_machine_whose_instance_is_too_new_for_lists_is_no_garbage(
     assert (history.judge() == []) is sound
 
 
+def test_a_machine_whose_instance_was_stopped_before_its_node_joined_is_given_up() -> None:
+    history = History(ProvenDeletions(Launches(Picture())))
+    instance = history.start("i-1")
+    instance.launched_at, instance.state = history.clock.now(), "stopping"
+    history.machine("a", "i-1", conditions=("Launched",))
+    history.delete_machine("a", by="launcher")
+    assert history.judge() == []
+
+
 @pytest.mark.parametrize(("seconds", "sound"), [(30, False), (65, True)])
 def test_a_new_machine_whose_node_somebody_removed_is_garbage_after_the_grace(
     seconds: float, sound: bool

@@ -208,6 +208,28 @@ async def test_an_unknown_outcome_is_repeated_with_the_same_token(
     assert parse_machine(await stored(kube)).provider_id.endswith(control.alive()[0])
 
 
+@pytest.mark.parametrize("found_by", ["the same call", "its tag"])
+async def test_a_machine_whose_instance_was_stopped_before_it_was_known_goes_with_it(
+    start: Start, kube: Kube, machine: dict[str, Any], control: Control, found_by: str
+) -> None:
+    """A stopped instance may be started again: with another one its machine would have two."""
+    control.post("faults", action="CreateFleet", status=0, mode="after")
+    launcher = start()
+    with pytest.raises(RetryLater):
+        await launcher.launch.launch(NAME)
+    (id_,) = control.alive()
+    control.post("interruptions", kind="state-change", state="stopped", instanceIds=[id_])
+    if found_by == "its tag":
+        code = "IdempotentParameterMismatch"
+        control.post("faults", action="CreateFleet", code=code, status=400)
+    await launcher.launch.launch(NAME)
+    left = await stored(kube)
+    assert parse_machine(left).provider_id.endswith(id_)
+    assert left["metadata"]["deletionTimestamp"]
+    assert list(control.states()) == [id_]
+    assert await records(kube) == []
+
+
 async def test_a_token_whose_instance_is_gone_starts_another_attempt(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control
 ) -> None:
