@@ -16,6 +16,7 @@ from shared.domain.durations import go_duration_seconds
 DEFAULTS = {"scale-down-unneeded-time": "10m", "max-node-provision-time": "15m"}
 """Flags that are translated although nobody gave them."""
 EXPANDERS = ("least-waste", "most-pods", "random", "priority")
+DELAYS_LOCAL = "scale-down-delay-type-local"
 STATUS_NAME = "cluster-autoscaler-status"
 TRUE = frozenset({"", "true", "1", "t"})
 NOT_NEEDED = {
@@ -68,6 +69,8 @@ class Translation:
     """Fields of ``spec.template.spec``."""
     settings: dict[str, str] = field(default_factory=dict)
     """Environment variables of the services."""
+    delays_local: bool = False
+    """Whether the delays of scale-down are those of each pool."""
 
 
 def parsed_flags(words: Iterable[str]) -> dict[str, str]:
@@ -95,7 +98,8 @@ def _split(text: str) -> list[str]:
 
 def translated(flags: Mapping[str, str]) -> Translation:
     """The meaning of all flags. Never raises; what cannot be read is to be done by hand."""
-    found = Translation()
+    local = flags.get(DELAYS_LOCAL, "false").lower() in TRUE
+    found = Translation(delays_local=local)
     for name, value in sorted({**DEFAULTS, **flags}.items()):
         shown = value if name in flags else f"{value} (default)"
         if name in _RULES:
@@ -115,14 +119,14 @@ def translated(flags: Mapping[str, str]) -> Translation:
 _Rule = Callable[[str, Translation], tuple[str, str]]
 
 
-def _duration(value: str) -> str:
+def written_duration(value: str) -> str:
     """Whole seconds in Kubernetes' notation; empty for another text."""
     seconds = go_duration_seconds(value)
     return f"{round(seconds)}s" if seconds is not None else ""
 
 
 def _unneeded(value: str, found: Translation) -> tuple[str, str]:
-    after = _duration(value)
+    after = written_duration(value)
     if not after:
         return "by hand", f"{value!r} is not a duration such as 10m"
     found.disruption.setdefault("consolidateAfter", after)
@@ -137,22 +141,30 @@ def _enabled(value: str, found: Translation) -> tuple[str, str]:
 
 
 def _provision(value: str, found: Translation) -> tuple[str, str]:
-    after = _duration(value)
+    after = written_duration(value)
     if not after:
         return "by hand", f"{value!r} is not a duration such as 15m"
     found.settings["REGISTRATION_TIMEOUT"] = after
     return "kept", f"REGISTRATION_TIMEOUT={after} of the launcher"
 
 
-def _delay(after_what: str) -> _Rule:
+def _delay(after_what: str, annotation: str) -> _Rule:
     def rule(value: str, found: Translation) -> tuple[str, str]:
-        after, variable = _duration(value), f"SCALE_DOWN_DELAY_AFTER_{after_what}"
+        after, variable = written_duration(value), f"SCALE_DOWN_DELAY_AFTER_{after_what}"
         if not after:
             return "by hand", f"{value!r} is not a duration such as 10m"
+        if found.delays_local:
+            found.annotations[annotation] = after
+            return "kept", f"annotation {annotation}: {after} on the pools"
         found.settings[variable] = after
         return "kept", f"{variable}={after} of the scheduler"
 
     return rule
+
+
+def _local(_: str, found: Translation) -> tuple[str, str]:
+    whose = "annotations of the pools" if found.delays_local else "settings of the scheduler"
+    return "kept", f"the delays are {whose}"
 
 
 def _expander(value: str, found: Translation) -> tuple[str, str]:
@@ -248,9 +260,10 @@ def _repair(value: str, found: Translation) -> tuple[str, str]:
 _RULES: dict[str, _Rule] = {
     "scale-down-enabled": _enabled,
     "scale-down-unneeded-time": _unneeded,
-    "scale-down-delay-after-add": _delay("ADD"),
-    "scale-down-delay-after-delete": _delay("DELETE"),
-    "scale-down-delay-after-failure": _delay("FAILURE"),
+    "scale-down-delay-after-add": _delay("ADD", keys.DELAY_AFTER_ADD_ANNOTATION),
+    "scale-down-delay-after-delete": _delay("DELETE", keys.DELAY_AFTER_DELETE_ANNOTATION),
+    "scale-down-delay-after-failure": _delay("FAILURE", keys.DELAY_AFTER_FAILURE_ANNOTATION),
+    DELAYS_LOCAL: _local,
     "scale-down-utilization-threshold": _setting("SCALE_DOWN_UTILIZATION_THRESHOLD", "scheduler"),
     "expendable-pods-priority-cutoff": _setting("EXPENDABLE_PODS_PRIORITY_CUTOFF", "scheduler"),
     "scale-down-unready-time": _repair,

@@ -225,7 +225,10 @@ def _print(groups: Groups, flags: Translation, documents: list[object], sides: l
     print_table(("flag", "value", "verdict", "becomes"), rows)
     print_table(("group", "types", "nodes", "to do"), map(_group_cells, groups.found), title="Node groups")  # fmt: skip
     if kept := kept_pods(documents):
-        text = f"{SAFE_TO_EVICT}=false is not read; annotate with {keys.DO_NOT_DISRUPT}: "
+        setting = "CLUSTER_AUTOSCALER_ANNOTATIONS=true of the scheduler"
+        text = (
+            f"{SAFE_TO_EVICT}=false counts with {setting}; or annotate with {keys.DO_NOT_DISRUPT}: "
+        )
         print_line(escaped(f'{text}"true": {", ".join(kept[:10])} ({len(kept)})'))
     if sides:
         rows = [_cells((one.name, one.machines, f"{one.hourly:.4f}", one.pending)) for one in sides]

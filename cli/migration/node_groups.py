@@ -7,11 +7,11 @@ describe-launch-template-versions``. Pure; what cannot be read is a fault that n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cli.migration.autoscaler_flags import Translation
+from cli.migration.autoscaler_flags import Translation, written_duration
 from shared.api.label_rules import reserved_v1
 from shared.api.schema.v1.node_pool import CLASS_GROUP
 from shared.domain import labels as keys
@@ -20,6 +20,9 @@ from shared.domain.expressions import Taint
 Json = Mapping[str, Any]
 LABEL_TAG = "k8s.io/cluster-autoscaler/node-template/label/"
 TAINT_TAG = "k8s.io/cluster-autoscaler/node-template/taint/"
+OPTION_TAG = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/"
+UNNEEDED, THRESHOLD = "scaledownunneededtime", "scaledownutilizationthreshold"
+"""Flags that a group has of its own."""
 EFFECTS = {
     "NO_SCHEDULE": "NoSchedule",
     "NO_EXECUTE": "NoExecute",
@@ -48,6 +51,10 @@ class NodeGroup:
     taints: tuple[Taint, ...] = ()
     alias: str = "al2023"
     role: str = ""
+    unneeded: str = ""
+    """How long its nodes are not needed before they go; empty: as the flag says."""
+    threshold: str = ""
+    """Use from which on its nodes stay, as a percentage; empty: as the flag says."""
     notes: tuple[str, ...] = ()
 
 
@@ -134,6 +141,7 @@ def _scaling(one: Json, templates: Mapping[str, str]) -> NodeGroup:
         str(t.get("Key")): str(t.get("Value") or "") for t in map(_mapping, one.get("Tags") or ())
     }
     labels = {k.removeprefix(LABEL_TAG): v for k, v in tags.items() if k.startswith(LABEL_TAG)}
+    options = {k.removeprefix(OPTION_TAG): v for k, v in tags.items() if k.startswith(OPTION_TAG)}
     subnets = str(one.get("VPCZoneIdentifier") or "")
     return NodeGroup(
         name=str(one.get("AutoScalingGroupName") or "group"),
@@ -145,8 +153,33 @@ def _scaling(one: Json, templates: Mapping[str, str]) -> NodeGroup:
         subnets=tuple(part.strip() for part in subnets.split(",") if part.strip()),
         labels=labels,
         taints=tuple(_tag_taint(k, v) for k, v in tags.items() if k.startswith(TAINT_TAG)),
-        notes=("image: the latest of al2023; write amiSelectorTerms for another",),
+        unneeded=written_duration(options.get(UNNEEDED, "")),
+        threshold=_percent(options.get(THRESHOLD, "")),
+        notes=(
+            "image: the latest of al2023; write amiSelectorTerms for another",
+            *_option_notes(options),
+        ),
     )
+
+
+def _percent(share: str) -> str:
+    """``35%`` of ``0.35``; empty for another text than a share."""
+    try:
+        found = float(share)
+    except ValueError:
+        return ""
+    return f"{round(found * 100)}%" if 0 <= found <= 1 else ""
+
+
+def _option_notes(options: Mapping[str, str]) -> Iterator[str]:
+    """What became of none of the group's options, by name."""
+    for name, value in sorted(options.items()):
+        if name == UNNEEDED and not written_duration(value):
+            yield f"{name}: {value!r} is not a duration such as 10m"
+        elif name == THRESHOLD and not _percent(value):
+            yield f"{name}: {value!r} is not a share such as 0.5"
+        elif name not in (UNNEEDED, THRESHOLD):
+            yield f"{name}={value}: no counterpart of a pool"
 
 
 def _tag_taint(key: str, value: str) -> Taint:
@@ -203,9 +236,12 @@ def node_pool(group: NodeGroup, flags: Translation, *, any_type: bool) -> dict[s
     name = pool_name(group.name)
     usual = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
     disruption = {**usual, **flags.disruption}
+    if group.unneeded and disruption["consolidateAfter"] != "Never":
+        disruption["consolidateAfter"] = group.unneeded
     labels = {key: value for key, value in group.labels.items() if not reserved_v1(key)}
     least = {keys.MINIMUM_ANNOTATION: f"nodes: {group.least}"} if group.least else {}
-    annotations = {**flags.annotations, **least}
+    threshold = {keys.UTILIZATION_ANNOTATION: group.threshold} if group.threshold else {}
+    annotations = {**flags.annotations, **least, **threshold}
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",

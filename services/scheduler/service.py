@@ -259,7 +259,11 @@ def _creation(env: SchedulerEnvironment, actions: MachineActions) -> Creation:
 
 
 def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
-    view = View(reader, priority_cutoff=env.settings.expendable_pods_priority_cutoff)
+    view = View(
+        reader,
+        priority_cutoff=env.settings.expendable_pods_priority_cutoff,
+        unneeded_seconds=env.settings.scale_down_unneeded_time,
+    )
     catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
     unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix)
     shortages = ShortageHistory(env.bus.redis, env.bus.prefix, env.clock, env.settings)

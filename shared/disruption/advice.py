@@ -5,7 +5,7 @@ No decision depends on it. A reason that is not in the table gets no advice.
 
 from __future__ import annotations
 
-from shared.disruption import candidates, pod_blocks, replacement_price
+from shared.disruption import candidates, delays, pod_blocks, replacement_price
 from shared.disruption.methods import consolidation
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
@@ -46,6 +46,11 @@ _ADVICE = (
     (
         pod_blocks.TWO_PDBS,
         "kubectl get pdb -n {namespace}: leave one budget that selects pod {pod}",
+    ),
+    (
+        delays.WAITS,
+        "wait until the delay is over, or shorten SCALE_DOWN_DELAY_AFTER_ADD, _DELETE or _FAILURE, or the pool's "
+        f"annotation {keys.DELAY_AFTER_ADD_ANNOTATION}, -delete or -failure",
     ),
     (
         KEEPS_ROOM,

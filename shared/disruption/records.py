@@ -75,6 +75,10 @@ class Candidate(msgspec.Struct, frozen=True):
         """A rejection because of the pod that blocks."""
         return self.refused(self.blocker, event=BLOCKED, reason=reason, pod=self.blocking_pod)
 
+    def delayed(self, why: str, reason: str) -> Rejection:
+        """A rejection because its pool's nodes are left alone for a while, without an event."""
+        return Rejection(self.machine.key, self.node.name, "", why, reason)
+
     def refused(
         self, text: str, *, event: EventReason, reason: str = "", pod: str = ""
     ) -> Rejection:
@@ -155,6 +159,8 @@ class World(msgspec.Struct, frozen=True):
     solver: SolverSettings = SolverSettings()
     drift_held: frozenset[str] = frozenset()
     """Keys of pools whose drifted machines are left alone for a while (DRF-09)."""
+    delayed: dict[str, str] = {}
+    """Pool key -> why emptiness and consolidation leave its machines alone for a while."""
     keeping: Keeping = Keeping()
     """What pools have that keep a minimum or headroom."""
     folding: Folding = msgspec.field(default_factory=Folding)

@@ -112,7 +112,9 @@ def _emptiness(world: World, command: Command) -> Verdict:
     now_empty = {
         c.machine.uid: c
         for c in world.candidates
-        if c.empty and not c.blocker and emptiness.time_is_up(c, now=world.now)
+        if c.empty
+        and not (c.blocker or c.pool.key in world.delayed)
+        and emptiness.time_is_up(c, now=world.now)
     }
     still = [now_empty[c.machine.uid] for c in command.candidates if c.machine.uid in now_empty]
     spare, _ = world.keeping.spare(still)

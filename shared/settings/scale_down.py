@@ -29,15 +29,20 @@ class ScaleDownSettings(BaseSettings):
         description="Share of cpu or memory that pods request from which on a node is not consolidated; 0: usage does "
         "not matter.",
     )
+    scale_down_unneeded_time: Duration = Field(
+        0.0,
+        description="consolidateAfter of NodePools that have the API's default of 0s.",
+    )
     scale_down_delay_after_add: Duration = Field(
-        0.0, description="No emptiness or consolidation for so long after a machine was created."
+        0.0,
+        description="No emptiness or consolidation for so long after a machine of any pool was created; pools with "
+        "the annotation of this name go by their own machines.",
     )
     scale_down_delay_after_delete: Duration = Field(
-        0.0, description="No emptiness or consolidation for so long after a machine was deleted."
+        0.0, description="The same after a machine was deleted."
     )
     scale_down_delay_after_failure: Duration = Field(
-        0.0,
-        description="No emptiness or consolidation for so long after a disruption was rolled back.",
+        0.0, description="The same after a disruption was rolled back."
     )
     expander: str = Field(
         "",

@@ -114,7 +114,7 @@ class Cluster:
         )
         self._touch(names, now)
 
-    def drain(self, uids: Iterable[str]) -> None:
+    def drain(self, uids: Iterable[str], now: float) -> None:
         """Pods leave these machines, which terminate."""
         going = set(uids)
         names = {m.node_name for m in self.snapshot.machines if m.uid in going and m.node_name}
@@ -123,7 +123,8 @@ class Cluster:
             snapshot,
             generation=snapshot.generation + 1,
             machines=tuple(
-                replace(m, terminating=True) if m.uid in going else m for m in snapshot.machines
+                replace(m, terminating=True, deleted_at=now) if m.uid in going else m
+                for m in snapshot.machines
             ),
             nodes=tuple(
                 replace(node, terminating=True, unschedulable=True) if node.name in names else node

@@ -19,11 +19,14 @@ from cli.decisions.plan.rules import Rules, Timing
 from services.scheduler.disruption.methods import CONSOLIDATIONS, delayed, methods_of
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import survey
+from shared.disruption.delays import LastChanges, ends
+from shared.disruption.delays import delayed as delayed_pools
 from shared.disruption.records import Candidate, Command, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.generations import GENERATIONS, Generation
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.scale_down import KARPENTERS
 from shared.solver.plan import PlannedMachine
 
 HOUR = 3600.0
@@ -84,6 +87,7 @@ class _Player:
     pending: dict[Generation, tuple[float, Command]] = field(default_factory=dict)
     spent: list[tuple[float, str]] = field(default_factory=list)
     """(time, pool key) of every machine that went, for the limit an hour."""
+    changes: LastChanges = field(default_factory=LastChanges)
     unseen: dict[Generation, frozenset[str]] = field(default_factory=dict)
     taken: list[Taken] = field(default_factory=list)
     stays: dict[str, Rejection] = field(default_factory=dict)
@@ -114,7 +118,7 @@ class _Player:
             self.cluster.join((machine.uid for machine in ready), self.now)
         for number, one in enumerate(self.running):
             if not one.draining and one.drains <= self.now:
-                self.cluster.drain(one.uids)
+                self.cluster.drain(one.uids, self.now)
                 self.running[number] = one._replace(draining=True)
         over = [one for one in self.running if one.over <= self.now]
         self.running = [one for one in self.running if one.over > self.now]
@@ -130,11 +134,14 @@ class _Player:
         known += [at for one in self.running for at in (one.drains, one.over)]
         known += [at for at, _ in self.pending.values()]
         known += [at + HOUR for at, _ in self.spent]
+        pools = self.cluster.snapshot.pools
+        known += ends(pools, KARPENTERS, self.changes.seen, now=self.now)
         later = next_times(self.cluster.snapshot, self.rules, self.now)
         return min((at for at in (*known, *later) if at > self.now), default=None)
 
     def _decide(self) -> bool:
         """One command of any generation began, or waits for its validation."""
+        self.changes.note(self.cluster.snapshot.machines)
         self.cluster.update_conditions(self._nominated(), self.now)
         return any([self._decide_for(generation) for generation in GENERATIONS.values()])
 
@@ -203,6 +210,7 @@ class _Player:
             self.now,
             self.rules.gates,
             self.rules.solver,
+            delayed=delayed_pools(snapshot.pools, KARPENTERS, self.changes.seen, now=self.now),
         )
 
     def _nominated(self) -> set[str]:

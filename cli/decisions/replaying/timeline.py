@@ -20,12 +20,14 @@ from cli.decisions.replaying.demand import Wish
 from services.scheduler.disruption.conditions import due, next_due, occupied_nodes
 from services.scheduler.disruption.methods import delayed, inputs_of
 from services.scheduler.disruption.passes import methods_in, world_again
+from shared.disruption.delays import Changes, LastChanges, ends
 from shared.disruption.methods import expiration
 from shared.disruption.records import Command, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import Condition, Machine
 from shared.domain.pools.generations import GENERATIONS
 from shared.domain.pools.nodepools import NodePool
+from shared.domain.workloads.scale_down import waiting_longer
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion
 
 BATCH_SECONDS = 1.0
@@ -80,6 +82,9 @@ class Timeline:
     """Key of a machine -> its record when its conditions were noted last, and when they may be others."""
     _due: float = float("-inf")
     """When conditions may be others although nothing has changed."""
+    _changes: LastChanges = field(default_factory=LastChanges)
+    _delays_end: float = float("inf")
+    """When a delay of scale-down is over that ran at the last pass."""
 
     def run(self, wishes: Iterable[Wish]) -> Totals:
         """The totals at the end; pods that still wait count with the time until then."""
@@ -143,7 +148,8 @@ class Timeline:
             self._seen = cluster.version
             self._due = min((due for _, due in self._noted.values()), default=float("inf"))
         version, at = self._looked
-        if version != cluster.version or cluster.now - at >= UNCHANGED_SECONDS:
+        waited = cluster.now - at >= UNCHANGED_SECONDS or cluster.now >= self._delays_end
+        if version != cluster.version or waited:
             self._looked = cluster.version, cluster.now
             for question in self.rules.passes:
                 self._pass(question)
@@ -151,7 +157,8 @@ class Timeline:
 
     @cached_property
     def _pools(self) -> dict[str, NodePool]:
-        return {pool.key: pool for pool in self.cluster.start.pools}
+        seconds = max((one.rules.unneeded_seconds for one in self.rules.passes), default=0.0)
+        return {pool.key: waiting_longer(pool, seconds) for pool in self.cluster.start.pools}
 
     @cached_property
     def _asks_for_pods(self) -> bool:
@@ -193,8 +200,19 @@ class Timeline:
             busy=tuple(sorted(busy)),
             nominated=tuple(sorted(t for one in self._running for t in one.command.targets)),
             unseen=self._unseen.get(question.generation, ()),
-            waits=False,
+            changes=self._changes_for(question),
         )
+
+    def _changes_for(self, question: PassQuestion) -> dict[str, Changes]:
+        """What the delays of scale-down go by."""
+        pools = self._pools.values()
+        if not (question.rules.has_delay or any(pool.has_delay for pool in pools)):
+            return {}
+        self._changes.note(self.cluster.machines.values())
+        found = self._changes.that_count(pools, question.rules)
+        running = ends(pools, question.rules, found, now=self.cluster.now)
+        self._delays_end = min(running, default=float("inf"))
+        return found
 
     def _pass(self, asked: PassQuestion) -> None:
         if asked.generation in self._pending:
@@ -251,6 +269,7 @@ class Timeline:
 
     def _drain(self, key: str) -> None:
         self.cluster.drain(key)
+        self._changes.note(one for one in [self.cluster.machines.get(key)] if one is not None)
         self._after(DRAIN_SECONDS, self._end(key))
         self._want_plan()
 

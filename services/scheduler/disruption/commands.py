@@ -26,6 +26,7 @@ from services.scheduler.state.decisions import Rejected
 from services.scheduler.state.plan_inputs import RecentInputs, command_inputs
 from shared.api.core.pods import parse_pod
 from shared.concurrency.clock import Clock
+from shared.disruption.delays import LastChanges
 from shared.disruption.methods import emptiness
 from shared.disruption.records import Command, World
 from shared.domain import labels as keys
@@ -69,8 +70,8 @@ class Commands:
     reporter: DisruptionReporter
     rate: DisruptionRate
     inputs: RecentInputs
-    failed_at: float = 0.0
-    """When a command was rolled back last, in seconds since the epoch; 0: not since this scheduler began."""
+    changes: LastChanges = field(default_factory=LastChanges)
+    """When machines came and went last, and commands were rolled back."""
     drift_backoff: DriftBackoff = field(default_factory=DriftBackoff)
     _written: PendingWrites[str, Written] = field(default_factory=PendingWrites)
     """By command id."""
@@ -321,8 +322,8 @@ class Commands:
         """Open the nodes, delete replacements that are not ready, take the record off (EXE-05)."""
         # Nodes first, because pods wait for them. Records last: after a crash in between the next scheduler finds by
         # them what is left to do.
-        held = [m for key in record.candidates if (m := await self._stored(key))]
-        held = [m for m in held if not m.terminating and _is_held_by(m, record)]
+        stored = [m for key in record.candidates if (m := await self._stored(key))]
+        held = [m for m in stored if not m.terminating and _is_held_by(m, record)]
         for machine in held:
             await self._reopen(machine)
         made = [m for key in record.replacements if (m := await self._stored(key))]
@@ -332,7 +333,7 @@ class Commands:
         for machine in held:
             await self._take_off_record(machine)
         self._note(record, over=True)
-        self.failed_at = self.clock.now()
+        self.changes.fail((machine.pool_key for machine in stored), now=self.clock.now())
         self.reporter.failed(record, why, len(unready))
 
     async def _stored(self, key: str) -> Machine | None:

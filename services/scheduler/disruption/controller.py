@@ -30,7 +30,7 @@ from services.scheduler.disruption.methods import (
 )
 from services.scheduler.disruption.passes import methods_in, surveyed
 from services.scheduler.disruption.reporting import DisruptionReporter
-from services.scheduler.disruption.scale_down_delays import LastChanges, rules_of
+from services.scheduler.disruption.scale_down_rules import rules_of
 from services.scheduler.disruption.schedule import Pending, Schedule
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.kept_room import KeptRoom
@@ -39,6 +39,7 @@ from services.scheduler.static_capacity.controller import StaticCapacity
 from services.scheduler.static_capacity.kept_capacity import KeptCapacityFiller
 from shared.concurrency.clock import Clock
 from shared.disruption.budgets import REASONS, by_budget, usage
+from shared.disruption.delays import delayed as delayed_pools
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.methods import expiration
 from shared.disruption.records import Command, Proposal, Rejection, World
@@ -101,7 +102,6 @@ class Disruption:
     start: Start
     """Begins a command: ``Approvals.start``, or nothing in a shadow."""
     findings: Findings = field(default_factory=Findings)
-    last_changes: LastChanges = field(default_factory=LastChanges)
     _schedules: dict[Generation, Schedule] = field(
         default_factory=lambda: {one: Schedule() for one in GENERATIONS.values()}
     )
@@ -114,7 +114,7 @@ class Disruption:
             "off": self._is_off() or (bool(pools) and len(halted) == len(pools)),
             "offBySetting": self._is_off(),
             "poolsOff": halted,
-            "delayed": self.waits(),
+            "delayed": self._delayed(),
             "candidates": len(self.findings.candidates),
             "waitingForASecondLook": [
                 {"method": c.method, "reason": c.reason, "text": c.text} for c in self.pending()
@@ -136,7 +136,7 @@ class Disruption:
             return
         # Running commands first: what they came to decides what budgets have left for new ones.
         await self.commands.step()
-        self.last_changes.note(self.cluster.view.machines())
+        self.commands.changes.note(self.cluster.view.machines())
         await self.commands.clean()
         for change in await self.conditions.step():
             self._hasten(change)
@@ -153,6 +153,7 @@ class Disruption:
     async def decide(self) -> None:
         """Only look for commands, as a shadow does: those that run are the real scheduler's."""
         if not self.cluster.not_synced():
+            self.commands.changes.note(self.cluster.view.machines())
             await self.approvals.load()
             await self._decide_all()
 
@@ -265,6 +266,7 @@ class Disruption:
     async def _question(self, generation: Generation, schedule: Schedule) -> PassQuestion:
         """All that a pass depends on beside the snapshot."""
         nominated = self.provisioning.nominated() | self.commands.targets()
+        rules = rules_of(self.settings)
         return PassQuestion(
             now=self.clock.now(),
             generation=generation.name,
@@ -278,8 +280,8 @@ class Disruption:
             offered=tuple(sorted(self._offered(schedule))),
             spent=await self._spent(),
             unseen=tuple(sorted(schedule.unseen)),
-            rules=rules_of(self.settings),
-            waits=self.waits(),
+            rules=rules,
+            changes=self.commands.changes.that_count(self.cluster.view.pools().values(), rules),
             drift_held=tuple(sorted(self.commands.drift_held())),
         )
 
@@ -321,7 +323,7 @@ class Disruption:
                 found = self._found(proposal.commands[0])
                 break
         self.recording.passed(taken, question, tried, found)
-        if found is None and not (quiet or question.waits) and allowed_in(world):
+        if found is None and not quiet and allowed_in(world):
             schedule.quiet = inputs
             schedule.quiet_since = self.clock.monotonic()
         return found
@@ -335,10 +337,11 @@ class Disruption:
         created = with_names_of_its_own(command, id_).replacements
         return Found(command, id_, tuple(one.name for one in created), rejected)
 
-    def waits(self) -> str:
-        """Why emptiness and consolidation wait; empty: they do not."""
-        self.last_changes.failed = max(self.last_changes.failed, self.commands.failed_at)
-        return self.last_changes.wait(self.settings, now=self.clock.now())
+    def _delayed(self) -> dict[str, str]:
+        """Pool key -> why emptiness and consolidation leave its nodes alone now."""
+        rules, pools = rules_of(self.settings), self.cluster.view.pools().values()
+        changes = self.commands.changes.that_count(pools, rules)
+        return delayed_pools(pools, rules, changes, now=self.clock.now())
 
     def _churn(self) -> Churn:
         return Churn(

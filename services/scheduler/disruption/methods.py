@@ -114,6 +114,8 @@ class Inputs(NamedTuple):
     allowed: tuple[tuple[tuple[str, str], int], ...]
     kept: tuple[tuple[str, str], ...]
     """(pool key, what it lacks or keeps now), which changes with time."""
+    delayed: tuple[tuple[str, str], ...]
+    """(pool key, why its machines are left alone for a while)."""
     candidates: frozenset[tuple[str, str, bool]]
     """(machine UID, what blocks it, whether it rests): without those that are nominated or in a command."""
 
@@ -126,6 +128,7 @@ def inputs_of(world: World, churn: Churn) -> Inputs:
         world.snapshot.shortages,
         tuple(sorted(world.allowed.items())),
         world.keeping.required(),
+        tuple(sorted(world.delayed.items())),
         frozenset(
             (c.machine.uid, c.blocker, churn.is_too_new(c, now=world.now)) for c in world.candidates
         ),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from services.scheduler.disruption.methods import CONSOLIDATIONS, DELAYED, Method, methods_of
+from services.scheduler.disruption.methods import CONSOLIDATIONS, Method, methods_of
 from shared.disruption.approval import without_offered
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import Survey, offering_prices, survey
+from shared.disruption.delays import delayed
 from shared.disruption.keeping import keeping
 from shared.disruption.records import Proposal, World
 from shared.disruption.validation import validate
@@ -64,6 +65,7 @@ def surveyed(snapshot: Snapshot, question: PassQuestion) -> Surveyed:
         gates=question.gates,
         solver=question.settings,
         drift_held=frozenset(question.drift_held),
+        delayed=delayed(snapshot.pools, question.rules, question.changes, now=question.now),
         keeping=keeping(snapshot, busy, now=question.now),
     )
     return Surveyed(world, found)
@@ -74,7 +76,7 @@ def methods_in(question: PassQuestion) -> list[Method]:
     generation = GENERATIONS[question.generation]
     unseen = frozenset(question.unseen)
     found = methods_of(generation, question.consolidation, unseen, question.churn)
-    left_out = DELAYED if question.waits else CONSOLIDATIONS if question.quiet else NO_METHODS
+    left_out = CONSOLIDATIONS if question.quiet else NO_METHODS
     return [one for one in found if one.name not in left_out]
 
 

@@ -38,7 +38,7 @@ from shared.domain.records import (
 from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import ENDED, Pod, is_provisionable
-from shared.domain.workloads.scale_down import judged
+from shared.domain.workloads.scale_down import judged, waiting_longer
 from shared.kube import resources
 from shared.kube.machines import Stored
 from shared.redis.bus import Bus
@@ -70,19 +70,38 @@ class View:
     _decoded: DecodedRecords = field(default_factory=DecodedRecords)
     priority_cutoff: int | None = None
     """Pods below it are expendable."""
+    unneeded_seconds: float = 0.0
+    """``consolidateAfter`` of pools that have the API's default."""
     created: PendingWrites[str, Stored] = field(default_factory=PendingWrites)
     """Machines by key, as the API server answered."""
     _machines: tuple[Mapping[str, Machine], Sequence[Machine]] = ({}, ())
     """Those of the mirror when ``machines`` was called last, in both forms."""
     _pods: tuple[Mapping[str, Pod], Sequence[Pod]] = ({}, ())
+    _pools: tuple[Mapping[str, NodePool], dict[str, NodePool]] = ({}, {})
+    """Those of the mirror when they were asked for last, and as they count."""
 
     def records(self, kind: str) -> Mapping[str, Any]:
         """Key -> record of one kind, as the mirror has it now. The same object while nothing changes."""
         records = self._decoded.of(kind, self.reader.bodies(kind))
+        if kind == NODE_POOLS and self.unneeded_seconds:
+            return self._waiting_longer(records)
         if kind != PODS or self.priority_cutoff is None:
             return records
         cutoff = self.priority_cutoff
         return {key: judged(pod, cutoff) for key, pod in records.items()}
+
+    def _waiting_longer(self, shown: Mapping[str, NodePool]) -> Mapping[str, NodePool]:
+        """A pool that has not changed is the same object as before: what follows from it is kept by that."""
+        before, made = self._pools
+        if before is not shown:
+            made = {
+                key: made[key]
+                if before.get(key) is pool
+                else waiting_longer(pool, self.unneeded_seconds)
+                for key, pool in shown.items()
+            }
+            self._pools = shown, made
+        return made
 
     def machines(self) -> Sequence[Machine]:
         """All machines, ours of a moment ago included. The same object while nothing changes."""

@@ -36,7 +36,7 @@ from shared.domain.pools.nodepools import (
 
 ON, OFF, REQUIRED = "on", "off", "required"
 _COUNT = re.compile(r"[0-9]{1,6}")
-LONGEST_LEAD_SECONDS = 30 * 24 * 3600.0
+LONGEST_SECONDS = 30 * 24 * 3600.0
 _NOT_NEGATIVE = f"size(v) <= {LONGEST_TEXT} && !v.matches('[a-z][\"]?[ ]*:[ ]*[\"]?-[0-9.]')"
 
 
@@ -115,9 +115,22 @@ def _percent(written: str) -> int | None:
     )
 
 
-def _lead(written: str) -> float | None:
+def _seconds(written: str) -> float | None:
     seconds = go_duration_seconds(written)
-    return seconds if seconds is not None and 0 <= seconds <= LONGEST_LEAD_SECONDS else None
+    return seconds if seconds is not None and 0 <= seconds <= LONGEST_SECONDS else None
+
+
+def _duration(annotation: str, field: str) -> Choice:
+    """A field in seconds."""
+    return Choice(
+        annotation,
+        field,
+        _seconds,
+        "a duration such as 24h, at most 720h",
+        lambda seconds: f"{seconds:.3f}s",
+        cel=f"v == '0' || v.matches('^{DURATION_PATTERN}$') && "
+        f"duration(v) <= duration('{int(LONGEST_SECONDS)}s')",
+    )
 
 
 def _approval(written: str) -> tuple[str, ...] | None:
@@ -161,15 +174,7 @@ POOL_CHOICES = (
     ),
     _one_of(keys.INTERRUPTION_ANNOTATION, "interruption", INTERRUPTION_MODES),
     _one_of(keys.REBALANCE_ANNOTATION, "rebalance", REBALANCE_ACTIONS),
-    Choice(
-        keys.MAINTENANCE_LEAD_ANNOTATION,
-        "maintenance_lead_seconds",
-        _lead,
-        "a duration such as 24h, at most 720h",
-        lambda seconds: f"{seconds:.3f}s",
-        cel=f"v == '0' || v.matches('^{DURATION_PATTERN}$') && "
-        f"duration(v) <= duration('{int(LONGEST_LEAD_SECONDS)}s')",
-    ),
+    _duration(keys.MAINTENANCE_LEAD_ANNOTATION, "maintenance_lead_seconds"),
     _switch(keys.WEBHOOK_ANNOTATION, "webhook_off"),
     Choice(
         keys.UTILIZATION_ANNOTATION,
@@ -179,6 +184,9 @@ POOL_CHOICES = (
         lambda percent: f"{percent}%",
         cel=f"v.matches('^{_COUNT.pattern}%$') && int(v.substring(0, size(v) - 1)) <= 100",
     ),
+    _duration(keys.DELAY_AFTER_ADD_ANNOTATION, "delay_after_add"),
+    _duration(keys.DELAY_AFTER_DELETE_ANNOTATION, "delay_after_delete"),
+    _duration(keys.DELAY_AFTER_FAILURE_ANNOTATION, "delay_after_failure"),
     _structured(keys.MINIMUM_ANNOTATION, "minimum", read_minimum, kept_text),
     _structured(keys.HEADROOM_ANNOTATION, "headroom", read_headroom, kept_text),
     _structured(keys.HOURS_ANNOTATION, "hours", read_hours, hours_text),

@@ -36,6 +36,7 @@ def eligible(
     """(candidates for consolidation, rejections of the others) (CON-01).
 
     Empty machines, which have a method of their own, and machines whose consolidateAfter has not passed are in neither.
+    Machines of pools with a delay that runs are rejected.
     """
     catalogue = world.snapshot.catalogue
     types = {kind.name for kind in catalogue.types}
@@ -50,7 +51,11 @@ def eligible(
         if text:
             pod = candidate.blocking_pod if event == records.BLOCKED else ""
             rejections.append(candidate.refused(text, event=event, reason=UNDERUTILIZED, pod=pod))
-        elif not candidate.empty and _has_settled(candidate):
+        elif candidate.empty:
+            continue
+        elif why := world.delayed.get(candidate.pool.key):
+            rejections.append(candidate.delayed(why, UNDERUTILIZED))
+        elif _has_settled(candidate):
             kept.append(candidate)
     return tuple(kept), tuple(rejections)
 

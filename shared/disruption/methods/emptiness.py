@@ -20,6 +20,8 @@ def propose(world: records.World) -> records.Proposal:
             continue
         if candidate.blocker:
             rejections.append(candidate.blocked(EMPTY))
+        elif why := world.delayed.get(candidate.pool.key):
+            rejections.append(candidate.delayed(why, EMPTY))
         else:
             due.append(candidate)
     spare, kept = world.keeping.spare(due)

@@ -116,6 +116,12 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether webhook notifications about machines of this pool are disabled."""
     utilization_threshold: int | None = None
     """Percent of use from which on a node is not consolidated; None: the scheduler's own setting."""
+    delay_after_add: float | None = None
+    """Seconds without emptiness and consolidation after a machine of the pool was created; None: the scheduler's own
+    setting, which goes by the machines of all pools."""
+    delay_after_delete: float | None = None
+    delay_after_failure: float | None = None
+    """The same after a disruption was rolled back."""
     minimum: tuple[KeptCapacity, ...] = ()
     """Capacity that the pool has at least, whatever pods need; the counterpart of ``limits``."""
     headroom: tuple[KeptCapacity, ...] = ()
@@ -163,6 +169,11 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.api.waits_until_consolidatable or self.consolidation_policy == WHEN_EMPTY:
             return self.consolidate_after_seconds
         return None
+
+    @property
+    def has_delay(self) -> bool:
+        """Whether a delay of its own may hold its machines."""
+        return bool(self.delay_after_add or self.delay_after_delete or self.delay_after_failure)
 
     @property
     def is_static(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.resources import CPU, MEMORY, Resources, add
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
@@ -29,6 +30,17 @@ class ScaleDownRules(msgspec.Struct, frozen=True):
     """Whether a pod of kube-system without a PodDisruptionBudget keeps its node."""
     threshold_percent: int | None = None
     """Nodes that are used as much or more are not consolidated; None: usage does not matter."""
+    delay_after_add: float = 0.0
+    """Seconds without emptiness and consolidation after a machine was created, for pools that do not say."""
+    delay_after_delete: float = 0.0
+    delay_after_failure: float = 0.0
+    """The same after a disruption was rolled back."""
+    unneeded_seconds: float = 0.0
+    """``consolidateAfter`` of pools that have the API's default, which is zero."""
+
+    @property
+    def has_delay(self) -> bool:
+        return bool(self.delay_after_add or self.delay_after_delete or self.delay_after_failure)
 
 
 KARPENTERS = ScaleDownRules()
@@ -45,6 +57,21 @@ def with_expendable(snapshot: Snapshot, cutoff: int | None) -> Snapshot:
     if cutoff is None:
         return snapshot
     return replace(snapshot, pods=tuple(judged(pod, cutoff) for pod in snapshot.pods))
+
+
+def waiting_longer(pool: NodePool, seconds: float) -> NodePool:
+    """The pool with ``consolidateAfter`` of so long if its own is the API's default. An API server writes that default
+    into every pool, so a zero that somebody wrote looks the same."""
+    silent = pool.api.waits_until_consolidatable and pool.consolidate_after_seconds == 0
+    return replace(pool, consolidate_after_seconds=seconds) if silent and seconds else pool
+
+
+def with_unneeded_time(snapshot: Snapshot, seconds: float) -> Snapshot:
+    """The snapshot with ``waiting_longer`` pools."""
+    if not seconds:
+        return snapshot
+    pools = tuple(waiting_longer(pool, seconds) for pool in snapshot.pools)
+    return replace(snapshot, pools=pools)
 
 
 def pod_refusal(pod: Pod, rules: ScaleDownRules, *, has_budget: bool) -> str:

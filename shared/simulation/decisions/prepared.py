@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shared.domain.pools import hours
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads.scale_down import with_expendable
+from shared.domain.workloads.scale_down import with_expendable, with_unneeded_time
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion
 from shared.solver.virtual_pods import seated, with_virtual_pods
 
@@ -20,7 +20,8 @@ def to_plan(snapshot: Snapshot, question: PlanQuestion) -> Snapshot:
 
 def to_survey(snapshot: Snapshot, question: PassQuestion) -> Snapshot:
     """Pools by their hours; pods for which room is kept are on the nodes where they fit."""
-    return seated(_judged(snapshot, question), question.settings, now=question.now)
+    judged = with_unneeded_time(_judged(snapshot, question), question.rules.unneeded_seconds)
+    return seated(judged, question.settings, now=question.now)
 
 
 def _judged(snapshot: Snapshot, question: PlanQuestion | PassQuestion) -> Snapshot:

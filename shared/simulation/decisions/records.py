@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from shared.disruption.delays import Changes
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.records import Command, Proposal, Verdict
 from shared.domain.feature_gates import FeatureGates
@@ -58,8 +59,8 @@ class PassQuestion(msgspec.Struct, frozen=True, tag="pass"):
     """Keys of machines that the pass before had no time for, sorted."""
     rules: ScaleDownRules = KARPENTERS
     """Of Cluster Autoscaler."""
-    waits: str = ""
-    """Why emptiness and consolidation were left out for a while; empty: they were not."""
+    changes: dict[str, Changes] = {}
+    """When machines came and went last, as the delays of scale-down ask: by pool key, and of the cluster."""
     drift_held: tuple[str, ...] = ()
     """Keys of pools whose drifted machines were left alone, sorted (DRF-09)."""
     quiet: bool = False

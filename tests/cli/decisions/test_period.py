@@ -26,6 +26,7 @@ from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Owner, Pod
+from shared.domain.workloads.scale_down import KARPENTERS, ScaleDownRules
 from shared.runtime.archive.reading import Seen
 from shared.runtime.archive.store import DirectoryStore
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion
@@ -175,6 +176,30 @@ def test_no_command_is_looked_for_while_one_waits_for_its_second_look() -> None:
     Noting(Cluster(start, NOW), course_rules, NOW + HOUR).run(wishes)
     assert len(noted) > 2
     assert all(later - one >= 15.0 for one, later in pairwise(noted))
+
+
+def test_a_delay_of_the_pool_and_the_unneeded_time_of_the_cluster_hold_in_a_period_too() -> None:
+    """An empty machine goes ten minutes after it was created, or after its pod left."""
+    wishes = [*arrivals(1, cpu="1"), Removal(NOW + 120.0, WEB.uid)]
+    fields: dict[str, Any] = {
+        "generation_api": V1,
+        "consolidation_policy": WHEN_UNDERUTILIZED,
+        "consolidate_after_seconds": 0.0,
+        "budgets": (Budget("1"),),
+    }
+    classes = (make_node_class(generation_api=V1),)
+
+    def paid_seconds(rules: ScaleDownRules = KARPENTERS, **changes: Any) -> float:
+        pool = make_pool(**{**fields, **changes})
+        asked = PassQuestion(NOW, V1, SolverSettings(), FeatureGates(), "Karpenter", Churn())
+        how = Rules(PlanQuestion(NOW, SolverSettings()), (replace(asked, rules=rules),), BOOT)
+        start = replace(empty(), pools=(pool,), node_classes=classes)
+        return Timeline(Cluster(start, NOW), how, NOW + HOUR).run(wishes).node_seconds
+
+    assert 100.0 < paid_seconds() < 200.0
+    assert 600.0 < paid_seconds(delay_after_add=600.0) < 660.0
+    assert 600.0 < paid_seconds(ScaleDownRules(delay_after_add=600.0)) < 660.0
+    assert 700.0 < paid_seconds(ScaleDownRules(unneeded_seconds=600.0)) < 780.0
 
 
 def empty_of_consolidation() -> Snapshot:

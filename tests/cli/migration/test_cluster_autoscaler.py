@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from cli.main import commands
 from cli.migration.autoscaler_flags import parsed_flags, translated
 from cli.migration.cluster_autoscaler import flags_in, kept_pods, manifests
-from cli.migration.node_groups import Groups, NodeGroup, read_groups
+from cli.migration.node_groups import Groups, NodeGroup, notes_of, read_groups
 from shared.api.registry import check
 from shared.domain.expressions import Taint
 from tests.shared.api.conftest import json_values
@@ -94,6 +94,56 @@ def test_an_auto_scaling_group_becomes_a_pool_and_a_class() -> None:
     assert pool["spec"]["limits"] == {"nodes": "10"}
     assert [one["id"] for one in node_class["spec"]["subnetSelectorTerms"]] == ["subnet-0a", "subnet-0b"]  # fmt: skip
     assert check(pool) == check(node_class) == []
+
+
+OPTION = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/"
+
+
+def with_options(**options: str) -> dict[str, Any]:
+    tags = [{"Key": OPTION + key, "Value": value} for key, value in options.items()]
+    return {"AutoScalingGroups": [scaling_group(Tags=tags)]}
+
+
+def test_options_of_a_group_are_those_of_its_pool() -> None:
+    options = {"scaledownunneededtime": "25m0s", "scaledownutilizationthreshold": "0.35"}
+    pool, _ = pools(with_options(**options), flags="--scale-down-unneeded-time=5m")
+    assert pool["spec"]["disruption"]["consolidateAfter"] == "1500s"
+    assert pool["metadata"]["annotations"]["dovetail.sh/utilization-threshold"] == "35%"
+    assert check(pool) == []
+    never, _ = pools(with_options(**options), flags="--scale-down-enabled=false")
+    assert never["spec"]["disruption"]["consolidateAfter"] == "Never"
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        ({"scaledownunneededtime": "soon"}, "scaledownunneededtime: 'soon' is not a duration"),
+        ({"scaledownutilizationthreshold": "50"}, "'50' is not a share such as 0.5"),
+        ({"scaledownutilizationthreshold": "nan"}, "'nan' is not a share such as 0.5"),
+        ({"scaledownunreadytime": "20m"}, "scaledownunreadytime=20m: no counterpart"),
+    ],
+)
+def test_an_option_that_has_no_counterpart_is_noted(options: dict[str, str], note: str) -> None:
+    group = only_group(with_options(**options))
+    assert any(note in one for one in notes_of(group))
+    pool, _ = pools(with_options(**options))
+    assert "dovetail.sh/utilization-threshold" not in pool["metadata"]["annotations"]
+    assert pool["spec"]["disruption"]["consolidateAfter"] == "600s"
+
+
+def test_local_delays_are_annotations_of_every_pool() -> None:
+    flags = "--scale-down-delay-after-add=10m --scale-down-delay-after-failure=3m"
+    found = translated(parsed_flags([f"{flags} --scale-down-delay-type-local"]))
+    assert not any(name.startswith("SCALE_DOWN_DELAY") for name in found.settings)
+    pool, _ = pools(managed_group(), flags=f"{flags} --scale-down-delay-type-local=true")
+    assert pool["metadata"]["annotations"] == {
+        "dovetail.sh/scale-down-delay-after-add": "600s",
+        "dovetail.sh/scale-down-delay-after-failure": "180s",
+    }
+    assert check(pool) == []
+    whole = translated(parsed_flags([f"{flags} --scale-down-delay-type-local=false"]))
+    assert whole.settings["SCALE_DOWN_DELAY_AFTER_ADD"] == "600s"
+    assert whole.annotations == {}
 
 
 def test_a_managed_node_group_counts_once() -> None:

@@ -33,11 +33,20 @@ from tests.support.stories.playground import (
     stack_of,
     until,
 )
-from tests.support.stories.scale_down import CONSOLIDATE, Pool, instance_type, name_of, passes
+from tests.support.stories.scale_down import (
+    CONSOLIDATE,
+    Pool,
+    instance_type,
+    name_of,
+    passes,
+    stays_because,
+)
 
 pytestmark = [pytest.mark.e2e, NEEDS_KUBECTL, pytest.mark.xdist_group("short times")]
-AFTER_ADD, AFTER_DELETE = 7, 4
+AFTER_ADD, AFTER_DELETE, UNNEEDED = 7, 4, 3
 """Seconds. Two machines are there and have taken their pods within the first."""
+AT_ONCE = ("after-add=0", "after-delete=0", "after-failure=0")
+"""Delays of a pool, as annotations."""
 PREVIEW = "m5n.large"
 NEVER = {"consolidateAfter": "Never"}
 ZONE = "us-west-2a"
@@ -59,6 +68,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         SCALE_DOWN_DELAY_AFTER_ADD=f"{AFTER_ADD}s",
         SCALE_DOWN_DELAY_AFTER_DELETE=f"{AFTER_DELETE}s",
         SCALE_DOWN_DELAY_AFTER_FAILURE="5s",
+        SCALE_DOWN_UNNEEDED_TIME=f"{UNNEEDED}s",
         RESYNC_SECONDS="1s",
     )
     with stack_of(replace(settings, preview_types=PREVIEW)) as stack:
@@ -232,7 +242,8 @@ async def delayed(ground: Playground, word: str) -> None:
     url = ground.environment.services["scheduler"] + "/status"
 
     async def waits() -> bool:
-        return word in (await asyncio.to_thread(ask, url))["disruption"]["delayed"]
+        texts = (await asyncio.to_thread(ask, url))["disruption"]["delayed"].values()
+        return any(word in text for text in texts)
 
     await until(waits, f"scale-down waits, as {word}")
 
@@ -265,6 +276,42 @@ async def test_empty_nodes_wait_after_a_machine_was_created_and_after_one_was_de
     await until(second_goes, "the second machine goes")
     assert min(deleted) - created >= AFTER_ADD - 1
     assert max(deleted) - min(deleted) >= AFTER_DELETE - 1
+
+
+async def test_a_pool_with_delays_of_its_own_goes_by_its_own_nodes(
+    ground: Playground, kubectl: ShellKubectl
+) -> None:
+    """Both were created a moment ago. One pool waits for an hour, the other only until its node was not needed for as
+    long as the cluster asks of pools with the default of consolidateAfter."""
+    patient, hasty = (Pool(ground, kubectl, "NodePool", name) for name in ("patient", "hasty"))
+    await patient.apply_class()
+    for pool, kind, delays in ((patient, "r6a", ("after-add=1h",)), (hasty, "m6a", AT_ONCE)):
+        await pool.apply(machines(kind), disruption=CONSOLIDATE)
+        settings = [f"dovetail.sh/scale-down-delay-{delay}" for delay in delays]
+        await kubectl("annotate", "nodepool", pool.name, *settings)
+        await pool.run(1, cpu="1500m")
+    nodes = {pool.name: (await pool.serving(1))[0] for pool in (patient, hasty)}
+    await asyncio.gather(patient.scale(0), hasty.scale(0))
+    leaving: list[Json] = []
+
+    async def goes() -> bool:
+        leaving.extend(one for one in await hasty.machines() if times([one], "deletionTimestamp"))
+        return bool(leaving)
+
+    await until(goes, "the node of the hasty pool goes")
+    unneeded = datetime.fromisoformat(leaving[0]["status"]["lastPodEventTime"]).timestamp()
+    assert min(times(leaving, "deletionTimestamp")) - unneeded >= UNNEEDED - 1
+
+    async def explained() -> bool:
+        told = await stays_because(ground, name_of(nodes["patient"]))
+        return any("of the pool was created less than 3600 s ago" in one["text"] for one in told)
+
+    await until(explained, "explain names the delay of the patient pool")
+    await hasty.gone()
+    assert [name_of(one) for one in await patient.nodes()] == [name_of(nodes["patient"])]
+    after_add = "dovetail.sh/scale-down-delay-after-add=0"
+    await kubectl("annotate", "--overwrite", "nodepool", patient.name, after_add)
+    await patient.gone()
 
 
 async def test_a_pool_whose_drift_fails_is_left_alone_and_the_others_drift(

@@ -106,6 +106,18 @@ def test_consolidation_that_is_switched_on_removes_the_dear_machines(tmp_path: P
     assert found["disrupted"]["machines"] == 3
 
 
+def test_the_delay_of_a_pool_spaces_what_consolidation_removes(tmp_path: Path) -> None:
+    """Each of the two empty machines goes by itself, the second ten minutes after the first."""
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(cluster(2, cpu="")))
+    changed = pool()
+    changed["spec"]["disruption"] = {"consolidateAfter": "0s", "budgets": [{"nodes": "1"}]}
+    soon = [one["begins"] for one in answer(tmp_path, changed)["machines"]]
+    changed["metadata"]["annotations"] = {"dovetail.sh/scale-down-delay-after-delete": "10m"}
+    late = [one["begins"] for one in answer(tmp_path, changed)["machines"]]
+    assert soon[1] - soon[0] < 60.0
+    assert 600.0 <= late[1] - late[0] < 700.0
+
+
 def test_what_happens_anyway_is_no_effect_of_the_manifests(tmp_path: Path) -> None:
     consolidating = pool()
     consolidating["spec"]["disruption"] = {
