@@ -28,9 +28,11 @@ class Queue:
     def __init__(self) -> None:
         self.bodies: dict[str, tuple[str, float]] = {}
         """Message id -> (body, time of sending in seconds since the epoch), for messages that are not deleted."""
-        self.deliveries = 0
+        self.deliveries = self.renewals = 0
         self._line: deque[str] = deque()
         self._held: list[tuple[float, str]] = []
+        """(when it becomes visible, message id); only the time in ``_hidden_until`` counts."""
+        self._hidden_until: dict[str, float] = {}
         self._numbers = itertools.count()
         self._news = asyncio.Event()
 
@@ -63,7 +65,9 @@ class Queue:
     def _take(self, most: int, visibility_seconds: float) -> list[Json]:
         now = time.monotonic()
         while self._held and self._held[0][0] <= now:
-            self._line.append(heapq.heappop(self._held)[1])
+            due, name = heapq.heappop(self._held)
+            if self._hidden_until.get(name) == due:
+                self._line.append(name)
         found: list[Json] = []
         while self._line and len(found) < most:
             name = self._line.popleft()
@@ -71,7 +75,7 @@ class Queue:
                 continue
             body, sent = self.bodies[name]
             self.deliveries += 1
-            heapq.heappush(self._held, (now + visibility_seconds, name))
+            self._hide(name, now + visibility_seconds)
             found.append(
                 {
                     "MessageId": name,
@@ -82,9 +86,25 @@ class Queue:
             )
         return found
 
+    def hide(self, receipt: str, seconds: float) -> bool:
+        """Lets the message of this delivery be visible again ``seconds`` from now; False: it is visible or deleted."""
+        name = receipt.split("/")[0]
+        now = time.monotonic()
+        if name not in self.bodies or self._hidden_until.get(name, 0.0) <= now:
+            return False
+        self._hide(name, now + seconds)
+        self.renewals += 1
+        return True
+
+    def _hide(self, name: str, until: float) -> None:
+        self._hidden_until[name] = until
+        heapq.heappush(self._held, (until, name))
+
     def delete(self, receipt: str) -> None:
         """Deletes the message of this delivery."""
-        self.bodies.pop(receipt.split("/")[0], None)
+        name = receipt.split("/")[0]
+        self.bodies.pop(name, None)
+        self._hidden_until.pop(name, None)
 
 
 @asynccontextmanager
@@ -121,8 +141,25 @@ async def _answer(queue: Queue, action: str, asked: Json, origin: str) -> Json:
             asked["VisibilityTimeout"],
         )
         return {"Messages": await queue.receive(*limits)}
+    if action == "ChangeMessageVisibilityBatch":
+        done = [
+            queue.hide(one["ReceiptHandle"], one["VisibilityTimeout"]) for one in asked["Entries"]
+        ]
+        return _batch_answer(asked["Entries"], done)
     if action == "DeleteMessageBatch":
         for entry in asked["Entries"]:
             queue.delete(entry["ReceiptHandle"])
-        return {"Successful": [{"Id": entry["Id"]} for entry in asked["Entries"]], "Failed": []}
+        return _batch_answer(asked["Entries"], [True] * len(asked["Entries"]))
     raise ValueError(f"{action} is not served here")
+
+
+def _batch_answer(entries: list[Json], done: list[bool]) -> Json:
+    refused = {"SenderFault": True, "Code": "MessageNotInflight"}
+    return {
+        "Successful": [{"Id": one["Id"]} for one, good in zip(entries, done, strict=True) if good],
+        "Failed": [
+            {"Id": one["Id"], **refused}
+            for one, good in zip(entries, done, strict=True)
+            if not good
+        ],
+    }

@@ -167,6 +167,7 @@ def _permissions(cloud: Cloud, url: str, *, hooks: bool) -> dict[str, Call]:
     calls: dict[str, Call] = {
         "sqs:ReceiveMessage": receive,
         "sqs:DeleteMessage": partial(cloud.sqs.may_delete, url),
+        "sqs:ChangeMessageVisibility": partial(cloud.sqs.may_hide, url),
         "ec2:DescribeInstanceStatus": cloud.instance_statuses.problems,
     }
     if hooks:

@@ -53,6 +53,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         Loop("mirror", mirror.run, progress=lambda: mirror.last_progress),
         Loop("queue", queue.run, progress=lambda: queue.last_progress or env.clock.monotonic()),
         Loop("queue deletions", queue.run_deletions, progress=env.clock.monotonic),
+        Loop("queue renewals", queue.run_renewals, progress=env.clock.monotonic),
         Loop("instance statuses", statuses.run, progress=statuses.progress),
         timed("scheduled events", PERIOD_SECONDS, events.check),
         timed("lifecycle hooks", HOOK_PERIOD_SECONDS, keeper.check),
@@ -60,7 +61,11 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
     ]
 
     def status() -> dict[str, object]:
-        read = {"queue": queue.url or None, "instanceStatuses": statuses.problem or "read"}
+        read = {
+            "queue": queue.url or None,
+            "held": len(queue.deliveries),
+            "instanceStatuses": statuses.problem or "read",
+        }
         hooks = {"lifecycleHooks": {"waiting": keeper.waiting, "problem": keeper.problem}}
         return {**read, **hooks, **handling.status()}
 

@@ -1,12 +1,13 @@
 """SQS: the queue to which EventBridge sends interruption notices (docs/spec/interruption.md).
 
-Messages arrive at least once and in any order. A message that is not deleted within its visibility
-timeout is delivered again, so a failed delete is harmless and only logged.
+Messages arrive at least once and in any order. A message that is not deleted within its visibility timeout is
+delivered again, so a delete or an extension that fails is harmless and only logged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,7 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 BATCH = 10
-"""SQS's own limit for one receive and one delete."""
+"""SQS's own limit for one receive, delete or change of visibility."""
 LONGEST_WAIT_SECONDS = 20
 NO_RECEIPT = "bm8gc3VjaCByZWNlaXB0"
 
@@ -32,7 +33,7 @@ class QueueMessage(msgspec.Struct, frozen=True):
 
 
 class Sqs(AwsService):
-    """Receives and deletes messages; only EventBridge sends them."""
+    """Receives, hides and deletes messages; only EventBridge sends them."""
 
     async def queue_url(self, name: str) -> str:
         """The URL of a queue. Raises NotFound for an unknown queue."""
@@ -67,14 +68,26 @@ class Sqs(AwsService):
 
     async def delete(self, url: str, receipts: Sequence[str]) -> tuple[str, ...]:
         """Delete deliveries; returns the receipts that SQS did not delete (their messages are delivered again)."""
+        return await self._each_batch("delete_message_batch", url, receipts, {})
+
+    async def hide(self, url: str, receipts: Sequence[str], seconds: int) -> tuple[str, ...]:
+        """Let the messages be visible again ``seconds`` from now; returns the receipts that SQS refused: their messages
+        are visible already, or deleted."""
+        wanted = {"VisibilityTimeout": seconds}
+        return await self._each_batch("change_message_visibility_batch", url, receipts, wanted)
+
+    async def _each_batch(
+        self, operation: str, url: str, receipts: Sequence[str], wanted: Mapping[str, int]
+    ) -> tuple[str, ...]:
+        """The receipts for which the operation failed."""
         failed: list[str] = []
         for chunk in _chunks(receipts):
-            entries = [{"Id": str(i), "ReceiptHandle": r} for i, r in enumerate(chunk)]
-            answer = await self._calls.write("delete_message_batch", QueueUrl=url, Entries=entries)
+            entries = [{"Id": str(i), "ReceiptHandle": r, **wanted} for i, r in enumerate(chunk)]
+            answer = await self._calls.write(operation, QueueUrl=url, Entries=entries)
             done = {one["Id"] for one in answer["Successful"]}
             failed += [receipt for i, receipt in enumerate(chunk) if str(i) not in done]
             for failure in answer.get("Failed") or ():
-                log.warning("queue message was not deleted", code=failure.get("Code"))
+                log.warning("SQS refused", operation=operation, code=failure.get("Code"))
         return tuple(failed)
 
     async def attributes(self, url: str) -> dict[str, str]:
@@ -86,8 +99,18 @@ class Sqs(AwsService):
 
     async def may_delete(self, url: str) -> None:
         """Check the permission to delete, with a receipt that no message has. Raises Unauthorized."""
+        await self._try_without_receipt("delete_message", url, {})
+
+    async def may_hide(self, url: str) -> None:
+        """Check the permission to change a message's visibility, likewise. Raises Unauthorized."""
+        wanted = {"VisibilityTimeout": 0}
+        await self._try_without_receipt("change_message_visibility", url, wanted)
+
+    async def _try_without_receipt(
+        self, operation: str, url: str, wanted: Mapping[str, Any]
+    ) -> None:
         try:
-            await self._calls.write("delete_message", QueueUrl=url, ReceiptHandle=NO_RECEIPT)
+            await self._calls.write(operation, QueueUrl=url, ReceiptHandle=NO_RECEIPT, **wanted)
         except (TransientError, Unauthorized, NotFound):
             raise
         except DovetailError:

@@ -134,7 +134,7 @@ def test_every_call_that_dovetail_makes_is_allowed() -> None:
     allowed |= {a for s in statements if isinstance(s["Action"], list) for a in s["Action"]}
     called = {
         # IAM knows one permission for one message and for a batch.
-        f"{service}:{operation.replace('DeleteMessageBatch', 'DeleteMessage')}"
+        f"{service}:{operation.removesuffix('Batch') if service == 'sqs' else operation}"
         for service, operations in OPERATIONS.items()
         for operation in operations
     }

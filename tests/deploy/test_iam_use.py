@@ -36,7 +36,10 @@ IMPLIED = {
 """Permission -> what needs it, though no call has its name."""
 BATCHERS = {"_terminations": "_terminate", "_descriptions": "_describe"}
 """Attribute that collects calls -> the method that makes them."""
-BATCHED = {"sqs:DeleteMessageBatch": "sqs:DeleteMessage"}
+BATCHED = {
+    "sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
+    "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
+}
 ACTIONS = {
     re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation).lower(): f"{service}:{operation}"
     for service, operations in OPERATIONS.items()
@@ -117,7 +120,11 @@ def test_the_calls_are_found() -> None:
         "eks:DescribeCluster",
     } <= calls_of("launcher")
     assert {"ec2:TerminateInstances", "ec2:DescribeInstances"} <= calls_of("terminator")
-    assert {"sqs:ReceiveMessage", "sqs:DeleteMessage"} <= calls_of("interruption")
+    assert {
+        "sqs:ReceiveMessage",
+        "sqs:DeleteMessage",
+        "sqs:ChangeMessageVisibility",
+    } <= calls_of("interruption")
     assert "ec2:TerminateInstances" not in calls_of("launcher")
     assert "ec2:CreateFleet" not in calls_of("terminator")
     assert calls_of("watcher") == calls_of("scheduler") == set()

@@ -20,7 +20,10 @@ from local.aws.moto.state import ACCOUNT_ID
 
 Parameters = dict[str, Any]
 Rule = Callable[[Resources, Parameters], Iterator[Permission]]
-BATCHES = {"DeleteMessageBatch": "DeleteMessage"}
+BATCHES = {
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+    "DeleteMessageBatch": "DeleteMessage",
+}
 """Batch actions, which use the permission of the single action."""
 
 

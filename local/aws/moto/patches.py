@@ -25,6 +25,8 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.responses import EC2Response
 from moto.events.utils import EventTemplateParser
 from moto.iam.models import ManagedPolicy
+from moto.sqs.exceptions import ReceiptHandleIsInvalid
+from moto.sqs.models import SQSBackend
 from moto.ssm.models import Parameter, ParameterDict
 from werkzeug.datastructures import MultiDict
 
@@ -61,6 +63,7 @@ _CHECK_PARAMETER = ParameterDict._check_loading_status
 _TRANSFORM_EVENT = EventTemplateParser.parse
 _POLICY_OF_A_STACK = ManagedPolicy.create_from_cloudformation_json.__func__
 _CALL_ACTION = EC2Response.call_action
+_CHANGE_VISIBILITY = SQSBackend.change_message_visibility
 
 
 def install(emulator: Emulator) -> None:
@@ -74,6 +77,7 @@ def install(emulator: Emulator) -> None:
     _install_plain_events()
     _install_policy_texts()
     _install_parameter_capture()
+    _install_visibility_check()
 
 
 def _install_actions(emulator: Emulator) -> None:
@@ -297,3 +301,18 @@ def parse_ec2(action: str, body: bytes) -> dict[str, Any]:
     request = {"method": "POST", "values": values, "headers": {}, "body": body, "url_path": "/"}
     parsed: dict[str, Any] = parser.parse({**request, "url_params": {}})
     return parsed
+
+
+def _install_visibility_check() -> None:
+    """moto hides a message that was visible again already, and lets an older receipt do so; SQS refuses both."""
+
+    def change(self: Any, queue_name: str, receipt_handle: str, visibility_timeout: int) -> None:
+        in_flight = any(
+            one.receipt_handle == receipt_handle and not one.visible
+            for one in self.get_queue(queue_name)._messages
+        )
+        if not in_flight:
+            raise ReceiptHandleIsInvalid
+        _CHANGE_VISIBILITY(self, queue_name, receipt_handle, visibility_timeout)
+
+    SQSBackend.change_message_visibility = change

@@ -83,8 +83,8 @@ class Worker:
             task.add_done_callback(lambda _: slots.release())
 
     async def work(self, entry: Entry) -> None:
-        """Handle one entry and call its ``done``; after a failure, which is logged, its source puts it again."""
-        notice = entry.notice
+        """Handle one entry and call its ``done``, or, after a failure, which is logged, its ``again``."""
+        notice, end = entry.notice, entry.again
         try:
             known = await self.handle(notice)
         except DovetailError as error:
@@ -101,7 +101,8 @@ class Worker:
         else:
             # Only now may the source delete its message: until here a kill makes it come again.
             if known or self.deletes_unknown:
-                entry.done()
+                end = entry.done
+        end()
         self._moved = self.clock.monotonic()
 
     async def handle(self, notice: Notice) -> bool:

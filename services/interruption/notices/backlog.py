@@ -15,21 +15,28 @@ from dataclasses import dataclass, field
 from services.interruption.notices.notice import Notice, Rank
 
 LIMIT = 400
-"""Enough to choose from; after a kill each of these waits 20 s for its next delivery."""
+"""Enough to choose from; after a kill each of these waits for its next delivery."""
 
 
 def nothing() -> None:
-    """For sources that need not know that a notice was handled."""
+    """For sources that need not know what became of a notice."""
+
+
+def never() -> float:
+    """For sources that have no other reader."""
+    return math.inf
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A notice in the backlog. ``done`` is called once, when it was handled, and never when handling failed."""
+    """A notice in the backlog. Once it was taken, one of ``done`` and ``again`` is called: it was handled, or it is to
+    come again."""
 
     notice: Notice
     done: Callable[[], None] = nothing
-    until: float = math.inf
+    until: Callable[[], float] = never
     """Monotonic time from which the source may give the notice to another reader."""
+    again: Callable[[], None] = nothing
 
 
 @dataclass
@@ -54,6 +61,6 @@ class Backlog:
         """The most urgent entry whose delivery has not expired; ``now`` reads the monotonic clock."""
         while True:
             _, _, entry = await self._waiting.get()
-            if now() < entry.until:
+            if now() < entry.until():
                 return entry
             self.expired += 1

@@ -1,8 +1,8 @@
 """The SQS queue as a source of notices (INT-01..04).
 
 One long poll at a time while it is quiet; after a poll that comes back half full, several pollers read a storm at once.
-A message is deleted, in batches, when it was handled, or when it cannot be read: then its first 4 KiB stay among the
-dead letters of the stream ``interruptions``, each once.
+What is held is hidden from other readers (``deliveries``). A message is deleted, in batches, when it was handled, or
+when it cannot be read: then its first 4 KiB stay among the dead letters of the stream ``interruptions``, each once.
 
 What may go wrong: the queue is missing or forbidden: ``problem`` says so on /readyz, and it is looked for again, with
 growing pauses. A deletion fails: the message comes again and is found to be handled; ``undeleted`` says why. The
@@ -23,6 +23,11 @@ from services.interruption.directory import Directory
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import rank
+from services.interruption.sources.deliveries import (
+    RENEWAL_PERIOD_SECONDS,
+    Deliveries,
+    Delivery,
+)
 from shared.cloud.sqs import BATCH, QueueMessage, Sqs
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
@@ -37,9 +42,6 @@ from shared.settings import InterruptionSettings
 log = get_logger(__name__)
 
 POLLERS = 8
-VISIBILITY_SECONDS = 20
-MARGIN_SECONDS = 1.0
-"""A delivery counts as expired this much before SQS gives the message to another reader."""
 STORM_MESSAGES = BATCH // 2
 """SQS may return fewer messages than it has; this many at once are a storm."""
 STORM_WAIT_SECONDS = 1
@@ -53,7 +55,7 @@ GATHER_SECONDS = 0.2
 WAITING_RECEIPTS = 10_000
 FLUSH_SECONDS = 3.0
 DEAD_LETTER_BYTES = 4096
-UNDELETED_SECONDS = 3.0 * VISIBILITY_SECONDS
+UNDELETED_SECONDS = 60.0
 DEAD_LETTER_PAUSE_SECONDS = 5.0
 """After a dead letter that could not be kept, none is tried for this long: notices must not wait for Redis."""
 UNREADABLE = "unreadable"
@@ -79,12 +81,16 @@ class SqsSource:
     problem: str = ""
     last_progress: float = 0.0
     """Monotonic time of the last poll that SQS answered, or of the last reading of an empty setting."""
+    deliveries: Deliveries = field(init=False)
     _done: asyncio.Queue[str] = field(default_factory=lambda: asyncio.Queue(WAITING_RECEIPTS))
     _idle: bool = False
     _dead_letters_from: float = 0.0
     """Monotonic time before which no dead letter is kept."""
     _undeleted: str = ""
     _undeleted_at: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self.deliveries = Deliveries(self.sqs, self.clock)
 
     @property
     def undeleted(self) -> str:
@@ -150,15 +156,18 @@ class SqsSource:
 
     async def _receive(self, wait_seconds: int) -> int:
         """The number of messages that came; each of them is in the backlog, or is to be deleted."""
+        visibility = self.deliveries.visibility_seconds
         messages = await self.sqs.receive(
-            self.url, wait_seconds=wait_seconds, visibility_seconds=VISIBILITY_SECONDS
+            self.url, wait_seconds=wait_seconds, visibility_seconds=visibility
         )
-        self.last_progress = now = self.clock.monotonic()
-        for message in messages:
-            await self._accept(message, now + VISIBILITY_SECONDS - MARGIN_SECONDS)
+        self.last_progress = self.clock.monotonic()
+        # All before the first waits for room in the backlog: the others are renewed meanwhile.
+        held = [(one, self.deliveries.add(one.receipt, visibility)) for one in messages]
+        for message, delivery in held:
+            await self._accept(message, delivery)
         return len(messages)
 
-    async def _accept(self, message: QueueMessage, until: float) -> None:
+    async def _accept(self, message: QueueMessage, delivery: Delivery) -> None:
         try:
             notice = parse(message.body, received_at=self.clock.now())
         except BadMessage as error:
@@ -169,7 +178,12 @@ class SqsSource:
             await self._keep(message, repr(error))
             return
         self.metrics.interruptions_received.labels(notice.kind).inc()
-        entry = Entry(notice, partial(self._delete, message.receipt), until)
+        entry = Entry(
+            notice,
+            done=partial(self._delete, message.receipt),
+            until=lambda: delivery.until,
+            again=partial(self.deliveries.end, message.receipt),
+        )
         await self.backlog.put(entry, rank(notice, self.directory.count(notice.instances)))
 
     async def _keep(self, message: QueueMessage, fault: str) -> None:
@@ -177,6 +191,7 @@ class SqsSource:
         log.error("unreadable interruption message", id=message.id, error=fault)
         self.metrics.interruptions_received.labels(UNREADABLE).inc()
         if self.clock.monotonic() < self._dead_letters_from:
+            self.deliveries.end(message.receipt)
             return
         try:
             body = message.body.encode("utf-8", "replace")[:DEAD_LETTER_BYTES]
@@ -185,6 +200,7 @@ class SqsSource:
         except DovetailError as failure:
             self._dead_letters_from = self.clock.monotonic() + DEAD_LETTER_PAUSE_SECONDS
             log.warning("cannot keep the message, it comes again", error=failure.message)
+            self.deliveries.end(message.receipt)
             return
         self._delete(message.receipt)
 
@@ -194,6 +210,13 @@ class SqsSource:
             self._done.put_nowait(receipt)
         except asyncio.QueueFull:
             log.warning("too many messages wait to be deleted, one comes again")
+            self.deliveries.end(receipt)
+
+    async def run_renewals(self, stop: asyncio.Event) -> None:
+        """Keep what is held hidden until ``stop``. What is held then comes again."""
+        while await pause(stop, RENEWAL_PERIOD_SECONDS):
+            if self.url:
+                await self.deliveries.renew(self.url)
 
     async def run_deletions(self, stop: asyncio.Event) -> None:
         """Delete handled messages until ``stop``, then what is left, for at most three seconds."""
@@ -239,6 +262,13 @@ class SqsSource:
                     batch.append(await self._done.get())
 
     async def _delete_batch(self, receipts: list[str]) -> None:
+        try:
+            await self._try_to_delete(receipts)
+        finally:
+            for receipt in receipts:
+                self.deliveries.end(receipt)
+
+    async def _try_to_delete(self, receipts: list[str]) -> None:
         if not self.url:
             return  # the setting names no queue any more
         try:

@@ -52,7 +52,7 @@ async def missing(cloud: Cloud, queue: str = QUEUE) -> dict[str, str]:
 async def test_nothing_is_missing_where_everything_is(cloud: Cloud) -> None:
     """INT-02, INT-06: and each thing was looked at."""
     looked_at = [what async for what, _ in findings_of(cloud, QUEUE)]
-    assert len(looked_at) == 4 + len(EVENT_RULES) - 1 + 3
+    assert len(looked_at) == 4 + len(EVENT_RULES) - 1 + 4
     assert await missing(cloud) == {}
 
 
@@ -97,6 +97,7 @@ async def test_what_lifecycle_hooks_need_is_looked_at_when_they_are_on(
         ("GetQueueAttributes", "its attributes (sqs:GetQueueAttributes)"),
         ("ListRuleNamesByTarget", "rules with the queue as target"),
         ("DeleteMessage", "permission sqs:DeleteMessage"),
+        ("ChangeMessageVisibility", "permission sqs:ChangeMessageVisibility"),
         ("DescribeInstanceStatus", "permission ec2:DescribeInstanceStatus"),
     ],
 )

@@ -100,7 +100,7 @@ class World:
         """Source, worker and deletions at work."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            for run in (source.run, source.run_deletions, self.worker.run):
+            for run in (source.run, source.run_deletions, source.run_renewals, self.worker.run):
                 group.create_task(run(stop))
             yield
             stop.set()

@@ -70,6 +70,35 @@ async def test_a_receipt_that_sqs_does_not_know_is_reported(cloud: Cloud, messag
     assert await cloud.sqs.delete(url, [one.receipt, "nonsense"]) == ("nonsense",)
 
 
+async def test_what_is_hidden_again_stays_hidden_for_longer(cloud: Cloud, messages: Any) -> None:
+    """More than one batch; the other messages are visible again before them."""
+    await messages(13)
+    url = await cloud.sqs.queue_url(QUEUE)
+    found = [
+        one for _ in range(2)
+        for one in await cloud.sqs.receive(url, wait_seconds=0, visibility_seconds=1)
+    ]  # fmt: skip
+    assert await cloud.sqs.hide(url, [one.receipt for one in found[:11]], 60) == ()
+    again: set[str] = set()
+    while len(again) < 2:
+        again |= {one.id for one in await cloud.sqs.receive(url, wait_seconds=5)}
+    assert again == {one.id for one in found[11:]}
+    assert await cloud.sqs.receive(url, wait_seconds=0) == []
+
+
+async def test_what_is_visible_already_is_not_hidden(cloud: Cloud, messages: Any) -> None:
+    """Another reader may have it: the older receipt changes nothing for them, and a deleted message is gone."""
+    await messages(2)
+    url = await cloud.sqs.queue_url(QUEUE)
+    old, gone = await cloud.sqs.receive(url, wait_seconds=0, visibility_seconds=1)
+    await cloud.sqs.delete(url, [gone.receipt])
+    (new,) = await cloud.sqs.receive(url, wait_seconds=5, visibility_seconds=60)
+    refused = (old.receipt, gone.receipt)
+    assert await cloud.sqs.hide(url, [*refused, new.receipt], 0) == refused
+    (last,) = await cloud.sqs.receive(url, wait_seconds=0, visibility_seconds=0)
+    assert await cloud.sqs.hide(url, [last.receipt], 60) == (last.receipt,)
+
+
 async def test_a_queue_that_is_missing_or_forbidden_is_named(cloud: Cloud, control: Any) -> None:
     with pytest.raises(NotFound):
         await cloud.sqs.queue_url("nowhere")

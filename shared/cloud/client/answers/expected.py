@@ -85,6 +85,8 @@ EXPECTED: Mapping[str, Mapping[str, Paths]] = {
     },
     "pricing": {"GetProducts": ("PriceList",)},
     "sqs": {
+        "ChangeMessageVisibility": (),
+        "ChangeMessageVisibilityBatch": ("Successful", "Successful[].Id", "Failed[].Id"),
         "DeleteMessage": (),
         "DeleteMessageBatch": ("Successful", "Successful[].Id", "Failed[].Id"),
         "GetQueueAttributes": ("Attributes",),

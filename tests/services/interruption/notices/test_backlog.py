@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 import random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.interruption.notices.backlog import Backlog, Entry
+from services.interruption.notices.backlog import Backlog, Entry, never
 from services.interruption.notices.notice import SAME_DEADLINE_SECONDS, Notice, NoticeKind, rank
 from tests.support.clock.fake import FakeClock
 
@@ -66,7 +65,7 @@ async def test_a_delivery_that_has_run_out_is_not_handled() -> None:
     """SQS has given the message to somebody else by then."""
     backlog, clock = Backlog(), FakeClock(wall=0.0)
     late, good = notice("late", deadline=1.0), notice("good", deadline=2.0)
-    await backlog.put(Entry(late, until=clock.monotonic()), rank(late, 1))
-    await backlog.put(Entry(good, until=math.inf), rank(good, 1))
+    await backlog.put(Entry(late, until=clock.monotonic), rank(late, 1))
+    await backlog.put(Entry(good, until=never), rank(good, 1))
     assert (await backlog.take(clock.monotonic)).notice is good
     assert backlog.expired == 1

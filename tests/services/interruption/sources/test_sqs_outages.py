@@ -17,6 +17,7 @@ import pytest
 
 from bench.interruption import body_of, instance_id
 from bench.stacks.sqs_queue import Queue, served
+from services.interruption.sources import deliveries
 from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import UNREADABLE
 from shared.api.v1.node_claims import parse_node_claim
@@ -42,9 +43,9 @@ RECEIVED = "karpenter_interruption_received_messages_total"
 
 @pytest.fixture
 async def queue(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Queue, Cloud]]:
-    """A queue that handling out again after a second, and a client of it."""
-    monkeypatch.setattr(module, "VISIBILITY_SECONDS", 1)
-    monkeypatch.setattr(module, "MARGIN_SECONDS", 0.2)
+    """A queue that hands out again after a second, and a client of it."""
+    monkeypatch.setattr(deliveries, "VISIBILITY_SECONDS", 1)
+    monkeypatch.setattr(deliveries, "MARGIN_SECONDS", 0.2)
     monkeypatch.setattr(module, "STORM_WAIT_SECONDS", 0)
     monkeypatch.setattr(module, "DEAD_LETTER_PAUSE_SECONDS", 0.5)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
