@@ -135,14 +135,15 @@ def test_the_blocks_of_a_page_run_in_an_engine(page: str, tmp_path: Path) -> Non
 
 
 def before(page: str) -> list[Block]:
-    """What the reader of a page has done: rights, and a release if the page installs none. None if it makes roles."""
+    """What the reader of a page has done: rights, and a release if the page installs none. None if it makes the rights
+    of its release itself."""
     own = of(page, "account")
-    if any("create-role" in block.text for block in own):
-        return []
     chart = of(CHART_PAGE, "account")
     release = next(n for n, block in enumerate(chart) if "helm install" in block.text)
     own_way = r"(?m)^(kubectl create namespace dovetail$|kubectl apply -k deploy|helm install )"
     installs = any(re.search(own_way, block.text) for block in own)
+    if installs and any("create-role" in block.text for block in own):
+        return []
     files = [block for block in chart if block.file]
     return [*files, *chart[: release if installs else release + 1]]
 
