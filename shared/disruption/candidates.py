@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import by_node
+from shared.domain.workloads.kept import Known, Recent, same
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.domain.workloads.scale_down import (
@@ -88,7 +88,7 @@ def survey(
     pools = {pool.key: pool for pool in snapshot.pools}
     pods = by_node(snapshot.pods)
     pdbs = _as_before(snapshot.pdbs)
-    kept.forget_gone(_known, len(nodes))
+    _known.forget_gone(len(nodes))
     candidates, rejections = [], []
     for machine in snapshot.machines:
         node, pool = nodes.get(machine.node_name), pools.get(machine.pool_key)
@@ -123,18 +123,18 @@ def pods_by_node(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:
 
 def offering_prices(catalogue: Catalogue) -> Prices:
     """The price of each offering. Kept for the last catalogue."""
-    if _prices and _prices[-1][0] is catalogue.types:
-        return _prices[-1][1]
+    for of, known in _prices:
+        if of is catalogue.types:
+            return known
     found = {
         (kind.name, offering.zone, offering.capacity_type): offering.price_micro_usd_per_hour
         for kind in catalogue.types
         for offering in kind.offerings
     }
-    _prices.append((catalogue.types, found))
-    return found
+    return _prices.add((catalogue.types, found))[1]
 
 
-_prices: deque[tuple[tuple[InstanceType, ...], Prices]] = deque(maxlen=1)
+_prices = Recent[tuple[tuple[InstanceType, ...], Prices]]()
 
 
 def _why_not(
@@ -222,16 +222,16 @@ class _Held:
     def made_of(self, *inputs: object) -> Candidate | None:
         """The candidate that was made of the very same records."""
         known = self.candidate
-        return known[1] if known is not None and kept.same(known[0], inputs) else None
+        return known[1] if known is not None and same(known[0], inputs) else None
 
 
-_known: dict[str, _Held] = {}
+_known = Known[str, _Held]()
 """Node name -> what its pods say: from one pass to the next most nodes keep the very same records of pods."""
 
 
 def _held(node: str, pods: Sequence[Pod]) -> _Held:
     known = _known.get(node)
-    if known is not None and kept.same(known.pods, pods):
+    if known is not None and same(known.pods, pods):
         return known
     moving = sorted((pod for pod in pods if is_reschedulable(pod)), key=lambda pod: pod.uid)
     found = _Held(pods, tuple(moving), disruption_cost(moving), is_empty(pods))
@@ -252,13 +252,12 @@ def _block(
     return found
 
 
-_budgets: deque[tuple[PodDisruptionBudget, ...]] = deque(maxlen=1)
+_budgets = Recent[tuple[PodDisruptionBudget, ...]]()
 
 
 def _as_before(pdbs: tuple[PodDisruptionBudget, ...]) -> tuple[PodDisruptionBudget, ...]:
     """The tuple of the last pass if it has the very same records: each snapshot makes its own."""
-    before = _budgets[-1] if _budgets else ()
-    if not kept.same(before, pdbs):
-        _budgets.append(pdbs)
-        return pdbs
-    return before
+    for before in _budgets:
+        if same(before, pdbs):
+            return before
+    return _budgets.add(pdbs)

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from shared.domain.resources import sum_of
 from shared.domain.snapshot import Snapshot, moving_pods
-from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import by_node
+from shared.domain.workloads.kept import Known, same
 from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import effective_requests
 from shared.solver.topology.namespaces import with_namespaces
@@ -86,7 +86,7 @@ def fold(snapshot: Snapshot) -> FoldedPods:
     snapshot = with_namespaces(snapshot)
     moving = moving_pods(snapshot)
     whole = by_node(snapshot.pods)
-    kept.forget_gone(_sums, len(whole))
+    _sums.forget_gone(len(whole))
     rules = _Rules(snapshot.pods)
     folded = {name: _folded(name, pods, rules, moving) for name, pods in whole.items()}
     return FoldedPods(snapshot, whole, folded, moving)
@@ -110,14 +110,14 @@ def _is_plain(pod: Pod) -> bool:
     return not (special or pod.device_claims or pod.is_daemon or pod.is_terminal)
 
 
-_sums: dict[str, tuple[Sequence[Pod], Pod]] = {}
+_sums = Known[str, tuple[Sequence[Pod], Pod]]()
 """Node name -> the pods that were folded last, and their sum: from pass to pass most nodes keep their pods."""
 
 
 def _sum(name: str, pods: Sequence[Pod]) -> Pod:
     """One pod with the sum of all requests. It is terminating, so that no topology rule counts it."""
     known = _sums.get(name)
-    if known is not None and kept.same(known[0], pods):
+    if known is not None and same(known[0], pods):
         return known[1]
     found = _new_sum(name, pods)
     _sums[name] = pods, found

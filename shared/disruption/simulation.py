@@ -18,6 +18,7 @@ from shared.domain.nodes import Node
 from shared.domain.pools.nodepools import FEWEST_NODES, NodePool, PackingPolicy
 from shared.domain.pools.usage import replacing
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.kept import Recent
 from shared.domain.workloads.pods import is_reschedulable
 from shared.solver.placement.planned_machines import STRICT
 from shared.solver.plan import Plan, PlannedMachine
@@ -175,15 +176,13 @@ def _problem(
 
 def _by_name(nodes: tuple[Node, ...]) -> dict[str, Node]:
     """Kept for the last cluster, which has many simulations."""
-    global _nodes
-    known, found = _nodes
-    if known is not nodes:
-        found = {node.name: node for node in nodes}
-        _nodes = nodes, found
-    return found
+    for of, known in _nodes:
+        if of is nodes:
+            return known
+    return _nodes.add((nodes, {node.name: node for node in nodes}))[1]
 
 
-_nodes: tuple[tuple[Node, ...], dict[str, Node]] = ((), {})
+_nodes = Recent[tuple[tuple[Node, ...], dict[str, Node]]]()
 
 
 def uninitialized(name: str) -> str:

@@ -7,7 +7,6 @@ it. Amounts are int64, capped at 2**61 so that adding one pod to a machine's con
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import TypeAlias
@@ -24,6 +23,7 @@ from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import CPU, MEMORY, PODS, Resources
 from shared.domain.snapshot import OfferingKey
+from shared.domain.workloads.kept import Recent
 from shared.solver.reasons import price_fault
 
 Amounts: TypeAlias = npt.NDArray[np.int64]
@@ -107,13 +107,13 @@ class TypeTable:
         made_of = (catalogue.region, axis.names, unavailable, shortages)
         known = (
             table
-            for types, before, table in tuple(_RECENT)
+            for types, before, table in _RECENT
             if types is catalogue.types and before == made_of
         )
         table = next(known, None)
         if table is None:
             table = cls(catalogue, axis, unavailable, shortages)
-            _RECENT.appendleft((catalogue.types, made_of, table))
+            _RECENT.add((catalogue.types, made_of, table))
         elif table._is_full():
             table._sized = {USUAL: table}
             table._clear_caches()
@@ -299,7 +299,7 @@ class TypeTable:
         return any(not distinct[code] for code in set(codes[types].tolist()))
 
 
-_RECENT: deque[tuple[tuple[InstanceType, ...], tuple[object, ...], TypeTable]] = deque(maxlen=4)
+_RECENT = Recent[tuple[tuple[InstanceType, ...], tuple[object, ...], TypeTable]](4)
 """The last tables, with what they were made of. Their arrays are never written."""
 
 

@@ -20,7 +20,7 @@ from shared.domain import labels as keys
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import CONSOLIDATABLE
 from shared.domain.pools.nodepools import BALANCED, UNDERUTILIZED, WHEN_EMPTY
-from shared.domain.workloads.kept import forget_gone
+from shared.domain.workloads.kept import Known
 from shared.solver.plan import PlannedMachine
 
 NEEDED_LABELS = (keys.INSTANCE_TYPE, keys.CAPACITY_TYPE, keys.ZONE)
@@ -40,7 +40,7 @@ def eligible(
     """
     catalogue = world.snapshot.catalogue
     types = {kind.name for kind in catalogue.types}
-    forget_gone(_verdicts, len(world.candidates))
+    _verdicts.forget_gone(len(world.candidates))
     kept, rejections = [], []
     for candidate in world.candidates:
         known = _verdicts.get(candidate.name)
@@ -60,9 +60,9 @@ def eligible(
     return tuple(kept), tuple(rejections)
 
 
-_verdicts: dict[
+_verdicts = Known[
     str, tuple[records.Candidate, tuple[InstanceType, ...], tuple[records.EventReason, str]]
-] = {}
+]()
 """Name of a machine -> its verdict, with the candidate and the catalogue that were judged."""
 
 

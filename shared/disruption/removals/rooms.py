@@ -14,8 +14,8 @@ from shared.domain.nodes import Node
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import CPU, MEMORY, PODS, sum_of
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import Noted, running
+from shared.domain.workloads.kept import Known, same
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.recommendations import created_anew
 from shared.errors import InvalidObject
@@ -60,7 +60,7 @@ class _Known(NamedTuple):
     room: Amounts
 
 
-_known: dict[str, _Known] = {}
+_known = Known[str, _Known]()
 """Node name -> its room, with the records from which it was worked out: what did not change is the same object."""
 
 
@@ -69,7 +69,7 @@ class Rooms:
 
     def __init__(self, snapshot: Snapshot) -> None:
         pods = dict(_staying.of(running(snapshot.pods)))
-        kept.forget_gone(_known, len(snapshot.nodes))
+        _known.forget_gone(len(snapshot.nodes))
         nodes = [node for node in snapshot.nodes if is_ready(node) and not _is_closed(node)]
         self.places = {node.name: at for at, node in enumerate(nodes)}
         rooms = [_room(node, pods.get(node.name, ())) for node in nodes]
@@ -135,7 +135,7 @@ _staying = Noted(_real)
 def _room(node: Node, pods: Sequence[Pod]) -> Amounts:
     """Never below zero. Daemon pods that are still to come are not subtracted."""
     known = _known.get(node.name)
-    if known is not None and known.node is node and kept.same(known.pods, pods):
+    if known is not None and known.node is node and same(known.pods, pods):
         return known.room
     used = sum_of(effective_requests(pod.requests) for pod in pods)
     room: Amounts = np.maximum(AXIS.vector(node.allocatable) - AXIS.vector(used), 0)

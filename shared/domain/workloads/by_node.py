@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from shared.domain.workloads import kept
+from shared.domain.workloads.kept import Known, Recent, same
 from shared.domain.workloads.pods import ENDED, Pod
 
 T = TypeVar("T")
@@ -20,39 +20,38 @@ PodsByNode = Mapping[str, Sequence[Pod]]
 _KEPT = 4
 """So many snapshots' pods are kept whole: those that a round and its simulations read in turn."""
 
-_last: tuple[tuple[tuple[Pod, ...], PodsByNode], ...] = ()
-_uids: tuple[tuple[Pod, ...], Mapping[str, Pod]] = ((), {})
-_lists: dict[str, tuple[Sequence[Pod], ...]] = {}
+_last = Recent[tuple[tuple[Pod, ...], PodsByNode]](_KEPT)
+_uids = Recent[tuple[tuple[Pod, ...], Mapping[str, Pod]]]()
+_lists = Known[str, tuple[Sequence[Pod], ...]]()
 """The last two lists of each node: plans read promised pods at their machine, and a pass may not."""
 
 
 def by_node(pods: tuple[Pod, ...]) -> PodsByNode:
     """All of these pods."""
-    global _last
     for of, known in _last:
         if of is pods:
             return known
     found: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         found[pod.node_name].append(pod)
-    kept.forget_gone(_lists, len(found))
+    _lists.forget_gone(len(found))
     made = {name: _as_before(name, own) for name, own in found.items()}
-    _last = ((pods, made), *_last[: _KEPT - 1])
+    _last.add((pods, made))
     return made
 
 
 def by_uid(pods: tuple[Pod, ...]) -> Mapping[str, Pod]:
     """All of these pods by UID: made once for all who ask about the same snapshot in turn. It is not changed."""
-    global _uids
-    if _uids[0] is not pods:
-        _uids = pods, {pod.uid: pod for pod in pods}
-    return _uids[1]
+    for of, known in _uids:
+        if of is pods:
+            return known
+    return _uids.add((pods, {pod.uid: pod for pod in pods}))[1]
 
 
 def _as_before(name: str, pods: Sequence[Pod]) -> Sequence[Pod]:
     before = _lists.get(name, ())
     for known in before:
-        if kept.same(known, pods):
+        if same(known, pods):
             return known
     _lists[name] = (pods, *before[:1])
     return pods
@@ -63,12 +62,12 @@ class Noted(Generic[T]):
 
     def __init__(self, read: Callable[[Sequence[Pod]], T]) -> None:
         self._read = read
-        self._known: dict[str, tuple[Sequence[Pod], T]] = {}
+        self._known = Known[str, tuple[Sequence[Pod], T]]()
 
     def of(self, pods: PodsByNode) -> Iterator[tuple[str, T]]:
         """Of each node, in the given order. ``pods``: as ``by_node`` has them."""
         known = self._known
-        kept.forget_gone(known, len(pods))
+        known.forget_gone(len(pods))
         for name, own in pods.items():
             found = known.get(name)
             if found is None or found[0] is not own:
@@ -84,7 +83,7 @@ class Noted(Generic[T]):
 
     def forget_gone(self, nodes: int) -> None:
         """Where ``one`` is asked. ``nodes``: how many there are."""
-        kept.forget_gone(self._known, nodes)
+        self._known.forget_gone(nodes)
 
     def all(self, pods: PodsByNode) -> Iterator[T]:
         """As ``of``, without names."""

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.json import encode
 from msgspec.structs import force_setattr
 
+from shared.domain.workloads.kept import Known
 from shared.domain.workloads.pods import Pod
 
 MOST = 20_000
@@ -32,7 +33,7 @@ _PARTS = (
     "next_requests",
 )
 
-_values: dict[str, dict[bytes, Any]] = {field: {} for field in _PARTS}
+_values = {field: Known[bytes, Any]() for field in _PARTS}
 """Of each field: value, encoded -> the value that all have."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import PurePath
 from types import CodeType, FrameType
 
@@ -17,8 +18,6 @@ from shared.concurrency.clock import Clock
 from shared.runtime.profiling.samples import MOST_FRAMES, Samples, Stack
 
 INTERVAL_SECONDS = 0.01
-_names: dict[CodeType, str] = {}
-"""Bounded by the code that the process has."""
 
 
 def sample(
@@ -49,11 +48,9 @@ def _frames(innermost: FrameType) -> list[str]:
     return found[::-1]
 
 
+@cache  # bounded by the code that the process has
 def _name(code: CodeType) -> str:
     """Module and function, without lines: stacks of one function count together."""
-    known = _names.get(code)
-    if known is None:
-        path = PurePath(code.co_filename)
-        place = "/".join(path.parts[-3:]) if path.is_absolute() else code.co_filename
-        known = _names[code] = f"{place}:{code.co_qualname}".replace(";", ",").replace(" ", "_")
-    return known
+    path = PurePath(code.co_filename)
+    place = "/".join(path.parts[-3:]) if path.is_absolute() else code.co_filename
+    return f"{place}:{code.co_qualname}".replace(";", ",").replace(" ", "_")

@@ -18,7 +18,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import DaemonSet, Node, is_ephemeral
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, add, subtract, sum_of
-from shared.domain.workloads import kept
+from shared.domain.workloads.kept import Known, same
 from shared.domain.workloads.pods import Pod
 from shared.solver.encode import Amounts, ResourceAxis
 from shared.solver.pod_classes import effective_requests
@@ -69,21 +69,21 @@ class _Known:
         return (
             self.node is node
             and self.machine is machine
-            and kept.same(self.pods, pods)
+            and same(self.pods, pods)
             # Each plan may make its own of these: a few, with the requests of their newest pods.
             and self.daemon_sets == daemon_sets
         )
 
 
-_hosts: dict[str, tuple[Node, Host]] = {}
-_states: dict[str, tuple[_Known, ...]] = {}
+_hosts = Known[str, tuple[Node, Host]]()
+_states = Known[str, tuple[_Known, ...]]()
 """The last two of each node: plans read its pods as they are, and simulations of removals read them folded."""
 
 
 def forget_gone(nodes: int) -> None:
     """Begin anew when most of what is known is of nodes that are gone. ``nodes``: how many there are."""
-    for known in (_hosts, _states):
-        kept.forget_gone(known, nodes)
+    _hosts.forget_gone(nodes)
+    _states.forget_gone(nodes)
 
 
 def host_of(node: Node) -> Host:

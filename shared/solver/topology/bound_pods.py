@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import PodsByNode
+from shared.domain.workloads.kept import Known, Recent, same
 from shared.domain.workloads.pods import Pod
 from shared.solver.topology.hosts import Host
 
@@ -16,20 +16,19 @@ BoundPods = dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, int]]
 
 def bound_pods(bound: PodsByNode, hosts: dict[str, Host], selected: frozenset[str]) -> BoundPods:
     """Running pods counted by host name, grouped by namespace and the labels that selectors read (SCH-72)."""
-    global _counted
     read = tuple(sorted(selected))
     if not read:
         return {}
-    kept.forget_gone(_kinds, len(hosts))
+    _kinds.forget_gone(len(hosts))
     own = {name: _kinds_on(name, pods, read) for name, pods in bound.items() if name in hosts}
     known = next((one for one in _counted if one.read == read), _Counted(read, {}, {}))
     found = _recounted(known, own)
-    _counted = (_Counted(read, own, found), *(one for one in _counted if one is not known))[:2]
+    _counted.add(_Counted(read, own, found), instead_of=known)
     return found
 
 
 _Kinds = dict[tuple[str, tuple[tuple[str, str], ...]], int]
-_kinds: dict[str, tuple[tuple[Sequence[Pod], tuple[str, ...], _Kinds], ...]] = {}
+_kinds = Known[str, tuple[tuple[Sequence[Pod], tuple[str, ...], _Kinds], ...]]()
 """Node name -> its pods, the label keys that were read, and what was counted: the last two, as most nodes keep their
 pods, and plans for pods that wait read other keys than those of removals."""
 
@@ -37,7 +36,7 @@ pods, and plans for pods that wait read other keys than those of removals."""
 def _kinds_on(name: str, pods: Sequence[Pod], read: tuple[str, ...]) -> _Kinds:
     before = _kinds.get(name, ())
     for known in before:
-        if known[1] == read and kept.same(known[0], pods):
+        if known[1] == read and same(known[0], pods):
             return known[2]
     found: _Kinds = {}
     for pod in pods:
@@ -57,7 +56,7 @@ class _Counted(NamedTuple):
     found: BoundPods
 
 
-_counted: tuple[_Counted, ...] = ()
+_counted = Recent[_Counted](2)
 """For the last two sets of label keys. Nothing of it is changed."""
 
 

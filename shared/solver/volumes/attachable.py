@@ -23,8 +23,8 @@ from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.domain.snapshot import Snapshot
-from shared.domain.workloads import kept
 from shared.domain.workloads.by_node import Noted, PodsByNode, by_node
+from shared.domain.workloads.kept import Known, Recent, same
 from shared.domain.workloads.pods import Pod
 from shared.solver.volumes.reach import COLUMN, Volumes, claim_keys
 
@@ -34,11 +34,11 @@ _Sized = TypeVar("_Sized", Node, Machine)
 
 _claiming = Noted(lambda pods: tuple(pod for pod in pods if pod.volume_claims))
 _using = Noted(lambda pods: Counter(key for pod in pods for key in claim_keys(pod)))
-_catalogues: tuple[tuple[Catalogue, Limits, Catalogue], ...] = ()
+_catalogues = Recent[tuple[Catalogue, Limits, Catalogue]]()
 """The last one, since a plan encodes a catalogue once."""
-_read: tuple[tuple[Snapshot, Limits], ...] = ()
+_read = Recent[tuple[Snapshot, Limits]]()
 """The limits of the last snapshot whose nodes and types were others."""
-_known: dict[str, tuple[Node, Mapping[str, int], Node]] = {}
+_known = Known[str, tuple[Node, Mapping[str, int], Node]]()
 
 
 def with_attachable_volumes(snapshot: Snapshot, reschedule: frozenset[str]) -> Snapshot:
@@ -79,19 +79,17 @@ def _column(driver: str) -> str:
 
 def _limits(snapshot: Snapshot) -> Limits:
     """Of each type, for every driver that is limited somewhere."""
-    global _read
     for of, found in _read:
         if (
             of.catalogue is snapshot.catalogue
             and of.csi_nodes is snapshot.csi_nodes
-            and kept.same(of.nodes, snapshot.nodes)
+            and same(of.nodes, snapshot.nodes)
         ):
             return found
-    known = _read[0][1] if _read else {}
     found = _limits_of_types(snapshot)
     # The same object while it says the same: the catalogue with its columns is then the same, too.
-    _read = ((snapshot, known if known == found else found),)
-    return _read[0][1]
+    known = next((before for _, before in _read if before == found), found)
+    return _read.add((snapshot, known))[1]
 
 
 def _limits_of_types(snapshot: Snapshot) -> Limits:
@@ -150,7 +148,7 @@ def _with_room(
 ) -> tuple[Node, ...]:
     said = {csi.name: csi.limits for csi in snapshot.csi_nodes}
     unlimited = dict.fromkeys(next(iter(limits.values())), ANY)
-    kept.forget_gone(_known, len(snapshot.nodes))
+    _known.forget_gone(len(snapshot.nodes))
     found = []
     for node in snapshot.nodes:
         own = limits.get(node.labels.get(keys.INSTANCE_TYPE, "")) if node.is_managed else None
@@ -192,7 +190,6 @@ def _sized(one: _Sized, room: Mapping[str, int]) -> _Sized:
 
 
 def _catalogue(catalogue: Catalogue, limits: Limits) -> Catalogue:
-    global _catalogues
     for of, known, found in _catalogues:
         if of is catalogue and known is limits:
             return found
@@ -203,6 +200,4 @@ def _catalogue(catalogue: Catalogue, limits: Limits) -> Catalogue:
         )
         for kind in catalogue.types
     )
-    made = replace(catalogue, types=types)
-    _catalogues = ((catalogue, limits, made),)
-    return made
+    return _catalogues.add((catalogue, limits, replace(catalogue, types=types)))[2]

@@ -24,6 +24,7 @@ from shared.domain.devices.counting import PREFIX
 from shared.domain.expressions import Expression
 from shared.domain.requirements import IN, Requirement, Requirements
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.kept import Recent
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.volumes import (
     LOST,
@@ -243,15 +244,15 @@ class Volumes:
         return storage_class.provisioner if storage_class else ""
 
 
-_last_claims: tuple[tuple[VolumeClaim, ...], dict[str, VolumeClaim]] = ((), {})
+_last_claims = Recent[tuple[tuple[VolumeClaim, ...], dict[str, VolumeClaim]]]()
 """Those of the last snapshot: plans of one pass have the same ones."""
 
 
 def _by_key(claims: tuple[VolumeClaim, ...]) -> dict[str, VolumeClaim]:
-    global _last_claims
-    if _last_claims[0] is not claims:
-        _last_claims = claims, {claim.key: claim for claim in claims}
-    return _last_claims[1]
+    for of, known in _last_claims:
+        if of is claims:
+            return known
+    return _last_claims.add((claims, {claim.key: claim for claim in claims}))[1]
 
 
 def _invalid_claim(key: str, text: str) -> InvalidObject:

@@ -16,7 +16,6 @@ from shared.domain.workloads.by_node import (
     without_node,
 )
 from tests.support.planning.builders import make_bound_pod, make_pod
-from tests.support.planning.snapshots import forget_all
 
 PODS = (make_bound_pod("one", "a"), make_pod("waits"), make_bound_pod("two", "b"))
 
@@ -24,7 +23,7 @@ PODS = (make_bound_pod("one", "a"), make_pod("waits"), make_bound_pod("two", "b"
 @pytest.fixture(autouse=True)
 def nothing_is_known() -> None:
     """Of larger clusters of other tests more is known than is kept beside three nodes."""
-    forget_all()
+    kept.forget()
 
 
 def test_pods_are_in_the_snapshots_order_and_those_without_a_node_have_the_empty_name() -> None:

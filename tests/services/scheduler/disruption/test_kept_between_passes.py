@@ -23,6 +23,7 @@ from shared.domain.nodes import Node
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads import kept
 from shared.domain.workloads.pods import Owner, Pod
 from shared.simulation.decisions.records import PassQuestion
 from shared.solver.solve import SolverSettings, solve
@@ -36,7 +37,6 @@ from tests.support.planning.builders import (
     make_term,
 )
 from tests.support.planning.disruption import NOW, make_cluster, make_running, pods_on
-from tests.support.planning.snapshots import forget_all
 
 POOL = make_pool(
     generation_api=V1, consolidation_policy=WHEN_UNDERUTILIZED, consolidate_after_seconds=0.0,
@@ -159,7 +159,7 @@ def check(changes: list[str], random: Random) -> None:
 
 
 def answers_from_nothing(snapshot: Snapshot) -> list[bytes]:
-    forget_all()
+    kept.forget()
     return answers(snapshot)
 
 

@@ -26,7 +26,7 @@ from tests.support.planning.builders import (
     make_spread,
     make_term,
 )
-from tests.support.planning.snapshots import forget_all, plan_for
+from tests.support.planning.snapshots import plan_for
 
 NODES = ("a", "b", "c", "d")
 INITIALIZED = {keys.PROVISIONER_NAME: "default", keys.INITIALIZED: "true"}
@@ -101,7 +101,7 @@ CHANGES = (bind, end, daemons, *map(of_node, (moved, tainted, cordoned, resized,
 
 
 def planned_from_nothing(snapshot: Snapshot) -> Plan:
-    forget_all()
+    kept.forget()
     return plan_for(snapshot)
 
 
