@@ -49,7 +49,6 @@ from shared.redis.mirror.catalogue.offerings import (
     CatalogueStore,
     UnavailableOfferings,
 )
-from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
 from shared.redis.mirror.catalogue.reservations import ReservationStore
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.redis.mirror.catalogue.shortages import ShortageHistory
@@ -98,8 +97,7 @@ class Launcher:
         """The catalogue as administrators correct it (NO-01)."""
         if not self.ports.settings.feature_gates.node_overlay:
             return self.store
-        listed = overlays.ListedOverlays(self.ports.kube, self.ports.clock)
-        return OverlaidCatalogues(self.store, listed)
+        return overlays.overlaid_catalogues(self.store, self.ports.kube, self.ports.clock)
 
     @cached_property
     def catalogues(self) -> Catalogues:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from shared.disruption.pod_blocks import Block, first_block
@@ -60,7 +61,7 @@ BUSY = "candidate is already being disrupted"
 NO_POOL = "nodepool not found"
 
 Prices = Mapping[tuple[str, str, str], int]
-"""(instance type, zone, capacity type) -> micro-USD per hour."""
+"""(instance type, zone, capacity type) -> micro-USD per hour; see ``price_in``."""
 
 
 class Survey(NamedTuple):
@@ -131,10 +132,26 @@ def offering_prices(catalogue: Catalogue) -> Prices:
         for kind in catalogue.types
         for offering in kind.offerings
     }
+    for kind in catalogue.types:
+        for own in kind.for_pools:
+            for (zone, capacity_type, price), pool in product(own.prices, own.pools):
+                found[kind.name, _for_pool(zone, pool), capacity_type] = price
     return _prices.add((catalogue.types, found))[1]
 
 
 _prices = Recent[tuple[tuple[InstanceType, ...], Prices]]()
+
+
+def _for_pool(zone: str, pool_key: str) -> str:
+    """Where a pool has a price of its own. No zone has such a name."""
+    return f"{zone}:{pool_key}"
+
+
+def price_in(prices: Prices, machine: Machine) -> int | None:
+    """Of the machine's offering, in micro-USD per hour; None when it is not known."""
+    kind, zone, capacity_type = machine.instance_type, machine.zone, machine.capacity_type
+    own = prices.get((kind, _for_pool(zone, machine.pool_key), capacity_type))
+    return prices.get((kind, zone, capacity_type)) if own is None else own
 
 
 def _why_not(
@@ -164,7 +181,7 @@ def _price(machine: Machine, prices: Prices) -> int | None:
     """Micro-USD per hour; zero in a capacity reservation, which is paid for anyway (CON-07)."""
     if machine.capacity_type == keys.RESERVED:
         return 0
-    return prices.get((machine.instance_type, machine.zone, machine.capacity_type))
+    return price_in(prices, machine)
 
 
 def _too_used(node: Node, pool: NodePool, pods: Sequence[Pod], rules: ScaleDownRules) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
 from shared.disruption.records import Candidate, World
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types.types import InstanceType, Offering
+from shared.domain.instance_types.types import InstanceType, Offering, of_pool
 from shared.domain.requirements import Requirements
 from shared.solver.plan import PlannedMachine
 from shared.solver.reservations.places import allows
@@ -95,9 +95,15 @@ def worst_price(kind: InstanceType, allowed: _Allowed, world: World) -> int | No
 def price_now(planned: PlannedMachine, world: World) -> int | None:
     """The price of the cheapest available offering of its types, in micro-USD per hour; None without any."""
     allowed, named = _Allowed(Requirements.of(planned.requirements)), set(planned.instance_types)
-    kinds = (kind for kind in world.snapshot.catalogue.types if kind.name in named)
+    kinds = _types(world, planned, named)
     found = (_cheapest(world, kind, allowed) for kind in kinds)
     return min((o.price_micro_usd_per_hour for o in found if o is not None), default=None)
+
+
+def _types(world: World, planned: PlannedMachine, names: Collection[str]) -> Iterator[InstanceType]:
+    """These types as the pool of the planned machine has them."""
+    named = (kind for kind in world.snapshot.catalogue.types if kind.name in names)
+    return (of_pool(kind, planned.pool_key) for kind in named)
 
 
 def without_types_from(
@@ -156,8 +162,8 @@ def _below(
     named, allowed = set(planned.instance_types), _Allowed(wanted)
     prices = {
         kind.name: price
-        for kind in world.snapshot.catalogue.types
-        if kind.name in named and (price := worst_price(kind, allowed, world)) is not None
+        for kind in _types(world, planned, named)
+        if (price := worst_price(kind, allowed, world)) is not None
     }
     cheap = [name for name, price in prices.items() if price < budget]
     return tuple(sorted(cheap, key=lambda name: (prices[name], name)))
@@ -183,7 +189,7 @@ def _narrowed(
     world: World, planned: PlannedMachine, names: tuple[str, ...]
 ) -> PlannedMachine | str:
     """The machine with these types, cheapest first; NOT_CHEAPER when they do not meet minValues."""
-    kinds = {kind.name: kind for kind in world.snapshot.catalogue.types if kind.name in names}
+    kinds = {kind.name: kind for kind in _types(world, planned, names)}
     for expression in planned.requirements:
         if expression.min_values and expression.min_values > _distinct(expression.key, kinds):
             return NOT_CHEAPER

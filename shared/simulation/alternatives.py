@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from shared.domain import labels as keys
-from shared.domain.instance_types.types import InstanceType, Offering
+from shared.domain.instance_types.types import InstanceType, Offering, of_pool
 from shared.domain.machines.machine import Machine
 from shared.domain.requirements import Requirements
 from shared.domain.resources import exceeded, format_amount, sum_of
@@ -83,7 +83,7 @@ def _document(one: Alternative) -> dict[str, Any]:
 def _judged(machine: Machine, snapshot: Snapshot) -> Iterator[Alternative]:
     wanted, needed = _wanted(machine, snapshot), _needed(machine, snapshot)
     zones = _zones(machine, snapshot)
-    for kind in snapshot.catalogue.types:
+    for kind in (of_pool(one, machine.pool_key) for one in snapshot.catalogue.types):
         lacks = _lacks(kind, wanted, needed)
         for offering in kind.offerings:
             if offering.reservation_id:

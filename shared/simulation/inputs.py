@@ -38,7 +38,7 @@ from shared.api.hardware.device_claims import (
 )
 from shared.api.parsers import parser_of
 from shared.api.registry import check
-from shared.domain.instance_types.overlays import judged, overlaid
+from shared.domain.instance_types.overlays import judged, overlaid, scope_of
 from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass, NodePool
@@ -96,8 +96,8 @@ class _Inputs:
 
     def read(self, default: Callable[[], Catalogue]) -> Inputs:
         catalogue, sold_out = self._catalogue(default)
-        catalogue = self._corrected(catalogue)
         pools = self._pools()
+        catalogue = self._corrected(catalogue, pools)
         classes = self._node_classes(pools, catalogue)
         catalogue = completion.with_reservation_classes(
             catalogue, classes, self._listed_reservations()
@@ -163,18 +163,23 @@ class _Inputs:
         region = _region([*types, *unpriced])
         return Catalogue(region, "given", tuple(types), unpriced=tuple(unpriced)), sold_out
 
-    def _corrected(self, catalogue: Catalogue) -> Catalogue:
+    def _corrected(self, catalogue: Catalogue, pools: Iterable[NodePool]) -> Catalogue:
         """The catalogue with the NodeOverlays of the inputs, as with the gate NodeOverlay in a cluster (NO-01)."""
         given = {one.metadata["name"]: one for one in self.objects.of("NodeOverlay")}
         read = [(one, parser_of("NodeOverlay")(one.raw)) for one in given.values()]
         overlays = [one for pair in read if (one := self._checked(*pair)) is not None]
-        found = judged(overlays, catalogue)
+        scopes = [one for one in map(scope_of, pools) if one is not None]
+        found = judged(overlays, catalogue, scopes)
         refused = dict(found.refused)
-        if any(offering.overlaid for kind in catalogue.types for offering in kind.offerings):
+        if any(
+            kind.for_pools or any(offering.overlaid for offering in kind.offerings)
+            for kind in catalogue.types
+        ):
             refused |= {one.name: ALREADY_OVERLAID for one in found.used}
         self.faults += [given[name].fault("spec", text) for name, text in sorted(refused.items())]
         self.usable -= len(refused)
-        return overlaid(catalogue, [one for one in found.used if one.name not in refused])
+        used = [one for one in found.used if one.name not in refused]
+        return overlaid(catalogue, used, scopes)
 
     def _gang_sizes(self) -> list[GangSizes]:
         found = []

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.disruption.budgets import by_budget
-from shared.disruption.candidates import offering_prices
+from shared.disruption.candidates import offering_prices, price_in
 from shared.domain import labels as keys
+from shared.domain.instance_types.types import of_pool
 from shared.domain.machines.machine import DRIFTED, INITIALIZED, Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.requirements import Requirements
@@ -83,8 +84,8 @@ def _cost(machines: list[Machine], snapshot: Snapshot) -> int:
     found = 0
     for one in machines:
         if one.capacity_type != keys.RESERVED:
-            at = (one.instance_type, one.zone, one.capacity_type)
-            found += prices.get(at, one.noted_price or 0)
+            price = price_in(prices, one)
+            found += (one.noted_price or 0) if price is None else price
     return found
 
 
@@ -124,7 +125,7 @@ def _allowed(pool: NodePool, snapshot: Snapshot) -> list[tuple[int, str, str, st
     zones = {one.zone for one in node_class.subnets} if node_class else set()
     return [
         (offering.price_micro_usd_per_hour, kind.name, offering.zone, offering.capacity_type)
-        for kind in snapshot.catalogue.types
+        for kind in (of_pool(one, pool.key) for one in snapshot.catalogue.types)
         if all(
             any(map(rule.has, kind.labels[rule.key]))
             if rule.key in kind.labels

@@ -19,7 +19,7 @@ from shared.domain.instance_types.reservations import needs_reservation
 from shared.domain.instance_types.shortages import Shortages, in_group, surcharge
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted, effective, is_a1
-from shared.domain.instance_types.types import Catalogue, InstanceType
+from shared.domain.instance_types.types import Catalogue, InstanceType, Offering, of_pool
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import CPU, MEMORY, PODS, Resources
 from shared.domain.snapshot import OfferingKey
@@ -71,7 +71,13 @@ class ResourceAxis:
 
 
 class TypeTable:
-    """All instance types of the catalogue, sorted by name."""
+    """All instance types of the catalogue, sorted by name.
+
+    ``offered`` and ``price``: [types, zones, capacity types].
+    """
+
+    offered: Mask
+    price: Amounts
 
     def __init__(
         self,
@@ -86,12 +92,13 @@ class TypeTable:
         self.names = [t.name for t in self.types]
         self.index = {name: i for i, name in enumerate(self.names)}
         self.allocatable = axis.matrix([t.allocatable() for t in self.types])
-        self._unavailable = unavailable
+        self._unavailable, self._shortages = unavailable, shortages
         self._encode_offerings(unavailable)
         self._count_as_dearer(shortages)
+        self._pools = frozenset(p for t in self.types for one in t.for_pools for p in one.pools)
         self._images = frozenset(image for t in self.types for image in t.memory_by_image)
         self._has_a1 = any(map(is_a1, self.names))
-        self._sized: dict[SizeSettings, TypeTable] = {USUAL: self}
+        self._sized: dict[tuple[SizeSettings, str], TypeTable] = {(USUAL, ""): self}
         self._clear_caches()
 
     @classmethod
@@ -115,7 +122,7 @@ class TypeTable:
             table = cls(catalogue, axis, unavailable, shortages)
             _RECENT.add((catalogue.types, made_of, table))
         elif table._is_full():
-            table._sized = {USUAL: table}
+            table._sized = {(USUAL, ""): table}
             table._clear_caches()
         return table
 
@@ -131,33 +138,55 @@ class TypeTable:
         self._offered: dict[tuple[bytes, bytes], Mask] = {}
         self._capacity: dict[str, Amounts] = {}
 
-    def sized(self, settings: SizeSettings) -> TypeTable:
-        """The same rows, zones and prices with the sizes that pools with these settings get.
+    def sized(self, settings: SizeSettings, pool_key: str = "") -> TypeTable:
+        """The same rows and zones with the sizes that pools with these settings get, and the prices of this pool.
 
-        Equal settings share one table; default settings get this table itself.
+        Equal settings share one table, unless the pool has prices of its own; default settings get this table itself.
         """
         known = self._sized
         settings = effective(settings, self._images, first_graviton=self._has_a1)
-        found = known.get(settings)
+        at = settings, pool_key if pool_key in self._pools else ""
+        found = known.get(at)
         if found is None:
-            found = known[settings] = known[USUAL]._adapted(settings)
+            found = known[at] = known[USUAL, ""]._adapted(*at)
         return found
 
-    def _adapted(self, settings: SizeSettings) -> TypeTable:
+    def _adapted(self, settings: SizeSettings, pool_key: str) -> TypeTable:
         other = copy(self)
-        other.types = tuple(adapted(t, settings) for t in self.types)
+        own = [of_pool(t, pool_key) for t in self.types] if pool_key else self.types
+        other.types = tuple(adapted(t, settings) for t in own)
+        if pool_key:
+            other._price_again(i for i, t in enumerate(self.types) if own[i] is not t)
         pairs = zip(self.types, other.types, strict=True)
         changed = [i for i, (old, new) in enumerate(pairs) if new is not old]
         other.allocatable = self.allocatable.copy()
         resized = [other.types[i].allocatable() for i in changed]
         other.allocatable[changed] = self.axis.matrix(resized)
         sold = np.array([bool(t.offerings) for t in other.types], dtype=np.bool_)
-        other.offered = self.offered & sold[:, np.newaxis, np.newaxis]
-        other.price = np.where(other.offered, self.price, NO_PRICE)
+        other.offered = other.offered & sold[:, np.newaxis, np.newaxis]
+        other.price = np.where(other.offered, other.price, NO_PRICE)
         other._leave_out(settings.placement_group)
         other.available = other.price != NO_PRICE
         other._clear_caches()
         return other
+
+    def _price_again(self, rows: Iterable[int]) -> None:
+        """Of these types the offerings are others than in the table that this is a copy of."""
+        self.offered, self.price = self.offered.copy(), self.price.copy()
+        names = set()
+        for row in rows:
+            names.add(self.names[row])
+            self.offered[row], self.price[row] = False, NO_PRICE
+            for one in self.types[row].offerings:
+                if one.zone in self.zones and one.capacity_type in self.capacity_types:
+                    self._offer(row, one)
+        self._count_as_dearer([one for one in self._shortages if one[0][1] in names])
+
+    def _offer(self, row: int, one: Offering) -> None:
+        at = row, self.zones.index(one.zone), self.capacity_types.index(one.capacity_type)
+        self.offered[at] = True
+        if (one.capacity_type, self.names[row], one.zone) not in self._unavailable:
+            self.price[at] = min(int(self.price[at]), one.price_micro_usd_per_hour + one.order)
 
     def _leave_out(self, group: str) -> None:
         """What EC2 could not place into this placement group of late."""
@@ -193,14 +222,14 @@ class TypeTable:
                 self.price[self.index[name], zone_at[zone], capacity_at[kind]] = NO_PRICE
         self.available = self.price != NO_PRICE
 
-    def _count_as_dearer(self, shortages: Shortages) -> None:
+    def _count_as_dearer(self, shortages: Iterable[tuple[OfferingKey, int]]) -> None:
         """Reserved capacity is paid for: it keeps its order."""
         for (kind, name, zone), added in shortages:
             if kind == keys.RESERVED or kind not in self.capacity_types or zone not in self.zones:
                 continue
             if name in self.index:
                 at = self.index[name], self.zones.index(zone), self.capacity_types.index(kind)
-                if self.available[at]:
+                if self.price[at] != NO_PRICE:
                     self.price[at] += surcharge(int(self.price[at]), added)
 
     def capacity(self, resource: str) -> Amounts:

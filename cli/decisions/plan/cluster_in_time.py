@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cli.decisions.plan.launched import joined, launched
 from services.scheduler.disruption.conditions import due, occupied_nodes
-from shared.disruption.candidates import Prices, offering_prices
+from shared.disruption.candidates import Prices, offering_prices, price_in
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Condition, Machine
 from shared.domain.nodes import Node
@@ -40,8 +40,8 @@ class Cluster:
         """Micro-USD an hour; None when its offering is not in the catalogue."""
         if machine.capacity_type == keys.RESERVED:
             return 0
-        at = (machine.instance_type, machine.zone, machine.capacity_type)
-        return self.prices.get(at, machine.noted_price)
+        price = price_in(self.prices, machine)
+        return machine.noted_price if price is None else price
 
     def cost(self) -> int:
         """Micro-USD an hour of all machines whose price is known."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from cli.decisions.replaying.demand import Arrival, Removal, Wish, as_new, is_wanted, workload_of
-from shared.disruption.candidates import Prices, offering_prices
+from shared.disruption.candidates import Prices, offering_prices, price_in
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
 from shared.domain.nodes import Node
@@ -117,8 +117,7 @@ class Cluster:
         return self._paid
 
     def _price(self, machine: Machine) -> int:
-        offering = (machine.instance_type, machine.zone, machine.capacity_type)
-        return self._prices.get(offering) or machine.noted_price or 0
+        return price_in(self._prices, machine) or machine.noted_price or 0
 
     def snapshot(self) -> Snapshot:
         """As a scheduler sees it."""

@@ -7,24 +7,27 @@ left out; the others hold. With the gate NodeOverlay off nothing is read and not
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.api.faults import texts_of
+from shared.api.parsers import parser_of
 from shared.api.v1.node_overlays import parse_node_overlay
 from shared.concurrency.clock import Clock
-from shared.domain.instance_types.overlays import Overlay, judged
+from shared.domain.instance_types.overlays import Overlay, asks_for_pools, judged
 from shared.domain.machines.machine import Condition
+from shared.domain.pools.nodepools import NodePool
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.reading import list_if_served
-from shared.kube.resources import NODE_OVERLAYS
+from shared.kube.resources import NODE_OVERLAYS, NODE_POOLS, PROVISIONERS
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
+from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues, scopes_of
 
 log = get_logger(__name__)
 
@@ -42,28 +45,53 @@ async def listed_overlays(kube: Kube) -> list[dict[str, Any]]:
     return [raw for raw in items if not raw["metadata"].get("deletionTimestamp")]
 
 
+async def readable_overlays(kube: Kube) -> list[Overlay]:
+    """Those that can be read. Raises TransientError."""
+    read = map(parse_node_overlay, await listed_overlays(kube))
+    return [one.record for one in read if one.record is not None]
+
+
+async def readable_pools(kube: Kube) -> list[NodePool]:
+    """Of both generations. Raises TransientError."""
+    read = [
+        parser_of(resource.kind)(raw)
+        for resource in (NODE_POOLS, PROVISIONERS)
+        for raw in await list_if_served(kube, resource)
+    ]
+    return [one.record for one in read if one.record is not None]
+
+
+Record = TypeVar("Record")
+
+
 @dataclass
-class ListedOverlays:
-    """The overlays of this very moment, for launches: what is bought must not go by a price that was corrected since.
+class Listed(Generic[Record]):
+    """Objects of this very moment, for launches: what is bought must not go by a price that was corrected since.
 
     A call for each of hundreds of machines that come up together would be too many: a list serves for a second.
     """
 
+    read: Callable[[Kube], Awaitable[Iterable[Record]]]
     kube: Kube
     clock: Clock
-    _found: tuple[Overlay, ...] = ()
+    _found: tuple[Record, ...] = ()
     _listed_at: float = float("-inf")
     _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def __call__(self) -> tuple[Overlay, ...]:
-        """Those that can be read. Raises TransientError."""
+    async def __call__(self) -> tuple[Record, ...]:
+        """Raises TransientError."""
         async with self._listing:
             if self.clock.monotonic() - self._listed_at >= LIST_FRESH_SECONDS:
                 began = self.clock.monotonic()
-                read = map(parse_node_overlay, await listed_overlays(self.kube))
-                self._found = tuple(one.record for one in read if one.record is not None)
+                self._found = tuple(await self.read(self.kube))
                 self._listed_at = began
             return self._found
+
+
+def overlaid_catalogues(store: CatalogueSource, kube: Kube, clock: Clock) -> OverlaidCatalogues:
+    """The catalogue as launches go by it."""
+    listed = Listed(readable_overlays, kube, clock)
+    return OverlaidCatalogues(store, listed, Listed(readable_pools, kube, clock))
 
 
 @dataclass
@@ -92,7 +120,9 @@ class Overlays:
                 refused[name] = (INVALID, "; ".join(texts_of(parsed.faults)))
             else:
                 read[parsed.record.name] = parsed.record
-        found = await asyncio.to_thread(judged, tuple(read.values()), catalogue)
+        asked = any(map(asks_for_pools, read.values()))
+        scopes = scopes_of(await readable_pools(self.kube)) if asked else ()
+        found = await asyncio.to_thread(judged, tuple(read.values()), catalogue, scopes)
         refused |= {name: (CONFLICT, text) for name, text in found.refused.items()}
         for raw in listed:
             await self._write(raw, refused.get(str(raw["metadata"]["name"])))

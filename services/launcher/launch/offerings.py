@@ -23,7 +23,7 @@ from shared.domain.instance_types.reservations import (
 from shared.domain.instance_types.shortages import in_group
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted
-from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
+from shared.domain.instance_types.types import Catalogue, InstanceType, Offering, of_pool
 from shared.domain.machines.machine import Machine
 from shared.domain.requirements import Requirements
 from shared.domain.resources import fits
@@ -64,7 +64,8 @@ def choose(
     Raises InsufficientCapacity when no offering is left (LCH-53).
     """
     desired = Requirements.of(machine.requirements)
-    listed = (adapted(t, sizes) for t in catalogue.types if _is_named(t, desired))
+    pool = machine.pool_key
+    listed = (adapted(of_pool(t, pool), sizes) for t in catalogue.types if _is_named(t, desired))
     types = [t for t in listed if _suits(t, desired, machine)]
     offered = frozenset(zones)
     group = sizes.placement_group

@@ -18,7 +18,7 @@ from shared.cloud.ec2.records import FleetInstance
 from shared.domain import labels as keys
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.sizes import adapted
-from shared.domain.instance_types.types import EFA, InstanceType
+from shared.domain.instance_types.types import EFA, InstanceType, of_pool
 from shared.domain.machines.machine import LAUNCHED, Condition, Machine
 from shared.domain.resources import format_resources
 from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
@@ -141,6 +141,7 @@ class LaunchResults:
         kind = next((t for t in catalogue.types if t.name == name), None) if catalogue else None
         if kind is None:
             return None
+        kind = of_pool(kind, machine.pool_key)
         try:
             node_class = await self.node_classes.read(machine.node_class_key)
             settings = SizeSettings.of(machine, node_class)

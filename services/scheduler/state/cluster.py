@@ -219,12 +219,15 @@ def catalogue_source(bus: Bus, gates: FeatureGates, view: View) -> CatalogueSour
     async def overlays() -> list[Overlay]:
         return list(view.records(NODE_OVERLAYS).values())
 
+    async def pools() -> list[NodePool]:
+        return list(view.pools().values())
+
     def classes() -> list[NodeClass]:
         return list(view.records(NODE_CLASSES).values())
 
     source: CatalogueSource = CatalogueStore(bus.redis, bus.prefix)
     if gates.node_overlay:
-        source = OverlaidCatalogues(source, overlays)
+        source = OverlaidCatalogues(source, overlays, pools)
     if gates.reserved_capacity:
         source = ReservedCatalogues(source, ReservationStore(bus.redis, bus.prefix), classes)
     return source

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from shared.disruption.candidates import Prices
+from shared.disruption.candidates import Prices, price_in
 from shared.domain import labels as keys
 from shared.domain.devices.inventory import PublishedDevices
 from shared.domain.devices.records import ResourceClaim, ResourceSlice
@@ -102,8 +102,7 @@ def pool_text(pools: Iterable[NodePool], machines: Iterable[Machine], prices: Pr
             old_limits |= _by_resource(pool.name, pool.limits)
     for machine in machines:
         if machine.provider_id and machine.pool in costs:
-            offering = (machine.instance_type, machine.zone, machine.capacity_type)
-            costs[machine.pool] += prices.get(offering, 0)
+            costs[machine.pool] += price_in(prices, machine) or 0
     percent = {
         key: 100 * old_usage.get(key, 0) / limit if limit else 100.0
         for key, limit in old_limits.items()

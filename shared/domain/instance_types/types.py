@@ -9,9 +9,11 @@ not hashable. A document of another version fails to decode with ``msgspec.Valid
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from shared.domain.resources import MEMORY
 
@@ -63,6 +65,17 @@ class SizeFacts(msgspec.Struct, frozen=True, gc=False):
     """Whether EC2 starts Nitro Enclaves on it; None: not known."""
 
 
+class ForPools(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What machines of these pools have instead, by NodeOverlays that require labels of pools (NO-01)."""
+
+    pools: tuple[str, ...]
+    """Keys."""
+    capacity: dict[str, int] = {}
+    """Extended resources that differ from the type's."""
+    prices: tuple[tuple[str, str, int], ...] = ()
+    """(zone, capacity type, micro-USD per hour) of offerings whose price differs."""
+
+
 class InstanceType(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One machine shape, in a catalogue with the usual settings (see ``instance_sizes.adapted``).
 
@@ -82,6 +95,8 @@ class InstanceType(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """CSI driver -> volumes that a new machine will attach; a driver that is missing has no known limit (SCH-91)."""
     memory_by_image: dict[str, int] = {}
     """Image id -> bytes that nodes of this type reported, where that differs from ``capacity`` (IT-12)."""
+    for_pools: tuple[ForPools, ...] = ()
+    """Differences by pool; a pool is in one of them at most. See ``of_pool``."""
 
     def allocatable(self) -> dict[str, int]:
         """Capacity minus overhead per resource, never below zero (IT-34). The memory is without huge pages."""
@@ -93,6 +108,27 @@ class InstanceType(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if not huge or MEMORY not in left:
             return left
         return {**left, MEMORY: max(left[MEMORY] - huge, 0)}
+
+
+def of_pool(kind: InstanceType, pool_key: str) -> InstanceType:
+    """The type as machines of this pool have it."""
+    own = next((one for one in kind.for_pools if pool_key in one.pools), None)
+    if own is None:
+        return kind
+    prices = {(zone, kind_): price for zone, kind_, price in own.prices}
+    offerings = tuple(_repriced(offering, prices) for offering in kind.offerings)
+    if not offerings:  # no other pool has a price for it
+        offerings = tuple(Offering(*one, overlaid=True) for one in own.prices)
+    capacity = {**kind.capacity, **own.capacity}
+    return replace(kind, capacity=capacity, offerings=offerings, for_pools=())
+
+
+def _repriced(offering: Offering, prices: Mapping[tuple[str, str], int]) -> Offering:
+    """A reservation is paid for already."""
+    price = prices.get((offering.zone, offering.capacity_type))
+    if price is None or offering.reservation_id:
+        return offering
+    return replace(offering, price_micro_usd_per_hour=price, overlaid=True)
 
 
 class Catalogue(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -165,4 +201,5 @@ def _sharing(one: InstanceType, texts: dict[object, Any]) -> InstanceType:
         facts=share(one.facts),
         volume_limits=amounts(one.volume_limits),
         memory_by_image=amounts(one.memory_by_image),
+        for_pools=one.for_pools,
     )

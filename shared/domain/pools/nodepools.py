@@ -10,9 +10,11 @@ from enum import StrEnum
 
 import msgspec
 
+from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
 from shared.domain.pools.generations import GENERATIONS, V1ALPHA5, Generation
 from shared.domain.pools.windows import KeptCapacity, Window
+from shared.domain.requirements import Requirements
 
 WHEN_EMPTY = "WhenEmpty"
 WHEN_UNDERUTILIZED = "WhenEmptyOrUnderutilized"
@@ -275,3 +277,17 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
 def by_preference(pools: list[NodePool]) -> list[NodePool]:
     """NP-22: by weight descending, then by name descending; of equal names v1alpha5 first, for a stable order."""
     return sorted(pools, key=lambda pool: (pool.weight, pool.name, pool.kind), reverse=True)
+
+
+def pool_requirements(pool: NodePool) -> Requirements:
+    """The pool's requirements, its labels (P-02), and the labels of pool and node class (NC-06). Raises
+    InvalidObject."""
+    return Requirements.of(pool.requirements, {**pool.labels, **named_labels(pool)})
+
+
+def named_labels(pool: NodePool) -> dict[str, str]:
+    """The labels of its machines that name the pool, and in v1 its class."""
+    names = {pool.label_key: pool.name}
+    if pool.api.labels_node_class:
+        names[keys.NODE_CLASS] = pool.node_class
+    return names

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from shared.disruption.candidates import Prices, offering_prices
+from shared.disruption.candidates import Prices, offering_prices, price_in
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
@@ -66,8 +66,8 @@ def price_of(machine: Machine, prices: Prices) -> int | None:
         return 0
     if machine.capacity_type == keys.RESERVED:
         return 0
-    at = (machine.instance_type, machine.zone, machine.capacity_type)
-    return prices.get(at, machine.noted_price)
+    price = price_in(prices, machine)
+    return machine.noted_price if price is None else price
 
 
 def charges(snapshot: Snapshot) -> list[Charge]:

@@ -223,7 +223,7 @@ def _expected_node(
     try:
         labels = Requirements.of(machine.requirements, machine.labels)
         if node_class is not None:
-            table = table.sized(SizeSettings.of(machine, node_class))
+            table = table.sized(SizeSettings.of(machine, node_class), machine.pool_key)
     except InvalidObject:
         return None
     taints = tuple(t for t in machine.taints if not is_ephemeral(t))

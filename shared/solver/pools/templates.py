@@ -14,7 +14,13 @@ import numpy as np
 from shared.domain import labels as keys
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import NodeClass, NodePool, by_preference
+from shared.domain.pools.nodepools import (
+    NodeClass,
+    NodePool,
+    by_preference,
+    named_labels,
+    pool_requirements,
+)
 from shared.domain.pools.usage import NODES, USUAL, Counting, full_zones, spread_room, usage
 from shared.domain.requirements import DOES_NOT_EXIST, Requirement, Requirements
 from shared.domain.resources import Resources, add, at_least
@@ -126,7 +132,7 @@ def usable_templates(
         except InvalidObject as error:
             cause, found = str(error), None
         if found is not None and found.types.size == 0:
-            cause = reasons.no_types_meet(pool, found.requirements.without(*_pool_labels(pool)))
+            cause = reasons.no_types_meet(pool, found.requirements.without(*named_labels(pool)))
         if found is None or cause:
             refusals.append(reasons.pool_unusable(pool, cause))
         else:
@@ -153,19 +159,6 @@ def _unusable(pool: NodePool, node_class: NodeClass | None) -> str:
     return ""
 
 
-def pool_requirements(pool: NodePool) -> Requirements:
-    """The pool's requirements, its labels (P-02), and the labels of pool and node class (NC-06). Raises
-    InvalidObject."""
-    return Requirements.of(pool.requirements, {**pool.labels, **_pool_labels(pool)})
-
-
-def _pool_labels(pool: NodePool) -> dict[str, str]:
-    names = {pool.label_key: pool.name}
-    if pool.api.labels_node_class:
-        names[keys.NODE_CLASS] = pool.node_class
-    return names
-
-
 def _template(
     pool: NodePool,
     node_class: NodeClass,
@@ -174,7 +167,7 @@ def _template(
     counting: Counting,
 ) -> PoolTemplate:
     requirements = pool_requirements(pool)
-    table = table.sized(SizeSettings.of(pool, node_class))
+    table = table.sized(SizeSettings.of(pool, node_class), pool.key)
     _refuse_contradictions(pool, requirements)
     zone_ids = {subnet.zone: subnet.zone_id for subnet in node_class.subnets if subnet.zone_id}
     if keys.ZONE_ID in requirements and not zone_ids:

@@ -343,22 +343,29 @@ async def test_a_pool_whose_drift_fails_is_left_alone_and_the_others_drift(
 async def test_a_type_without_a_price_is_bought_once_an_overlay_says_one(
     ground: Playground, kubectl: ShellKubectl
 ) -> None:
-    """A preview: EC2 has it, no price list names it, and CreateFleet refuses to choose it by price."""
-    pool = Pool(ground, kubectl, "NodePool", "preview")
+    """A preview: EC2 has it, no price list names it, and CreateFleet refuses to choose it by price. The price is one
+    pool's: the other, which allows the same types, buys none."""
+    pool, other = (Pool(ground, kubectl, "NodePool", name) for name in ("preview", "no-preview"))
     await pool.apply_class()
-    await pool.apply(machines("m5n"), disruption=NEVER)
-    await pool.run(1, cpu="1500m")
+    for one in (pool, other):
+        await one.apply(machines("m5n"), disruption=NEVER)
+        await one.run(1, cpu="1500m")
     await passes(ground, 3)
     assert await pool.machines() == []
-    rule = one_of("node.kubernetes.io/instance-type", PREVIEW)
+    rules = [
+        one_of("node.kubernetes.io/instance-type", PREVIEW),
+        one_of("karpenter.sh/nodepool", pool.name),
+    ]
     await kubectl.apply(
         {
             "apiVersion": "karpenter.sh/v1alpha1",
             "kind": "NodeOverlay",
             "metadata": {"name": "preview"},
-            "spec": {"requirements": [rule], "price": "0.08"},
+            "spec": {"requirements": rules, "price": "0.08"},
         }
     )
     (node,) = await pool.serving(1)
     assert instance_type(node) == PREVIEW
+    await passes(ground, 3)
+    assert await other.machines() == []
     await kubectl("delete", "nodeoverlay", "preview")

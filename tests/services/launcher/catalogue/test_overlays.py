@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from services.launcher.catalogue.overlays import LIST_FRESH_SECONDS, ListedOverlays, Overlays
+from services.launcher.catalogue.overlays import LIST_FRESH_SECONDS, Overlays, overlaid_catalogues
 from shared.domain import labels as keys
-from shared.domain.instance_types.types import Catalogue, encode_catalogue
+from shared.domain.instance_types.types import Catalogue, encode_catalogue, of_pool
 from shared.kube.client import Kube
-from shared.kube.resources import NODE_OVERLAYS
+from shared.kube.resources import NODE_OVERLAYS, PROVISIONERS
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
@@ -28,7 +28,7 @@ async def source(
     """What launches go by."""
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
-    return OverlaidCatalogues(store, ListedOverlays(kube, clock))
+    return overlaid_catalogues(store, kube, clock)
 
 
 async def create(kube: Kube, name: str, **spec: Any) -> None:
@@ -74,12 +74,35 @@ async def test_overlays_say_whether_they_hold_and_those_that_do_decide(
     assert await ready(kube) == {"right": ("True", "Ready")}
 
 
-async def cheapest(source: OverlaidCatalogues) -> int:
+async def cheapest(source: OverlaidCatalogues, pool: str = "") -> int:
     """Of m5.large, by what decides."""
     catalogue = await source.get()
     assert catalogue is not None
     (large,) = (kind for kind in catalogue.types if kind.name == "m5.large")
-    return min(offering.price_micro_usd_per_hour for offering in large.offerings)
+    offerings = of_pool(large, pool).offerings
+    return min(offering.price_micro_usd_per_hour for offering in offerings)
+
+
+async def test_what_requires_labels_of_a_pool_holds_for_its_machines_alone(
+    kube: Kube, bus: Bus, clock: FakeClock, source: OverlaidCatalogues, catalogue: Catalogue
+) -> None:
+    """Equal weights that disagree about different pools are ready; the pools are as they are at the launch."""
+    await kube.create(
+        PROVISIONERS, {"metadata": {"name": "red"}, "spec": {"providerRef": {"name": "default"}}}
+    )
+    for name, price in (("red", "0.01"), ("blue", "0.02")):
+        wanted = {"key": keys.PROVISIONER_NAME, "operator": "In", "values": [name]}
+        await create(kube, name, requirements=[ONLY_LARGE, wanted], price=price)
+    assert await cheapest(source) == 96_000
+    assert await cheapest(source, "Provisioner/red") == 10_000
+    assert await cheapest(source, "Provisioner/blue") == 96_000
+    await Overlays(kube, CatalogueStore(bus.redis, bus.prefix), clock, enabled=True).check_all()
+    assert await ready(kube) == {"red": ("True", "Ready"), "blue": ("True", "Ready")}
+    await kube.create(
+        PROVISIONERS, {"metadata": {"name": "blue"}, "spec": {"providerRef": {"name": "default"}}}
+    )
+    clock.advance(LIST_FRESH_SECONDS)
+    assert await cheapest(source, "Provisioner/blue") == 20_000
 
 
 async def test_without_the_gate_nothing_is_read(

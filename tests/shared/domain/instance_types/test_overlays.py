@@ -19,9 +19,17 @@ from shared.domain.instance_types.overlays import (
     PriceAdjustment,
     judged,
     overlaid,
+    scope_of,
 )
-from shared.domain.instance_types.types import Catalogue, InstanceType
-from tests.support.planning.builders import ZONES, make_catalogue, make_type
+from shared.domain.instance_types.types import (
+    Catalogue,
+    InstanceType,
+    decode_catalogue,
+    encode_catalogue,
+    of_pool,
+)
+from shared.domain.pools.generations import V1
+from tests.support.planning.builders import ZONES, make_catalogue, make_pool, make_type
 
 LARGE, XLARGE = make_type("m5.large"), make_type("m5.xlarge", 4, 16, 192_000)
 CATALOGUE = make_catalogue((LARGE, XLARGE))
@@ -153,7 +161,96 @@ def test_a_type_without_a_price_is_there_once_an_overlay_says_one() -> None:
     assert kind(found, "m5.preview").capacity["a"] == 1
 
 
-@pytest.mark.parametrize("key", [keys.NODE_POOL, keys.ZONE_ID])
+POOLS = tuple(
+    make_pool(name, generation_api=V1, labels={"team": team}, node_class="gpu")
+    for name, team in (("red", "a"), ("blue", "b"), ("green", "b"))
+)
+SCOPES = tuple(one for one in map(scope_of, POOLS) if one is not None)
+
+
+def by_pool(*overlays: Overlay, name: str = "m5.large") -> dict[str, set[int]]:
+    """Pool -> prices of the type there; "" for a pool that nobody knows."""
+    found = overlaid(CATALOGUE, judged(overlays, CATALOGUE, SCOPES).used, SCOPES)
+    assert decode_catalogue(encode_catalogue(found)) == found
+    pools = ["", *(pool.key for pool in POOLS)]
+    return {
+        key.removeprefix("NodePool/"): {
+            one.price_micro_usd_per_hour for one in of_pool(kind(found, name), key).offerings
+        }
+        for key in pools
+    }
+
+
+USUALLY = ("", "red", "blue", "green")
+
+
+@pytest.mark.parametrize(
+    ("requirement", "pools"),
+    [
+        (Expression(keys.NODE_POOL, "In", ("red", "green")), ("red", "green")),
+        (Expression(keys.NODE_POOL, "NotIn", ("red",)), ("blue", "green")),
+        (Expression("team", "In", ("b", "c")), ("blue", "green")),
+        (Expression("team", "Exists"), ("red", "blue", "green")),
+        (Expression("tier", "DoesNotExist"), ("red", "blue", "green")),
+        (Expression("tier", "Exists"), ()),
+        (Expression(keys.PROVISIONER_NAME, "Exists"), ()),
+        (Expression(keys.NODE_CLASS, "In", ("gpu",)), ("red", "blue", "green")),
+    ],
+)
+def test_an_overlay_that_requires_labels_of_pools_holds_for_their_machines_alone(
+    requirement: Expression, pools: tuple[str, ...]
+) -> None:
+    said = overlay(requirements=(ONLY_LARGE, requirement), price_micro_usd_per_hour=5)
+    assert by_pool(said) == {name: {5 if name in pools else 96_000} for name in USUALLY}
+    assert by_pool(said, name="m5.xlarge") == {name: {192_000} for name in USUALLY}
+
+
+def test_of_overlays_for_all_and_for_a_pool_the_heavier_holds() -> None:
+    red = Expression(keys.NODE_POOL, "In", ("red",))
+    of_all = overlay("all", price_adjustment=HALF, capacity={"a": 1, "b": 1}, weight=5)
+    lighter = overlay("lighter", requirements=(red,), price_micro_usd_per_hour=5, weight=1)
+    heavier = overlay(
+        "heavier", requirements=(red,), price_micro_usd_per_hour=6, capacity={"b": 2}, weight=9
+    )
+    halves = {name: {48_000} for name in USUALLY}
+    assert by_pool(of_all, lighter) == halves
+    assert by_pool(of_all, lighter, heavier) == {**halves, "red": {6}}
+    found = overlaid(CATALOGUE, judged((of_all, heavier), CATALOGUE, SCOPES).used, SCOPES)
+    large = kind(found, "m5.large")
+    assert (large.capacity["b"], of_pool(large, "NodePool/red").capacity["b"]) == (1, 2)
+    assert of_pool(large, "NodePool/red").capacity["a"] == 1
+
+
+def test_overlays_conflict_only_where_both_hold() -> None:
+    def said(pool: str, price: int) -> Overlay:
+        wanted = Expression(keys.NODE_POOL, "In", (pool,))
+        return overlay(f"{pool}-{price}", requirements=(wanted,), price_micro_usd_per_hour=price)
+
+    assert judged((said("red", 1), said("blue", 2)), CATALOGUE, SCOPES).refused == {}
+    assert set(judged((said("red", 1), said("red", 2)), CATALOGUE, SCOPES).refused) == {
+        "red-1",
+        "red-2",
+    }
+    of_all = overlay("all", price_micro_usd_per_hour=3)
+    assert set(judged((said("red", 1), of_all), CATALOGUE, SCOPES).refused) == {"all", "red-1"}
+
+
+def test_a_type_without_a_price_may_have_one_for_a_pool() -> None:
+    unpriced = make_type("m5.preview", price=0)
+    catalogue = replace(CATALOGUE, unpriced=(unpriced,))
+    wanted = (
+        Expression(keys.INSTANCE_TYPE, "In", ("m5.preview",)),
+        Expression(keys.NODE_POOL, "In", ("red",)),
+    )
+    said = overlay(requirements=wanted, price_micro_usd_per_hour=7)
+    found = kind(overlaid(catalogue, (said,), SCOPES), "m5.preview")
+    assert found.offerings == ()
+    own = of_pool(found, "NodePool/red").offerings
+    assert {o.price_micro_usd_per_hour for o in own} == {7}
+    assert {o.zone for o in own} == set(ZONES)
+
+
+@pytest.mark.parametrize("key", [keys.ZONE_ID])
 def test_what_no_type_can_meet_is_refused_by_name(key: str) -> None:
     said = judge(overlay(requirements=(Expression(key, "Exists"),), price_micro_usd_per_hour=1))
     assert said.used == ()
