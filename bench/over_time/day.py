@@ -49,6 +49,7 @@ class Way(NamedTuple):
     consolidation: str
     churn: Churn = Churn()
     node_price_micro_usd: int | None = None
+    effort: int = SolverSettings().effort
 
     @property
     def name(self) -> str:
@@ -79,7 +80,7 @@ def empty_cluster(aws: Catalogue) -> Snapshot:
 def rules_of(way: Way) -> Rules:
     """What decides in the cluster."""
     settings = SolverSettings(
-        packing_policy=way.policy, node_price_micro_usd=way.node_price_micro_usd
+        packing_policy=way.policy, node_price_micro_usd=way.node_price_micro_usd, effort=way.effort
     )
     passes = PassQuestion(START, V1, settings, FeatureGates(), way.consolidation, way.churn)
     return Rules(PlanQuestion(START, settings), (passes,), BOOT_SECONDS)
@@ -166,6 +167,10 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
         "--rest", type=float, default=usual.rest_seconds, help="CONSOLIDATION_REST, in seconds"
     )
     parser.add_argument("--node-price", type=float, help="NODE_PRICE, in US dollars per hour")
+    usual_effort = SolverSettings().effort
+    parser.add_argument(
+        "--effort", type=int, default=usual_effort, help=f"PACKING_EFFORT ({usual_effort})"
+    )
     return parser
 
 
@@ -176,11 +181,15 @@ def chosen_days(chosen: argparse.Namespace) -> list[Day]:
 
 
 def chosen_ways(chosen: argparse.Namespace) -> list[Way]:
-    """Those that were asked for, with the given rest and price per node."""
+    """Those that were asked for, with the given rest, price per node and effort."""
     wanted = {name.strip() for name in chosen.ways.split(";") if name.strip()}
     price = None if chosen.node_price is None else round(chosen.node_price * 1e6)
     return [
-        way._replace(churn=Churn(rest_seconds=chosen.rest), node_price_micro_usd=price)
+        way._replace(
+            churn=Churn(rest_seconds=chosen.rest),
+            node_price_micro_usd=price,
+            effort=chosen.effort,
+        )
         for way in WAYS
         if not wanted or way.name in wanted
     ]
