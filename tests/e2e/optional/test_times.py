@@ -4,6 +4,7 @@ gives up a machine, and how long a scheduler waits after adding, deleting and fa
 from __future__ import annotations
 
 import asyncio
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -69,6 +70,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         SCALE_DOWN_DELAY_AFTER_DELETE=f"{AFTER_DELETE}s",
         SCALE_DOWN_DELAY_AFTER_FAILURE="5s",
         SCALE_DOWN_UNNEEDED_TIME=f"{UNNEEDED}s",
+        DISABLE_CLUSTER_STATE_OBSERVABILITY="true",
         RESYNC_SECONDS="1s",
     )
     with stack_of(replace(settings, preview_types=PREVIEW)) as stack:
@@ -278,6 +280,18 @@ async def test_empty_nodes_wait_after_a_machine_was_created_and_after_one_was_de
     assert max(deleted) - min(deleted) >= AFTER_DELETE - 1
 
 
+async def series(ground: Playground, service: str) -> set[str]:
+    """Names of the metrics that have a value."""
+    url = ground.environment.services[service] + "/metrics"
+
+    def read() -> str:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return str(answer.read().decode())
+
+    lines = (await asyncio.to_thread(read)).splitlines()
+    return {line.partition("{")[0].partition(" ")[0] for line in lines if line[:1] not in ("", "#")}
+
+
 async def test_a_pool_with_delays_of_its_own_goes_by_its_own_nodes(
     ground: Playground, kubectl: ShellKubectl
 ) -> None:
@@ -309,6 +323,8 @@ async def test_a_pool_with_delays_of_its_own_goes_by_its_own_nodes(
     await until(explained, "explain names the delay of the patient pool")
     await hasty.gone()
     assert [name_of(one) for one in await patient.nodes()] == [name_of(nodes["patient"])]
+    assert await series(ground, "scheduler") & {"karpenter_nodes_allocatable"} == set()
+    assert await series(ground, "watcher") & {"karpenter_pods_state"} == set()
     after_add = "dovetail.sh/scale-down-delay-after-add=0"
     await kubectl("annotate", "--overwrite", "nodepool", patient.name, after_add)
     await patient.gone()
