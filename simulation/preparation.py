@@ -28,6 +28,7 @@ from simulation import determinism  # noqa: E402
 from simulation.servers.warming import (  # noqa: E402
     remember_pure_functions,
     skip_certificates,
+    skip_signatures,
     warm_up,
 )
 
@@ -40,6 +41,7 @@ ENTRIES: Mapping[str, Entry[Any]] = {
 }
 
 skip_certificates()
+skip_signatures()
 remember_pure_functions()
 warm_up()
 determinism.find_places()

@@ -5,9 +5,8 @@ It is counted, and logged once per version of the object: what watches or timers
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import NamedTuple
 
 from services.watcher.conversion import Kind
@@ -26,11 +25,6 @@ class ObjectVersion(NamedTuple):
 
 
 @dataclass
-class Outcome:
-    failed: bool = False
-
-
-@dataclass
 class ObjectFaults:
     """The failures that were logged, by object."""
 
@@ -38,25 +32,47 @@ class ObjectFaults:
     _logged: dict[tuple[str, Key], str] = field(default_factory=dict)
     """Kubernetes kind and object -> the version that was logged."""
 
-    @contextmanager
-    def contained(self, subject: ObjectVersion) -> Iterator[Outcome]:
+    def contained(self, subject: ObjectVersion) -> _Contained:
         """What the block raises ends the block alone. Raises Unauthorized: that is no fault of one object."""
-        outcome, kind = Outcome(), subject.kind.identity
-        try:
-            yield outcome
-        except Unauthorized:
-            raise
-        except Exception:
-            outcome.failed = True
-            self.metrics.watch_failures.labels(kind).inc()
-            if self._logged.get((kind, subject.key)) != subject.version:
-                self._logged[kind, subject.key] = subject.version
-                log.exception(
-                    "object is unusable because of a fault of Dovetail, please report it",
-                    kind=kind,
-                    object=str(subject.key),
-                    version=subject.version,
-                )
+        return _Contained(self, subject)
+
+    def note(self, subject: ObjectVersion) -> None:
+        """Our code failed on this object: what is raised at present says how."""
+        kind = subject.kind.identity
+        self.metrics.watch_failures.labels(kind).inc()
+        if self._logged.get((kind, subject.key)) != subject.version:
+            self._logged[kind, subject.key] = subject.version
+            log.exception(
+                "object is unusable because of a fault of Dovetail, please report it",
+                kind=kind,
+                object=str(subject.key),
+                version=subject.version,
+            )
 
     def forget(self, kind: Kind, key: Key) -> None:
         self._logged.pop((kind.identity, key), None)
+
+
+class _Contained:
+    """A class, because a generator takes three times as long, several times for each change of each object."""
+
+    __slots__ = ("_faults", "_subject", "failed")
+
+    def __init__(self, faults: ObjectFaults, subject: ObjectVersion) -> None:
+        self._faults, self._subject = faults, subject
+        self.failed = False
+
+    def __enter__(self) -> _Contained:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, Unauthorized):
+            return False
+        self.failed = True
+        self._faults.note(self._subject)
+        return True

@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 import tempfile
+from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from random import Random
 from urllib.parse import urlencode
 
-from botocore import awsrequest, parsers, useragent
+import orjson
+import yaml
+from botocore import auth, awsrequest, parsers, useragent
 from botocore.hooks import EventAliaser
 from moto.sqs.models import Queue
 
@@ -58,6 +61,13 @@ def skip_certificates() -> None:
         setattr(ssl.SSLContext, name, lambda *_, **__: None)
 
 
+def skip_signatures() -> None:
+    """Let botocore send every request with the same signature: nothing here reads it, and three hashes of each request
+    and four of its key are a fiftieth of a run."""
+    for name in ("canonical_request", "string_to_sign", "signature"):
+        setattr(auth.SigV4Auth, name, lambda *_: "0")
+
+
 def remember_pure_functions() -> None:
     """Functions of libraries whose result depends only on their arguments, and which each request calls again."""
     useragent.sanitize_user_agent_string_component = lru_cache(maxsize=1024)(
@@ -71,6 +81,22 @@ def remember_pure_functions() -> None:
     # The body of a request is encoded once to be signed, and again to be sent.
     encoded = lru_cache(maxsize=16)(urlencode)
     awsrequest.urlencode = lambda query, doseq: encoded(tuple(query), doseq)
+    yaml.safe_dump = remembered_dump(yaml.safe_dump)
+
+
+def remembered_dump(dump: Callable[..., str]) -> Callable[..., str]:
+    """Machines of one pool boot with the same text, and PyYAML takes milliseconds to write it."""
+
+    @lru_cache(maxsize=256)
+    def of_json(value: bytes, sort_keys: bool) -> str:
+        return dump(orjson.loads(value), sort_keys=sort_keys)
+
+    def remembered(value: object, stream: object = None, **options: object) -> str:
+        if stream is not None or options.keys() != {"sort_keys"}:
+            return dump(value, stream, **options)
+        return of_json(orjson.dumps(value), bool(options["sort_keys"]))
+
+    return remembered
 
 
 async def _ask_all(loop: SimulatedLoop) -> None:

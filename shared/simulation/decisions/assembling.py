@@ -62,19 +62,23 @@ class _Kind:
         self.given: Mapping[str, Any] = {}
         """What callers have: it is not changed any more."""
         self._source: Mapping[str, bytes] = {}
+        self._counting: CountsChanges | None = None
+        """The same, if it counts its changes: to ask that of an object costs more than all else here."""
         self._count = 0
 
     def changed(self, source: Mapping[str, bytes]) -> Iterable[str]:
         """Keys of bodies that may differ from those that were decoded."""
         keys = None
-        if isinstance(source, CountsChanges) and source is self._source:
-            keys = source.changed_since(self._count)
+        if self._counting is not None and source is self._source:
+            keys = self._counting.changed_since(self._count)
         return self._all_changed(source) if keys is None else keys
 
     def read(self, source: Mapping[str, bytes]) -> None:
         """All of these bodies are decoded."""
-        self._source = source
-        self._count = source.count if isinstance(source, CountsChanges) else 0
+        if source is not self._source:
+            self._source = source
+            self._counting = source if isinstance(source, CountsChanges) else None
+        self._count = 0 if self._counting is None else self._counting.count
 
     def _all_changed(self, source: Mapping[str, bytes]) -> list[str]:
         # In C: there may be a hundred thousand.
