@@ -19,13 +19,13 @@ from local.aws.capacity.bill import pool_of
 from local.aws.ec2.instances import Instance
 from local.cluster.kubeconfig import write_kubeconfig
 from shared.kube.client import Kube
-from shared.kube.resources import NODE_POOLS
 from simulation import determinism
 from simulation.faults import Fault, end_faults
 from simulation.invariants import Liveness, Safety, all_liveness, all_safety
 from simulation.invariants.delivery import NEW_GROUP
 from simulation.invariants.failures import observe_logs
 from simulation.invariants.picture import Picture
+from simulation.invariants.quiet import waiting_for_their_turn
 from simulation.loop import START_SECONDS, SimulatedLoop, Stuck, run
 from simulation.network.connections import Network
 from simulation.owner import CURRENT, Owner
@@ -38,7 +38,7 @@ from simulation.servers.cluster import ClusterServer
 from simulation.servers.redis import REDIS_6, REDIS_7, RedisServer
 from simulation.settings import API, AWS, REDIS, RunSettings
 from simulation.trace import Event, Trace
-from simulation.users import Action, lifted_budgets, perform
+from simulation.users import Action, perform
 from simulation.world import (
     TrueClock,
     World,
@@ -262,19 +262,12 @@ class _Simulation:
     async def _quiet(self, world: World, promised: Sequence[Liveness]) -> None:
         """Wait until everything promised holds. Raises Broken."""
 
-        async def hurry() -> None:
-            for action in lifted_budgets(world.elapsed, _names_of_pools(world)):
-                await self._perform(world, action)
+        def waiting() -> set[str]:
+            return waiting_for_their_turn(Picture().refresh(world).machines())
 
         seconds = self.settings.quiet_seconds
-        if missing := await come_to_rest(lambda: _first_missing(world, promised), hurry, seconds):
+        if missing := await come_to_rest(lambda: _first_missing(world, promised), waiting, seconds):
             self._break(*missing)
-
-
-def _names_of_pools(world: World) -> list[str]:
-    picture = Picture()
-    picture.refresh(world)
-    return [raw["metadata"]["name"] for raw in picture.raw(NODE_POOLS)]
 
 
 def _first_missing(world: World, promised: Sequence[Liveness]) -> Missing | None:

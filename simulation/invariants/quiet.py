@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.domain import labels
 from shared.domain.machines.commands import holder
-from shared.domain.machines.machine import INITIALIZED, REGISTERED, Machine
+from shared.domain.machines.machine import DRIFTED, INITIALIZED, REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.pools.nodepools import EMPTY, NodePool
 from shared.domain.workloads.pods import Pod
@@ -288,6 +288,11 @@ class EmptyMachinesGo:
             if allowed > leaving[pool.key] and _goes(pool, node, pods.get(node.name, [])):
                 found.append(f"{machine.key} is left without pods")
         return found
+
+
+def waiting_for_their_turn(machines: Iterable[Machine]) -> set[str]:
+    """Keys of machines that are replaced one after the other, as the budgets of their pools allow."""
+    return {one.key for one in machines if one.has(DRIFTED) and not one.terminating}
 
 
 def _by_node(pods: list[Pod]) -> dict[str, list[Pod]]:

@@ -33,6 +33,18 @@ class LoadedCode:
             if type(one) is FunctionType:
                 self._functions.setdefault(one.__code__.co_filename, []).append(one)
 
+    def require(self, mutant: Mutant) -> None:
+        """Raises ValueError when ``apply`` would: a run that ends by that has not found the mutant."""
+        path = PROJECT / mutant.file
+        text = path.read_text()
+        old, new = _compiled(path, text), _compiled(path, mutant.change(text))
+        changed = _swaps(old, new)
+        functions = self._functions.get(str(path), ())
+        if not (
+            any(one.__code__ in changed for one in functions) or _constants(_module_of(path), new)
+        ):
+            raise ValueError(f"mutant {mutant.name} changes nothing that {mutant.file} has loaded")
+
     def apply(self, mutant: Mutant) -> None:
         """Change the functions and constants of the mutant's module in this process.
 
@@ -53,12 +65,8 @@ class LoadedCode:
         path = PROJECT / file
         module = _module_of(path)
         module.__dict__.update(names)
-        old, new = (
-            # Without the __future__ imports of this file, or no code object would be equal to a loaded one.
-            compile(one, str(path), "exec", dont_inherit=True)
-            for one in (path.read_text(), changed)
-        )
-        swaps = {before: after for before, after in _pairs(old, new) if before != after}
+        new = _compiled(path, changed)
+        swaps = _swaps(_compiled(path, path.read_text()), new)
         done = [self._swap(one, swaps) for one in self._functions.get(str(path), ())]
         return any(done) or _set_constants(module, new)
 
@@ -76,6 +84,15 @@ def _module_of(path: Path) -> ModuleType:
     raise ValueError(f"{path} is not imported")
 
 
+def _compiled(path: Path, source: str | ast.Module) -> CodeType:
+    # Without the __future__ imports of this file, or no code object would be equal to a loaded one.
+    return compile(source, str(path), "exec", dont_inherit=True)
+
+
+def _swaps(old: CodeType, new: CodeType) -> dict[CodeType, CodeType]:
+    return {before: after for before, after in _pairs(old, new) if before != after}
+
+
 def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
     """Code objects at the same place of both, the outermost ones included."""
     yield old, new
@@ -87,13 +104,17 @@ def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
 
 def _set_constants(module: ModuleType, code: CodeType) -> bool:
     """Give the module the constants that its mutated source has; whether one differs."""
+    fresh = _constants(module, code)
+    module.__dict__.update(fresh)
+    return bool(fresh)
+
+
+def _constants(module: ModuleType, code: CodeType) -> dict[str, Any]:
+    """The constants of this source that the module has with another value."""
     fresh: dict[str, Any] = {"__name__": module.__name__, "__package__": module.__package__}
     exec(code, fresh)  # our own source, one text of it replaced
-    names = [
-        name
+    return {
+        name: value
         for name, value in fresh.items()
         if isinstance(value, CONSTANTS) and getattr(module, name, value) != value
-    ]
-    for name in names:
-        setattr(module, name, fresh[name])
-    return bool(names)
+    }

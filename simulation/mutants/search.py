@@ -35,7 +35,10 @@ class Search:
     """Run -> the invariant that breaks without any mutant, usually none."""
 
     def find(self, mutant: Mutant, done: int = 0) -> Finding:
-        """Run seeds with the mutant until one fails that does not fail without it. ``done``: seeds that did not."""
+        """Run seeds with the mutant until one fails that does not fail without it. ``done``: seeds that did not. Raises
+        ValueError for a mutant that would change nothing.
+        """
+        self._code.require(mutant)
         with closing(self._run(self._tasks_of(mutant, done), mutant)) as results:
             for task, outcome in results:
                 if failed(outcome) and self._sound_invariant(task) != invariant_of(outcome):

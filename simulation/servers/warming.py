@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from random import Random
+from typing import Any
 from urllib.parse import urlencode
 
 import orjson
@@ -81,7 +82,8 @@ def remember_pure_functions() -> None:
     # The body of a request is encoded once to be signed, and again to be sent.
     encoded = lru_cache(maxsize=16)(urlencode)
     awsrequest.urlencode = lambda query, doseq: encoded(tuple(query), doseq)
-    yaml.safe_dump = remembered_dump(yaml.safe_dump)
+    remembered: Any = remembered_dump(yaml.safe_dump)
+    yaml.safe_dump = remembered
 
 
 def remembered_dump(dump: Callable[..., str]) -> Callable[..., str]:

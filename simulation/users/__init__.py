@@ -8,6 +8,6 @@ person who gets "not found".
 
 from simulation.users.actions import Action, What
 from simulation.users.performing import perform
-from simulation.users.planning import UserSettings, lifted_budgets, plan_users
+from simulation.users.planning import UserSettings, plan_users
 
-__all__ = ["Action", "UserSettings", "What", "lifted_budgets", "perform", "plan_users"]
+__all__ = ["Action", "UserSettings", "What", "perform", "plan_users"]

@@ -6,7 +6,7 @@ of them (nodes, machines, instances) has no name here; an action on one of them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -129,13 +129,6 @@ def _end(planner: Planner) -> None:
     for name in sorted(planner.tight & planner.pools.keys()):
         api = planner.pools[name]
         planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.wide_limits(api)})
-
-
-def lifted_budgets(at: float, names: Iterable[str]) -> list[Action]:
-    """What people do who do not want to wait any longer until one machine after the other is replaced. ``names``: of
-    NodePools; a Provisioner has no budgets."""
-    body = {"spec": pools.without_budgets()}
-    return [Action(at, What.PATCH, pools.POOLS[V1], name, body) for name in names]
 
 
 def _wait_for_room(planner: Planner) -> None:

@@ -157,11 +157,6 @@ def wide_limits(api: str) -> Json:
     return {"limits": limits | {"nodes": None} if api == V1 else {"resources": limits}}
 
 
-def without_budgets() -> Json:
-    """A merge patch of a NodePool's spec after which all of its machines may be disrupted at once."""
-    return {"disruption": {"budgets": [{"nodes": "100%"}]}}
-
-
 def without_expiry(api: str) -> Json:
     """A merge patch of a pool's spec after which its machines expire no more."""
     if api == V1ALPHA5:

@@ -20,6 +20,7 @@ from simulation.invariants.quiet import (
     NoticesAreSettled,
     RecordsEnd,
     TerminationsEnd,
+    waiting_for_their_turn,
 )
 from tests.simulation.invariants.builders import History
 
@@ -255,3 +256,11 @@ def test_the_queue_of_notices_is_empty_in_the_end(history: History, left: int) -
     world.aws = SimpleNamespace(messages=lambda _name: left)
     found = NoticesAreSettled().check(world)
     assert found == ([f"{left} messages are left in the queue"] if left else [])
+
+
+def test_drifted_machines_wait_for_their_turn_until_they_are_deleted(history: History) -> None:
+    for name in ("b", "c"):
+        history.machine(name, f"i-{name}", conditions=(*HEALTHY, "Drifted"))
+    history.delete_machine("c")
+    picture: Any = Picture()
+    assert waiting_for_their_turn(picture.refresh(history).machines()) == {"NodeClaim/b"}

@@ -93,3 +93,19 @@ def test_a_module_that_is_not_imported_is_refused(shop: Any, tmp_path: Path) -> 
     (tmp_path / "other.py").write_text("x = 1\n")
     with pytest.raises(ValueError, match=r"other\.py is not imported"):
         LoadedCode().apply(Mutant("m", "other.py", "x = 1", "x = 2", "all"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("self.base() + 1", "self.base() + 2"), ('return 1"', 'return 2"')],
+    ids=["a function", "a constant"],
+)
+def test_whether_a_mutant_changes_something_is_known_without_it(
+    shop: Any, old: str, new: str
+) -> None:
+    """A run that ended because nothing could be changed once counted as one that had found the mutant."""
+    code = LoadedCode()
+    code.require(Mutant("m", "shop.py", old, new, "all"))
+    assert (shop.Shop().price, shop.run()) == (11, "return 1")
+    with pytest.raises(ValueError, match=r"mutant m changes nothing that shop\.py has loaded"):
+        code.require(Mutant("m", "shop.py", '"""Sells."""', '"""Buys."""', "all"))
