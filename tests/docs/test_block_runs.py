@@ -22,6 +22,7 @@ from tests.support.cluster.kubectl import NEEDS_KUBECTL
 from tests.support.processes import page_session
 from tests.support.stories.account import account
 from tests.support.texts.blocks import Block, all_blocks, blocks
+from tests.support.texts.citations import PROJECT
 
 BLOCKS = all_blocks()
 ON_A_STACK = sorted({block.page for block in BLOCKS if block.where == "stack"})
@@ -160,6 +161,16 @@ def test_a_block_that_fails_is_named(clone: Path) -> None:
     page = list(blocks("page.md", "```sh\nx=1\n```\n\n```sh\necho $x\nfalse\necho never\n```\n"))
     with pytest.raises(page_session.BlockFailed, match=r"page\.md:5 ended with 1:\n1\n$"):
         page_session.run(clone, page, 30)
+
+
+def test_a_page_changes_files_of_its_own_clone_only(clone: Path) -> None:
+    own = clone / "README.md"
+    page = list(blocks("page.md", "```sh\ntruncate --size 0 README.md\n```\n"))
+    page_session.run(clone, page, 30)
+    assert own.read_text() == ""
+    assert (PROJECT / "README.md").read_text()
+    links = [path for path in clone.rglob("*") if path.is_symlink() and path.name != ".venv"]
+    assert [path for path in links if not path.resolve().is_relative_to(clone)] == []
 
 
 def test_a_picture_that_is_not_printed_is_found(clone: Path) -> None:

@@ -18,7 +18,7 @@ from tests.support.cluster.kubectl import NEEDS_KUBECTL
 from tests.support.processes import page_session
 from tests.support.texts.blocks import Block, all_blocks
 
-SECONDS = 1200.0
+SECONDS = 2400.0
 PAGE = "docs/commands.md"
 FAILED = "::failed"
 PREPARED = r"""

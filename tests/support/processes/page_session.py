@@ -1,6 +1,7 @@
 """Runs the code blocks of a page as its reader would: one shell, in a folder that looks like a clone of the project.
 
-The folder has links to the project's files and a folder `.dovetail` of its own, so that a page's stack is the page's.
+The folder has copies of the project's files and a folder `.dovetail` of its own, so that a page's stack, and what the
+page changes, are the page's. Only `.venv` is a link.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tests.support.texts.blocks import Block
 from tests.support.texts.citations import PROJECT
 
 OWN = {".dovetail", ".git", ".sphinx", "dist", ".pytest_cache", ".mypy_cache", ".hypothesis"}
+VENV = ".venv"
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "node_modules")
 _BEGIN = "::block "
 
 
@@ -26,10 +29,15 @@ class BlockFailed(AssertionError):
 
 
 def checkout(folder: Path) -> Path:
-    """``folder`` as the top of a clone, with links to the files of this one."""
+    """``folder`` as the top of a clone: what a page changes there leaves this one as it is."""
     for entry in PROJECT.iterdir():
-        if entry.name not in OWN:
-            (folder / entry.name).symlink_to(entry)
+        copy = folder / entry.name
+        if entry.name == VENV:
+            copy.symlink_to(entry)
+        elif entry.is_dir() and entry.name not in OWN:
+            shutil.copytree(entry, copy, symlinks=True, ignore=NOT_COPIED)
+        elif entry.is_file():
+            shutil.copy2(entry, copy)
     return folder
 
 
