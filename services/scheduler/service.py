@@ -259,11 +259,9 @@ def _creation(env: SchedulerEnvironment, actions: MachineActions) -> Creation:
 
 
 def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
-    view = View(
-        reader,
-        priority_cutoff=env.settings.expendable_pods_priority_cutoff,
-        unneeded_seconds=env.settings.scale_down_unneeded_time,
-    )
+    settings = env.settings
+    cutoff, unneeded = settings.expendable_pods_priority_cutoff, settings.scale_down_unneeded_time
+    view = View(reader, priority_cutoff=cutoff, unneeded_seconds=unneeded)
     catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
     unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix)
     shortages = ShortageHistory(env.bus.redis, env.bus.prefix, env.clock, env.settings)

@@ -320,8 +320,7 @@ class Commands:
 
     async def _roll_back(self, record: CommandRecord, why: str) -> None:
         """Open the nodes, delete replacements that are not ready, take the record off (EXE-05)."""
-        # Nodes first, because pods wait for them. Records last: after a crash in between the next scheduler finds by
-        # them what is left to do.
+        # Nodes first: pods wait for them. Records last: by them the next scheduler finds what a crash left to do.
         stored = [m for key in record.candidates if (m := await self._stored(key))]
         held = [m for m in stored if not m.terminating and _is_held_by(m, record)]
         for machine in held:

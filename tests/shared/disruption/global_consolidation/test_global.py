@@ -55,7 +55,7 @@ from tests.support.planning.disruption import (
 )
 from tests.support.stories.moves import faults
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 FREE = Churn(move_cost_micro_usd=0)
 MOST = (Budget("100%"),)
 SIZES = (4, 8, 16, 32)
@@ -362,7 +362,7 @@ def test_after_a_scale_in_the_pods_end_on_cheaper_nodes(generation: str, consoli
 
 
 PROGRAM = """
-from tests.shared.disruption.test_global import proposal_as_bytes
+from tests.shared.disruption.global_consolidation.test_global import proposal_as_bytes
 print(proposal_as_bytes().decode())
 """
 
