@@ -57,13 +57,13 @@ async def test_400_small_pods_run_on_at_most_two_nodes_and_services_stay_below_1
     async with asyncio.TaskGroup() as group:
         story = group.create_task(came_out(fresh_playground, "burst-400"))
         await console.node("spot.*ready.*pods")
+        await console.recorded(pods=100)
         await console.node("draining")
         await console.decision(
             re.compile("1 machine for [1-4][0-9]{2} pods"),
             re.compile(r"New machines by each packing policy: FewestNodes \$.* LowestCost \$"),
         )
     report = story.result()
-    await console.recorded(pods=100)
     assert report.pods[0] == 400
     assert report.launched <= 2
     assert report.comparison.nodes == 27

@@ -18,6 +18,7 @@ from services.console.feed.history import replayed
 from services.console.status.routes import MOST_CHANGES_SECONDS
 from tests.support.console.browser import Faults, chromium, launched, load, new_context
 from tests.support.stories.playground import STORY_SECONDS
+from tests.support.waiting import wait_until
 
 PATIENCE_MILLISECONDS = STORY_SECONDS * 1000
 SEEN = """
@@ -60,13 +61,23 @@ class StoryPage:
                 ) from error
 
     async def recorded(self, *, pods: int) -> None:
-        """A recorded moment in which one node had at least so many pods.
+        """Wait for a recorded moment in which one node had at least so many pods.
 
-        The list of nodes is drawn once a second, which may skip the moment; what the slider plays has every change.
+        The list of nodes is drawn once a second, which may skip the moment; what the slider plays has every change, as
+        long as it is kept.
         """
+        most = 0
+
+        async def reached() -> bool:
+            nonlocal most
+            most = max([most, *[_most_pods(moment) async for moment in self._moments()]])
+            return most >= pods
+
         if self.page is not None:
-            most = max([_most_pods(moment) async for moment in self._moments()])
-            assert most >= pods, f"no node ever had more than {most} pods"
+            what = f"a moment with {pods} pods on a node"
+            await wait_until(
+                reached, what, seconds=PATIENCE_MILLISECONDS / 1000, show=lambda: most, every=1.0
+            )
 
     async def _moments(self) -> AsyncIterator[dict[str, Any]]:
         """The picture after every recorded change."""
