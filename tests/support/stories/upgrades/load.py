@@ -50,7 +50,9 @@ class Load:
         """
         self.earlier = frozenset(await self._launched())
         async with asyncio.TaskGroup() as group:
-            watching = group.create_task(self._watch())
+            watching = [
+                group.create_task(one) for one in (self._watch_pods(), self._watch_launches())
+            ]
             while not over.is_set():
                 await self._create(f"{name}-{len(self.created)}")
                 await _either(over, PERIOD_SECONDS)
@@ -58,7 +60,8 @@ class Load:
             for one in self.created.keys() - self.deleted:
                 await self._delete(one)
             await until(self._nothing_is_left, "all machines and instances are gone")
-            watching.cancel()
+            for one in watching:
+                one.cancel()
 
     async def _launched(self) -> set[str]:
         return {one.instance_id for one in await self.playground.emulator.instances()}
@@ -71,21 +74,26 @@ class Load:
         await self.playground.kube.create(PODS, pod(name), NAMESPACE)
         self.created[name] = _now()
 
-    async def _watch(self) -> None:
+    async def _watch_pods(self) -> None:
+        """Apart from the launches: while the emulator is busy with a catalogue, a bound pod would count as waiting."""
         while True:
             listed = await self.playground.kube.list(PODS, NAMESPACE)
             for raw in listed.items:
                 if raw["spec"].get("nodeName"):
                     self.bound.setdefault(raw["metadata"]["name"], _now())
+            ending = [one for one, at in self.bound.items() if _now() - at > LIFE_SECONDS]
+            for one in {*ending} - self.deleted:
+                await self._delete(one)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _watch_launches(self) -> None:
+        while True:
             claims = (await self.playground.kube.list(NODE_CLAIMS)).items
             for raw in claims:
                 provider_id = (raw.get("status") or {}).get("providerID")
                 found = {provider_instance_id(provider_id)} if provider_id else set()
                 self.machines[raw["metadata"]["name"]] |= found
             self.instances |= await self._launched() - self.earlier
-            ending = [one for one, at in self.bound.items() if _now() - at > LIFE_SECONDS]
-            for one in {*ending} - self.deleted:
-                await self._delete(one)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _delete(self, name: str) -> None:
