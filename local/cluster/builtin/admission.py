@@ -137,7 +137,15 @@ def _set_priority(resource: Resource, pod: Document, store: Store) -> None:
             raise forbidden(resource, pod["metadata"]["name"], why)
     else:
         chosen = next((c for c in classes if c.get("globalDefault")), None)
-    spec["priority"] = chosen["value"] if chosen else 0
+    priority = chosen["value"] if chosen else 0
+    stated = spec.get("priority")
+    if stated not in (None, priority):
+        why = (
+            f"the integer value of priority ({stated}) must not be provided in pod spec; priority "
+            f"admission controller computed {priority} from the given PriorityClass name"
+        )
+        raise forbidden(resource, pod["metadata"]["name"], why)
+    spec["priority"] = priority
     if chosen:
         spec["priorityClassName"] = chosen["metadata"]["name"]
         spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")

@@ -4,11 +4,13 @@ by a VerticalPodAutoscaler.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
+from cli.operations.scheduler_status import ask
 from local.stack import Stack
 from shared.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -41,7 +43,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 async def ground(stack: Stack) -> AsyncIterator[Playground]:
-    """With the definitions, which nobody has installed before."""
+    """With the definitions, which nobody has installed before. The watcher looks for them every half minute."""
     async with playground_on(stack) as ground:
         served = {
             one["metadata"]["name"]
@@ -50,6 +52,12 @@ async def ground(stack: Stack) -> AsyncIterator[Playground]:
         for resource in (POD_GROUPS, VERTICAL_AUTOSCALERS):
             if f"{resource.plural}.{resource.group}" not in served:
                 await ground.kube.create(CUSTOM_RESOURCE_DEFINITIONS, definition(resource))
+        url = ground.environment.services["watcher"] + "/status"
+
+        async def watched() -> bool:
+            return (await asyncio.to_thread(ask, url))["notes"] == []
+
+        await until(watched, "the watcher has every kind that its gates name")
         yield ground
 
 

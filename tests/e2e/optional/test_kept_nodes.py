@@ -135,8 +135,9 @@ async def test_an_expendable_pod_buys_nothing_and_a_threshold_keeps_a_busy_node(
     """The first waits until there is room; the pods of the second fit a smaller machine, and it is used too much."""
     pool = await pool_of(ground, kubectl, "busy", "r6a")
     await kubectl("annotate", "nodepool", pool.name, "dovetail.sh/utilization-threshold=20%")
+    await kubectl("create", "priorityclass", "expendable", "--value=-20")
     spec = {
-        "priority": -20,
+        "priorityClassName": "expendable",
         "nodeSelector": {keys.NODE_POOL: pool.name},
         "terminationGracePeriodSeconds": 0,
         "containers": [{"name": "app", "image": "pause", "resources": {"requests": {"cpu": "1"}}}],

@@ -286,3 +286,22 @@ async def test_every_verb_that_is_advertised_is_allowed(api: Api, version: str) 
             code, _ = await api.call(METHODS[verb], path, {"metadata": {"name": "none"}})
             refused += [f"{verb} {path}"] * (code == 405)
     assert refused == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "name", "answer"),
+    [(-20, None, 403), (-20, "low", 201), (-10, "low", 403), (0, None, 201), (None, "low", 201)],
+)
+async def test_the_priority_of_a_pod_is_that_of_its_class(
+    api: Api, pod: Document, stated: int | None, name: str | None, answer: int
+) -> None:
+    """A number that is not the class' is refused, as by the admission plugin Priority."""
+    low = {"metadata": {"name": "low"}, "value": -20}
+    await api.post("/apis/scheduling.k8s.io/v1/priorityclasses", low)
+    pod["spec"] |= {"priority": stated, "priorityClassName": name}
+    code, said = await api.post(PODS, pod)
+    assert code == answer, said
+    if code == 403:
+        assert f"the integer value of priority ({stated}) must not be provided" in said["message"]
+    else:
+        assert said["spec"]["priority"] == (-20 if name else 0)
