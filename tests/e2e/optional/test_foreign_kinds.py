@@ -55,7 +55,7 @@ async def ground(stack: Stack) -> AsyncIterator[Playground]:
         url = ground.environment.services["watcher"] + "/status"
 
         async def watched() -> bool:
-            return (await asyncio.to_thread(ask, url))["notes"] == []
+            return not (await asyncio.to_thread(ask, url))["notes"]
 
         await until(watched, "the watcher has every kind that its gates name")
         yield ground

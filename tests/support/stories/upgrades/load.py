@@ -60,8 +60,8 @@ class Load:
             for one in self.created.keys() - self.deleted:
                 await self._delete(one)
             await until(self._nothing_is_left, "all machines and instances are gone")
-            for one in watching:
-                one.cancel()
+            for task in watching:
+                task.cancel()
 
     async def _launched(self) -> set[str]:
         return {one.instance_id for one in await self.playground.emulator.instances()}
