@@ -39,6 +39,7 @@ from shared.cloud.client.answers.parsing import ThreadedParserFactory
 from shared.cloud.client.calls import ServiceCalls
 from shared.cloud.client.errors import missing_credentials, missing_region, status_of, translated
 from shared.cloud.client.models import CompactFileLoader
+from shared.cloud.client.user_agent import SteadyUserAgent
 from shared.cloud.ec2.calls import Ec2
 from shared.cloud.ec2.dry_runs import DryRuns
 from shared.cloud.ec2.instance_status import InstanceStatuses
@@ -153,6 +154,7 @@ class Cloud:
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aws-parser")
         session.register_component("response_parser_factory", ThreadedParserFactory(executor))
         session.register_component("data_loader", _models())
+        session.register_component("user_agent_creator", SteadyUserAgent.from_environment())
         with translated("credentials"):
             found = await session.get_credentials()
             if found is None:
