@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import highspy
@@ -71,6 +72,21 @@ class SmallInput:
 
     def optimum(self) -> int:
         """The price of the cheapest machines for all pods, in micro-USD per hour."""
+        return self._with_equal_kinds_joined()._optimum()
+
+    def _with_equal_kinds_joined(self) -> SmallInput:
+        """Kinds of one size that no rule counts by themselves are one: telling them apart takes the solver minutes."""
+        if self.most:
+            return self
+        places = self.places or ("",) * len(self.kinds)
+        numbers = Counter[tuple[int, int, str, int]]()
+        for at, ((number, cpu, mib), place) in enumerate(zip(self.kinds, places, strict=True)):
+            numbers[cpu, mib, place, at if place == SPREAD else -1] += number
+        kinds = tuple((number, cpu, mib) for (cpu, mib, _, _), number in numbers.items())
+        joined = tuple(place for _, _, place, _ in numbers)
+        return replace(self, kinds=kinds, places=joined if self.places else ())
+
+    def _optimum(self) -> int:
         contents, price = self._worth_considering()
         zones = ZONES if self.places else ("",)
         solver = highspy.Highs()  # type: ignore[no-untyped-call]
