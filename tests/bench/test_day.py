@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from bench.over_time.day import REFERENCE, Way, bound, empty_cluster, measure, run
 from bench.over_time.days import HOUR, LARGEST_BATCH, SMALLEST_BATCH, START, Day, days
 from cli.decisions.replaying.demand import Arrival, Removal, Wish, workload_of
+from shared.cloud.catalogue.bundled import bundled_catalogue
 from shared.domain.workloads.pods import Owner
+from shared.solver.solve import SolverSettings
 from tests.support.planning.builders import make_pod, real_catalogue
+from tests.support.planning.snapshots import plan_for
 
 EMPTY = empty_cluster(real_catalogue())
 
@@ -73,3 +77,12 @@ def test_rows_are_beside_the_reference() -> None:
     assert float(str(second["$"])) == pytest.approx(
         float(str(first["$"])) * float(str(second["$ / reference"])), rel=0.01
     )
+
+
+def test_a_small_batch_of_many_kinds_costs_at_most_5_percent_more_than_the_bound() -> None:
+    (day,) = [day for day in days(0.1) if day.name == "growth"]
+    batch = tuple(wish.pod for wish in day.wishes[:40] if isinstance(wish, Arrival))
+    snapshot = replace(empty_cluster(bundled_catalogue()), pods=batch)
+    plan = plan_for(snapshot, packing_policy="LowestCost", effort=SolverSettings().effort)
+    assert plan.lower_bound_micro_usd_per_hour is not None
+    assert plan.cost_micro_usd_per_hour <= 1.05 * plan.lower_bound_micro_usd_per_hour

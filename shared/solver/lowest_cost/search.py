@@ -31,16 +31,22 @@ _DIVING_EFFORT, _ROUNDS_PER_STEP = 200, (2, 6)
 """Less effort does not give a mix that is worth rounding; a few times as much serves a second rounding. None is the
 better one everywhere."""
 _EFFORT_PER_DIVE = 500
+FEW_PODS, _FEW_PODS_UNITS = 150, 600.0
+"""A plan for at most so many pods, of many kinds, gets at least so many units in each stage of exchanges: of the few
+machines of a batch that came by itself most are last ones. A stage of 400 units gains next to nothing there."""
 _FIRST, _HALF, _ALL = 0.25, 0.5, 1.0
 """Shares of the remaining effort."""
 
 
-def best_patterns(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
-    """The cheapest packing that was found, for all pods that fit an offering."""
+def best_patterns(
+    problem: Problem, extended: Indices, effort: Effort, *, few_pods: bool = False
+) -> list[Pattern]:
+    """The cheapest packing that was found, for all pods that fit an offering. ``few_pods``: the whole plan has no more
+    than ``FEW_PODS``."""
     if not problem.fits.any():
         return []
     chosen = _worth_trying(problem)
-    found = _best(problem.with_offers(chosen), extended, effort)
+    found = _best(problem.with_offers(chosen), extended, effort, few_pods=few_pods)
     return [p._replace(offer=int(chosen[p.offer])) for p in found]
 
 
@@ -89,6 +95,11 @@ def _exchanged(
     return _cheapest(problem, ended)
 
 
+def _stage_units(few_pods: bool, whole: Whole | None, most: float) -> float:
+    """Units of each stage of exchanges. ``whole``: there when the kinds are few enough to be solved exactly."""
+    return max(most, _FEW_PODS_UNITS) if few_pods and whole is None else most
+
+
 def _without_duplicates(problem: Problem) -> Indices:
     """Offerings without those that equal another in size and price and that fewer classes may use.
 
@@ -104,7 +115,7 @@ def _without_duplicates(problem: Problem) -> Indices:
     return np.array(sorted(offer for equal in best.values() for offer in equal), dtype=np.intp)
 
 
-def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
+def _best(problem: Problem, extended: Indices, effort: Effort, *, few_pods: bool) -> list[Pattern]:
     """The cheapest packing of the first ones and of those that the improvement stages make."""
     market = worth(problem, extended) or _shares(problem)
     packings = _packings(problem, market, effort)
@@ -126,7 +137,8 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
             best = tail.improved(best, part)
         effort.spend(part)
     if effort.most >= _DIVING_EFFORT:
-        best = _exchanged(problem, market, [best, *packings], whole, effort.most)
+        units = _stage_units(few_pods, whole, effort.most)
+        best = _exchanged(problem, market, [best, *packings], whole, units)
     return Exchange(problem, known).improved(best, Effort(effort.most))
 
 
