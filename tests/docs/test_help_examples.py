@@ -49,13 +49,16 @@ TYPE=$(kubectl get node "$NODE" -o jsonpath='{.metadata.labels.node\.kubernetes\
 ZONE=$(kubectl get node "$NODE" -o jsonpath='{.metadata.labels.topology\.kubernetes\.io/zone}')
 MACHINE=$(kubectl get nodeclaims -o jsonpath='{.items[0].metadata.name}')
 instance() {
-  until dovetail cloud instances --json | jq -re '[.[] | select(.state == "running")][-1].instanceId'; do sleep 1; done
+  dovetail cloud reset > /dev/null
+  local newest='[.[] | select(.state == "running")][-1].instanceId // empty'
+  until dovetail cloud instances --json | jq -re "$newest"; do sleep 1; done
 }
 SUBNET=$(aws ec2 describe-subnets --query 'Subnets[0].SubnetId' --output text)
 until dovetail decisions --from 1h | grep -Eq "[0-9a-f]{16}"; do sleep 2; done
 DECISION=$(dovetail decisions --from 1h | grep -Eo "[0-9a-f]{16}" | head -n 1)
 """
-"""What the examples name, as far as it can have their names."""
+"""What the examples name, as far as it can have their names. The shortages and faults of the examples before end when
+one needs an instance: the last one may have been taken away, and nothing could be bought in its place."""
 IN_PLACE_OF = {
     "ip-10-0-0-17.us-west-2.compute.internal": '"$NODE"',
     "--zone us-west-2a --type m5.xlarge": '--zone "$ZONE" --type "$TYPE"',
