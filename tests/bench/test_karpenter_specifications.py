@@ -10,7 +10,7 @@ import pytest
 
 from bench.comparison.karpenter.outcome import judged, lines, read_known, read_report
 from bench.comparison.karpenter.planner import NAME, planner
-from bench.comparison.karpenter.source import SUITES, Refused, renamed, with_any_patch
+from bench.comparison.karpenter.source import SUITES, Refused, patient, renamed, with_any_patch
 
 POD = {
     "apiVersion": "v1",
@@ -106,6 +106,20 @@ def test_karpenters_solve_makes_way_for_ours() -> None:
 def test_any_patch_release_of_go_builds_it() -> None:
     assert with_any_patch("module m\n\ngo 1.26.9\n\nrequire x v1\n") == (
         "module m\n\ngo 1.26.0\n\nrequire x v1\n"
+    )
+
+
+def test_what_is_waited_for_may_take_minutes() -> None:
+    """Seconds of a busy machine decide nothing; other numbers of the specifications stay."""
+    source = (
+        "Eventually(env.Clock.HasWaiters, time.Second*5).Should(BeTrue())\n"
+        "Eventually(finished.Load, 10*time.Second).Should(BeTrue())\n"
+        "env.Clock.Step(10*time.Second)\n"
+    )
+    assert patient(source) == (
+        "Eventually(env.Clock.HasWaiters, 3*time.Minute).Should(BeTrue())\n"
+        "Eventually(finished.Load, 3*time.Minute).Should(BeTrue())\n"
+        "env.Clock.Step(10*time.Second)\n"
     )
 
 
