@@ -19,6 +19,8 @@ LOST_ANSWERS = 8
 """Of calls that start fewer instances than a fault waits for."""
 UNSEEN_SECONDS = 90.0
 """So late EC2 may list a new instance."""
+TAKEN_OVER_SECONDS = 70.0
+"""A launcher that stands still for longer loses its messages to another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,62 @@ class LaunchLost(Fault):
             for name in _launchers(world):
                 world.processes[name].kill()
             _forbid(world, self.seconds - WAIT_SECONDS)
-            ended = {"kind": "state-change", "state": "terminated", "instanceIds": ids}
-            world.aws.control("interruptions", ended)
+            _change(world, ids, "terminated")
+
+        _at_next_launch(world, 1, self.seconds, strike)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchStopped(Fault):
+    """The launchers are killed when EC2 starts instances, which somebody stops before the launchers are back."""
+
+    kind: ClassVar[str] = "launch-stopped"
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return f"launchers are killed when they start instances, which stop, within {self.seconds:g} s"
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        return cls(*long_one(random, span, WAIT_SECONDS + 1.0, WAIT_SECONDS + 2.0))
+
+    async def apply(self, world: FaultyWorld) -> None:
+        def strike(ids: list[str]) -> None:
+            for name in _launchers(world):
+                world.processes[name].kill()
+            _change(world, ids, "stopping")
+
+        _at_next_launch(world, 1, self.seconds, strike)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOvertaken(Fault):
+    """A launcher stands still when EC2 starts instances, which end. It gets its answer when another launcher has taken
+    its work over and bought again."""
+
+    kind: ClassVar[str] = "launch-overtaken"
+    process: str
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return (
+            f"{self.process} stands still when {CALL} starts instances, which end, "
+            f"within {self.seconds} s"
+        )
+
+    @classmethod
+    def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
+        launchers = [name for name in processes if name.startswith(LAUNCHER)]
+        shortest = TAKEN_OVER_SECONDS + WAIT_SECONDS
+        begin, seconds = long_one(random, span, shortest, shortest + 10.0)
+        return cls(begin, random.choice(launchers or processes), seconds)
+
+    async def apply(self, world: FaultyWorld) -> None:
+        def strike(ids: list[str]) -> None:
+            world.processes[self.process].pause(self.seconds - WAIT_SECONDS)
+            _change(world, ids, "terminated")
 
         _at_next_launch(world, 1, self.seconds, strike)
 
@@ -126,6 +182,11 @@ def _launchers(world: FaultyWorld) -> list[str]:
     return [
         name for name, one in world.processes.items() if name.startswith(LAUNCHER) and one.alive
     ]
+
+
+def _change(world: FaultyWorld, ids: list[str], state: str) -> None:
+    change = {"kind": "state-change", "state": state, "instanceIds": ids}
+    world.aws.control("interruptions", change)
 
 
 def _forbid(world: FaultyWorld, seconds: float) -> None:

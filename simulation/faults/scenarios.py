@@ -71,6 +71,8 @@ KINDS: Mapping[str, type[Fault]] = MappingProxyType(
             launches.LaunchLost,
             launches.LaunchContested,
             launches.LaunchUnseen,
+            launches.LaunchStopped,
+            launches.LaunchOvertaken,
         )
     }
 )
@@ -243,6 +245,21 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 "contested-launches",
                 "two launchers look for instances that EC2 lists one after the other",
                 {"launch-contested": 3.0},
+                replicas=2,
+                users=COMING_AND_GOING,
+                actions_per_minute=30.0,
+            ),
+            Scenario(
+                "stopped-launches",
+                "launchers are killed as EC2 starts instances, which somebody stops",
+                {"launch-stopped": 3.0},
+                users=COMING_AND_GOING,
+                actions_per_minute=30.0,
+            ),
+            Scenario(
+                "overtaken-launches",
+                "a launcher gets its answer when another one has bought again",
+                {"launch-overtaken": 1.0},
                 replicas=2,
                 users=COMING_AND_GOING,
                 actions_per_minute=30.0,

@@ -38,7 +38,7 @@ AWS_FAULTS = frozenset(
     {
         "aws-throttling", "aws-errors", "aws-lost-answer", "aws-denied", *LISTS_ARE_LATE, "ec2-shortage",
         "ec2-partial-fleets", "ec2-instances-die", "ec2-instances-stop", "sqs-repeats", "sqs-broken-message",
-        "launch-lost",
+        "launch-lost", "launch-stopped",
     }
 )  # fmt: skip
 """Kinds of faults that hold up no request to the API server."""

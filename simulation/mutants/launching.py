@@ -74,9 +74,18 @@ LAUNCHING = (
         "                instance.provider_id,\n            )",
         "            return False",
         "a machine that has an instance gets another one",
-        "contested-launches",
-        missing="Two launchers that assign the instances of one record at the same moment, by "
-        "lists of which one is late.",
+        "overtaken-launches",
+        missing="A launcher gets its answer when another one has taken over, seen that the "
+        "instances ended, and bought again.",
+    ),
+    Mutant(
+        "stopped-instance-ended",
+        f"{LAUNCH}/assignment.py",
+        "        ended={uid for uid, state in known.items() if state not in LIVE_STATES},",
+        "        ended={uid for uid, state in known.items() if state not in LIVE_STATES - STOPPED_STATES},",
+        "an instance that somebody stopped counts as ended",
+        "stopped-launches",
+        missing="An answer is lost, and somebody stops the instance before the call is repeated.",
     ),
     Mutant(
         "launches-in-flight-not-counted",

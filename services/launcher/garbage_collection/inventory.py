@@ -47,10 +47,14 @@ class Inventory:
     shifted: frozenset[str] = frozenset()
     """Zones that the cluster is shifted away from: what EC2 shows of them is nothing to judge by (GAT-03)."""
 
+    def state(self, instance_id: str) -> str:
+        """As EC2 lists it; empty for one that it does not list."""
+        found = self.instances.get(instance_id)
+        return found.state if found is not None else ""
+
     def alive(self, instance_id: str) -> bool:
         """Is it listed, and not on its way out?"""
-        found = self.instances.get(instance_id)
-        return found is not None and found.state not in GONE_STATES
+        return self.state(instance_id) not in GONE_STATES | {""}
 
 
 async def take_inventory(

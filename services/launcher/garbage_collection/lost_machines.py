@@ -3,7 +3,8 @@
 What EC2 itself calls terminated is proof. What is merely absent is not (F20): then the list must show other instances
 of ours, the instance must be missed for so long that EC2 would list a new one, and no more may go than the breaker
 allows. A node that was taken off the API server by force, or deleted before it was registered, leaves its Machine lost
-too, although the instance runs.
+too, although the instance runs. So does an instance that somebody stopped before its node joined: its notice came when
+no Machine had it.
 
 A Machine must be lost in every sweep for a grace time (R7). A node that is Ready proves its instance, whatever EC2
 lists.
@@ -21,8 +22,14 @@ from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.ports import Ports
 from shared.api.core.nodes import parse_node
-from shared.cloud.ec2.ended_instances import TERMINATED_REASON, termination_message, would_end_again
-from shared.cloud.ec2.ownership import GONE_STATES
+from shared.cloud.ec2.ended_instances import (
+    STOPPED_REASON,
+    STOPPED_TEXT,
+    TERMINATED_REASON,
+    termination_message,
+    would_end_again,
+)
+from shared.cloud.ec2.ownership import GONE_STATES, STOPPED_STATES
 from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.concurrency.confirmation import Confirmation
 from shared.domain import labels as keys
@@ -65,6 +72,17 @@ def without_node(inventory: Inventory) -> list[Machine]:
     ]
 
 
+def stopped_early(inventory: Inventory) -> list[Machine]:
+    """Machines whose instance was stopped before anybody saw their node."""
+    return [
+        machine
+        for machine in _launched(inventory)
+        if not machine.has(REGISTERED)
+        and not _joined(machine)
+        and inventory.state(provider_instance_id(machine.provider_id)) in STOPPED_STATES
+    ]
+
+
 def _joined(machine: Machine) -> str:
     """Name of its node when it was last seen; empty when none was."""
     return machine.node_name or machine.annotations.get(keys.JOINED_ANNOTATION, "")
@@ -91,15 +109,19 @@ class LostMachines:
     deletions: HeldDeletions
     without_instance: Confirmation = field(default_factory=Confirmation)
     without_node: Confirmation = field(default_factory=Confirmation)
+    stopped: Confirmation = field(default_factory=Confirmation)
 
     async def end(self, inventory: Inventory) -> None:
-        """Delete those that this sweep confirms: first without instance, then without node."""
+        """Delete those that this sweep confirms: without instance, without node, and stopped before they joined."""
         found = self._confirmed(self.without_instance, without_instance(inventory))
         held = await self._end_without_instance(found, inventory) if found else set()
         self.deletions.release(WITHOUT_INSTANCE, held)
         found = self._confirmed(self.without_node, without_node(inventory))
         held = await self._end_without_node(found, inventory) if found else set()
         self.deletions.release(WITHOUT_NODE, held)
+        # EC2 says of each what it is, so no number of them is a wrong list.
+        for machine in self._confirmed(self.stopped, stopped_early(inventory)):
+            await self._delete(machine, STOPPED_REASON, STOPPED_TEXT, again=False)
 
     def _confirmed(self, seen: Confirmation, lost: list[Machine]) -> list[Machine]:
         by_uid = {machine.uid: machine for machine in lost}

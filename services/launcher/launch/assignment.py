@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.launcher.launch.fleet import LaunchRecord, Subject
+from shared.cloud.ec2.ownership import STOPPED_STATES
 from shared.cloud.ec2.records import FleetInstance, Instance
 from shared.domain import labels as keys
 from shared.domain.instance_types.reservations import ID_LABEL
@@ -16,8 +17,6 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.domain.resources import format_resources
 
-STOPPED_STATES = frozenset({"stopping", "stopped"})
-"""Somebody may start it again, so it stays its machine's instance until it is ended."""
 LIVE_STATES = frozenset({"pending", "running"}) | STOPPED_STATES
 
 

@@ -14,6 +14,7 @@ from services.launcher.launch_template.content import TENANCY, partition_of, ten
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.ports import Ports
+from shared.cloud.ec2.ended_instances import STOPPED_REASON
 from shared.cloud.ec2.records import FleetInstance
 from shared.domain import labels as keys
 from shared.domain.instance_types.size_settings import SizeSettings
@@ -41,12 +42,11 @@ GiveUpReason = Literal[
 NO_CAPACITY: Final = "InsufficientCapacityError"
 CLASS_NOT_READY: Final = "NodeClassNotReady"
 STALE_EPOCH: Final = "StaleEpoch"
-STOPPED: Final = "InstanceStopped"
 _METRIC_REASONS: dict[GiveUpReason, str] = {
     NO_CAPACITY: "insufficient_capacity",
     CLASS_NOT_READY: "nodeclass_not_ready",
     STALE_EPOCH: "stale_epoch",
-    STOPPED: "instance_stopped",
+    STOPPED_REASON: "instance_stopped",
 }
 LONGEST_MESSAGE = 500
 

@@ -34,7 +34,6 @@ from functools import partial
 from services.launcher.launch.admission import Admission
 from services.launcher.launch.assignment import (
     LIVE_STATES,
-    STOPPED_STATES,
     Since,
     assign,
     assign_found,
@@ -50,7 +49,7 @@ from services.launcher.launch.fleet import (
 from services.launcher.launch.pacing import QUEUE_FULL_SECONDS, CallBudget, CallQueue
 from services.launcher.launch.record_store import LaunchRecords
 from services.launcher.launch.request import LaunchRequest, record_of
-from services.launcher.launch.results import NO_CAPACITY, STOPPED, LaunchResults
+from services.launcher.launch.results import NO_CAPACITY, LaunchResults
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from services.launcher.launch_template.controller import LaunchTemplates
@@ -61,7 +60,8 @@ from shared.cloud.client.errors import (
     THROTTLING_CODES,
     is_not_found,
 )
-from shared.cloud.ec2.ownership import TOKEN_TAG, cluster_tag
+from shared.cloud.ec2.ended_instances import STOPPED_REASON, STOPPED_TEXT
+from shared.cloud.ec2.ownership import STOPPED_STATES, TOKEN_TAG, cluster_tag
 from shared.cloud.ec2.records import ALL_LISTED_SECONDS, FleetInstance, FleetResult
 from shared.concurrency.parallel import in_parallel
 from shared.domain.machines.machine import Machine
@@ -236,10 +236,11 @@ class LaunchSaga:
         return since
 
     async def _give_up_stopped(self, machines: Iterable[Machine]) -> None:
-        """Its notice came before the machine had the instance, so nobody else acts on it. A launcher that dies here
-        leaves the machine to the registration timeout."""
-        text = "its instance was stopped before its node joined"
-        await _write_all(self.results.give_up(one, STOPPED, text) for one in machines)
+        """Its notice came before the machine had the instance, so nobody acts on that. Where a launcher dies before
+        this, the sweep finds the machine."""
+        await _write_all(
+            self.results.give_up(one, STOPPED_REASON, STOPPED_TEXT) for one in machines
+        )
 
     async def _without_instance(
         self,

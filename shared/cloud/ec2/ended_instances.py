@@ -6,10 +6,15 @@ EC2's StateReason gives the cause: ``Client.UserInitiatedShutdown`` is an API ca
 
 from __future__ import annotations
 
+from typing import Final
+
 from shared.cloud.ec2.records import Instance
 
 TERMINATED_REASON = "InstanceTerminated"
 """Reason of the event."""
+STOPPED_REASON: Final = "InstanceStopped"
+"""The same for a machine that is deleted because its instance was stopped."""
+STOPPED_TEXT = "its instance was stopped before its node joined"
 _USER_INITIATED = "Client.UserInitiated"
 _SPOT_INTERRUPTED = "Server.Spot"
 _KEY_UNUSABLE = "InternalError"

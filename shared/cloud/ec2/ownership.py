@@ -9,6 +9,8 @@ TOKEN_TAG = "dovetail.sh/launch-token"  # a tag key, no secret
 CLUSTER_NAME_TAG = "eks:eks-cluster-name"
 GONE_STATES = frozenset({"shutting-down", "terminated"})
 """An instance never leaves these states."""
+STOPPED_STATES = frozenset({"stopping", "stopped"})
+"""Somebody may start it again, so it stays its machine's instance until it is ended."""
 
 
 def cluster_tag(cluster: str) -> str:

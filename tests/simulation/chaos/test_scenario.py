@@ -23,6 +23,8 @@ AIMED = {
     "launch-lost",
     "launch-contested",
     "launch-unseen",
+    "launch-stopped",
+    "launch-overtaken",
     "notice-and-kill",
     "notice-refused",
 }

@@ -8,12 +8,20 @@ from typing import Any
 import pytest
 
 from simulation.faults.fault import Fault
-from simulation.faults.launches import LaunchContested, LaunchLost, LaunchUnseen
+from simulation.faults.launches import (
+    LaunchContested,
+    LaunchLost,
+    LaunchOvertaken,
+    LaunchStopped,
+    LaunchUnseen,
+)
 from simulation.trace import Trace
 from tests.simulation.faults.recording_world import RecordingWorld
 from tests.support.clock.leaping import run_leaping
 
 LOST = LaunchLost(0.0, seconds=30.0)
+STOPPED = LaunchStopped(0.0, seconds=11.0)
+OVERTAKEN = LaunchOvertaken(0.0, "launcher-1", seconds=100.0)
 CONTESTED = LaunchContested(
     0.0, "launcher-1", lag_seconds=6.0, delay_seconds=1.0, seconds=30.0, seed=7
 )
@@ -52,6 +60,19 @@ def test_launchers_are_killed_before_the_answer_and_the_instances_end() -> None:
     assert calls[3][1]["instanceIds"] == ["i-0", "i-1"]
 
 
+def test_launchers_are_killed_before_the_answer_and_the_instances_stop() -> None:
+    calls = struck(STOPPED, 1, 5)
+    assert [name for name, _ in calls] == ["process.kill", "process.kill", "aws.interruptions"]
+    assert (calls[2][1]["state"], calls[2][1]["instanceIds"]) == ("stopping", ["i-0"])
+
+
+def test_one_launcher_stands_still_until_another_has_its_work_and_the_instances_end() -> None:
+    calls = struck(OVERTAKEN, 1, 5)
+    assert [name for name, _ in calls] == ["process.pause", "aws.interruptions"]
+    assert calls[0][1] == 90.0
+    assert (calls[1][1]["state"], calls[1][1]["instanceIds"]) == ("terminated", ["i-0"])
+
+
 def test_one_launcher_is_behind_and_lists_are_late_for_a_while() -> None:
     calls = struck(CONTESTED, 2, 5)
     assert [name for name, _ in calls] == [
@@ -69,8 +90,14 @@ def test_one_launcher_is_behind_and_lists_are_late_for_a_while() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "started", "after_seconds"),
-    [(LOST, 0, 5), (CONTESTED, 1, 5), (LOST, 2, 15)],
-    ids=["nothing was started", "a single instance", "too late"],
+    [(LOST, 0, 5), (STOPPED, 0, 5), (CONTESTED, 1, 5), (LOST, 2, 15), (OVERTAKEN, 1, 15)],
+    ids=[
+        "nothing was started",
+        "nothing to stop",
+        "a single instance",
+        "too late",
+        "too late to stand still",
+    ],
 )
 def test_another_call_is_left_alone(fault: Fault, started: int, after_seconds: float) -> None:
     assert struck(fault, started, after_seconds) == []
