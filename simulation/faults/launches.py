@@ -19,8 +19,8 @@ LOST_ANSWERS = 8
 """Of calls that start fewer instances than a fault waits for."""
 UNSEEN_SECONDS = 90.0
 """So late EC2 may list a new instance."""
-TAKEN_OVER_SECONDS = 70.0
-"""A launcher that stands still for longer loses its messages to another one."""
+TAKEN_OVER_SECONDS = 85.0
+"""A launcher that stands still for so long has lost its messages to another one, which has asked EC2 twice since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ class LaunchStopped(Fault):
 
     @property
     def text(self) -> str:
-        return f"launchers are killed when they start instances, which stop, within {self.seconds:g} s"
+        return (
+            f"launchers are killed when they start instances, which stop, within {self.seconds:g} s"
+        )
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
@@ -96,7 +98,7 @@ class LaunchOvertaken(Fault):
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
         launchers = [name for name in processes if name.startswith(LAUNCHER)]
         shortest = TAKEN_OVER_SECONDS + WAIT_SECONDS
-        begin, seconds = long_one(random, span, shortest, shortest + 10.0)
+        begin, seconds = long_one(random, span, shortest, shortest + 15.0)
         return cls(begin, random.choice(launchers or processes), seconds)
 
     async def apply(self, world: FaultyWorld) -> None:

@@ -259,7 +259,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             Scenario(
                 "overtaken-launches",
                 "a launcher gets its answer when another one has bought again",
-                {"launch-overtaken": 1.0},
+                {"launch-overtaken": 2.0},
                 replicas=2,
                 users=COMING_AND_GOING,
                 actions_per_minute=30.0,

@@ -75,6 +75,7 @@ LAUNCHING = (
         "            return False",
         "a machine that has an instance gets another one",
         "overtaken-launches",
+        minutes=5.0,
         missing="A launcher gets its answer when another one has taken over, seen that the "
         "instances ended, and bought again.",
     ),
