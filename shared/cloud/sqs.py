@@ -6,6 +6,7 @@ delivered again, so a delete or an extension that fails is harmless and only log
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -86,8 +87,9 @@ class Sqs(AwsService):
             answer = await self._calls.write(operation, QueueUrl=url, Entries=entries)
             done = {one["Id"] for one in answer["Successful"]}
             failed += [receipt for i, receipt in enumerate(chunk) if str(i) not in done]
-            for failure in answer.get("Failed") or ():
-                log.warning("SQS refused", operation=operation, code=failure.get("Code"))
+            refused = Counter(str(failure.get("Code")) for failure in answer.get("Failed") or ())
+            if refused:
+                log.warning("SQS refused", operation=operation, codes=dict(refused))
         return tuple(failed)
 
     async def attributes(self, url: str) -> dict[str, str]:

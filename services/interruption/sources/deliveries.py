@@ -73,18 +73,24 @@ class Deliveries:
         """Renew it no more: the message is deleted, or is to come again."""
         self._held.pop(receipt, None)
 
+    def due(self) -> list[Delivery]:
+        """Those that a renewal would be asked for now."""
+        now = self.clock.monotonic()
+        return [one for one in self._held.values() if _is_due(one, now)]
+
     async def renew(self, url: str) -> None:
         """Renew those that run out soon. A failure is logged: at worst the messages come again, which is harmless."""
         now = self.clock.monotonic()
         self._held = {receipt: one for receipt, one in self._held.items() if now < one.until}
         if now < self._forbidden_until:
             return
-        due = [one for one in self._held.values() if _is_due(one, now)]
+        due = self.due()
         batches = (due[start : start + BATCH] for start in range(0, len(due), BATCH))
         await in_parallel((self._renew(url, batch) for batch in batches), most=RENEWALS_AT_ONCE)
 
     async def _renew(self, url: str, batch: list[Delivery]) -> None:
-        until = self.clock.monotonic() + VISIBILITY_SECONDS - MARGIN_SECONDS
+        begun = self.clock.monotonic()
+        until = begun + VISIBILITY_SECONDS - MARGIN_SECONDS
         try:
             failed = await self.sqs.hide(url, [one.receipt for one in batch], VISIBILITY_SECONDS)
         except Unauthorized as error:
@@ -96,6 +102,8 @@ class Deliveries:
             for one in batch:
                 if one.receipt not in failed:
                     one.until = until
+                else:
+                    one.last = begun  # deleted, or visible already: SQS would refuse it again at each renewal
 
 
 def _is_due(delivery: Delivery, now: float) -> bool:

@@ -204,3 +204,22 @@ async def test_only_what_runs_out_soon_is_renewed(
     clock.advance(7)
     await held.renew(url)
     assert len(held) == 0
+
+
+async def test_what_sqs_refuses_to_hide_is_not_renewed_again(
+    queue: tuple[Queue, Cloud], clock: FakeClock
+) -> None:
+    """It is deleted, as what another reader handled; the other one of its batch is renewed."""
+    sent, cloud = queue
+    url = await cloud.sqs.queue_url("dovetail-local")
+    sent.send([body_of(NUMBER)] * 2)
+    gone, ours = await cloud.sqs.receive(url, wait_seconds=0)
+    await cloud.sqs.delete(url, [gone.receipt])
+    held = Deliveries(cloud.sqs, clock)
+    refused, renewed = held.add(gone.receipt, 8), held.add(ours.receipt, 8)
+    clock.advance(3)
+    await held.renew(url)
+    assert (refused.until - clock.monotonic(), renewed.until - clock.monotonic()) == (4, 7)
+    assert held.due() == []
+    clock.advance(3)
+    assert held.due() == [renewed]
