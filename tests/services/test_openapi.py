@@ -32,11 +32,11 @@ from shared.runtime.status import Listener, mount, server_loop
 from shared.settings import SchedulerSettings, read
 from shared.solver.solve import SolverSettings
 from tests.services.console.conftest import NOBODY, Start, start_console
-from tests.services.scheduler.conftest import Scheduler, more_settings, scheduler
+from tests.services.scheduler.conftest import Scheduler, scheduler
 from tests.support.network.made_requests import try_all
 from tests.support.network.status_server import free_port, running
 
-__all__ = ["more_settings", "scheduler", "start_console"]
+__all__ = ["scheduler", "start_console"]
 
 NIGHT = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EXAMPLES = 200 if NIGHT else 4
@@ -57,6 +57,12 @@ OPEN_PATHS = {"/healthz", "/readyz", "/metrics", "/status"}
 ENDLESS = {"/api/stream"}
 SLOW: set[str] = set() if NIGHT else {"/simulate"}
 """Each simulation is a process of its own."""
+
+
+@pytest.fixture
+def more_settings() -> dict[str, Any]:
+    """No watcher writes the mirror, and a night's requests take half an hour."""
+    return {"mirror_max_age": 7200.0}
 
 
 def no_defect(case: Any, answer: Any) -> None:

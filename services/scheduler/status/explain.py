@@ -35,9 +35,9 @@ from shared.settings import SchedulerSettings
 
 PATH = "/explain"
 PODS, NODES, POOLS = (
-    "/explain/pods/{pod:path}",
+    "/explain/pods/{pod:text}",
     "/explain/nodes/{node}",
-    "/explain/pools/{pool:path}",
+    "/explain/pools/{pool:text}",
 )
 """The same by GET. A pod is NAMESPACE/NAME or a name, a pool NAME or KIND/NAME."""
 KINDS = ("node", "pod", "pool", "cost", "decision")

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Mount, Route
@@ -26,6 +27,21 @@ from shared.runtime.status.profile import Admit, serve_profile
 
 MOST_AT_ONCE = 4
 """Maximum number of requests of one question that are handled at the same time."""
+
+
+class _AnyText(Convertor[str]):
+    """The rest of a path. ``path`` does not match a line break, and what nobody serves is answered without a token."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("text", _AnyText())
 
 
 def build_app(

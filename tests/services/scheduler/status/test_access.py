@@ -8,6 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from services.scheduler.approval.endpoint import ApprovalEndpoint
 from services.scheduler.status.access import offered, profile_admission
@@ -104,6 +105,17 @@ async def test_one_object_is_asked_about_by_get(
     async with (
         asked("authenticated", scheduler, bus, tmp_path) as (client, _),
         client.get(f"/explain/{path}") as response,
+    ):
+        assert response.status == 401
+
+
+@pytest.mark.parametrize("path", ["pods/%0A0", "pods/web%0A", "nodes/n%0A1", "pools/%0A/a"])
+async def test_a_line_break_in_a_name_is_no_way_around_the_token(
+    path: str, scheduler: Scheduler, bus: Bus, tmp_path: Path
+) -> None:
+    async with (
+        asked("authenticated", scheduler, bus, tmp_path) as (client, _),
+        client.get(URL(f"/explain/{path}", encoded=True)) as response,
     ):
         assert response.status == 401
 
