@@ -144,3 +144,8 @@ class Fault:
 def later(seconds: float, act: Callable[..., object], *arguments: object) -> None:
     """Call ``act`` after ``seconds``, for example to end an effect."""
     asyncio.get_running_loop().call_later(seconds, act, *arguments)
+
+
+def of_service(service: str, processes: Sequence[str]) -> Sequence[str]:
+    """The replicas of one service; all processes where it has none."""
+    return [name for name in processes if name.startswith(service)] or processes

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, ClassVar, Self
 
 from simulation.faults.aws import FORBIDDEN, LAGS, LARGEST_SEED
-from simulation.faults.fault import Fault, FaultyWorld, Span, later
+from simulation.faults.fault import Fault, FaultyWorld, Span, later, of_service
 from simulation.faults.processes import WAIT_SECONDS, long_one
 
 LAUNCHER = "launcher"
@@ -96,10 +96,9 @@ class LaunchOvertaken(Fault):
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        launchers = [name for name in processes if name.startswith(LAUNCHER)]
         shortest = TAKEN_OVER_SECONDS + WAIT_SECONDS
         begin, seconds = long_one(random, span, shortest, shortest + 15.0)
-        return cls(begin, random.choice(launchers or processes), seconds)
+        return cls(begin, random.choice(of_service(LAUNCHER, processes)), seconds)
 
     async def apply(self, world: FaultyWorld) -> None:
         def strike(ids: list[str]) -> None:
@@ -130,10 +129,9 @@ class LaunchContested(Fault):
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        launchers = [name for name in processes if name.startswith(LAUNCHER)]
         lag, delay = round(random.uniform(2.5, 5.0), 1), round(random.uniform(0.5, 2.0), 2)
         seconds = span.seconds(random, WAIT_SECONDS + 20.0, WAIT_SECONDS + 30.0)
-        process = random.choice(launchers or processes)
+        process = random.choice(of_service(LAUNCHER, processes))
         return cls(span.begin, process, lag, delay, seconds, random.randrange(LARGEST_SEED))
 
     async def apply(self, world: FaultyWorld) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, Self
 
-from simulation.faults.fault import SERVERS, Fault, FaultyWorld, Span, When
+from simulation.faults.fault import SERVERS, Fault, FaultyWorld, Span, When, of_service
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,7 @@ class WatcherCutOff(Partition):
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        watchers = [name for name in processes if name.startswith("watcher")]
-        process = random.choice(watchers or processes)
+        process = random.choice(of_service("watcher", processes))
         return cls(span.begin, process, "api", span.seconds(random, 2.0, 20.0))
 
 
@@ -119,10 +118,11 @@ class WatcherLate(Latency):
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        watchers = [name for name in processes if name.startswith("watcher")]
         delay = round(random.uniform(0.5, 4.0), 3)
         seconds = span.seconds(random, 10.0, 60.0)
-        return cls(span.begin, random.choice(watchers or processes), "api", delay, seconds)
+        return cls(
+            span.begin, random.choice(of_service("watcher", processes)), "api", delay, seconds
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Self
 
-from simulation.faults.fault import Fault, FaultyWorld, Process, Span, later
+from simulation.faults.fault import Fault, FaultyWorld, Process, Span, later, of_service
 
 CALLBACKS_BEFORE_KILL = 400
 """A kill strikes after at most that many callbacks of the process, so that every await may be its last."""
@@ -58,9 +58,8 @@ class LauncherKilled(Kill):
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        launchers = [name for name in processes if name.startswith("launcher")]
         callbacks = random.randint(1, CALLBACKS_BEFORE_KILL)
-        return cls(span.begin, random.choice(launchers or processes), callbacks)
+        return cls(span.begin, random.choice(of_service("launcher", processes)), callbacks)
 
     async def apply(self, world: FaultyWorld) -> None:
         def kill() -> None:
@@ -79,9 +78,8 @@ class TerminatorKilled(Kill):
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        terminators = [name for name in processes if name.startswith("terminator")]
         callbacks = random.randint(1, CALLBACKS_BEFORE_KILL)
-        return cls(span.begin, random.choice(terminators or processes), callbacks)
+        return cls(span.begin, random.choice(of_service("terminator", processes)), callbacks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +201,8 @@ class WatcherStopped(Pause):
 
     @classmethod
     def draw(cls, random: Random, span: Span, processes: Sequence[str]) -> Self:
-        watchers = [name for name in processes if name.startswith("watcher")]
         begin, seconds = long_one(random, span, 80.0, 115.0)
-        return cls(begin, random.choice(watchers or processes), seconds)
+        return cls(begin, random.choice(of_service("watcher", processes)), seconds)
 
 
 @dataclass(frozen=True, slots=True)
