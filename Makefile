@@ -57,11 +57,11 @@ test: $(DEVELOPMENT) ## Run the tests: first the small ones, then the main stori
 	@# Many tests wait, so there are more workers than cores; a worker that is done takes tests of the others.
 	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 --dist worksteal $(ARGS)
 	@# Each worker starts a stack of its own.
-	$(BIN)/python -m pytest $(MAIN_STORIES) -m "not nightly" -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest $(MAIN_STORIES) -m "not nightly" -n 2 --dist loadscope $(ARGS)
 
 test-stories: $(DEVELOPMENT) ## Run the other end-to-end tests: disruption, faults, upgrades, whole stacks of several kinds
-	@# loadgroup assigns one test at a time, so that no test waits behind a long one.
-	$(BIN)/python -m pytest tests/e2e $(addprefix --ignore ,$(MAIN_STORIES)) -m "not nightly" -n 4 --dist loadgroup $(ARGS)
+	@# loadscope keeps a file's stories on one worker: some files have a stack of their own, whose start costs 20 s of CPU.
+	$(BIN)/python -m pytest tests/e2e $(addprefix --ignore ,$(MAIN_STORIES)) -m "not nightly" -n 4 --dist loadscope $(ARGS)
 
 test-kubernetes: $(DEVELOPMENT) ## Run the tests on a real control plane, with the binaries in KUBEBUILDER_ASSETS
 	$(BIN)/python -m pytest tests/kubernetes -m "not nightly" -rs $(ARGS)
@@ -69,6 +69,7 @@ test-kubernetes: $(DEVELOPMENT) ## Run the tests on a real control plane, with t
 # A nightly test may take half an hour; the limit of the other tests is 120 s.
 nightly: export PYTHONDONTWRITEBYTECODE =
 nightly: export HYPOTHESIS_PROFILE = nightly
+# loadgroup assigns one test at a time, so that no test waits behind a long one.
 nightly: $(DEVELOPMENT) ## Run the nightly tests: long faults, more examples, the demo from a wheel
 	$(BIN)/python -m pytest -m nightly --ignore tests/kubernetes --timeout 1800 -n 2 --dist loadgroup $(ARGS)
 

@@ -1,7 +1,11 @@
 """Keeps the catalogue of instance types and prices in Redis for the scheduler, read from AWS twice a day (IT-01).
 
-What may go wrong: AWS cannot be read. Prices then stay as they were last read, and types too once there are any: a
-launcher that starts takes over what the last one left in Redis. Each trouble is logged once, not at each new try.
+A launcher that starts takes over what the last one left in Redis, and with it when AWS is to be read next: many
+launchers start in an upgrade, and a reading takes seconds of CPU while pods wait for machines. Another version or other
+settings read at once.
+
+What may go wrong: AWS cannot be read. Prices then stay as they were last read, and types too once there are any. Each
+trouble is logged once, not at each new try.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ CHECK_SECONDS = 5.0
 """How soon a catalogue that Redis lost is written again."""
 PUBLISH_LEARNED_SECONDS = 60.0
 """New sizes are published this often at most: each generation costs the scheduler a decoding."""
+BACKGROUND_NICENESS = 10
 MOST_FAULTS_LOGGED = 20
 """Faults in one log line."""
 _AT_ONCE = float("-inf")
@@ -91,13 +96,20 @@ class Catalogues:
         """What an earlier launcher left serves until AWS is read."""
         self._prices = await self.store.prices()
         catalogue = await self.store.get()
-        if catalogue is not None and catalogue.region == self.reading.region:
-            self.held = Held(catalogue.generation, len(catalogue.types))
+        if catalogue is None or catalogue.region != self.reading.region:
+            return
+        self.held = Held(catalogue.generation, len(catalogue.types))
+        fresh = await self.store.fresh_seconds(self.reading.fingerprint)
+        if fresh > 0:
+            self._due_at = self.clock.monotonic() + min(fresh, CATALOGUE_FRESH_SECONDS)
+            log.info("took over the catalogue", generation=catalogue.generation, seconds=fresh)
 
     async def _refresh(self) -> None:
         started = self.clock.monotonic()
         learned = await self.memory.by_type()
-        reading = replace(self.reading, previous=self._prices, learned=learned)
+        # Only a launcher without any catalogue is in a hurry; launches of the others need the CPU.
+        niceness = BACKGROUND_NICENESS if self.held is not None else 0
+        reading = replace(self.reading, previous=self._prices, learned=learned, niceness=niceness)
         try:
             encoded = await self.read(reading)
         except DovetailError as error:
@@ -106,6 +118,8 @@ class Catalogues:
             self._keep(error)
             return
         await self.store.put(encoded.body, encoded.generation, encoded.prices)
+        if not encoded.stale:
+            await self.store.keep_fresh(reading.fingerprint, CATALOGUE_FRESH_SECONDS)
         self._prices, self._learned_at = encoded.prices, started
         self.held, self._failing = Held(encoded.generation, encoded.types), False
         self._due_at = started + (

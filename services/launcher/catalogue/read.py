@@ -42,6 +42,13 @@ class CatalogueRequest:
     """Encoded prices to fall back on."""
     learned: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Instance type -> image id -> bytes of memory (IT-12)."""
+    niceness: int = 0
+    """Added to that of the launcher."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for requests that one answer serves: the same region and model, read by the same version."""
+        return f"{VERSION} {self.region} {self.endpoint_url or ''} {self.model}"
 
 
 @dataclass(frozen=True)
@@ -98,4 +105,5 @@ async def read_in_child(reading: CatalogueRequest) -> Encoded:
 
 async def read_apart(read: Read, reading: CatalogueRequest) -> Encoded:
     """``read(reading)`` in a new process; ``read`` is a function of a module. Raises DovetailError."""
-    return await in_child(read, reading, Bounds("the reading of the catalogue", READ_SECONDS))
+    bounds = Bounds("the reading of the catalogue", READ_SECONDS, niceness=reading.niceness)
+    return await in_child(read, reading, bounds)

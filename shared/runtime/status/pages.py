@@ -7,7 +7,6 @@ services. ``/readyz`` is 200, or 503 with the reasons.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI, Request, Response
@@ -17,7 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, compile_path
 
 from shared.concurrency.clock import Clock
 from shared.distribution.version import VERSION
@@ -161,7 +160,7 @@ def _described(question: Question) -> dict[str, object]:
     if question.method == "POST":
         body = {"application/json": {"schema": dict(question.body)}}
         return {"requestBody": {"content": body}}
-    names = re.findall(r"{(\w+)}", question.path)
+    _, _, names = compile_path(question.path)
     text = {"type": "string"}
     return {
         "parameters": [

@@ -43,7 +43,7 @@ from tests.support.stories.scale_down import (
     stays_because,
 )
 
-pytestmark = [pytest.mark.e2e, NEEDS_KUBECTL, pytest.mark.xdist_group("short times")]
+pytestmark = [pytest.mark.e2e, NEEDS_KUBECTL]
 AFTER_ADD, AFTER_DELETE, UNNEEDED = 7, 4, 3
 """Seconds. Two machines are there and have taken their pods within the first."""
 AT_ONCE = ("after-add=0", "after-delete=0", "after-failure=0")

@@ -32,6 +32,13 @@ class CatalogueSource(Protocol):
         ...
 
 
+class _Freshness(msgspec.Struct, frozen=True):
+    """``until``: seconds since the epoch by Redis' own clock."""
+
+    request: str
+    until: float
+
+
 class CatalogueStore:
     """The catalogue and its generation. A thread decodes its 3 MB, so that the event loop is not blocked."""
 
@@ -40,6 +47,7 @@ class CatalogueStore:
         self._body = f"{prefix}catalogue"
         self._generation = f"{prefix}catalogue:generation"
         self._prices = f"{prefix}catalogue:prices"
+        self._freshness = f"{prefix}catalogue:fresh"
         self._held: Catalogue | None = None
         self._decoding = asyncio.Lock()
 
@@ -61,6 +69,25 @@ class CatalogueStore:
             self._redis, "read the catalogue's generation", "GET", self._generation
         )
         return found.decode() if found else ""
+
+    async def keep_fresh(self, request: str, seconds: float) -> None:
+        """Store that what ``request`` (any text) asks of AWS need not be read again for ``seconds``."""
+        until = await server_time(self._redis) + seconds
+        body = msgspec.json.encode(_Freshness(request, until))
+        await call(self._redis, "store the catalogue's age", "SET", self._freshness, body)
+
+    async def fresh_seconds(self, request: str) -> float:
+        """How long nobody needs to read again what ``request`` asks of AWS; 0: unknown, over, or another request."""
+        body: bytes | None = await call(
+            self._redis, "read the catalogue's age", "GET", self._freshness
+        )
+        try:
+            found = msgspec.json.decode(body or b"null", type=_Freshness | None)
+        except msgspec.DecodeError:
+            return 0.0  # of another version
+        if found is None or found.request != request:
+            return 0.0
+        return max(0.0, found.until - await server_time(self._redis))
 
     async def get(self) -> Catalogue | None:
         """The newest catalogue; the last readable one while Redis has none. None before the first one."""

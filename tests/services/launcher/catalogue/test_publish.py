@@ -39,6 +39,7 @@ from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import REGION, make_type
 from tests.support.waiting import wait_until
 
+HOUR = 3600.0
 READING = CatalogueRequest(REGION, None, ModelSettings(), "error")
 
 
@@ -82,6 +83,11 @@ class World:
         """As the scheduler sees it."""
         return await CatalogueStore(self.bus.redis, self.bus.prefix).get()
 
+    async def fresh_for(self, seconds: float) -> None:
+        """As if so much were left of the time in which AWS need not be read again: Redis' clock does not jump."""
+        store = CatalogueStore(self.bus.redis, self.bus.prefix)
+        await store.keep_fresh(READING.fingerprint, seconds)
+
     async def lose_redis(self) -> None:
         await call(self.bus.redis, "lose everything", "FLUSHDB")
 
@@ -116,6 +122,7 @@ async def test_a_new_launcher_serves_what_the_last_one_left_while_aws_is_silent(
 ) -> None:
     """IT-01: the catalogue survives a restart, and the outage is logged once."""
     await world.start(Aws(encoded())).update()
+    await world.fresh_for(0)
     aws = Aws(Unreachable("no route"), Unreachable("no route"), encoded(97_000))
     keeper = world.start(aws)
     with capture_logs() as logs:
@@ -129,6 +136,64 @@ async def test_a_new_launcher_serves_what_the_last_one_left_while_aws_is_silent(
     await keeper.update()
     assert keeper.problem == ""
     assert await world.stored() == catalogue(97_000)
+
+
+async def test_a_launcher_that_starts_does_not_read_what_the_last_one_has_just_read(
+    world: World,
+) -> None:
+    """In an upgrade launchers start while pods wait for machines, and a reading takes seconds of CPU."""
+    await world.start(Aws(encoded())).update()
+    await world.fresh_for(HOUR)
+    aws = Aws(encoded(97_000))
+    keeper = world.start(aws)
+    await keeper.update()
+    assert not aws.readings
+    assert await world.stored() == catalogue()
+    world.clock.advance(HOUR - 1)
+    await keeper.update()
+    assert not aws.readings
+    world.clock.advance(1)
+    await keeper.update()
+    assert await world.stored() == catalogue(97_000)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(READING, model=ModelSettings(reserved_enis=1)),
+        replace(READING, region="us-east-1"),
+        replace(READING, endpoint_url="http://127.0.0.1:1"),
+    ],
+    ids=["another model", "another region", "another endpoint"],
+)
+async def test_a_launcher_with_other_settings_reads_at_once(
+    world: World, changed: CatalogueRequest
+) -> None:
+    await world.start(Aws(encoded())).update()
+    aws = Aws(encoded(97_000))
+    await replace(world.start(aws), reading=changed).update()
+    assert len(aws.readings) == 1
+
+
+async def test_a_launcher_that_starts_reads_prices_that_the_last_one_could_not_read(
+    world: World,
+) -> None:
+    """Somebody who mends the rights of the role restarts the launcher."""
+    await world.start(Aws(encoded(stale=("spot prices: denied",)))).update()
+    aws = Aws(encoded(97_000))
+    await world.start(aws).update()
+    assert await world.stored() == catalogue(97_000)
+
+
+async def test_only_the_first_reading_of_all_has_the_priority_of_the_launcher(
+    world: World,
+) -> None:
+    aws = Aws(encoded(), encoded(97_000))
+    keeper = world.start(aws)
+    await keeper.update()
+    world.clock.advance(CATALOGUE_FRESH_SECONDS)
+    await keeper.update()
+    assert [reading.niceness > 0 for reading in aws.readings] == [False, True]
 
 
 async def test_a_catalogue_of_another_region_is_not_taken_over(world: World) -> None:
@@ -152,6 +217,7 @@ async def test_a_catalogue_of_another_version_does_not_keep_a_launcher_from_read
 async def test_a_reading_falls_back_on_the_last_prices_of_any_launcher(world: World) -> None:
     """IT-05: on-demand prices; IT-06: spot prices."""
     await world.start(Aws(encoded())).update()
+    await world.fresh_for(0)
     aws = Aws(encoded())
     await world.start(aws).update()
     assert aws.readings[0].previous == b"prices"

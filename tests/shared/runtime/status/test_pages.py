@@ -134,6 +134,26 @@ async def test_a_question_is_answered_unless_its_body_is_too_large() -> None:
             assert response.status == 413
 
 
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [("/pods/{pod}", ["pod"]), ("/pods/{pod:text}", ["pod"]), ("/{a:path}/of/{b}", ["a", "b"])],
+)
+async def test_parameters_of_a_path_are_described_whatever_they_may_hold(
+    path: str, names: list[str]
+) -> None:
+    """Tools that test a service by its document call only what is described."""
+
+    async def echo(_body: bytes, query: Mapping[str, str]) -> Answer:
+        return Answer(200, json.dumps(dict(query)).encode())
+
+    asked = service()
+    asked.questions = [Question(path, "Says it again", echo, most_bytes=5, method="GET")]
+    async with serving(asked, docs=True) as client, client.get("/openapi.json") as response:
+        paths = (await response.json())["paths"]
+    (described,) = (one["get"]["parameters"] for named, one in paths.items() if "{" in named)
+    assert [one["name"] for one in described] == names
+
+
 async def test_a_taken_port_is_a_fault_of_the_settings() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         loop = server_loop(Listener(mount([service()], CLOCK), *taken.getsockname()))
