@@ -1,7 +1,9 @@
 """Builds the machines of a packing as open machines, with the pods that ``Admitter`` admits.
 
-Pods without topology rules come first, all of a class at once. The others are placed one by one, alternating between
-zones, because a spread rule refuses a zone that has more pods than the others.
+Pods with topology rules come first, one by one, alternating between zones, because a spread rule refuses a zone that
+has more pods than the others. Of them those come first whose rules by host name count other pods: a machine that has
+some of these already may refuse them, while nothing refuses the pods that are counted. Pods without rules come last,
+all of a class at once.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ class Site(Protocol):
     def small_types(self, template: PoolTemplate, types: Indices) -> Indices: ...
 
     def is_single(self, pods: PodClass) -> bool: ...
+    def counts_others(self, pods: PodClass) -> bool: ...
     def open_machine(self, machine: OpenMachine, pods: PodClass, uids: list[str]) -> int: ...
     def fill_machine(self, index: int, pods: PodClass, uids: list[str]) -> int: ...
 
@@ -80,19 +83,22 @@ class Building:
         blueprints = [one for packed in packings for one in self._blueprints(packed)]
         placed: set[str] = set()
         single: dict[PodClass, list[tuple[Place, Blueprint, list[str]]]] = defaultdict(list)
+        others: list[tuple[Blueprint, PodClass, list[str]]] = []
         for blueprint in blueprints:
             for pods, place, uids in blueprint.portions:
                 if self._site.is_single(pods):
                     single[pods].append((place, blueprint, uids))
                 else:
-                    placed.update(uids[: self._add(blueprint, pods, uids)])
-        order = sorted(single, key=lambda one: one.index)
+                    others.append((blueprint, pods, uids))
+        order = sorted(single, key=lambda one: (not self._site.counts_others(one), one.index))
         # Placing one class may open a zone for another (pod affinity), so classes repeat until nothing changes.
         before = -1
         while len(placed) > before:
             before = len(placed)
             for pods in order:
                 placed.update(self._one_by_one(pods, single[pods], placed))
+        for blueprint, pods, uids in others:
+            placed.update(uids[: self._add(blueprint, pods, uids)])
         return placed
 
     def _blueprints(self, packed: Packed) -> Iterator[Blueprint]:

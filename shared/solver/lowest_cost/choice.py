@@ -8,6 +8,7 @@ dearer than those of FewestNodes and LowestCost. The bound is one of the price a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -27,6 +28,7 @@ from shared.solver.lowest_cost.packing import (
 )
 from shared.solver.lowest_cost.room import cost
 from shared.solver.lowest_cost.rules import Rules
+from shared.solver.lowest_cost.search import DIVING_EFFORT
 from shared.solver.lowest_cost.spread import label_spreads
 from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.placement.planned_machines import BEST_EFFORT, OpenMachine
@@ -37,6 +39,10 @@ _AS_GOOD_AS_OPTIMAL = 1.001
 _EFFORTS = (50, 200, 1000, 4000, 16_000, 64_000)
 """A plan costs what the best of these up to the setting finds; each is several times the one before, so all together
 take little longer than the last."""
+
+_UNITS, _UNITS_OF_SIMULATIONS = 8000.0, 1200.0
+"""What rounding pods of many kinds may take at an effort of 200: with much less, column generation does not end with
+hundreds of kinds. Consolidation asks what many removals would need, one after the other, so each gets less."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,8 @@ def cheaper(
     left_out = ignored(fewest, queue)
     if not asked:
         return Choice(fewest, bound, left_out, {})
-    chosen = _cheapest(fewest, queue, settings, prepare, paid, bound)
+    most = _UNITS if bounded else _UNITS_OF_SIMULATIONS
+    chosen = _cheapest(fewest, queue, settings, prepare, paid, bound, most)
     policies = _policies(chosen, settings) if isinstance(chosen, PackedPlacement) else {}
     if not bounded:
         return Choice(chosen, None, (), policies)
@@ -108,6 +115,7 @@ def _cheapest(
     prepare: Callable[[], tuple[Placement, list[Run]]],
     paid: Paid | None,
     bound: LowerBound | None,
+    units: float,
 ) -> Placement:
     """The cheapest placement of FewestNodes and of LowestCost with each effort up to the setting's.
 
@@ -125,13 +133,23 @@ def _cheapest(
             break
         for counts_nodes, plans_labels in ways:
             fresh, runs = prepare()
-            mine = replace(settings, effort=effort, plans_labels=plans_labels)
+            mine = replace(
+                settings,
+                effort=effort,
+                plans_labels=plans_labels,
+                units=_units(units, effort) / len(ways),
+            )
             packed = PackedPlacement.of(fresh, mine)
             _pack(packed, runs, counts_nodes=counts_nodes)
             found = _price(packed, runs, settings, paid)
             if found < now and packed.verdicts.keys() <= fewest.verdicts.keys():
                 best, now = packed, found
     return best
+
+
+def _units(at_usual_effort: float, effort: int) -> float:
+    """Units of the rounding of many kinds; 0: the effort is too small for one."""
+    return at_usual_effort * math.sqrt(effort / DIVING_EFFORT) if effort >= DIVING_EFFORT else 0.0
 
 
 def _pack(packed: PackedPlacement, runs: list[Run], *, counts_nodes: bool) -> None:

@@ -22,11 +22,12 @@ from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.reserved import WaitingClass, fill_reservations
 from shared.solver.lowest_cost.room import Room, cost, prices
 from shared.solver.lowest_cost.rules import Allowed, Rules
-from shared.solver.lowest_cost.search import FEW_PODS, best_patterns
+from shared.solver.lowest_cost.search import best_patterns
 from shared.solver.lowest_cost.spread import (
     LabelPlan,
     Pins,
     ZonePlan,
+    counts_others,
     host_limit,
     wants_one_host,
 )
@@ -54,6 +55,8 @@ class PackingSettings:
     """The free places of capacity reservations."""
     plans_labels: bool = False
     """Is a value planned for each label that pods are spread over?"""
+    units: float = 0.0
+    """Of the rounding of pods of many kinds."""
 
 
 @dataclass(slots=True)
@@ -62,8 +65,6 @@ class PackedPlacement(Placement):
 
     settings: PackingSettings = field(kw_only=True)
     _small_only: bool = False
-    _few_pods: bool = False
-    """Are so few pods to be packed that more work on them takes little time?"""
     _free: dict[str, FreePlaces] = field(init=False, default_factory=dict)
     """Reservation id -> its places that this placement has not used."""
 
@@ -83,7 +84,6 @@ class PackedPlacement(Placement):
             Effort(float(self.settings.effort)),
         )
         left = [run for run in (self._after_existing(*run) for run in queue) if run[1]]
-        self._few_pods = _count(left) <= FEW_PODS
         for _ in range(_PACKING_ROUNDS):
             before = _count(left)
             left = self._packed(left, rules, effort) if left else left
@@ -94,6 +94,10 @@ class PackedPlacement(Placement):
         Placement.run(self, left)
         if self._small_only:
             self._place_large(left)
+
+    def counts_others(self, pods: PodClass) -> bool:
+        """Has the class a rule by host name that does not count its own pods?"""
+        return counts_others(self.topology, pods)
 
     def _place_large(self, runs: list[Run]) -> None:
         """Places the pods that fit no machine within the size limit on larger ones."""
@@ -172,7 +176,8 @@ class PackedPlacement(Placement):
                 demand = demand_of(batches, template, self.settings.most_node_cpu_milli)
                 extended = extended_columns(self.table.axis, demand.problem.requests)
                 mine = effort if len(parts) == 1 else Effort(effort.most / len(parts))
-                patterns = best_patterns(demand.problem, extended, mine, few_pods=self._few_pods)
+                units = self.settings.units / len(parts)
+                patterns = best_patterns(demand.problem, extended, mine, units)
                 packings.append(Packed(demand, patterns, pins))
         if not packings:
             return []

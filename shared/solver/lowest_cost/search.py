@@ -27,26 +27,30 @@ STYLES = (
 GOOD_ENOUGH = 1.01
 """A packing that costs at most this multiple of the bound is not improved any more."""
 _SMALL = Style(share=np.inf, size=np.inf, bulk=0.0, tolerance=0.0)
-_DIVING_EFFORT, _ROUNDS_PER_STEP = 200, (2, 6)
+DIVING_EFFORT, _ROUNDS_PER_STEP = 200, (2, 6)
 """Less effort does not give a mix that is worth rounding; a few times as much serves a second rounding. None is the
 better one everywhere."""
 _EFFORT_PER_DIVE = 500
-FEW_PODS, _FEW_PODS_UNITS = 150, 600.0
-"""A plan for at most so many pods, of many kinds, gets at least so many units in each stage of exchanges: of the few
-machines of a batch that came by itself most are last ones. A stage of 400 units gains next to nothing there."""
+_MANY_KINDS_ROUNDS = 3
+"""How often contents are looked for after each step of a rounding."""
+_TAIL_SHARE, _MOST_TAILS, _LEAST_TAIL_GAIN = 0.25, 2, 0.001
+"""The tail gets this share of the rounding's units, and again while that saves a thousandth of the cost."""
+_EXCHANGES_SHARE = 0.2
 _FIRST, _HALF, _ALL = 0.25, 0.5, 1.0
 """Shares of the remaining effort."""
 
 
 def best_patterns(
-    problem: Problem, extended: Indices, effort: Effort, *, few_pods: bool = False
+    problem: Problem, extended: Indices, effort: Effort, units: float
 ) -> list[Pattern]:
-    """The cheapest packing that was found, for all pods that fit an offering. ``few_pods``: the whole plan has no more
-    than ``FEW_PODS``."""
+    """The cheapest packing that was found, for all pods that fit an offering.
+
+    ``units``: of the rounding of pods of many kinds; 0: there is none.
+    """
     if not problem.fits.any():
         return []
     chosen = _worth_trying(problem)
-    found = _best(problem.with_offers(chosen), extended, effort, few_pods=few_pods)
+    found = _best(problem.with_offers(chosen), extended, effort, units)
     return [p._replace(offer=int(chosen[p.offer])) for p in found]
 
 
@@ -69,7 +73,7 @@ def _many_hosts(problem: Problem) -> bool:
 
 
 def _exchanged(
-    problem: Problem, market: Worth, packings: list[list[Pattern]], whole: Whole | None, most: float
+    problem: Problem, market: Worth, packings: list[list[Pattern]], whole: Whole, most: float
 ) -> list[Pattern]:
     """The cheapest of these packings and of those that roundings of the mix give, each after exchanges of machines.
 
@@ -79,25 +83,57 @@ def _exchanged(
     first = Dive(problem, market, packings)
     dives = [(first, _ROUNDS_PER_STEP[0])]
     if most > _EFFORT_PER_DIVE:
-        again = Dive(problem, whole.market, [*packings, whole.contents]) if whole else first
+        again = Dive(problem, whole.market, [*packings, whole.contents])
         dives.append((again, _ROUNDS_PER_STEP[1]))
     started = [(packings[0], dives[-1][0])]
     for dive, rounds in dives:
-        effort = Effort(most)
-        found = dive.run(effort, rounds)
-        if found is None:
-            continue
-        unlimited = np.full(len(problem.price), np.inf)
-        left = found.left
-        rest = pack(problem, found.prices, unlimited, _SMALL, effort, left) if left.any() else []
-        started.append((right_sized(problem, [*found.machines, *rest]), dive))
+        found = _rounded(problem, dive, rounds, most)
+        if found is not None:
+            started.append((found, dive))
     ended = [Exchange(problem, dive.market).improved(one, Effort(most)) for one, dive in started]
     return _cheapest(problem, ended)
 
 
-def _stage_units(few_pods: bool, whole: Whole | None, most: float) -> float:
-    """Units of each stage of exchanges. ``whole``: there when the kinds are few enough to be solved exactly."""
-    return max(most, _FEW_PODS_UNITS) if few_pods and whole is None else most
+def _rounded(problem: Problem, dive: Dive, rounds: int, most: float) -> list[Pattern] | None:
+    """A packing of all pods from the mix, rounded in steps; None when the solver fails."""
+    effort = Effort(most)
+    found = dive.run(effort, rounds)
+    if found is None:
+        return None
+    unlimited = np.full(len(problem.price), np.inf)
+    left = found.left
+    rest = pack(problem, found.prices, unlimited, _SMALL, effort, left) if left.any() else []
+    return right_sized(problem, [*found.machines, *rest])
+
+
+def _of_many_kinds(
+    problem: Problem, market: Worth, extended: Indices, packings: list[list[Pattern]], units: float
+) -> list[Pattern]:
+    """The cheapest packing of pods of more kinds than can be solved exactly.
+
+    Repacking half of the machines at once helps the most where machines are few, and rounding the mix where limits per
+    host force many of them. Exchanges of a few machines come last.
+    """
+    best = _cheapest(problem, packings)
+    best = _without_tail(Tail(problem, market, extended), problem, best, units)
+    dive = Dive(problem, market, [best, *packings])
+    rounded = _rounded(problem, dive, _MANY_KINDS_ROUNDS, units)
+    if rounded is not None:
+        tail = Tail(problem, dive.market, extended)
+        best = _cheapest(problem, [best, _without_tail(tail, problem, rounded, units)])
+    return Exchange(problem, dive.market).improved(best, Effort(_EXCHANGES_SHARE * units))
+
+
+def _without_tail(
+    tail: Tail, problem: Problem, packing: list[Pattern], units: float
+) -> list[Pattern]:
+    """The packing, its least efficient machines repacked for as long as that gains."""
+    for _ in range(_MOST_TAILS):
+        before = cost_of(packing, problem.price)
+        packing = tail.improved(packing, Effort(_TAIL_SHARE * units))
+        if cost_of(packing, problem.price) > before * (1 - _LEAST_TAIL_GAIN):
+            break
+    return packing
 
 
 def _without_duplicates(problem: Problem) -> Indices:
@@ -115,31 +151,46 @@ def _without_duplicates(problem: Problem) -> Indices:
     return np.array(sorted(offer for equal in best.values() for offer in equal), dtype=np.intp)
 
 
-def _best(problem: Problem, extended: Indices, effort: Effort, *, few_pods: bool) -> list[Pattern]:
+def _best(problem: Problem, extended: Indices, effort: Effort, units: float) -> list[Pattern]:
     """The cheapest packing of the first ones and of those that the improvement stages make."""
     market = worth(problem, extended) or _shares(problem)
     packings = _packings(problem, market, effort)
     best = _cheapest(problem, packings)
     # Small problems have a budget of their own, so that they take nothing from pools that come later.
     whole = whole_machines(problem, market, best, Effort(effort.most))
+    if whole is None and units:
+        return _of_many_kinds(problem, market, extended, packings, units)
     if whole is not None and whole.machines is not None:
         best = _cheapest(problem, [best, right_sized(problem, whole.machines)])
     known = market if whole is None else whole.market
-    enough = known.bound * GOOD_ENOUGH
+    best = _staged(problem, market, extended, [best, *packings], known.bound * GOOD_ENOUGH, effort)
+    if whole is not None and effort.most >= DIVING_EFFORT:
+        best = _exchanged(problem, market, [best, *packings], whole, effort.most)
+    return Exchange(problem, known).improved(best, Effort(effort.most))
+
+
+def _staged(
+    problem: Problem,
+    market: Worth,
+    extended: Indices,
+    packings: list[list[Pattern]],
+    enough: float,
+    effort: Effort,
+) -> list[Pattern]:
+    """The first packing, improved in stages until it costs at most ``enough`` or the effort is used up."""
+    best = packings[0]
     tail = Tail(problem, market, extended)
     for by_mix, share in _stages(problem, best):
         if not effort.is_left or cost_of(best, problem.price) <= enough:
             break
         part = effort.part(share)
         if by_mix:
-            best = _cheapest(problem, [best, *_mixed(problem, market, [best, *packings], part)])
+            mixed = _mixed(problem, market, [best, *packings[1:]], part)
+            best = _cheapest(problem, [best, *mixed])
         else:
             best = tail.improved(best, part)
         effort.spend(part)
-    if effort.most >= _DIVING_EFFORT:
-        units = _stage_units(few_pods, whole, effort.most)
-        best = _exchanged(problem, market, [best, *packings], whole, units)
-    return Exchange(problem, known).improved(best, Effort(effort.most))
+    return best
 
 
 def _stages(problem: Problem, packing: list[Pattern]) -> tuple[tuple[bool, float], ...]:

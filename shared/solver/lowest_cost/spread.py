@@ -48,6 +48,12 @@ def host_limit(topology: Topology, pods: PodClass) -> HostLimit | None:
     return min(found, key=lambda limit: limit.most, default=None)
 
 
+def counts_others(topology: Topology, pods: PodClass) -> bool:
+    """True for a rule by host name that does not count the class's own pods."""
+    owned, counted = topology.groups_of(pods)
+    return any(g.rule.key == keys.HOSTNAME and g not in counted for g in owned)
+
+
 def wants_one_host(topology: Topology, pods: PodClass) -> bool:
     """True for pod affinity by host name, which the packing does not support."""
     owned, _ = topology.groups_of(pods)
@@ -73,10 +79,10 @@ class LabelPlan:
         self._levels: dict[Group, dict[str, int]] = {}
         self._values: dict[str, list[str]] = {}
         for group in (one for pods in classes for one in label_spreads(topology, pods)):
-            offered = pool.get(group.rule.key)
-            if offered is not None:
-                values = filter(offered.has, sorted(group.counts))
-                self._values[group.rule.key] = sorted(values, key=lambda one: one != keys.SPOT)
+            key, offered = group.rule.key, pool.get(group.rule.key)
+            if offered is not None or key == keys.CAPACITY_TYPE:
+                values = filter(offered.has, sorted(group.counts)) if offered else group.counts
+                self._values[key] = sorted(values, key=lambda one: (one != keys.SPOT, one))
         most = math.prod(len(values) for values in self._values.values())
         if not 0 < most <= _MOST_PLACES:
             self._values = {}

@@ -23,12 +23,12 @@ POOL = (
 )
 
 
-def spread_over(*wanted: str) -> Snapshot:
+def spread_over(*wanted: str, requirements: tuple[Expression, ...] = POOL) -> Snapshot:
     """60 pods with a spread constraint for each key, and 30 without."""
     rules = tuple(SpreadConstraint(1, key, match_labels=OWN) for key in wanted)
     pods = workloads.replicas(60, "spread", 500, 1024, labels=OWN, spread=rules)
     others = workloads.replicas(30, "other", 250, 2048)
-    pool = workloads.pool(requirements=POOL)
+    pool = workloads.pool(requirements=requirements)
     types = bundled_catalogue().types[::6]
     return workloads.snapshot([*pods, *others], types, pools=(pool,))
 
@@ -48,3 +48,14 @@ def test_it_is_packed_for_less_than_fewest_nodes(wanted: tuple[str, ...]) -> Non
                 (value,) = next(one.values for one in machine.requirements if one.key == key)
                 held[value] += spread
         assert max(held.values()) - min(held.values()) <= 1
+
+
+def test_a_pool_that_says_nothing_of_capacity_types_is_planned_like_one_that_allows_both() -> None:
+    """Of pods without a rule of their own none is put on on-demand machines, which cost three times as much."""
+    settings = SolverSettings(packing_policy="LowestCost", effort=50)
+    said, unsaid = (
+        solve(spread_over(keys.CAPACITY_TYPE, requirements=one), now=0.0, settings=settings)
+        for one in (POOL, POOL[1:])
+    )
+    assert not unsaid.unschedulable
+    assert unsaid.cost_micro_usd_per_hour == said.cost_micro_usd_per_hour

@@ -103,7 +103,7 @@ def test_equal_problems_give_equal_machines_and_count_equal_work() -> None:
     results = []
     for _ in range(2):
         given, effort = problem(pods), Effort(8.0)
-        found = best_patterns(given, NO_EXTENDED, effort)
+        found = best_patterns(given, NO_EXTENDED, effort, units=8.0)
         check(given, found)
         content = [(p.offer, p.classes.tolist(), p.counts.tolist(), p.copies) for p in found]
         results.append((content, effort.used))
