@@ -33,8 +33,9 @@ def plan_by(
     *,
     now: float = 0.0,
     moving: frozenset[str] = NOBODY,
+    bounded: bool = True,
 ) -> Plan:
-    """The plan by one policy, as if no pool had a policy of its own."""
+    """The plan by one policy, as if no pool had a policy of its own. ``bounded``: as for ``solve``."""
     snapshot = replace(snapshot, pools=tuple(replace(pool, packing="") for pool in snapshot.pools))
     settings = replace(settings, packing_policy=policy)
-    return solve(snapshot, now=now, settings=settings, reschedule=moving)
+    return solve(snapshot, now=now, settings=settings, reschedule=moving, bounded=bounded)

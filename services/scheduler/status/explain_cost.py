@@ -16,7 +16,7 @@ from shared.runtime.services import Answer, json_answer
 from shared.simulation.repacking import repack
 from shared.solver.solve import SolverSettings
 
-BOUNDS = Bounds("the cost of new machines", seconds=60.0, memory_bytes=1024 << 20, niceness=10)
+BOUNDS = Bounds("the cost of new machines", seconds=120.0, memory_bytes=1024 << 20, niceness=10)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from shared.runtime.services import Answer, json_answer
 from shared.simulation.policies import plans_by_policy
 from shared.solver.plan import Plan, PlannedMachine
 
-BOUNDS = Bounds("the explanation", seconds=60.0, memory_bytes=1024 << 20, niceness=10)
+BOUNDS = Bounds("the explanation", seconds=120.0, memory_bytes=1024 << 20, niceness=10)
 
 
 @dataclass

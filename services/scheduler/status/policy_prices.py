@@ -24,7 +24,7 @@ from shared.solver.solve import SolverSettings
 
 log = get_logger(__name__)
 
-BOUNDS = Bounds("the price by each policy", seconds=60.0, memory_bytes=1024 << 20, niceness=19)
+BOUNDS = Bounds("the price by each policy", seconds=120.0, memory_bytes=1024 << 20, niceness=19)
 
 
 @dataclass

@@ -75,7 +75,8 @@ class _Planning:
         if self.left <= 0:
             raise _Spent
         self.left -= 1
-        return solve(snapshot, now=0.0, settings=self.settings)
+        # Whether the pod is placed is all that counts: neither a bound nor a long search for the price is needed.
+        return solve(snapshot, now=0.0, settings=self.settings, bounded=False)
 
     def places(self, snapshot: Snapshot) -> bool:
         return self.uid not in self.plan(snapshot).unschedulable

@@ -151,7 +151,7 @@ def planned(snapshot: Snapshot, settings: SolverSettings, *, now: float) -> Plan
     """The cluster with all pods that may move on new machines."""
     held = _held(snapshot, now)
     opened = hours.at(_emptied(snapshot, held), now=now)
-    plan = solve(opened, now=now, settings=settings)
+    plan = solve(opened, now=now, settings=settings, bounded=False)
     prices = offering_prices(snapshot.catalogue)
     kept = (price_of(m, prices) or 0 for m in snapshot.machines if m.node_name in held)
     return Planned(plan.cost_micro_usd_per_hour + sum(kept), len(plan.unschedulable))

@@ -8,7 +8,6 @@ dearer than those of FewestNodes and LowestCost. The bound is one of the price a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -41,8 +40,10 @@ _EFFORTS = (50, 200, 1000, 4000, 16_000, 64_000)
 take little longer than the last."""
 
 _UNITS, _UNITS_OF_SIMULATIONS = 8000.0, 1200.0
-"""What rounding pods of many kinds may take at an effort of 200: with much less, column generation does not end with
+"""What rounding the mix of all pods may take at an effort of 200: with much less, column generation does not end with
 hundreds of kinds. Consolidation asks what many removals would need, one after the other, so each gets less."""
+_GROWTH = 0.25
+"""The power of the effort with which these units grow: what there is to gain shrinks."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,8 @@ def _cheapest(
 
 
 def _units(at_usual_effort: float, effort: int) -> float:
-    """Units of the rounding of many kinds; 0: the effort is too small for one."""
-    return at_usual_effort * math.sqrt(effort / DIVING_EFFORT) if effort >= DIVING_EFFORT else 0.0
+    """Units of the rounding; 0: the effort is too small for one."""
+    return at_usual_effort * (effort / DIVING_EFFORT) ** _GROWTH if effort >= DIVING_EFFORT else 0.0
 
 
 def _pack(packed: PackedPlacement, runs: list[Run], *, counts_nodes: bool) -> None:

@@ -56,7 +56,7 @@ class PackingSettings:
     plans_labels: bool = False
     """Is a value planned for each label that pods are spread over?"""
     units: float = 0.0
-    """Of the rounding of pods of many kinds."""
+    """Of the rounding of the mix of all pods; 0: there is none."""
 
 
 @dataclass(slots=True)

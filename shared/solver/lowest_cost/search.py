@@ -36,6 +36,10 @@ _MANY_KINDS_ROUNDS = 3
 _TAIL_SHARE, _MOST_TAILS, _LEAST_TAIL_GAIN = 0.25, 2, 0.001
 """The tail gets this share of the rounding's units, and again while that saves a thousandth of the cost."""
 _EXCHANGES_SHARE = 0.2
+_FEW_KINDS_UNITS = 2000.0
+"""With fewer units, pods of few kinds, for which programs over whole machines can be solved, are not repacked too."""
+_BEST = 1.002
+"""A packing that costs at most this multiple of the bound is the best one."""
 _FIRST, _HALF, _ALL = 0.25, 0.5, 1.0
 """Shares of the remaining effort."""
 
@@ -45,7 +49,7 @@ def best_patterns(
 ) -> list[Pattern]:
     """The cheapest packing that was found, for all pods that fit an offering.
 
-    ``units``: of the rounding of pods of many kinds; 0: there is none.
+    ``units``: of the rounding of the mix of all pods; 0: there is none.
     """
     if not problem.fits.any():
         return []
@@ -106,10 +110,10 @@ def _rounded(problem: Problem, dive: Dive, rounds: int, most: float) -> list[Pat
     return right_sized(problem, [*found.machines, *rest])
 
 
-def _of_many_kinds(
+def _repacked(
     problem: Problem, market: Worth, extended: Indices, packings: list[list[Pattern]], units: float
 ) -> list[Pattern]:
-    """The cheapest packing of pods of more kinds than can be solved exactly.
+    """The cheapest packing that repacking, rounding of the mix and exchanges give, in this order.
 
     Repacking half of the machines at once helps the most where machines are few, and rounding the mix where limits per
     host force many of them. Exchanges of a few machines come last.
@@ -158,11 +162,15 @@ def _best(problem: Problem, extended: Indices, effort: Effort, units: float) -> 
     best = _cheapest(problem, packings)
     # Small problems have a budget of their own, so that they take nothing from pools that come later.
     whole = whole_machines(problem, market, best, Effort(effort.most))
-    if whole is None and units:
-        return _of_many_kinds(problem, market, extended, packings, units)
     if whole is not None and whole.machines is not None:
         best = _cheapest(problem, [best, right_sized(problem, whole.machines)])
     known = market if whole is None else whole.market
+    if cost_of(best, problem.price) <= known.bound * _BEST:
+        return best
+    if units >= (_FEW_KINDS_UNITS if whole else 1):
+        best = _repacked(problem, market, extended, [best, *packings], units)
+        if whole is None:
+            return best
     best = _staged(problem, market, extended, [best, *packings], known.bound * GOOD_ENOUGH, effort)
     if whole is not None and effort.most >= DIVING_EFFORT:
         best = _exchanged(problem, market, [best, *packings], whole, effort.most)

@@ -30,8 +30,9 @@ from shared.solver.plan import CONFIGURATION, FLUID
 from shared.solver.pod_classes import PodClass
 
 _MOST_CLASSES = 1500
-_SHARE_OF_EFFORT = 2.0
-"""The configuration bound may take so many times the effort of the packing."""
+_SHARE_OF_EFFORT, _USUAL_EFFORT, _LEAST_UNITS = 2.0, 200, 1000.0
+"""The configuration bound may take so many times the effort of the packing, and from the usual effort on at least so
+many units: where zones matter it needs them."""
 _IN_ZONES = 0.75
 """The part of it for the search in which machines have zones."""
 _MOST_PAIRS, _MOST_PAIRS_IN_ZONES = 40_000, 14_000
@@ -123,7 +124,7 @@ def configuration_bound(
     """
     if fluid.stated is None or fluid.market is None:
         return fluid
-    prices, most = fluid.market.pods, _SHARE_OF_EFFORT * effort
+    prices, most = fluid.market.pods, _units(effort)
     found, zones = fluid, Zones(placement, runs, rules)
     if len(zones.places) > 1:
         apart = _stated(placement, _parts(runs, zones), rules, zones.places, per_host=True)
@@ -134,6 +135,10 @@ def configuration_bound(
     if fluid.stated.problem.fits.sum() <= _MOST_PAIRS:
         found = _better(found, whole_bound(fluid.stated.problem, prices, Effort(most)))
     return found
+
+
+def _units(effort: int) -> float:
+    return max(_SHARE_OF_EFFORT * effort, _LEAST_UNITS if effort >= _USUAL_EFFORT else 0.0)
 
 
 def _better(known: LowerBound, configuration: int) -> LowerBound:
