@@ -71,7 +71,8 @@ CompareOption = Annotated[
     bool | None,
     typer.Option(
         "--compare/--no-compare",
-        help=f"Also plan by the other packing policy, with all of its work. Default: for at most {MOST_COMPARED} pods, with less.",
+        help="Also plan by the other packing policy, with all of its work. "
+        f"Default: for at most {MOST_COMPARED} pods, with less.",
         show_default=False,
     ),
 ]

@@ -123,8 +123,8 @@ def other_policy(
     plan: Plan, snapshot: Snapshot, settings: SolverSettings, *, thorough: bool
 ) -> dict[str, Any]:
     """What the same pods would cost by another packing policy in all pools: the cheapest, or FewestNodes beside that.
-    ``saves``: against ``plan``; null when it leaves other pods without a place. ``thorough``: with all the work that the
-    policy puts into a plan, which is some 10 s for pods of many kinds; else at most 2 s."""
+    ``saves``: against ``plan``; null when it leaves other pods without a place. ``thorough``: with all the work of a
+    plan by that policy, which is some 10 s for pods of many kinds; else some 2 s."""
     is_cheapest = settings.packing_policy == PackingPolicy.LOWEST_COST
     name = PackingPolicy.FEWEST_NODES if is_cheapest else PackingPolicy.LOWEST_COST
     moving = moving_pods(snapshot)

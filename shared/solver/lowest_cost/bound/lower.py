@@ -132,9 +132,19 @@ def configuration_bound(
             known, part = _prices(apart, fluid.stated, prices), Effort(_IN_ZONES * most)
             found = _better(found, whole_bound(apart.problem, known, part))
             most *= 1 - _IN_ZONES
+        else:
+            found = _divided(found, apart.problem, placement.table.axis)
     if fluid.stated.problem.fits.sum() <= _MOST_PAIRS:
         found = _better(found, whole_bound(fluid.stated.problem, prices, Effort(most)))
     return found
+
+
+def _divided(known: LowerBound, apart: Problem, axis: ResourceAxis) -> LowerBound:
+    """The fluid bound with machines of zones where that is higher: too many kinds for contents are few for it."""
+    found = worth(apart, extended_columns(axis, apart.requests))
+    if found is None or found.bound < known.micro_usd_per_hour + 1:
+        return known
+    return LowerBound(math.floor(found.bound), FLUID)
 
 
 def _units(effort: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared.solver.lowest_cost.bound import lower
 from tests.support.planning.small_inputs import small_input
 from tests.support.planning.snapshots import plan_for
 
@@ -40,6 +41,17 @@ def test_limits_per_host_are_in_the_bound(seed: int) -> None:
 def test_pods_that_are_bound_to_zones_are_in_the_bound(seed: int, least: float) -> None:
     bound, optimum, _ = check(seed, effort=200, zoned=True)
     assert bound >= least * optimum
+
+
+@pytest.mark.parametrize("seed", range(10, 20))
+def test_zones_of_too_many_kinds_are_in_a_bound_that_holds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contents are not searched then, in zones or without: the bound divides pods."""
+    monkeypatch.setattr(lower, "_MOST_PAIRS_IN_ZONES", 0)
+    monkeypatch.setattr(lower, "_MOST_PAIRS", 0)
+    if small_input(seed, zoned=True).has_room:
+        check(seed, effort=50, zoned=True)
 
 
 @pytest.mark.nightly
