@@ -31,7 +31,7 @@ DIVING_EFFORT, _ROUNDS_PER_STEP = 200, (2, 6)
 """Less effort does not give a mix that is worth rounding; a few times as much serves a second rounding. None is the
 better one everywhere."""
 _EFFORT_PER_DIVE = 500
-_MANY_KINDS_ROUNDS = 3
+_REPACKED_ROUNDS = 3
 """How often contents are looked for after each step of a rounding."""
 _TAIL_SHARE, _MOST_TAILS, _LEAST_TAIL_GAIN = 0.25, 2, 0.001
 """The tail gets this share of the rounding's units, and again while that saves a thousandth of the cost."""
@@ -121,7 +121,7 @@ def _repacked(
     best = _cheapest(problem, packings)
     best = _without_tail(Tail(problem, market, extended), problem, best, units)
     dive = Dive(problem, market, [best, *packings])
-    rounded = _rounded(problem, dive, _MANY_KINDS_ROUNDS, units)
+    rounded = _rounded(problem, dive, _REPACKED_ROUNDS, units)
     if rounded is not None:
         tail = Tail(problem, dive.market, extended)
         best = _cheapest(problem, [best, _without_tail(tail, problem, rounded, units)])
