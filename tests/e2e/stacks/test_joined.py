@@ -14,7 +14,7 @@ from shared.kube.resources import LEASES, NODES, PODS
 from tests.support.stories.joined import administrator, dovetail, embedded_cluster, joined_stack
 from tests.support.stories.playground import playground_on
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 
 async def test_a_story_on_a_cluster_that_ran_before(tmp_path: Path) -> None:
@@ -40,7 +40,6 @@ async def test_a_story_on_a_cluster_that_ran_before(tmp_path: Path) -> None:
         await kube.close()
 
 
-@pytest.mark.nightly
 async def test_up_and_down_by_their_commands(tmp_path: Path) -> None:
     """A second directory is refused while the first stack runs; `down` by kubeconfig cleans what a lost one left."""
     async with embedded_cluster(tmp_path) as kubeconfig:
@@ -68,7 +67,6 @@ async def test_up_and_down_by_their_commands(tmp_path: Path) -> None:
         assert not (tmp_path / "other" / "joined.kubeconfig").exists()
 
 
-@pytest.mark.nightly
 async def test_a_cluster_that_went_first_does_not_hold_the_stack(tmp_path: Path) -> None:
     async with embedded_cluster(tmp_path) as kubeconfig:
         directory = ("--directory", str(tmp_path / "stack"))

@@ -17,7 +17,7 @@ from local.stack_plan import SERVICES
 from shared.concurrency.clock import SystemClock
 from tests.support.stories.playground import DEMO, playground_on, short_settings, stack_of
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 
 async def test_a_story_with_the_rights_of_each_service_alone(tmp_path: Path) -> None:
