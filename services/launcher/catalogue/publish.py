@@ -37,6 +37,7 @@ CHECK_SECONDS = 5.0
 PUBLISH_LEARNED_SECONDS = 60.0
 """New sizes are published this often at most: each generation costs the scheduler a decoding."""
 BACKGROUND_NICENESS = 10
+"""Of a reading while the catalogue that is there serves."""
 MOST_FAULTS_LOGGED = 20
 """Faults in one log line."""
 _AT_ONCE = float("-inf")
@@ -107,7 +108,7 @@ class Catalogues:
     async def _refresh(self) -> None:
         started = self.clock.monotonic()
         learned = await self.memory.by_type()
-        # Only a launcher without any catalogue is in a hurry; launches of the others need the CPU.
+        # Without a catalogue nothing can be launched; with one launches need the CPU more than the reading does.
         niceness = BACKGROUND_NICENESS if self.held is not None else 0
         reading = replace(self.reading, previous=self._prices, learned=learned, niceness=niceness)
         try:

@@ -43,13 +43,23 @@ def test_pods_that_are_bound_to_zones_are_in_the_bound(seed: int, least: float) 
     assert bound >= least * optimum
 
 
-@pytest.mark.parametrize("seed", range(10, 20))
-def test_zones_of_too_many_kinds_are_in_a_bound_that_holds(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Contents are not searched then, in zones or without: the bound divides pods."""
+@pytest.fixture
+def divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All inputs have too many kinds for a search for contents, in zones or without: the bound divides pods."""
     monkeypatch.setattr(lower, "_MOST_PAIRS_IN_ZONES", 0)
     monkeypatch.setattr(lower, "_MOST_PAIRS", 0)
+
+
+@pytest.mark.usefixtures("divided")
+@pytest.mark.parametrize(("seed", "least"), [(10, 0.805), (13, 0.81)])
+def test_zones_are_in_the_bound_of_too_many_kinds(seed: int, least: float) -> None:
+    bound, optimum, _ = check(seed, effort=50, zoned=True)
+    assert bound >= least * optimum
+
+
+@pytest.mark.usefixtures("divided")
+@pytest.mark.parametrize("seed", range(11, 20))
+def test_the_bound_of_too_many_kinds_is_never_above_the_optimum(seed: int) -> None:
     if small_input(seed, zoned=True).has_room:
         check(seed, effort=50, zoned=True)
 
