@@ -59,3 +59,17 @@ def test_a_pool_that_says_nothing_of_capacity_types_is_planned_like_one_that_all
     )
     assert not unsaid.unschedulable
     assert unsaid.cost_micro_usd_per_hour == said.cost_micro_usd_per_hour
+
+
+def test_pods_whose_rule_by_host_counts_others_share_machines_with_these() -> None:
+    """Nothing refuses the counted pods, so they are built last; built first, they kept the others away."""
+    rule = SpreadConstraint(1, keys.HOSTNAME, match_labels=OWN)
+    counted = workloads.replicas(30, "counted", 500, 1024, labels=OWN)
+    ruled = workloads.replicas(30, "ruled", 500, 1024, labels={"app": "other"}, spread=(rule,))
+    pool = workloads.pool(requirements=workloads.general_requirements())
+    types = bundled_catalogue().types[::6]
+    given = workloads.snapshot([*counted, *ruled], types, pools=(pool,))
+    plan = solve(given, now=0.0, settings=SolverSettings(packing_policy="LowestCost", effort=50))
+    assert not plan.unschedulable
+    kinds = [{"counted" in uid for uid in machine.pods} for machine in plan.machines]
+    assert {True, False} in kinds
