@@ -58,11 +58,15 @@ class Trace:
         for observer in self._observers:
             observer(event)
 
+    def carry(self, data: bytes) -> None:
+        """Bytes that one party sent to another: part of the hash, and no event."""
+        self._hash.update(data)
+
     def observe(self, observer: Callable[[Event], None]) -> None:
         """Call ``observer`` with each further event."""
         self._observers.append(observer)
 
     @property
     def digest(self) -> str:
-        """The hash of all events so far, in hexadecimal."""
+        """The hash of all events and carried bytes so far, in hexadecimal."""
         return self._hash.hexdigest()

@@ -115,12 +115,19 @@ def add(*parts: Resources) -> dict[str, int]:
 
 def subtract(left: Resources, right: Resources) -> dict[str, int]:
     """``left - right`` over all names; may be negative."""
-    return {n: left.get(n, 0) - right.get(n, 0) for n in {*left, *right}}
+    return {n: left.get(n, 0) - right.get(n, 0) for n in _names(left, right)}
 
 
 def at_least(left: Resources, right: Resources) -> dict[str, int]:
     """The larger of both, name by name."""
-    return {n: max(left.get(n, 0), right.get(n, 0)) for n in {*left, *right}}
+    return {n: max(left.get(n, 0), right.get(n, 0)) for n in _names(left, right)}
+
+
+def _names(left: Resources, right: Resources) -> Iterable[str]:
+    """All names in the order of both: in a set's, which differs from process to process, a pod's record in the mirror
+    would have other bytes after each start of the watcher, and every reader would take the pod for changed.
+    """
+    return {**left, **right}
 
 
 def fits(request: Resources, available: Resources) -> bool:

@@ -51,11 +51,16 @@ class SimulatedServer:
         return self._network.serves(self)
 
 
+OnData = Callable[[str, str, bytes], None]
+"""(sender, receiver, bytes that were sent)."""
+
+
 class Network:
     """All servers and connections. ``party_of`` an address is its owner's name."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, on_data: OnData | None = None) -> None:
         self._random = random
+        self.on_data = on_data
         self._loop: SimulatedLoop
         self._servers: dict[Address, SimulatedServer] = {}
         self._open: dict[int, Transport] = {}
@@ -287,6 +292,8 @@ class Transport(asyncio.Transport):
         links, names = self._network.links, (self.peer.owner.name, self.owner.name)
         if self.half_open or self._lost:
             return
+        if data is not None and self._network.on_data is not None:
+            self._network.on_data(*names, data)
         fate = links.fate(*names) if data is not None else "pass"
         if fate == "reset":
             self.reset()

@@ -60,6 +60,16 @@ def test_a_request_fits_in_anything_that_contains_it(
     assert resources.fits(one, resources.add(one, more))
 
 
+@given(amounts, amounts)
+def test_names_keep_their_order_in_every_process(
+    left: dict[str, int], right: dict[str, int]
+) -> None:
+    """A set's order differs from process to process: records in the mirror would change with each start."""
+    names = [*left, *(name for name in right if name not in left)]
+    assert list(resources.subtract(left, right)) == names
+    assert list(resources.at_least(left, right)) == names
+
+
 def test_sch_61_a_missing_request_is_zero() -> None:
     assert resources.fits({}, {"cpu": 0})
 

@@ -50,6 +50,17 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: 
     return await reader.readline()
 
 
+def test_what_is_sent_is_reported_with_both_parties() -> None:
+    sent: list[tuple[str, str, bytes]] = []
+
+    async def talk(network: Network, _server: Owner) -> None:
+        network.on_data = lambda *data: sent.append(data)
+        await ask(*await asyncio.open_connection(*PLACE), b"hello")
+
+    play(talk)
+    assert sent == [("client", "server", b"hello\n"), ("server", "client", b"echo hello\n")]
+
+
 def test_bytes_arrive_in_order() -> None:
     async def talk(_network: Network, _server: Owner) -> list[bytes]:
         reader, writer = await asyncio.open_connection(*PLACE)
