@@ -128,7 +128,7 @@ def _node(declared: Schema, definitions: Schema, at: Path) -> Schema:
     if len(at) > DEEPEST:
         raise ValueError(f"{field_text(at)}: is nested too deeply; does a model contain itself?")
     resolved = _in_place(declared, definitions)
-    node = {name: copy.deepcopy(resolved[name]) for name in resolved.keys() & KEPT}
+    node = {name: copy.deepcopy(resolved[name]) for name in resolved if name in KEPT}
     node |= {name: copy.deepcopy(resolved[name]) for name in resolved if name.startswith(EXTENSION)}
     node |= dict(_united(resolved, at))
     node |= dict(_children(resolved, definitions, at))

@@ -45,7 +45,7 @@ def _driver(written: TemplateDriver) -> DriverDevices:
         raise InvalidObject(message, field="devices")
     counters = read_counter_sets(written.shared_counters, "sharedCounters")
     for device in devices:
-        for name in device.consumes.keys() - counters.keys():
+        for name in sorted(device.consumes.keys() - counters.keys()):
             message = f"device {device.name!r} consumes the counter set {name!r}, which is not in sharedCounters"
             raise InvalidObject(message, field="devices")
     return DriverDevices(written.driver, devices, counters)

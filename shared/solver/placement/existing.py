@@ -182,7 +182,9 @@ def _machine_targets(
         expected = known[key]
         if expected is not None and (expected.index is not None or machine.allocatable):
             node = machine.node_name or names.get(machine.provider_id, "")
-            pods = [pod for name in {node, machine.name} for pod in bound.get(name, ())]
+            pods = [
+                pod for name in dict.fromkeys((node, machine.name)) for pod in bound.get(name, ())
+            ]
             found.append(_machine_target(machine, expected, pods))
     return found
 

@@ -60,7 +60,7 @@ def _users(snapshot: Snapshot) -> dict[str, list[str]]:
     }
     found: dict[str, list[str]] = defaultdict(list)
     for pod in snapshot.pods if waiting else ():
-        for key in {f"{pod.namespace}/{name}" for name in pod.volume_claims} & waiting:
+        for key in sorted({f"{pod.namespace}/{name}" for name in pod.volume_claims} & waiting):
             found[key].append(pod.uid)
     return {key: uids for key, uids in found.items() if len(uids) > 1}
 

@@ -91,9 +91,9 @@ def _check_extra(raw: Json) -> Iterable[tuple[Path, str]]:
     spent = 0
     unknown = islice((one for one in raw if one not in KNOWN), MOST_UNKNOWN)
     reported = {name for name in unknown if isinstance(name, str)}
-    for name in raw.keys() - FIXED_FIELDS:
-        if not isinstance(name, str):
-            continue  # the schema reports it
+    for name in raw:
+        if name in FIXED_FIELDS or not isinstance(name, str):
+            continue  # the schema reports a name that is no text
         size, fault = _weigh(raw[name])
         spent += size + len(name)
         fault = fault or (unknown_fault(name) if name in reported else "")
