@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from services.launcher.drift.controller import DriftController
 from services.launcher.launch.controller import LaunchController
 from services.launcher.lifecycle.controller import LifecycleController
 from services.launcher.lifecycle.nodes import cluster_nodes
+from services.launcher.lifecycle.stages import is_open
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.ports import Ports
+from shared.domain.machines.machine import Machine
 from shared.kube.machines import Machines
 from shared.redis.bus import Envelope
 from shared.redis.messages import (
@@ -36,6 +39,8 @@ class Handlers:
     lifecycle: LifecycleController
     node_classes: NodeClasses
     drift: DriftController
+    listed: Sequence[Machine] = field(default=(), init=False)
+    """The readable machines of the last timed listing, for loops whose writes tell when one has changed since."""
 
     async def launches(self, envelope: Envelope) -> None:
         """A Machine waits for its instance."""
@@ -59,7 +64,10 @@ class Handlers:
     async def resync(self) -> None:
         """List the launcher's work from the API server, which also finds the work of lost messages (R2)."""
         machines = list(await self.machine_store.list())
-        nodes = (await cluster_nodes(self.ports.kube)).readable
+        self.listed = machines
+        # Nodes matter to machines on their way only: a cluster at rest need not list them four times a minute.
+        on_the_way = any(map(is_open, machines))
+        nodes = (await cluster_nodes(self.ports.kube)).readable if on_the_way else []
         waiting = [m.key for m in machines if not m.provider_id and not m.terminating]
         begun = [self.launch.begin(key) for key in waiting]
         found = await self.lifecycle.review(machines, nodes)

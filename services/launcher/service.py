@@ -264,15 +264,20 @@ def _timed(env: Environment[LauncherSettings], launcher: Launcher) -> list[Loop]
         ports.kube, launcher.store, ports.clock, ports.settings.feature_gates.node_overlay
     )
     checks = nodes.Consistency(ports, machines, writer)
-    tags = tagging.Tagging(machines, ports.cloud, ports.clock, launcher.shifted)
+    handlers = launcher.handlers
+    tags = tagging.Tagging(
+        machines, lambda: handlers.listed, ports.cloud, ports.clock, launcher.shifted
+    )
     unused = instance_profiles.UnusedInstanceProfiles(ports, machines, node_classes.profiles)
     shifts = zonal_shift.ZonalShifts(
         ports, node_classes.cluster, launcher.store, launcher.unavailable, launcher.shifted
     )
-    reserved = reservations.Reservations(ports, machines, node_classes, writer)
+    reserved = reservations.Reservations(
+        ports, machines, lambda: handlers.listed, node_classes, writer
+    )
     timed = partial(periodic, clock=ports.clock, jitter=env.random)
     return [
-        timed("resync", ports.settings.resync_seconds, launcher.handlers.resync),
+        timed("resync", ports.settings.resync_seconds, handlers.resync),
         timed("node classes", turn_seconds(ports.settings), node_classes.refresh_all),
         timed("drift", CHECK_SECONDS, launcher.drift.check),
         timed("launch templates", SWEEP_SECONDS, launcher.template_store.sweep),

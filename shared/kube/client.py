@@ -34,8 +34,8 @@ from shared.kube.watching import WatchEvent, parse_event, read_lines
 
 READ_TRIES = 4
 WRITE_TRIES = 4
-SMALL_PAGE = 100
-"""Objects of one page that are in memory as JSON when only what is read from them is kept."""
+LARGE_PAGE, SMALL_PAGE = 500, 100
+"""Objects of one page. The second is in memory as JSON when only what is read from whole objects is kept."""
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
@@ -127,12 +127,16 @@ class Kube:
         )
         return KubeList(*await read_pages(pages, lambda one: one))
 
-    async def read_all(self, resource: Resource, read: Callable[[Object], T]) -> Sequence[T]:
+    async def read_all(
+        self, resource: Resource, read: Callable[[Object], T], *, metadata_only: bool = False
+    ) -> Sequence[T]:
         """The results of ``read`` for all objects of all namespaces; the objects themselves are not kept.
 
         ``read`` gets an object again when the list starts again. Raises as ``list``.
         """
-        return (await read_pages(partial(self.pages, resource, page_size=SMALL_PAGE), read))[0]
+        size = LARGE_PAGE if metadata_only else SMALL_PAGE
+        pages = partial(self.pages, resource, page_size=size, metadata_only=metadata_only)
+        return (await read_pages(pages, read))[0]
 
     async def pages(
         self,
@@ -141,7 +145,7 @@ class Kube:
         *,
         label_selector: str | None = None,
         field_selector: str | None = None,
-        page_size: int = 500,
+        page_size: int = LARGE_PAGE,
         metadata_only: bool = False,
     ) -> AsyncGenerator[KubeList, None]:
         """One consistent list, page by page, so that 10,000 pods are never in memory at once.

@@ -2,14 +2,19 @@
 
 As JSON a thousand machines with 600 types each take 45 MB; a page of a hundred is in memory only while it is read.
 What may go wrong: the list expires on the server between two pages (410); it is then read from the start.
+
+A service that lists the same objects again and again reads only those that changed (``Unchanged``).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
+
+import orjson
 
 from shared.errors import Gone
 
@@ -49,3 +54,31 @@ async def _read_once(pages: Pages, read: Callable[[Json], Found]) -> tuple[list[
             found += map(read, page.items)
             version = page.resource_version
     return found, version
+
+
+class Unchanged(Generic[Found]):
+    """What ``read`` gave for the objects of the last complete list; one with equal contents is not read again.
+
+    ``read`` must depend on nothing but the object. Contents are compared by a digest, which costs a tenth of reading a
+    machine: after etcd was rolled back the same resourceVersion may stand for other contents.
+    """
+
+    def __init__(self, read: Callable[[Json], Found]) -> None:
+        self._read = read
+        self._known: dict[bytes, Found] = {}
+
+    async def listed(
+        self, read_all: Callable[[Callable[[Json], Found]], Awaitable[Sequence[Found]]]
+    ) -> list[Found]:
+        """The results for all objects of one list, which ``read_all`` reads. Raises as ``read_all``."""
+        seen: dict[bytes, Found] = {}
+
+        def read(raw: Json) -> Found:
+            digest = blake2b(orjson.dumps(raw), digest_size=16).digest()
+            found = self._known[digest] if digest in self._known else self._read(raw)
+            seen[digest] = found
+            return found
+
+        listed = list(await read_all(read))
+        self._known = seen
+        return listed

@@ -15,6 +15,7 @@ from shared.api.v1alpha5.machines import machine_conditions, parse_machine, with
 from shared.domain.machines.machine import Condition, Machine
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.client import Kube
+from shared.kube.listing import Unchanged
 from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
 from shared.log import get_logger
 
@@ -57,6 +58,7 @@ class Machines:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
+        self._unchanged = {kind: Unchanged(partial(_read, kind)) for kind in _KINDS}
 
     async def get(self, key: str) -> Machine:
         """The machine with this key. Raises NotFound, and InvalidObject naming the field."""
@@ -76,7 +78,8 @@ class Machines:
         found: list[Machine] = []
         unreadable: list[Json] = []
         for kind, (resource, _) in _KINDS.items():
-            for one in await self._kube.read_all(resource, partial(_read, kind)):
+            read_all = partial(self._kube.read_all, resource)
+            for one in await self._unchanged[kind].listed(read_all):
                 if isinstance(one, Machine):
                     found.append(one)
                 else:

@@ -7,6 +7,7 @@ those of its node say so, or consolidation would keep it for free.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,8 @@ class Reservations:
 
     ports: Ports
     machines: Machines
+    listed: Callable[[], Sequence[Machine]]
+    """The machines as they were listed last."""
     node_classes: NodeClasses
     writer: MachineWriter
 
@@ -54,7 +57,7 @@ class Reservations:
         """Relabel those whose instance left its reservation."""
         reserved = {
             provider_instance_id(machine.provider_id): machine
-            for machine in await self.machines.list()
+            for machine in self.listed()
             if machine.capacity_type == keys.RESERVED and not machine.terminating
         }
         reserved.pop("", None)

@@ -42,6 +42,8 @@ FIRST_ROUNDS_SECONDS, SOUND_ROUNDS_SECONDS = 10.0, 20.0
 seen twice, a minute apart, before anything is ended."""
 SUSPICIOUS_SECONDS = 30.0
 """While something seems lost the second sweep comes soon."""
+RESTS = 10
+"""A pause is at least so many times as long as the sweep took: one of 5,000 instances takes seconds."""
 
 
 @dataclass
@@ -55,6 +57,8 @@ class GarbageCollection:
     shifted: ShiftedZones
     last_progress: float = field(init=False)
     _rounds: int = 0
+    _took_seconds: float = 0.0
+    """The last sweep."""
     _suspicious: bool = False
     deletions: HeldDeletions = field(init=False)
     _unwanted_since: dict[str, float] = field(default_factory=dict)
@@ -86,12 +90,15 @@ class GarbageCollection:
         """10 or 20 s for the first 20 rounds, then two minutes, less while something seems lost (LCH-81)."""
         usual = self.ports.settings.garbage_period
         if self._rounds < FIRST_ROUNDS:
-            return min(FIRST_ROUNDS_SECONDS if self._suspicious else SOUND_ROUNDS_SECONDS, usual)
-        return min(SUSPICIOUS_SECONDS, usual) if self._suspicious else usual
+            soon = FIRST_ROUNDS_SECONDS if self._suspicious else SOUND_ROUNDS_SECONDS
+        else:
+            soon = SUSPICIOUS_SECONDS if self._suspicious else usual
+        return min(max(soon, RESTS * self._took_seconds), usual)
 
     async def sweep(self) -> None:
         """Take an inventory, and end what is garbage by it."""
         self._rounds += 1
+        began = self.ports.clock.monotonic()
         inventory = await take_inventory(
             self.ports.kube,
             self.store,
@@ -115,6 +122,7 @@ class GarbageCollection:
         seen = self._seen()
         self._suspicious = bool(stale) or any(one.first for one in seen.values())
         self._show({promise: len(one.first) for promise, one in seen.items()}, len(stale))
+        self._took_seconds = self.ports.clock.monotonic() - began
 
     def _seen(self) -> dict[str, Confirmation]:
         """By the promises of ``dovetail audit``, in whose words the metric has them."""

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from services.launcher.lifecycle.nodes import cluster_nodes
-from services.launcher.lifecycle.stages import by_provider_id, is_joining, is_settled, node_of
+from services.launcher.lifecycle.stages import by_provider_id, is_joining, is_open, node_of
 from services.launcher.lifecycle.steps import LifecycleSteps
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node
@@ -66,7 +66,7 @@ class LifecycleController:
         if node is None or node.terminating or not provider_instance_id(node.provider_id):
             return
         machine = await self._machine_of(node.provider_id)
-        if machine is None or machine.terminating or is_settled(machine):
+        if machine is None or not is_open(machine):
             return
         names = self._known.nodes.setdefault(node.provider_id, set())
         names.add(name)
@@ -114,7 +114,7 @@ class LifecycleController:
         }
         work = 0
         for machine in machines:
-            if machine.terminating or is_settled(machine):
+            if not is_open(machine):
                 continue
             try:
                 work += await self._step(machine, found)

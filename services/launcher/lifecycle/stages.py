@@ -121,6 +121,6 @@ def is_joining(machine: Machine) -> bool:
     return machine.has(LAUNCHED) and not machine.has(REGISTERED) and not machine.terminating
 
 
-def is_settled(machine: Machine) -> bool:
-    """Nothing left to do until it goes."""
-    return machine.has(INITIALIZED)
+def is_open(machine: Machine) -> bool:
+    """Is it on its way to an initialised node? Else there is nothing left to do until it goes."""
+    return not (machine.terminating or machine.has(INITIALIZED))

@@ -6,6 +6,7 @@ instance already stays: the user's own Name wins. A crash between the tag and th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from shared.cloud.client.session import Cloud
@@ -51,10 +52,14 @@ class Tagging:
     """Works through the NodeClaims that wait for their tags, oldest first."""
 
     machines: Machines
+    listed: Callable[[], Sequence[Machine]]
+    """The machines as they were listed last."""
     cloud: Cloud
     clock: Clock
     shifted: ShiftedZones
     bucket: TokenBucket = field(init=False)
+    _tagged: set[str] = field(default_factory=set)
+    """UIDs of machines that were tagged since they were listed."""
 
     def __post_init__(self) -> None:
         self.bucket = TokenBucket(CALLS_PER_SECOND, 1, self.clock)
@@ -62,10 +67,12 @@ class Tagging:
     async def tag_some(self) -> None:
         """Tag the instances of the NodeClaims that wait longest, at most MOST_PER_ROUND."""
         shifted = await self.shifted.current()
+        untagged = [machine for machine in self.listed() if needs_tags(machine)]
+        self._tagged &= {machine.uid for machine in untagged}
         waiting = [
             machine
-            for machine in await self.machines.list()
-            if needs_tags(machine) and provider_zone(machine.provider_id) not in shifted
+            for machine in untagged
+            if machine.uid not in self._tagged and provider_zone(machine.provider_id) not in shifted
         ]
         waiting.sort(key=lambda machine: (machine.created_at, machine.name))
         due = {provider_instance_id(m.provider_id): m for m in waiting[:MOST_PER_ROUND]}
@@ -84,4 +91,5 @@ class Tagging:
         except (NotFound, Conflict) as error:
             log.debug("not tagged yet", machine=machine.name, error=error.message)
             return
+        self._tagged.add(machine.uid)
         log.debug("tagged instance", machine=machine.name, id=instance.id, tags=tags)

@@ -63,7 +63,7 @@ class World:
             self.kube, self.cloud, self.bus, self.clock, self.metrics, self.recorder, self.settings
         )
         made = Launcher(self.ports)
-        self.garbage, self.lifecycle = made.garbage, made.lifecycle
+        self.garbage, self.lifecycle, self.handlers = made.garbage, made.lifecycle, made.handlers
         self.machines, self.writer, self.health = made.machines, made.writer, made.health
 
     async def instances(self, tags: dict[str, str], number: int = 1) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +13,8 @@ from services.terminator.waiting.step import DONE
 from shared.cloud.ec2.records import ALL_LISTED_SECONDS
 from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import Throttled
-from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES
+from shared.kube.listing import KubeList
+from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES, Resource
 from shared.redis import streams
 from shared.redis.messages import MachineTerminated
 from tests.services.conftest import Control, create_machine
@@ -340,3 +342,20 @@ async def test_the_timed_look_finds_what_no_message_said(world: World) -> None:
         "dovetail_resync_found_work_total", {"loop": "terminator"}
     )
     assert found == 2
+
+
+async def test_the_timed_look_reads_metadata_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole nodes are ten times as long."""
+    await world.places([V1ALPHA5, V1])
+    asked: list[bool] = []
+    pages = world.kube.pages
+
+    def noted(resource: Resource, *arguments: Any, **named: Any) -> AsyncGenerator[KubeList, None]:
+        asked.append(bool(named.get("metadata_only")))
+        return pages(resource, *arguments, **named)
+
+    monkeypatch.setattr(world.kube, "pages", noted)
+    await world.queue.resync()
+    assert asked == [True, True, True]

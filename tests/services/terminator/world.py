@@ -17,6 +17,7 @@ from local.cluster.storage.store import Store
 from services.terminator.ports import Ports
 from services.terminator.service import build_queue
 from services.terminator.waiting.step import DONE
+from shared.api.core.references import to_object
 from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain.nodes import provider_instance_id
@@ -165,6 +166,7 @@ class World:
             "name": name,
             "labels": pool if labels is None else labels,
             "finalizers": list(finalizers),
+            "ownerReferences": [to_object(owner) | {"blockOwnerDeletion": True}] if owner else [],
         }
         ready = {"type": "Ready", "status": "True"}
         body = {

@@ -33,8 +33,9 @@ async def test_what_left_its_reservation_is_on_demand(
         return [msgspec.structs.replace(i, capacity_reservation_id=reservation) for i in found]
 
     monkeypatch.setattr(world.cloud.ec2, "instances", reserved)
+    listed = [await world.now(machine)]
     await Reservations(
-        world.ports, world.machines, NodeClasses(world.ports), world.writer
+        world.ports, world.machines, lambda: listed, NodeClasses(world.ports), world.writer
     ).relabel()
     node = (await world.kube.get(NODES, machine.node_name))["metadata"]["labels"]
     for found in ((await world.now(machine)).labels, node):

@@ -8,7 +8,7 @@ import pytest
 
 from services.launcher.lifecycle.stages import (
     by_provider_id,
-    is_settled,
+    is_open,
     lacks_boot_taint,
     node_of,
     registered_annotations,
@@ -143,6 +143,7 @@ def test_launch_and_registration_have_their_time_and_initialisation_any(
     assert found == reason
 
 
-def test_an_initialised_machine_is_settled() -> None:
-    assert is_settled(make_machine(conditions={INITIALIZED: TRUE}))
-    assert not is_settled(make_machine(conditions={REGISTERED: TRUE}))
+def test_an_initialised_machine_and_one_that_goes_are_open_no_more() -> None:
+    assert is_open(make_machine(conditions={REGISTERED: TRUE}))
+    assert not is_open(make_machine(conditions={INITIALIZED: TRUE}))
+    assert not is_open(make_machine(terminating=True))

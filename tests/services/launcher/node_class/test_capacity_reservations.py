@@ -153,7 +153,7 @@ class Reserving:
         self.store = ReservationStore(world.bus.redis, world.bus.prefix)
         ports = with_settings(world.ports, disable_dry_run=True)
         self.classes = NodeClasses(ports, self.store)
-        self.updates = Reservations(ports, world.machines, self.classes, world.writer)
+        self.updates = Reservations(ports, world.machines, lambda: (), self.classes, world.writer)
 
     async def published(self) -> tuple[Reservation, ...]:
         """A minute later."""

@@ -46,8 +46,9 @@ async def test_nothing_is_judged_by_what_ec2_shows_of_the_zone(
 
 async def test_no_instance_of_the_zone_is_tagged(world: World, control: Control) -> None:
     """LCH-56 waits for the end of the shift."""
-    tagging = Tagging(world.machines, world.cloud, world.clock, world.shifted)
     machine = await world.registered("default-a", V1)
+    listed = [machine]
+    tagging = Tagging(world.machines, lambda: listed, world.cloud, world.clock, world.shifted)
     await shift(world, control)
     await tagging.tag_some()
     assert keys.TAGGED_ANNOTATION not in (await world.now(machine)).annotations
