@@ -44,10 +44,12 @@ def counted(page: str) -> Counter[str]:
     )
 
 
-def per_minute(before: Counter[str], after: Counter[str], seconds: float) -> Row:
-    """Requests a minute by receiver."""
+def per_minute(before: Counter[str] | None, after: Counter[str] | None, seconds: float) -> Row:
+    """Requests a minute by receiver; None where they are not counted."""
     return {
-        f"{name} requests/min": round((after[name] - before[name]) * MINUTE / seconds, 1)
+        f"{name} requests/min": None
+        if before is None or after is None
+        else round((after[name] - before[name]) * MINUTE / seconds, 1)
         for name in REQUESTS
     }
 
@@ -69,7 +71,7 @@ def _page(url: str) -> str:
 
 
 async def watched(bench: Bench, machines: int, seconds: float) -> list[Row]:
-    """A row for each process of the stack; those of services with their requests."""
+    """A row for each process of the stack; requests are known of services."""
     parts = bench.stack.running().parts
     shares = CpuShares({part.name: part.process.pid for part in parts})
     began, before = time.monotonic(), await pages(bench)
@@ -83,7 +85,7 @@ async def watched(bench: Bench, machines: int, seconds: float) -> list[Row]:
             "machines": machines,
             "process": part.name,
             "CPU %": round(100 * cpu[part.name] / took, 2),
-            **(per_minute(before[part.name], after[part.name], took) if part.name in after else {}),
+            **per_minute(before.get(part.name), after.get(part.name), took),
         }
         for part in parts
     ]

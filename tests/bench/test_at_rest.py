@@ -19,3 +19,7 @@ def page(lists: int, calls: int) -> str:
 def test_requests_a_minute_are_told_by_receiver() -> None:
     found = per_minute(counted(page(2, 1)), counted(page(10, 4)), 120.0)
     assert found == {"API server requests/min": 4.0, "AWS requests/min": 1.5}
+
+
+def test_a_process_without_a_page_has_no_count() -> None:
+    assert set(per_minute(None, None, 60.0).values()) == {None}
