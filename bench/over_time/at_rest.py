@@ -1,9 +1,8 @@
 """What a cluster costs in which nothing happens: CPU and requests of each service per minute.
 
-Launches so many machines on a local stack, waits until what follows a start is done (instances get their names one a
-second, and garbage is looked for more often for some minutes), then looks on. What grows with the machines though
-nothing changes is the price of looking again. Run `python -m bench.over_time.at_rest`; `--sizes 100 --settle 60` runs
-less. Linux only: CPU seconds are read from /proc.
+Launches so many machines on a local stack, waits until what follows a start is done, then looks on. What grows with the
+machines though nothing changes is the price of looking again. Run `python -m bench.over_time.at_rest`; `--sizes 100
+--settle 60` runs less. Linux only: CPU seconds are read from /proc.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ from bench.stacks.local_stack import Bench, running
 from shared.domain.pools.generations import GENERATIONS, V1
 
 SIZES = (100, 300)
-SETTLE_SECONDS = 480.0
-"""The launcher looks for garbage twenty times, every 20 s, before it does so every two minutes."""
-WATCHED_SECONDS = 240.0
+SETTLE_SECONDS = 840.0
+"""The launcher looks for garbage every 20 s for seven minutes, compares nodes with what was promised after ten, and
+names thirty instances a minute."""
+WATCHED_SECONDS = 180.0
 REQUESTS = {
     "API server": re.compile(r"^client_go_request_duration_seconds_count\{.*\} (\S+)$", re.M),
     "AWS": re.compile(r"^aws_sdk_go_request_duration_seconds_count\{.*\} (\S+)$", re.M),

@@ -43,7 +43,7 @@ seen twice, a minute apart, before anything is ended."""
 SUSPICIOUS_SECONDS = 30.0
 """While something seems lost the second sweep comes soon."""
 RESTS = 10
-"""A pause is at least so many times as long as the sweep took: one of 5,000 instances takes seconds."""
+"""While nothing seems lost a pause is so many times as long as the sweep took: one of 5,000 instances takes seconds."""
 
 
 @dataclass
@@ -89,11 +89,12 @@ class GarbageCollection:
     def pause_seconds(self) -> float:
         """10 or 20 s for the first 20 rounds, then two minutes, less while something seems lost (LCH-81)."""
         usual = self.ports.settings.garbage_period
-        if self._rounds < FIRST_ROUNDS:
-            soon = FIRST_ROUNDS_SECONDS if self._suspicious else SOUND_ROUNDS_SECONDS
-        else:
-            soon = SUSPICIOUS_SECONDS if self._suspicious else usual
-        return min(max(soon, RESTS * self._took_seconds), usual)
+        is_young = self._rounds < FIRST_ROUNDS
+        if self._suspicious:
+            return min(FIRST_ROUNDS_SECONDS if is_young else SUSPICIOUS_SECONDS, usual)
+        if is_young:
+            return min(max(SOUND_ROUNDS_SECONDS, RESTS * self._took_seconds), usual)
+        return usual
 
     async def sweep(self) -> None:
         """Take an inventory, and end what is garbage by it."""
