@@ -56,7 +56,7 @@ OnData = Callable[[str, str, bytes], None]
 
 
 class Network:
-    """All servers and connections. ``party_of`` an address is its owner's name."""
+    """All servers and connections. ``on_data`` gets all bytes that are sent, also those that get lost."""
 
     def __init__(self, random: Random, on_data: OnData | None = None) -> None:
         self._random = random
