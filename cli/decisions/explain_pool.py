@@ -36,7 +36,11 @@ def pool(
 
       dovetail explain pool NodePool/default -o json
     """
-    answer = ask(f"{scheduler_url(variables_of(directory))}/explain", {"pool": name})
+    answer = ask(
+        f"{scheduler_url(variables_of(directory))}/explain",
+        {"pool": name},
+        listed_by="kubectl get nodepools,provisioners",
+    )
     print_answer(answer, lines(answer), output)
 
 

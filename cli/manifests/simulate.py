@@ -168,10 +168,20 @@ def _require_usable(simulation: Simulation) -> None:
 
 
 def documents_of(filename: list[str]) -> list[object]:
-    """The objects in the files. Exits with 2 if a file is unreadable."""
+    """The objects in the files. Exits with 2 if a file is unreadable, and with 1 if it is not valid YAML or all are
+    empty: an answer about the rest would mislead."""
     files = list(read_manifests(filename))
     _require_readable(files)
-    return _documents(files)
+    faults = [fault for file in files for fault in _form_faults(file)]
+    for one in faults:
+        field = f"{one['field']}: " if one["field"] else ""
+        typer.echo(escaped(f"dovetail: {one['name']}: {field}{one['message']}"), err=True)
+    documents = _documents(files)
+    if not (faults or documents):
+        typer.echo(escaped(f"dovetail: no object in {', '.join(filename)}"), err=True)
+    if faults or not documents:
+        raise typer.Exit(UNUSABLE)
+    return documents
 
 
 def _documents(files: Iterable[ManifestFile]) -> list[object]:

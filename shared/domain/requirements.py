@@ -60,7 +60,10 @@ def _within(value: str, gte: int | None, lte: int | None) -> bool:
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False):
-    """The values that a label key may have (SCH-01). ``gte`` and ``lte`` bound a complement."""
+    """The values that a label key may have (SCH-01). ``gte`` and ``lte`` bound a complement.
+
+    ``contradicts``: the rules that were put together leave neither a value nor absence, so no node can match.
+    """
 
     key: str
     complement: bool
@@ -68,6 +71,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
     gte: int | None = None
     lte: int | None = None
     min_values: int | None = None
+    contradicts: bool = False
 
     @property
     def operator(self) -> str:
@@ -82,13 +86,13 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_empty(self) -> bool:
-        """SCH-05: whether no value is allowed, which equals DoesNotExist."""
+        """SCH-05: whether no value is allowed. Equals DoesNotExist, unless rules contradict each other."""
         return not self.complement and not self.values
 
     @property
     def accepts_absence(self) -> bool:
         """Whether a node without the label matches: true for NotIn and DoesNotExist."""
-        return self.operator in (NOT_IN, DOES_NOT_EXIST)
+        return self.operator in (NOT_IN, DOES_NOT_EXIST) and not self.contradicts
 
     @property
     def single_value(self) -> str | None:
@@ -106,12 +110,19 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         gte, lte = _larger(self.gte, other.gte), _smaller(self.lte, other.lte)
         least = _larger(self.min_values, other.min_values)
         if gte is not None and lte is not None and gte > lte:
-            return Requirement(self.key, False, min_values=least)
+            return self._nothing(other, least)
         if self.complement and other.complement:
             excluded = (v for v in self.values | other.values if _within(v, gte, lte))
             return Requirement(self.key, True, frozenset(excluded), gte, lte, least)
         kept = frozenset(v for v in self._members(other) if _within(v, gte, lte))
+        if not kept:
+            return self._nothing(other, least)
         return Requirement(self.key, False, kept, min_values=least)
+
+    def _nothing(self, other: Requirement, least: int | None) -> Requirement:
+        """No value is left; absence is, where both accept it."""
+        may_lack = self.accepts_absence and other.accepts_absence
+        return Requirement(self.key, False, min_values=least, contradicts=not may_lack)
 
     def _members(self, other: Requirement) -> frozenset[str]:
         if self.complement:
@@ -139,6 +150,8 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         """The requirement as expressions. Two bounds become two entries (SCH-05), Gte and Lte, or Gt and
         Lt with ``exclusive_bounds`` for v1alpha5, which has no others (P-05)."""
         found = []
+        if self.contradicts:  # No single expression says that nothing matches.
+            found.append(Expression(self.key, EXISTS, (), self.min_values))
         if self.values or not self.is_bounded:
             operator = NOT_IN if self.complement and self.values else self.operator
             values = tuple(sorted(self.values))
@@ -294,7 +307,9 @@ class Requirements:
         causes = []
         for wanted in incoming:
             existing = self._by_key.get(wanted.key)
-            if existing is None:
+            if wanted.contradicts:
+                causes.append(f"the pod's rules for {wanted.key} contradict each other")
+            elif existing is None:
                 if wanted.key not in allow_undefined and not wanted.accepts_absence:
                     hint = _hint(wanted.key, allow_undefined, tuple(self._by_key))
                     causes.append(f'label "{wanted.key}" does not have known values{hint}')
@@ -308,6 +323,8 @@ class Requirements:
         """Whether there is no ``incompatibility``, without building its text."""
         for wanted in incoming:
             existing = self._by_key.get(wanted.key)
+            if wanted.contradicts:
+                return False
             if existing is None:
                 if wanted.key not in allow_undefined and not wanted.accepts_absence:
                     return False

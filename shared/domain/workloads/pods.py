@@ -181,7 +181,11 @@ def why_not_provisionable(pod: Pod) -> str:
         (pod.terminating or pod.is_terminal, "it is ending"),
         (pod.is_daemon, "it belongs to a DaemonSet, for whose pods no node is bought"),
         (pod.is_mirror, "it belongs to a node"),
-        (bool(pod.nominated_node), f"kube-scheduler makes room for it on {pod.nominated_node}"),
+        (
+            bool(pod.nominated_node),
+            f"a place is kept for it on {pod.nominated_node} (status.nominatedNodeName): it starts there once "
+            "the node is initialized, its startup taints are gone and lower priorities have made room",
+        ),
         (
             pod.expendable,
             f"its priority {pod.priority} is below EXPENDABLE_PODS_PRIORITY_CUTOFF; it runs where there is room",

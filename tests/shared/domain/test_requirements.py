@@ -217,3 +217,34 @@ def test_sch_12_min_values_of_a_key_can_be_lowered() -> None:
     assert [r.min_values for r in lowered] == [2, None]
     assert [r.min_values for r in asked] == [5, None]
     assert lowered.intersect(asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (("In", "a"), ("In", "b")),
+        (("In", "a"), ("NotIn", "a")),
+        (("Exists",), ("DoesNotExist",)),
+        (("Gt", "5"), ("Lt", "3")),
+        (("In", "4"), ("Gt", "5")),
+    ],
+)
+def test_no_node_matches_rules_that_contradict_each_other(
+    left: tuple[str, ...], right: tuple[str, ...]
+) -> None:
+    """Not even one without the label, as kube-scheduler judges."""
+    both = Requirements([requirement(*left), requirement(*right)])
+    for labels in ({}, {"key": "a"}, {"key": "b"}, {"key": "4"}):
+        node = Requirements.of(labels=labels)
+        assert not node.compatible(both, allow_undefined=frozenset({"key"}))
+        cause = node.incompatibility(both, allow_undefined=frozenset({"key"}))
+        assert cause == "the pod's rules for key contradict each other"
+
+
+@given(requirement_sets, requirement_sets)
+def test_an_empty_set_accepts_absence_exactly_when_both_sides_did(
+    a: Requirement, b: Requirement
+) -> None:
+    both = a.intersect(b)
+    if both.is_empty:
+        assert both.accepts_absence == (a.accepts_absence and b.accepts_absence)

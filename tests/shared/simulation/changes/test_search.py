@@ -137,7 +137,7 @@ def test_a_pod_on_a_node_needs_no_change() -> None:
         ({"terminating": True}, "ending"),
         ({"owner": Owner("DaemonSet", "agent", "1")}, "DaemonSet"),
         ({"owner": Owner("Node", "n1", "1")}, "belongs to a node"),
-        ({"nominated_node": "n1"}, "makes room for it on n1"),
+        ({"nominated_node": "n1"}, "a place is kept for it on n1"),
         ({"expendable": True, "priority": -20}, "-20 is below EXPENDABLE_PODS_PRIORITY_CUTOFF"),
         (
             {"required_terms": ((Expression(keys.NODE_POOL, "DoesNotExist"),),)},

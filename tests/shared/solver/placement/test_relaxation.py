@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.workloads.pods import Pod, PreferredTerm
 from shared.solver.placement.relaxation import TOLERATE_PREFERRED, dropped, pod_requirements, relax
 from tests.support.planning.builders import (
+    DEFAULT_REQUIREMENTS,
     ZONES,
+    make_node,
     make_pod,
+    make_pool,
     make_snapshot,
     make_spread,
     make_term,
@@ -93,6 +98,34 @@ def test_sch_23_an_impossible_preference_is_given_up() -> None:
     preferred = (PreferredTerm(1, zone_in(ZONES[0])), PreferredTerm(50, zone_in("mars")))
     plan = plan_for(make_snapshot(make_pod(preferred_terms=preferred)))
     assert plan.machines[0].labels[keys.ZONE] == ZONES[0]
+
+
+TEAM = "example.com/team"
+
+
+def team_pods() -> tuple[Pod, Pod, Pod]:
+    """Of team a, each with one more rule: a preference for b, b as well, or b as one of two choices."""
+    of_b, of_a = ((Expression(TEAM, "In", (team,)),) for team in "ba")
+    selector = {TEAM: "a"}
+    return (
+        make_pod("prefers", preferred_terms=(PreferredTerm(1, of_b),), node_selector=selector),
+        make_pod("contradicts", required_terms=(of_b,), node_selector=selector),
+        make_pod("chooses", required_terms=(of_b, of_a), node_selector=selector),
+    )
+
+
+@pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
+def test_rules_that_contradict_each_other_are_not_met_by_a_missing_label(policy: str) -> None:
+    """As kube-scheduler judges: it would never bind such a pod to a machine of the heavier pool, or to the node."""
+    team = make_pool("team", requirements=(*DEFAULT_REQUIREMENTS, Expression(TEAM, "In", ("a",))))
+    pools = (make_pool(weight=9), team)
+    snapshot = make_snapshot(*team_pods(), pools=pools, nodes=(make_node("n0"),))
+    plan = plan_for(snapshot, packing_policy=policy)
+    assert {machine.pool for machine in plan.machines} == {"team"}
+    assert list(plan.unschedulable) == ["uid-contradicts"]
+    assert (
+        f"the pod's rules for {TEAM} contradict each other" in plan.unschedulable["uid-contradicts"]
+    )
 
 
 def test_sch_26_the_ignore_policy_does_not_look_at_preferences() -> None:
