@@ -36,6 +36,8 @@ class InstanceTypeFacts:
     """EBS volumes beside the root volume."""
     gpus: tuple[Gpu, ...]
     supports_spot: bool
+    instance_store_gb: int = 0
+    """All local disks together, in units of 10^9 bytes."""
 
     @property
     def gpu_count(self) -> int:
@@ -85,6 +87,7 @@ def _facts(name: str, row: Mapping[str, Any]) -> InstanceTypeFacts:
         - 1,
         gpus=tuple(_gpu(gpu) for gpu in gpus),
         supports_spot="spot" in row.get("SupportedUsageClasses", []),
+        instance_store_gb=int((row.get("InstanceStorageInfo") or {}).get("TotalSizeInGB", 0)),
     )
 
 

@@ -193,6 +193,8 @@ def _fixed_fields(instance: Instance) -> dict[str, Any]:
         "memoryMiB": facts.memory_mib,
         "maxPods": facts.max_pods,
         "maxVolumes": facts.max_volumes,
+        "largestVolumeGiB": instance.largest_volume_gib,
+        "instanceStoreGB": facts.instance_store_gb,
         "gpus": [
             {
                 "name": gpu.name,

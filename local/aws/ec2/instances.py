@@ -85,6 +85,8 @@ class Instance:
     """Name and id; empty for none."""
     metadata_options: dict[str, str] = field(default_factory=dict)
     volumes: tuple[tuple[str, str], ...] = ()
+    """Device name and id of those it was launched with."""
+    largest_volume_gib: int = 0
     state: str = "pending"
     state_reason: tuple[str, str] | None = None
     changed_at: float = 0.0

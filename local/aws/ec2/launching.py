@@ -22,8 +22,6 @@ from shared.concurrency.clock import Clock
 KMS_ACTION = "KMSDecrypt"
 """The pseudo-action whose fault makes a launched instance terminate at once."""
 
-DEFAULT_VOLUME_GIB = 8
-
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpecification:
@@ -144,7 +142,7 @@ class Launcher:
             metadata_options={key: str(value) for key, value in spec.metadata_options.items()},
         )
         instance.private_ip = self.addresses.take(spec.subnet, instance) or ""
-        instance.volumes = _create_volumes(backend, spec, instance)
+        _create_volumes(backend, spec, instance)
         failing = self.faults.take(KMS_ACTION) is not None
         self.inventory.add(instance, fails_at_once=failing)
         return instance
@@ -183,26 +181,26 @@ class Launcher:
         return tuple((group_id, str(groups[group_id].name)) for group_id in group_ids)
 
 
-def _create_volumes(
-    backend: Any, spec: LaunchSpecification, instance: Instance
-) -> tuple[tuple[str, str], ...]:
-    """(device name, volume id) per block device; the image's root device when none is mapped."""
+def _create_volumes(backend: Any, spec: LaunchSpecification, instance: Instance) -> None:
+    """One volume per mapped device, and the image's root volume where none of them replaces it."""
     image = backend.amis[spec.image_id]
-    devices = list(spec.block_devices) or [{"DeviceName": image.root_device_name}]
+    (root,) = image.block_device_mappings
+    mapped = {str(device["DeviceName"]): device.get("Ebs") or {} for device in spec.block_devices}
+    devices = mapped if root["DeviceName"] in mapped else {root["DeviceName"]: {}, **mapped}
     created = []
-    for device in devices:
-        ebs = device.get("Ebs") or {}
+    for name, ebs in devices.items():
         volume = backend.create_volume(
-            size=ebs.get("VolumeSize") or DEFAULT_VOLUME_GIB,
+            size=ebs.get("VolumeSize") or root["Ebs"]["VolumeSize"],
             zone_name=spec.zone,
             encrypted=bool(ebs.get("Encrypted")),
             kms_key_id=ebs.get("KmsKeyId"),
             volume_type=ebs.get("VolumeType") or "gp3",
         )
         backend.create_tags([volume.id], dict(spec.volume_tags))
-        attach_volume(volume, instance.instance_id, str(device["DeviceName"]))
-        created.append((str(device["DeviceName"]), str(volume.id)))
-    return tuple(created)
+        attach_volume(volume, instance.instance_id, name)
+        created.append((name, volume))
+    instance.volumes = tuple((name, str(volume.id)) for name, volume in created)
+    instance.largest_volume_gib = max(int(volume.size) for _, volume in created)
 
 
 def release(backend: Any, instance: Instance) -> None:

@@ -51,6 +51,9 @@ class Instance(BaseModel):
     max_pods: int
     max_volumes: int = 26
     """EBS volumes beside the root volume."""
+    largest_volume_gib: int = Field(default=20, validation_alias="largestVolumeGiB")
+    instance_store_gb: int = Field(default=0, validation_alias="instanceStoreGB")
+    """All local disks together, in units of 10^9 bytes."""
     gpus: list[Accelerator] = Field(default_factory=list)
 
 

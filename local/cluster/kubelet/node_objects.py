@@ -1,30 +1,15 @@
-"""The Node object that a kubelet registers, with its capacity and allocatable resources.
-
-Capacity: memory is the type's nominal memory minus 7.5 % for the hypervisor and the kernel (Karpenter's
-VM_MEMORY_OVERHEAD_PERCENT); arm64 machines first lose 64 MiB. Reservations: EKS' bootstrap (cpu 6 % of the first core,
-1 % of the second, 0.5 % of the next two, 0.25 % of the rest; memory 11 MiB per pod plus 255 MiB) and the kubelet's
-eviction threshold of 100 MiB. ``kubeReserved`` and ``systemReserved`` count for cpu and memory.
-"""
+"""The Node object that a kubelet registers."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from local.cluster.control_plane.informers import Obj
-from local.cluster.kubelet.gpu_sharing import gpu_resources
 from local.cluster.kubelet.images import system_of
 from local.cluster.kubelet.instances import Instance
+from local.cluster.kubelet.node_resources import node_resources
 from local.cluster.kubelet.user_data import KubeletConfiguration
-from shared.domain.resources import add
 
-MEMORY_OVERHEAD = 0.075
-ARM_RESERVED_MIB = 64
-EVICTION_MIB = 100
-MIB = 1024**2
-EPHEMERAL_CAPACITY, EPHEMERAL_ALLOCATABLE = "20Gi", "17Gi"
-CPU_BANDS = ((1000, 0.06), (1000, 0.01), (2000, 0.005))
-LAST_BAND = 0.0025
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 SIMULATED = "local.dovetail.sh/kubelet"
 """Annotation; the value ``simulated`` gives a Node without an instance a kubelet."""
@@ -36,54 +21,6 @@ LEGACY_LABELS = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-
-
-def reserved_milli_cpu(vcpus: int) -> int:
-    """EKS' kube-reserved CPU in millicores; each band is rounded down to whole millicores."""
-    left, reserved = vcpus * 1000, 0
-    for width, share in CPU_BANDS:
-        reserved += int(min(left, width) * share)
-        left -= min(left, width)
-    return reserved + int(left * LAST_BAND)
-
-
-def memory_capacity_mib(memory_mib: int, architecture: str) -> int:
-    """MiB that the kubelet reports."""
-    if architecture == "arm64":
-        memory_mib -= ARM_RESERVED_MIB
-    return memory_mib - math.ceil(memory_mib * MEMORY_OVERHEAD)
-
-
-def node_resources(
-    instance: Instance, configuration: KubeletConfiguration
-) -> tuple[dict[str, str], dict[str, str]]:
-    """(capacity, allocatable) as quantities."""
-    memory = memory_capacity_mib(instance.memory_mib, instance.architecture)
-    pods = str(configuration.max_pods or instance.max_pods)
-    capacity = {
-        "cpu": f"{instance.vcpus * 1000}m",
-        "memory": f"{memory}Mi",
-        "pods": pods,
-        "ephemeral-storage": EPHEMERAL_CAPACITY,
-        **gpu_resources(instance.gpus, configuration.gpu_sharing),
-    }
-    reserved = _reserved(instance, configuration)
-    allocatable = {
-        **capacity,
-        "cpu": f"{instance.vcpus * 1000 - reserved['cpu']}m",
-        "memory": f"{memory - EVICTION_MIB - math.ceil(reserved['memory'] / MIB)}Mi",
-        "ephemeral-storage": EPHEMERAL_ALLOCATABLE,
-    }
-    return capacity, allocatable
-
-
-def _reserved(instance: Instance, configuration: KubeletConfiguration) -> dict[str, int]:
-    """milli-CPU, and bytes of memory: what EKS' images reserve, unless the settings name the resource."""
-    usual = {
-        "cpu": reserved_milli_cpu(instance.vcpus),
-        "memory": (11 * instance.max_pods + 255) * MIB,
-    }
-    return add({**usual, **configuration.kube_reserved}, configuration.system_reserved)
 
 
 def node_labels(instance: Instance, operating_system: str = "linux") -> dict[str, str]:

@@ -16,13 +16,13 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
 
 from local.cluster.kubelet.gpu_sharing import UNSHARED, GpuSharing, read_sharing
-from shared.domain.resources import Resources, parse_resources
+from shared.domain.resources import Resources, parse_amount, parse_resources
 from shared.errors import InvalidObject
 
 BOOTSTRAP = "/etc/eks/bootstrap.sh"
@@ -50,6 +50,10 @@ class KubeletConfiguration:
     kube_reserved: Resources = field(default_factory=dict)
     """It replaces what EKS' images reserve of a resource."""
     system_reserved: Resources = field(default_factory=dict)
+    eviction: dict[str, str] = field(default_factory=dict)
+    """Hard thresholds by signal, such as ``{"memory.available": "5%"}``."""
+    local_disks: bool = False
+    """Whether the local disks hold the pods' data."""
 
 
 def parse_user_data(encoded: str | None) -> KubeletConfiguration:
@@ -94,7 +98,8 @@ def _from_bootstrap(script: str) -> KubeletConfiguration:
         arguments = words[words.index(BOOTSTRAP) + 1 :] if BOOTSTRAP in words else []
         extra = _value_of(EXTRA_ARGS, arguments) or ""
         cluster = next((word for word in arguments if not word.startswith("-")), None)
-        return _from_flags(shlex.split(extra), cluster)
+        local_disks = _value_of("--local-disks", arguments) is not None
+        return replace(_from_flags(shlex.split(extra), cluster), local_disks=local_disks)
     return KubeletConfiguration()
 
 
@@ -133,7 +138,14 @@ def _from_flags(
         _amounts(name, dict(_pairs(_value_of(f"--{name}-reserved", words)))) for name in OWNERS
     )
     return KubeletConfiguration(
-        labels, taints, pods, cluster, operating_system, kube_reserved=kube, system_reserved=system
+        labels,
+        taints,
+        pods,
+        cluster,
+        operating_system,
+        kube_reserved=kube,
+        system_reserved=system,
+        eviction=_thresholds(dict(_pairs(_value_of("--eviction-hard", words), "<"))),
     )
 
 
@@ -141,9 +153,9 @@ def _list(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").strip("\"'").split(",") if part.strip()]
 
 
-def _pairs(text: str | None) -> Iterable[tuple[str, str]]:
+def _pairs(text: str | None, sign: str = "=") -> Iterable[tuple[str, str]]:
     for part in _list(text):
-        key, _, value = part.partition("=")
+        key, _, value = part.partition(sign)
         yield key, value
 
 
@@ -185,6 +197,8 @@ def _node_config(documents: list[dict[str, Any]]) -> KubeletConfiguration:
         cluster=from_flags.cluster,
         kube_reserved=_amounts("kube", config.get("kubeReserved")),
         system_reserved=_amounts("system", config.get("systemReserved")),
+        eviction=_thresholds(config.get("evictionHard") or {}),
+        local_disks=bool((spec.get("instance") or {}).get("localStorage")),
     )
 
 
@@ -194,6 +208,16 @@ def _amounts(owner: str, reserved: object) -> Resources:
         return parse_resources(reserved, field=f"{owner}Reserved")
     except InvalidObject as error:
         raise ValueError(error.message) from error
+
+
+def _thresholds(hard: dict[str, Any]) -> dict[str, str]:
+    """A kubelet with another value does not start. Raises ValueError."""
+    for signal, text in hard.items():
+        try:
+            parse_amount("memory", str(text).removesuffix("%"), field=f"evictionHard[{signal}]")
+        except InvalidObject as error:
+            raise ValueError(error.message) from error
+    return {signal: str(text) for signal, text in hard.items()}
 
 
 def _from_settings(text: str) -> KubeletConfiguration:
@@ -215,4 +239,11 @@ def _from_settings(text: str) -> KubeletConfiguration:
         gpu_sharing=read_sharing(settings),
         kube_reserved=_amounts("kube", kubernetes.get("kube-reserved")),
         system_reserved=_amounts("system", kubernetes.get("system-reserved")),
+        eviction=_thresholds(kubernetes.get("eviction-hard") or {}),
+        local_disks=_mounts_local_disks(settings),
     )
+
+
+def _mounts_local_disks(settings: dict[str, Any]) -> bool:
+    """Whether a boot command combines the local disks."""
+    return "ephemeral-storage" in str(settings.get("bootstrap-commands"))

@@ -20,7 +20,9 @@ INSTANCE_FIELDS = {
     "imageId",
     "imageName",
     "instanceId",
+    "instanceStoreGB",
     "instanceType",
+    "largestVolumeGiB",
     "launchedAt",
     "lifecycle",
     "maxPods",
@@ -68,6 +70,7 @@ async def test_the_instance_list_has_every_field_of_the_contract(
     assert (row["vcpus"], row["memoryMiB"], row["maxPods"]) == (2, 8192, 29)
     assert row["maxVolumes"] == 26, "EC2 says 27, and one is the root volume"
     assert row["gpus"] == []
+    assert (row["largestVolumeGiB"], row["instanceStoreGB"]) == (20, 0), "as mapped"
 
 
 async def test_the_instance_list_counts_gpus(

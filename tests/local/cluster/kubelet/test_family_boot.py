@@ -30,6 +30,8 @@ USERS = {
     "Windows2022": "",
     "Windows2025": "",
 }
+NOW = "2026-01-01T00:00:00Z"
+GIB = 1024**3
 INSTANCE = Instance(
     instance_id="i-1",
     instance_type="m5.large",
@@ -54,7 +56,7 @@ def test_a_node_has_the_labels_taints_and_pods_it_was_given(family: str) -> None
     """Independent of the user's own part."""
     found = booted(family)
     assert (found.cluster, found.max_pods, found.labels) == ("demo", 17, LABELS)
-    node = node_object(INSTANCE, found, "2026-01-01T00:00:00Z")
+    node = node_object(INSTANCE, found, NOW)
     assert node["spec"]["taints"][:-1] == TAINT_OBJECTS
     assert node["status"]["capacity"]["pods"] == "17"
 
@@ -65,9 +67,50 @@ def test_a_node_reserves_what_its_settings_say(family: str) -> None:
     reserved = {"kubeReserved": {"cpu": "200m"}, "systemReserved": {"memory": "1Gi"}}
     asked = bootstrap(kubelet=reserved, user_data=USERS[family])
     found = parse_user_data(base64.b64encode(render(family, asked).encode()).decode())
-    room = node_object(INSTANCE, found, "2026-01-01T00:00:00Z")["status"]["allocatable"]
+    room = node_object(INSTANCE, found, NOW)["status"]["allocatable"]
     assert room["cpu"] == "1800m"
     assert room["memory"] == f"{8192 - math.ceil(8192 * 0.075) - 574 - 100 - 1024}Mi"
+
+
+@pytest.mark.parametrize("family", USERS)
+def test_a_node_has_the_storage_of_its_largest_volume(family: str) -> None:
+    """IT-15, IT-33: less the gibibyte that EKS reserves, and a tenth below which the kubelet evicts."""
+    node = node_object(INSTANCE.model_copy(update={"largest_volume_gib": 100}), booted(family), NOW)
+    assert node["status"]["capacity"]["ephemeral-storage"] == str(100 * GIB)
+    assert node["status"]["allocatable"]["ephemeral-storage"] == str(89 * GIB)
+
+
+@pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket"])
+def test_a_node_has_the_storage_of_its_combined_local_disks(family: str) -> None:
+    """EC-08 RAID0; a type without local disks has its volume."""
+    asked = bootstrap(raid0_instance_store=True, user_data=USERS[family])
+    found = parse_user_data(base64.b64encode(render(family, asked).encode()).decode())
+    with_disks = INSTANCE.model_copy(update={"instance_store_gb": 475})
+    for instance, size in ((with_disks, 475 * 10**9), (INSTANCE, 20 * GIB)):
+        capacity = node_object(instance, found, NOW)["status"]["capacity"]
+        assert capacity["ephemeral-storage"] == str(size)
+    usual = node_object(with_disks, booted(family), NOW)["status"]["capacity"]
+    assert usual["ephemeral-storage"] == str(20 * GIB), "the policy decides, not the type"
+
+
+@pytest.mark.parametrize("family", USERS)
+def test_a_node_evicts_below_the_thresholds_of_its_settings(family: str) -> None:
+    """IT-33; 100% switches a threshold off."""
+    hard = {"memory.available": "1Gi", "nodefs.available": "100%"}
+    asked = bootstrap(kubelet={"evictionHard": hard}, user_data=USERS[family])
+    found = parse_user_data(base64.b64encode(render(family, asked).encode()).decode())
+    room = node_object(INSTANCE, found, NOW)["status"]["allocatable"]
+    assert room["memory"] == f"{8192 - math.ceil(8192 * 0.075) - 574 - 1024}Mi"
+    assert room["ephemeral-storage"] == str(19 * GIB)
+
+
+def test_a_kubelet_does_not_start_with_a_threshold_that_is_no_quantity() -> None:
+    asked = bootstrap(kubelet={"evictionHard": {"memory.available": "7%"}})
+    text = render("AL2023", asked).replace("7%", "much%")
+    with pytest.raises(
+        ValueError, match=r"evictionHard\[memory.available\]: 'much' is not a quantity"
+    ):
+        parse_user_data(base64.b64encode(text.encode()).decode())
 
 
 def test_a_kubelet_does_not_start_with_a_reservation_that_is_no_quantity() -> None:
@@ -81,7 +124,7 @@ def test_a_kubelet_does_not_start_with_a_reservation_that_is_no_quantity() -> No
 def test_a_node_reports_its_operating_system(family: str) -> None:
     """IT-40: labels of Kubernetes."""
     system = "windows" if family.startswith("Windows") else "linux"
-    node = node_object(INSTANCE, booted(family), "2026-01-01T00:00:00Z")
+    node = node_object(INSTANCE, booted(family), NOW)
     assert node["metadata"]["labels"]["kubernetes.io/os"] == system
     assert node["status"]["nodeInfo"]["operatingSystem"] == system
 

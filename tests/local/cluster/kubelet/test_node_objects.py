@@ -8,12 +8,8 @@ import pytest
 
 from local.aws.ec2.images import image_for, published_parameters
 from local.cluster.kubelet.images import system_of
-from local.cluster.kubelet.node_objects import (
-    fixed_instance,
-    memory_capacity_mib,
-    node_labels,
-    reserved_milli_cpu,
-)
+from local.cluster.kubelet.node_objects import fixed_instance, node_labels
+from local.cluster.kubelet.node_resources import memory_capacity_mib, reserved_milli_cpu
 from local.cluster.scheduling.quantities import amount, pod_requests
 from shared.errors import InvalidObject
 
