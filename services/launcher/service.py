@@ -282,7 +282,7 @@ def _timed(env: Environment[LauncherSettings], launcher: Launcher) -> list[Loop]
         timed("drift", CHECK_SECONDS, launcher.drift.check),
         timed("launch templates", SWEEP_SECONDS, launcher.template_store.sweep),
         timed("consistency", nodes.PERIOD_SECONDS, checks.check_all),
-        timed("overlays", overlays.PERIOD_SECONDS, corrections.check_all),
+        timed("overlays", corrections.period_seconds, corrections.check_all),
         timed("tags", tagging.PERIOD_SECONDS, tags.tag_some),
         timed("instance profiles", instance_profiles.PERIOD_SECONDS, unused.sweep),
         timed("zonal shifts", zonal_shift.PERIOD_SECONDS, shifts.check),

@@ -1,7 +1,8 @@
 """Why a machine is of this type: the other offerings of the catalogue, with prices and why they were not taken. Pure.
 
 A machine asks for resources, its pods' and its daemons', and has requirements, its pool's and its pods'. An offering
-suits when it would hold the same. Prices and capacity are those of now: they may have differed when it was bought.
+suits when it would hold the same with the settings of the pool's class. Prices, capacity, pool and class are those of
+now: they may have differed when it was bought.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from shared.domain import labels as keys
+from shared.domain.instance_types.size_settings import USUAL, SizeSettings
+from shared.domain.instance_types.sizes import adapted
 from shared.domain.instance_types.types import InstanceType, Offering, of_pool
 from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.requirements import Requirements
 from shared.domain.resources import exceeded, format_amount, sum_of
 from shared.domain.snapshot import OfferingKey, Snapshot
-from shared.solver.reservations.places import allows
+from shared.errors import InvalidObject
+from shared.solver.reservations.places import refusing
 
 MOST_SHOWN = 10
 """Cheaper offerings, and dearer ones."""
 TAKEN = "taken"
+NO_LONGER = "taken; it would not be now"
 CHEAPER = "suits and is cheaper now; the planner or EC2 chose otherwise when it was bought"
 DEARER = "suits and costs as much or more"
 NO_CAPACITY = "EC2 had no capacity for it a short time ago"
@@ -59,7 +65,7 @@ def alternatives_of(machine: Machine, snapshot: Snapshot) -> dict[str, Any]:
     dearer = [one for one in others if one.suits and one not in cheaper]
     shown = [*cheaper[:MOST_SHOWN], *reversed(lacking)]
     return {
-        "taken": _document(taken._replace(why=TAKEN)) if taken else None,
+        "taken": _document(taken._replace(why=_why_taken(taken))) if taken else None,
         "others": [
             *(_document(one) for one in shown),
             *(_document(one._replace(why=DEARER)) for one in dearer[:MOST_SHOWN]),
@@ -67,6 +73,10 @@ def alternatives_of(machine: Machine, snapshot: Snapshot) -> dict[str, Any]:
         "suiting": sum(one.suits for one in judged),
         "cheaper": len(cheaper),
     }
+
+
+def _why_taken(taken: Alternative) -> str:
+    return TAKEN if taken.suits else f"{NO_LONGER}: {taken.why}"
 
 
 def _document(one: Alternative) -> dict[str, Any]:
@@ -82,8 +92,13 @@ def _document(one: Alternative) -> dict[str, Any]:
 
 def _judged(machine: Machine, snapshot: Snapshot) -> Iterator[Alternative]:
     wanted, needed = _wanted(machine, snapshot), _needed(machine, snapshot)
-    zones = _zones(machine, snapshot)
-    for kind in (of_pool(one, machine.pool_key) for one in snapshot.catalogue.types):
+    owner = next((one for one in snapshot.pools if one.key == machine.pool_key), machine)
+    node_class = next((c for c in snapshot.node_classes if c.key == owner.node_class_key), None)
+    # Empty: the class's subnets are not known.
+    zones = frozenset(one.zone for one in node_class.subnets) if node_class else frozenset()
+    settings = _settings(owner, node_class)
+    for known in snapshot.catalogue.types:
+        kind = adapted(of_pool(known, machine.pool_key), settings)
         lacks = _lacks(kind, wanted, needed)
         for offering in kind.offerings:
             if offering.reservation_id:
@@ -107,10 +122,12 @@ def _needed(machine: Machine, snapshot: Snapshot) -> Mapping[str, int]:
     return sum_of(pod.requests for pod in on)
 
 
-def _zones(machine: Machine, snapshot: Snapshot) -> frozenset[str]:
-    """Of the class's subnets; empty: not known."""
-    found = next((c for c in snapshot.node_classes if c.key == machine.node_class_key), None)
-    return frozenset(one.zone for one in found.subnets) if found else frozenset()
+def _settings(owner: NodePool | Machine, node_class: NodeClass | None) -> SizeSettings:
+    """Of a machine that would be launched now; the usual ones where the class is gone or cannot be read."""
+    try:
+        return SizeSettings.of(owner, node_class) if node_class else USUAL
+    except InvalidObject:
+        return USUAL
 
 
 def _lacks(kind: InstanceType, wanted: Requirements, needed: Mapping[str, int]) -> str:
@@ -136,8 +153,9 @@ def _not_offered(
     zones: frozenset[str],
     snapshot: Snapshot,
 ) -> str:
-    if not allows(wanted, offering):
-        return f"not allowed: {offering.capacity_type} in {offering.zone}"
+    against = refusing(wanted, offering)
+    if against is not None:
+        return f"not allowed: {against}"
     if zones and offering.zone not in zones:
         return f"no subnet of the node class is in {offering.zone}"
     gone = (offering.capacity_type, kind.name, offering.zone) in snapshot.unavailable

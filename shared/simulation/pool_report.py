@@ -9,6 +9,7 @@ from typing import Any
 from shared.disruption.budgets import by_budget
 from shared.disruption.candidates import offering_prices, price_in
 from shared.domain import labels as keys
+from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import of_pool
 from shared.domain.machines.machine import DRIFTED, INITIALIZED, Machine
 from shared.domain.pools.nodepools import NodePool
@@ -19,9 +20,15 @@ from shared.solver.reservations.places import allows
 
 MICRO = 1_000_000
 MOST_OFFERINGS = 5
+STATIC_IS_OFF = (
+    "spec.replicas has no effect while the scheduler's feature gate StaticCapacity is off: it buys nothing; "
+    "set FEATURE_GATES=StaticCapacity=true"
+)
 
 
-def pool_report(pool: NodePool, snapshot: Snapshot, policy: str, *, now: float) -> dict[str, Any]:
+def pool_report(
+    pool: NodePool, snapshot: Snapshot, policy: str, gates: FeatureGates, *, now: float
+) -> dict[str, Any]:
     """``policy``: packing policy of pools that do not set one. Costs in US dollars an hour."""
     machines = [one for one in snapshot.machines if one.pool_key == pool.key]
     nodes = {node.name: node for node in snapshot.nodes}
@@ -30,7 +37,7 @@ def pool_report(pool: NodePool, snapshot: Snapshot, policy: str, *, now: float) 
     offerings = _offerings(pool, snapshot)
     return {
         "pool": pool.key,
-        "problems": _problems(pool, snapshot, bool(offerings)),
+        "problems": _problems(pool, snapshot, gates, offered=bool(offerings)),
         "machines": {
             "all": len(machines),
             "ready": sum(one.has(INITIALIZED) and not one.terminating for one in machines),
@@ -59,7 +66,9 @@ def pool_report(pool: NodePool, snapshot: Snapshot, policy: str, *, now: float) 
     }
 
 
-def _problems(pool: NodePool, snapshot: Snapshot, offered: bool) -> list[str]:
+def _problems(
+    pool: NodePool, snapshot: Snapshot, gates: FeatureGates, *, offered: bool
+) -> list[str]:
     """Why it buys nothing, or disrupts nothing."""
     found = next((one for one in snapshot.node_classes if one.key == pool.node_class_key), None)
     over = exceeded(pool.usage, pool.limits)
@@ -75,6 +84,7 @@ def _problems(pool: NodePool, snapshot: Snapshot, offered: bool) -> list[str]:
         f"above its limit for {', '.join(over)}: it buys nothing": over,
         f"at its limit for {', '.join(at_limit)}: it buys nothing": at_limit,
         "its voluntary disruption is switched off": pool.disruption_off,
+        STATIC_IS_OFF: pool.is_static and not gates.static_capacity,
     }
     return [text for text, holds in checks.items() if holds]
 

@@ -1,7 +1,7 @@
 """Reads NodeOverlays: for launches, which go by corrected prices, and to say on each whether it holds (NO-01).
 
 What may go wrong: an overlay that cannot be read, or contradicts another. It says so in its condition Ready and is
-left out; the others hold. With the gate NodeOverlay off nothing is read and nothing is corrected.
+left out; the others hold. With the gate NodeOverlay off nothing is corrected, and each overlay says that.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from shared.api.parsers import parser_of
 from shared.api.v1.node_overlays import parse_node_overlay
 from shared.concurrency.clock import Clock
 from shared.domain.instance_types.overlays import Overlay, asks_for_pools, judged
+from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Condition
 from shared.domain.pools.nodepools import NodePool
 from shared.errors import Conflict, DovetailError, NotFound
@@ -32,9 +33,15 @@ from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues, scopes_of
 log = get_logger(__name__)
 
 PERIOD_SECONDS = 10.0
+PERIOD_OFF_SECONDS = 60.0
+"""With the gate off: overlays are only to say so."""
 LIST_FRESH_SECONDS = 1.0
 INVALID = "ValidationFailed"
 CONFLICT = "Conflict"
+GATE_OFF = (
+    "FeatureGateOff",
+    "it has no effect while the feature gate NodeOverlay is off: set FEATURE_GATES=NodeOverlay=true",
+)
 LONGEST_MESSAGE = 1000
 Json = Mapping[str, Any]
 
@@ -105,12 +112,26 @@ class Overlays:
     enabled: bool
     """The gate NodeOverlay."""
 
+    @property
+    def period_seconds(self) -> float:
+        """The time between two checks."""
+        return PERIOD_SECONDS if self.enabled else PERIOD_OFF_SECONDS
+
     async def check_all(self) -> None:
         """Write on each whether it holds."""
         catalogue = await self.catalogues.get() if self.enabled else None
-        if catalogue is None:
+        if self.enabled and catalogue is None:
             return
         listed = await listed_overlays(self.kube)
+        refused = await self._refused(listed, catalogue) if catalogue else {}
+        for raw in listed:
+            problem = refused.get(str(raw["metadata"]["name"])) if catalogue else GATE_OFF
+            await self._write(raw, problem)
+
+    async def _refused(
+        self, listed: list[dict[str, Any]], catalogue: Catalogue
+    ) -> dict[str, tuple[str, str]]:
+        """Name -> (reason, message) of those that do not hold."""
         read: dict[str, Overlay] = {}
         refused: dict[str, tuple[str, str]] = {}
         for raw in listed:
@@ -123,9 +144,7 @@ class Overlays:
         asked = any(map(asks_for_pools, read.values()))
         scopes = scopes_of(await readable_pools(self.kube)) if asked else ()
         found = await asyncio.to_thread(judged, tuple(read.values()), catalogue, scopes)
-        refused |= {name: (CONFLICT, text) for name, text in found.refused.items()}
-        for raw in listed:
-            await self._write(raw, refused.get(str(raw["metadata"]["name"])))
+        return refused | {name: (CONFLICT, text) for name, text in found.refused.items()}
 
     async def _write(self, raw: Json, problem: tuple[str, str] | None) -> None:
         """Write the condition where the object has another one."""

@@ -28,7 +28,7 @@ from shared.disruption.advice import (
 )
 from shared.disruption.budgets import reported_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
-from shared.domain.machines.machine import Machine
+from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.workloads.pods import is_reschedulable
 from shared.runtime.services import Answer, json_answer
 from shared.settings import SchedulerSettings
@@ -161,6 +161,8 @@ class Explainer:
             return
         if pool.disruption_off:
             yield _rejection(machine, POOL_SWITCHED_OFF)
+        elif not machine.has(INITIALIZED):
+            return  # budgets do not count it yet
         elif pool.budgets or pool.most_disruptions_per_hour is not None:
             reported = reported_reasons(pool)
             for reason in filter(reported.__contains__, self.findings.exhausted(pool.key)):

@@ -13,7 +13,7 @@ from shared.domain.instance_types.reservations import (
     truth,
 )
 from shared.domain.instance_types.types import Offering
-from shared.domain.requirements import Requirements
+from shared.domain.requirements import Requirement, Requirements
 
 
 class FreePlaces(NamedTuple):
@@ -36,10 +36,15 @@ def labels_of_offering(offering: Offering) -> dict[str, str]:
 
 def allows(wanted: Requirements, offering: Offering) -> bool:
     """Do the requirements allow this offering? Type and node class are not checked."""
+    return refusing(wanted, offering) is None
+
+
+def refusing(wanted: Requirements, offering: Offering) -> Requirement | None:
+    """The first requirement that excludes this offering; None when all allow it."""
     rules = (
         (wanted.get(key), value) for key, value in labels_of_offering(offering).items() if value
     )
-    return all(rule is None or rule.has(value) for rule, value in rules)
+    return next((rule for rule, value in rules if rule is not None and not rule.has(value)), None)
 
 
 def meets_min_values(

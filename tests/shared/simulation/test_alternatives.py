@@ -9,9 +9,24 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.instance_types.types import SizeFacts
 from shared.domain.pools.generations import V1
-from shared.simulation.alternatives import CHEAPER, DEARER, NO_CAPACITY, TAKEN, alternatives_of
-from tests.support.planning.builders import ZONES, amounts, make_catalogue, make_pool, make_type
+from shared.simulation.alternatives import (
+    CHEAPER,
+    DEARER,
+    NO_CAPACITY,
+    NO_LONGER,
+    TAKEN,
+    alternatives_of,
+)
+from tests.support.planning.builders import (
+    ZONES,
+    amounts,
+    make_catalogue,
+    make_node_class,
+    make_pool,
+    make_type,
+)
 from tests.support.planning.disruption import make_cluster, make_running
 
 TYPES = (
@@ -26,7 +41,8 @@ def found(cpu: str, **changes: Any) -> dict[str, Any]:
     """Of a machine of 4 cores that was bought for pods that ask for so much."""
     pool = changes.pop("pool", make_pool(generation_api=V1))
     running = make_running("n1", "m5.x004", pool=pool, requests=amounts(cpu=cpu, memory="1Gi"))
-    snapshot = make_cluster([running], pools=(pool,), catalogue=make_catalogue(TYPES), **changes)
+    changes.setdefault("catalogue", make_catalogue(TYPES))
+    snapshot = make_cluster([running], pools=(pool,), **changes)
     return alternatives_of(running.machine, snapshot)
 
 
@@ -67,6 +83,32 @@ def test_the_pool_as_it_is_now_decides() -> None:
     assert reasons(found("1", pool=pool))["m5.x002"].startswith(
         "not allowed: karpenter.k8s.aws/instance-cpu"
     )
+
+
+def test_types_have_the_room_that_the_class_leaves() -> None:
+    """A class that reserves a core makes types too small, the taken one included."""
+    kinds = tuple(replace(kind, facts=SizeFacts(3, 3, 10)) for kind in TYPES)
+    kubelet = {"systemReserved": {"cpu": "1500m"}}
+    node_class = make_node_class(generation_api=V1, kubelet=kubelet)
+    running = make_running(
+        "n1", "m5.x004", pool=make_pool(generation_api=V1), requests=amounts(cpu="3")
+    )
+    snapshot = make_cluster(
+        [running], pools=(make_pool(generation_api=V1),), catalogue=make_catalogue(kinds)
+    )
+    answer = alternatives_of(running.machine, replace(snapshot, node_classes=(node_class,)))
+    assert answer["suiting"] == 1
+    assert answer["taken"]["why"] == f"{NO_LONGER}: too small: cpu 2420m of 3"
+    assert answer["taken"]["suits"] is False
+    assert reasons(answer)["m5.x008"] == DEARER
+
+
+def test_the_rule_that_excludes_an_offering_is_named() -> None:
+    both = make_type(
+        "m5.x004", 4, 16, 192_000, zones=ZONES[:1], capacity_types=(keys.SPOT, keys.ON_DEMAND)
+    )
+    answer = found("3", catalogue=make_catalogue((both,)))
+    assert reasons(answer) == {"m5.x004": "not allowed: karpenter.sh/capacity-type In [on-demand]"}
 
 
 def test_a_type_that_the_catalogue_lost_has_no_price() -> None:

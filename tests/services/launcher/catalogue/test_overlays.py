@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from services.launcher.catalogue.overlays import LIST_FRESH_SECONDS, Overlays, overlaid_catalogues
+from services.launcher.catalogue.overlays import (
+    GATE_OFF,
+    LIST_FRESH_SECONDS,
+    Overlays,
+    overlaid_catalogues,
+)
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, encode_catalogue, of_pool
 from shared.kube.client import Kube
@@ -105,7 +110,7 @@ async def test_what_requires_labels_of_a_pool_holds_for_its_machines_alone(
     assert await cheapest(source, "Provisioner/blue") == 20_000
 
 
-async def test_without_the_gate_nothing_is_read(
+async def test_without_the_gate_nothing_is_corrected_and_each_overlay_says_so(
     kube: Kube, bus: Bus, clock: FakeClock, catalogue: Catalogue
 ) -> None:
     """OPS-02: feature gates."""
@@ -113,4 +118,6 @@ async def test_without_the_gate_nothing_is_read(
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
     await Overlays(kube, store, clock, enabled=False).check_all()
-    assert "status" not in await kube.get(NODE_OVERLAYS, "cheap")
+    assert await ready(kube) == {"cheap": ("False", GATE_OFF[0])}
+    await Overlays(kube, store, clock, enabled=True).check_all()
+    assert await ready(kube) == {"cheap": ("True", "Ready")}
