@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from cli.cloud.fields import check_numbers, worded
 from cli.stack.environment import variables_of
 from local.probe import exchange_json
 from shared.errors import ConfigurationError, DovetailError, Unavailable, Unreachable
@@ -38,12 +39,13 @@ class CloudControl:
     def post(self, path: str, body: Mapping[str, Any] | None) -> Any:
         """Raises ConfigurationError for a refused request, Unreachable for no answer. GET without a body."""
         url = f"{self._url}/{path}"
+        check_numbers(body, path)
         try:
             return exchange_json(
                 url, body, timeout=REQUEST_TIMEOUT_SECONDS, limit=ANSWER_LIMIT_BYTES
             )
         except urllib.error.HTTPError as refused:
-            raise _refusal(url, refused) from refused
+            raise _refusal(url, refused, path) from refused
         except (OSError, ValueError) as error:
             raise Unreachable(
                 f"no AWS emulator answers at {self._url} ({error}); start one with "
@@ -51,13 +53,13 @@ class CloudControl:
             ) from error
 
 
-def _refusal(url: str, refused: urllib.error.HTTPError) -> DovetailError:
+def _refusal(url: str, refused: urllib.error.HTTPError, path: str) -> DovetailError:
     if refused.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unavailable(f"{url} answered {refused.code}; see logs/aws.log of the stack")
     try:
         answer = json.loads(refused.read(ERROR_LIMIT_BYTES))
         error, fix = str(answer["error"]), str(answer["fix"])
-        return ConfigurationError(fix if error in fix else f"{error}; {fix}")
+        return ConfigurationError(worded(fix if error in fix else f"{error}; {fix}", path))
     except (ValueError, KeyError, TypeError):
         return ConfigurationError(
             f"{url} answered {refused.code}: this is not Dovetail's AWS emulator; unset "

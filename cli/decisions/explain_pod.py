@@ -11,8 +11,8 @@ from rich.text import Text
 
 from cli.decisions.purchase_text import bought_text
 from cli.kubectl import names
-from cli.manifests.simulate import catalogue_of, documents_of
-from cli.operations.scheduler_status import ask, scheduler_url
+from cli.manifests.simulate import catalogue_of, documents_of, snapshot_of
+from cli.operations.scheduler_status import compute, scheduler_url
 from cli.options import OutputOption
 from cli.printing import print_answer
 from cli.stack.environment import StackOption, variables_of
@@ -21,9 +21,7 @@ from shared.domain.snapshot import Snapshot
 from shared.errors import ConfigurationError, NotFound
 from shared.simulation.changes.answer import document_of
 from shared.simulation.changes.search import explain_pod
-from shared.simulation.inputs import read_inputs
 from shared.simulation.simulate import counting_devices
-from shared.simulation.workloads import MOST_PODS
 from shared.solver.solve import SolverSettings
 
 MOST_POOLS = 5
@@ -80,13 +78,13 @@ def full_name(name: str, namespace: str) -> str:
 
 def _from_scheduler(directory: Any, name: str) -> Mapping[str, Any]:
     url = scheduler_url(variables_of(directory))
-    found: Mapping[str, Any] = ask(f"{url}/explain", {"pod": name})
+    found: Mapping[str, Any] = compute(url, "explain", {"pod": name})
     return found
 
 
 def _from_files(filename: list[str], name: str) -> Mapping[str, Any]:
     documents = documents_of(filename)
-    snapshot = read_inputs(documents, lambda: catalogue_of(documents), MOST_PODS).snapshot
+    snapshot = snapshot_of(documents, lambda: catalogue_of(documents))
     settings = counting_devices(snapshot, SolverSettings())
     return document_of(explain_pod(snapshot, _uid_of(snapshot, name), settings))
 

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from cli.kubectl import names
-from cli.operations.scheduler_status import ask, scheduler_url
+from cli.operations.scheduler_status import compute, scheduler_url
 from cli.options import OutputOption
 from cli.printing import print_answer
 from cli.stack.environment import StackOption, variables_of
@@ -36,8 +36,9 @@ def pool(
 
       dovetail explain pool NodePool/default -o json
     """
-    answer = ask(
-        f"{scheduler_url(variables_of(directory))}/explain",
+    answer = compute(
+        scheduler_url(variables_of(directory)),
+        "explain",
         {"pool": name},
         listed_by="kubectl get nodepools,provisioners",
     )

@@ -125,8 +125,7 @@ def pools_of(files: Iterable[str]) -> Iterator[NodePool]:
     for name in files:
         found = read_inputs(documents_of([name]), bundled_catalogue, MOST_PODS)
         if found.faults:
-            one = found.faults[0]
-            raise ConfigurationError(f"{name}: {one.kind} {one.name}: {one.field} {one.message}")
+            raise ConfigurationError(f"{name}: {found.faults[0].text}")
         if not found.snapshot.pools:
             raise ConfigurationError(f"{name} has no NodePool and no Provisioner")
         yield from found.snapshot.pools

@@ -19,7 +19,7 @@ import typer
 from cli.cloud.control import CloudControl
 from cli.drill.cluster_state import ClusterState, Plan, Target, chosen, plan_here, rehearse
 from cli.drill.watch import watch
-from cli.operations.scheduler_status import VARIABLE, ask, scheduler_url
+from cli.operations.scheduler_status import VARIABLE, compute, scheduler_url
 from cli.options import Output, OutputOption, SeedOption
 from cli.printing import print_line, print_table
 from cli.stack.cluster import connected_to
@@ -134,7 +134,7 @@ def _planner(variables: Mapping[str, str], targets: Sequence[Target]) -> Plan:
     if not variables.get(VARIABLE) and all(t.zone.startswith(BUNDLED_REGION) for t in targets):
         return plan_here
     url = scheduler_url(variables)
-    return lambda documents: dict(ask(f"{url}/simulate", {"objects": documents}))
+    return lambda documents: dict(compute(url, "simulate", {"objects": documents}))
 
 
 def _emulator(variables: Mapping[str, str]) -> CloudControl | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import typer
@@ -16,10 +16,13 @@ from shared.api.faults import field_text
 from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue
 from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import Catalogue
+from shared.domain.snapshot import Snapshot
+from shared.simulation.inputs import read_inputs
 from shared.simulation.options import Options, read_options
 from shared.simulation.regions import only_region
 from shared.simulation.simulate import MOST_COMPARED, Simulation
 from shared.simulation.simulate import simulate as plan_for
+from shared.simulation.workloads import MOST_PODS
 
 UNUSABLE = 1
 UNREADABLE = 2
@@ -182,6 +185,14 @@ def documents_of(filename: list[str]) -> list[object]:
     if faults or not documents:
         raise typer.Exit(UNUSABLE)
     return documents
+
+
+def snapshot_of(documents: list[object], catalogue: Callable[[], Catalogue]) -> Snapshot:
+    """The cluster of these objects. Those with faults are left out, which is said on standard error."""
+    read = read_inputs(documents, catalogue, MOST_PODS)
+    for one in read.faults:
+        typer.echo(escaped(f"left out: {one.text}"), err=True)
+    return read.snapshot
 
 
 def _documents(files: Iterable[ManifestFile]) -> list[object]:

@@ -33,31 +33,45 @@ def scheduler_url(variables: Mapping[str, str]) -> str:
     return url.rstrip("/")
 
 
+def compute(
+    base: str, path: str, body: Mapping[str, Any], *, listed_by: str = "kubectl get nodes"
+) -> Any:
+    """The answer to a question that the scheduler at ``base`` has to compute, as by ``ask``. The answer may take two
+    minutes, so a scheduler that stands still is looked for first; in a cluster the kubelet restarts such a one."""
+    if not is_in_cluster(base):
+        _reply(f"{base}/healthz", None, READ_TIMEOUT_SECONDS, "")
+    return ask(f"{base}/{path}", body, listed_by=listed_by, seconds=COMPUTE_TIMEOUT_SECONDS)
+
+
 def ask(
     url: str,
     body: Mapping[str, Any] | None = None,
     *,
     listed_by: str = "kubectl get nodes",
     private: bool = False,
+    seconds: float = READ_TIMEOUT_SECONDS,
 ) -> Any:
     """The JSON answer of GET, or of POST with a body. ``listed_by``: the command that lists what can be asked about;
     ``private``: a GET that needs a token. Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
-    seconds = READ_TIMEOUT_SECONDS if body is None else COMPUTE_TIMEOUT_SECONDS
     # Where no token is needed, none is sent.
     token = os.environ.get(TOKEN, "") if private or body is not None else ""
+    for _ in range(MOST_REPLICAS_ASKED):
+        reply = _reply(url, body, seconds, token)
+        # Behind a Service each request goes to a replica chosen by chance.
+        if not (is_in_cluster(url) and _is_standby(reply)):
+            break
+    if reply.status >= 400:
+        raise _refusal(url, reply, listed_by)
+    return reply.document
+
+
+def _reply(url: str, body: Mapping[str, Any] | None, seconds: float, token: str) -> Reply:
     try:
-        for _ in range(MOST_REPLICAS_ASKED):
-            reply = exchange(url, body, seconds=seconds, limit=ANSWER_LIMIT_BYTES, token=token)
-            # Behind a Service each request goes to a replica chosen by chance.
-            if not (is_in_cluster(url) and _is_standby(reply)):
-                break
+        return exchange(url, body, seconds=seconds, limit=ANSWER_LIMIT_BYTES, token=token)
     except Unreachable as error:
         raise Unreachable(
             f"the scheduler does not answer at {url} ({error.message}); `dovetail status` shows what runs"
         ) from error
-    if reply.status >= 400:
-        raise _refusal(url, reply, listed_by)
-    return reply.document
 
 
 def _is_standby(reply: Reply) -> bool:

@@ -1,4 +1,4 @@
-"""The label keys that users may set in labels and requirements of machines (P-15, P-17, NP-17).
+"""The label keys that users may set in labels and requirements of machines (P-15, P-17, NP-17), and known values.
 
 Kubernetes, Karpenter and AWS reserve some keys; v1 reserves fewer than v1alpha5. The functions return the error
 message, or "" for an allowed key. They expect current names of legacy keys (``labels.normalise``).
@@ -7,8 +7,11 @@ message, or "" for an allowed key. They expect current names of legacy keys (``l
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from shared.api.core.label_syntax import is_qualified_name
+from shared.api.faults import Fault, Path
 from shared.domain import labels as keys
 
 _V1ALPHA5_DOMAINS = ("kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws")
@@ -77,3 +80,51 @@ def _within(key: str, domains: tuple[str, ...]) -> bool:
     """Whether ``key`` is in one of the domains or their subdomains; a key without a slash has no domain."""
     domain = key.rpartition("/")[0]
     return any(domain == one or domain.endswith("." + one) for one in domains)
+
+
+KNOWN_VALUES: Mapping[str, tuple[str, ...]] = {
+    keys.CAPACITY_TYPE: (keys.ON_DEMAND, keys.SPOT, keys.RESERVED),
+    keys.ARCH: ("amd64", "arm64"),
+    keys.OS: ("linux", "windows"),
+    keys.AWS_PREFIX + "instance-tenancy": ("default", "dedicated"),
+}
+"""NP-18: label -> all values that offerings have."""
+
+
+def value_warnings(raw: Mapping[str, Any], labels: Path, requirements: Path) -> list[Fault]:
+    """Warnings about values that no offering has. The pool works without them; most are typing errors.
+
+    ``labels`` and ``requirements``: where the pool has them.
+    """
+    return [
+        Fault(
+            path,
+            f"{value[:40]!r} is none of {', '.join(KNOWN_VALUES[key])}; it matches no instance type",
+        )
+        for path, key, values in _listed(raw, labels, requirements)
+        for value in values
+        if isinstance(value, str) and value not in KNOWN_VALUES[key]
+    ]
+
+
+def _listed(
+    raw: Mapping[str, Any], labels: Path, requirements: Path
+) -> Iterator[tuple[Path, str, list[Any]]]:
+    """(path, label, values) of the labels and requirements whose values are known."""
+    written = _at(raw, labels)
+    for key, value in written.items() if isinstance(written, Mapping) else ():
+        if keys.normalise(key) in KNOWN_VALUES:
+            yield (*labels, key), keys.normalise(key), [value]
+    listed = _at(raw, requirements)
+    for index, entry in enumerate(listed if isinstance(listed, list) else []):
+        requirement = entry if isinstance(entry, Mapping) else {}
+        name, values = requirement.get("key"), requirement.get("values")
+        key = keys.normalise(name) if isinstance(name, str) else ""
+        if key in KNOWN_VALUES and isinstance(values, list):
+            yield (*requirements, index, "values"), key, values
+
+
+def _at(raw: Any, path: Path) -> Any:
+    for name in path:
+        raw = raw.get(name) if isinstance(raw, Mapping) else None
+    return raw

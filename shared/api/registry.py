@@ -14,6 +14,7 @@ from typing import Any
 from shared.api.conversion.v1beta1_kinds import NODE_POOL, POOL_KUBELET, is_v1beta1
 from shared.api.crd.model import UNKNOWN_FIELDS, read
 from shared.api.faults import Fault, Path
+from shared.api.label_rules import value_warnings
 from shared.api.parsers import INSTANCE_TYPE, PARSERS, SCHEMAS, parser_of, schema_of, warner_of
 from shared.api.schema.kinds import Resource
 from shared.api.v1alpha5.global_settings import NAME as SETTINGS_NAME
@@ -225,7 +226,7 @@ def _provisioner_warnings(document: Json) -> list[Fault]:
     pool: DomainPool | None = parser_of("Provisioner")(document).record
     if pool is None or not isinstance(document.get("spec"), Mapping):
         return []
-    found = []
+    found = value_warnings(document, ("spec", "labels"), ("spec", "requirements"))
     if added := _defaults_added(document, pool):
         shown = ", ".join(f"{one.key} {one.operator} [{', '.join(one.values)}]" for one in added)
         found.append(Fault(("spec", "requirements"), f"these defaults apply: {shown}"))

@@ -89,6 +89,12 @@ class ObjectFault(NamedTuple):
     field: str
     message: str
 
+    @property
+    def text(self) -> str:
+        """``Pod/default/web: spec.x: message``."""
+        parts = (f"{self.kind}/{self.name}", self.field, self.message)
+        return ": ".join(filter(None, parts))
+
 
 class KubeObject(NamedTuple):
     """One object to parse. ``raw`` has complete metadata."""

@@ -17,6 +17,7 @@ Safety: never wrong, checked after each event.
 - Replacements. The scheduler deletes a machine for a stored command whose replacements were ready.
 - Budgets of pools. A command never disrupts more machines at once than the budgets of the pool allow.
 - Undisturbed pods. No command takes a machine with a pod that must stay.
+- Ordered to stay. Machines are not withdrawn before their launch only for others to be ordered, again and again.
 - Budgets of pods. No pod goes against a PodDisruptionBudget before the deadline of its machine.
 - Drains. An instance is ended after its pods have left, or at the deadline of its machine. Its node stays until then.
 - One leader per epoch. A Lease is taken when it is free or expired, and no epoch has two holders.
@@ -101,7 +102,7 @@ from simulation.invariants.processes import (
     UnreadyWhenCutOff,
 )
 from simulation.invariants.promptness import NoticesAreHeeded, Promptness, RepeatedSoon
-from simulation.invariants.purchases import BoughtOnce
+from simulation.invariants.purchases import BoughtOnce, OrderedToStay
 from simulation.invariants.quiet import (
     DeletionsEnd,
     EmptyMachinesGo,
@@ -127,6 +128,7 @@ def all_safety() -> list[Safety]:
         LivingInstances(launches, disturbances),
         WithinLimits(launches, disturbances),
         BoughtOnce(launches, disturbances),
+        OrderedToStay(launches),
         FencedLaunches(launches),
         ProvenTerminations(launches),
         ProvenDeletions(launches),

@@ -6,8 +6,10 @@ more CPUs or memory than these ask for were bought for pods that are gone, or fo
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from shared.api.core.pods import parse_daemon_set
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 JUDGED = ("cpu", "memory")
+ORDERED_AGAIN_SECONDS = 5.0
+"""An order so soon after a withdrawal is for pods that waited all the time."""
+MOST_TURNS = 5
+TURNS_SECONDS = 300.0
 
 
 @dataclass
@@ -144,6 +150,47 @@ class BoughtOnce:
             for name in JUDGED:
                 found[name] += requests.get(name, 0)
         return found
+
+
+@dataclass
+class OrderedToStay:
+    """BAT-08: what is ordered is wanted. A scheduler that withdraws machines before their launch, only to order others
+    in their pool at once, neither launches nor lets go, and each turn costs writes, events and time.
+
+    A turn or two are sound: the pods of one machine go as other pods come.
+    """
+
+    launches: Launches
+    name: str = "machines are not ordered and withdrawn again and again"
+    kinds: tuple[str, ...] = ("api", "fault", "process")
+    _withdrawn_at: dict[str, float] = field(default_factory=dict)
+    """Pool -> when one of its machines was withdrawn; taken out by the order that follows."""
+    _turns: dict[str, deque[float]] = field(default_factory=dict)
+    """Pool -> when a withdrawal was followed by an order, the last ones."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when the scheduler makes a machine."""
+        change = self.launches.follow(event, world)
+        if change is None or change.by != "scheduler" or change.key[0] not in MACHINE_KINDS:
+            return []
+        machine = record_of(change.resource, change.after or change.before or {})
+        if machine is None:
+            return []
+        if change.begins_deletion and not machine.provider_id:
+            self._withdrawn_at[machine.pool_key] = event.at
+            return []
+        return self._turn(machine.pool_key, event.at) if change.is_new else []
+
+    def _turn(self, pool: str, at: float) -> list[str]:
+        if at - self._withdrawn_at.pop(pool, -inf) > ORDERED_AGAIN_SECONDS:
+            return []
+        turns = self._turns.setdefault(pool, deque(maxlen=MOST_TURNS + 1))
+        turns.append(at)
+        if len(turns) <= MOST_TURNS or at - turns[0] > TURNS_SECONDS:
+            return []
+        return [
+            f"{pool}: {len(turns)} times in {at - turns[0]:.0f} s a machine was withdrawn and another ordered"
+        ]
 
 
 def _sentence(

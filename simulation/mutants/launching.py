@@ -173,6 +173,14 @@ LAUNCHING = (
         "machines.",
     ),
     Mutant(
+        "promised-pods-overlooked",
+        f"{PROVISIONING}/limit_waiters.py",
+        "    needed = {pod.node_name for pod in snapshot.pods} | {",
+        "    needed = {",
+        "a machine that its own pods wait for is withdrawn, and another ordered",
+        "late-lists",
+    ),
+    Mutant(
         "unplaced-pods-not-tried-again",
         f"{PROVISIONING}/planner.py",
         "        self.trigger_waiting()\n        view = self.cluster.view",

@@ -7,14 +7,12 @@ from pathlib import Path
 
 from cli.decisions.plan.cluster import Catalogues, Held, read_cluster
 from cli.decisions.recorded import moment, read_archive
-from cli.manifests.simulate import documents_of
+from cli.manifests.simulate import documents_of, snapshot_of
 from cli.stack.environment import variables_of
 from shared.concurrency.clock import Clock
 from shared.runtime.archive.reading import Archive
 from shared.simulation.decisions.records import ValidationQuestion
-from shared.simulation.inputs import read_inputs
 from shared.simulation.ledgers.pricing import Source
-from shared.simulation.workloads import MOST_PODS
 from shared.solver.solve import SolverSettings
 
 
@@ -22,8 +20,7 @@ def snapshot_now(filename: list[str] | None, region: str, directory: Path, now: 
     """Of the files, or of the cluster that the directory or the shell names. With the usual settings.
     Raises ConfigurationError, and what reading the cluster raises."""
     held = Held(documents_of(filename)) if filename else _running(directory)
-    snapshot = read_inputs(held.documents, Catalogues(held, region), MOST_PODS).snapshot
-    return Source(snapshot, SolverSettings(), now)
+    return Source(snapshot_of(held.documents, Catalogues(held, region)), SolverSettings(), now)
 
 
 def _running(directory: Path) -> Held:

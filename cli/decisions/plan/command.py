@@ -194,11 +194,9 @@ def _problems(file: ManifestFile) -> list[str]:
 
 def _require_no_faults(effect: Effect) -> None:
     for one in effect.cluster_faults:
-        place = ": ".join(part for part in (f"{one.kind}/{one.name}", one.field) if part)
-        typer.echo(escaped(f"left out of the cluster: {place}: {one.message}"), err=True)
+        typer.echo(escaped(f"left out of the cluster: {one.text}"), err=True)
     for one in effect.faults:
-        place = ": ".join(part for part in (f"{one.kind}/{one.name}", one.field) if part)
-        typer.echo(escaped(f"dovetail: {place}: {one.message}"), err=True)
+        typer.echo(escaped(f"dovetail: {one.text}"), err=True)
     if effect.faults:
         raise typer.Exit(FAULT)
 

@@ -1,8 +1,9 @@
 """Withdraws machines that wait for room in their pool's limits when nobody needs them any more (BAT-08).
 
 The launcher lets such a machine wait until LAUNCH_TIMEOUT, and all that time plans count on it. Its pods may be placed
-elsewhere meanwhile, or be gone. One is withdrawn when two checks in a row find a plan that puts no pod on it. Never a
-machine of a command or of a static pool, which have controllers of their own, and never one that may have an instance.
+elsewhere meanwhile, or be gone. One is withdrawn when two checks in a row find that no pod is promised to it and that a
+plan puts none on it. Never a machine of a command or of a static pool, which have controllers of their own, and never
+one that may have an instance.
 
 What may go wrong: the launcher begins to launch it in the very moment. Then its LaunchRecord is written before the
 machine goes, and the terminator ends what it started, as for every machine that is deleted during its launch.
@@ -110,11 +111,15 @@ def waits_for_limits(machine: Machine) -> bool:
 
 
 def unneeded(waiting: Iterable[Machine], plan: Plan, snapshot: Snapshot) -> list[Machine]:
-    """Those on which the plan puts no pod. A plan that ran out of time says nothing."""
+    """Those on which no pod is, nor does the plan put one there. A plan that ran out of time says nothing."""
+    # A pod that is promised to a machine has its name in the snapshot, so the plan does not place it once more.
+    needed = {pod.node_name for pod in snapshot.pods} | {
+        n for n, pods in plan.existing.items() if pods
+    }
     static = {pool.key for pool in snapshot.pools if pool.is_static}
     if any(reason == OUT_OF_TIME for reason in plan.unschedulable.values()):
         return []
-    return [m for m in waiting if m.pool_key not in static and not plan.existing.get(m.name)]
+    return [m for m in waiting if m.pool_key not in static and m.name not in needed]
 
 
 def _named(raw: Any) -> frozenset[str]:

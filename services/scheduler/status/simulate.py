@@ -150,6 +150,8 @@ def read_body(body: bytes) -> tuple[list[object], dict[str, str]]:
     except orjson.JSONDecodeError as error:
         fix = "send what kubectl get -o json prints, or a list of objects"
         raise Refused(400, f"the body is no JSON: {error}; {fix}") from error
+    if not isinstance(document, dict | list):
+        raise Refused(400, "the body is no object; send what kubectl get -o json prints")
     fields: dict[str, str] = {}
     if isinstance(document, dict) and not document.get("kind"):
         document, fields = _unwrapped(document)

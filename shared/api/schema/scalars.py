@@ -41,6 +41,8 @@ LONGEST_SECONDS = 100 * 365 * 24 * 3600
 
 def quantity(value: Any) -> int | str:
     """The validated amount of a resource, as written. Raises ValueError with the fault and its fix."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1e3 in YAML: the API server reads it as 1000
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("must be a quantity such as 500m, 2 or 1.5Gi; put fractions in quotes")
     try:

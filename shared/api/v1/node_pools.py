@@ -6,7 +6,7 @@ A pool with faults has no record and is left out of scheduling (NP-21); the faul
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from shared.api.core.nodes import taint_objects
 from shared.api.crd.model import read
 from shared.api.faults import Fault, Parsed, Path
 from shared.api.hashes import pool_hash
+from shared.api.label_rules import value_warnings
 from shared.api.schema.pool_capacity import conflicts
 from shared.api.schema.requirements import expressions_of, requirement_objects
 from shared.api.schema.scalars import duration_seconds, duration_text
@@ -31,11 +32,6 @@ from shared.errors import InvalidObject
 Json = Mapping[str, Any]
 API_VERSION = "karpenter.sh/v1"
 CLASS_KIND = GENERATIONS[V1].class_kind
-KNOWN_VALUES = {
-    keys.CAPACITY_TYPE: (keys.ON_DEMAND, keys.SPOT, keys.RESERVED),
-    keys.AWS_PREFIX + "instance-tenancy": ("default", "dedicated"),
-}
-"""NP-18: label -> all values that offerings have."""
 
 
 def parse_node_pool(raw: Json) -> Parsed[NodePool]:
@@ -53,30 +49,9 @@ def parse_node_pool(raw: Json) -> Parsed[NodePool]:
 
 
 def warnings_of(raw: Json) -> list[Fault]:
-    """NP-18: warnings about values that no offering has. The pool works without them; most are typing errors."""
-    return [
-        Fault(
-            path,
-            f"{value[:40]!r} is none of {', '.join(KNOWN_VALUES[key])}; it matches no instance type",
-        )
-        for path, key, values in _listed_values(_below(_below(raw, "spec"), "template"))
-        for value in values
-        if isinstance(value, str) and value not in KNOWN_VALUES[key]
-    ]
-
-
-def _listed_values(template: Json) -> Iterator[tuple[Path, str, list[Any]]]:
-    """(path, key, values) of the labels and requirements whose key is in KNOWN_VALUES."""
+    """NP-18: warnings about values that no offering has."""
     at: Path = ("spec", "template")
-    for key, value in _below(_below(template, "metadata"), "labels").items():
-        if key in KNOWN_VALUES:
-            yield (*at, "metadata", "labels", key), key, [value]
-    listed = _below(template, "spec").get("requirements")
-    for index, entry in enumerate(listed if isinstance(listed, list) else []):
-        requirement = entry if isinstance(entry, Mapping) else {}
-        name, values = requirement.get("key"), requirement.get("values")
-        if isinstance(name, str) and name in KNOWN_VALUES and isinstance(values, list):
-            yield (*at, "spec", "requirements", index, "values"), name, values
+    return value_warnings(raw, (*at, "metadata", "labels"), (*at, "spec", "requirements"))
 
 
 def _below(raw: Json, name: str) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -242,3 +243,43 @@ def test_without_a_stack_the_next_step_is_told(
     done = CliRunner().invoke(commands, ["cloud", "instances", "--directory", str(tmp_path)])
     assert isinstance(done.exception, DovetailError)
     assert told in done.exception.message
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("lag -- -1", "SECONDS"),
+        ("lag nan", "SECONDS: nan is not a finite number"),
+        ("interrupt spot --all --notice -5", "--notice"),
+        ("interrupt spot --all --notice inf", "--notice: inf is not a finite number"),
+        ("interrupt spot --all --percent 0", "--percent"),
+        (
+            "interrupt spot i-0 ",
+            "unknown instance i-0; use an id of `dovetail cloud instances`, or use --foreign",
+        ),
+        ("interrupt asg i-0 --foreign --heartbeat-timeout 0", "--heartbeat-timeout"),
+        ("interrupt spot --all --copies 0", "--copies"),
+        ("interrupt malformed --copies 0", "--copies"),
+        ("throttle --rate -1", "--rate"),
+        ("throttle --calls 0", "--calls"),
+        ("throttle --seconds nan", "--seconds: nan is not a finite number"),
+        ("fault timeout CreateFleet --delay 1000", "--delay"),
+        ("fault server-error --status 200", "--status"),
+        ("fault server-error --percent 0", "--percent"),
+        ("quota --spot -1", "--spot"),
+        ("quota --on-demand -1", "--on-demand"),
+        ("fleet -- -1", "GIVE"),
+        ("fleet 1 --count 0", "--count"),
+        ("subnet us-west-2a -- -1", "FREE"),
+        ("reserve m5.large us-west-2a 0", "COUNT"),
+        ("reserve m5.large us-west-2a 1 --ends-in 0", "--ends-in"),
+        ("status --all --since -1", "--since"),
+        ("shift nowhere", "nowhere is no zone"),
+    ],
+)
+def test_a_refused_value_is_named_by_its_option(run: Run, words: str, named: str) -> None:
+    """And never by the field of the request."""
+    with pytest.raises(DovetailError) as refused:
+        run(*words.split())
+    assert named in refused.value.message
+    assert not re.search(r"[a-z][A-Z]|GET /|where\.", refused.value.message), refused.value.message

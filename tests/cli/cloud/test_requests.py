@@ -79,21 +79,23 @@ def refused(code: int, body: object) -> HTTPError:
 
 
 def test_a_refusal_of_the_emulator_is_its_words() -> None:
-    both = _refusal(URL, refused(400, {"error": "unknown zone", "fix": "use us-west-2a"}))
+    both = _refusal(
+        URL, refused(400, {"error": "unknown zone", "fix": "use us-west-2a"}), "capacity"
+    )
     assert both.message == "unknown zone; use us-west-2a"
-    once = _refusal(URL, refused(400, {"error": "no", "fix": "no, use us-west-2a"}))
+    once = _refusal(URL, refused(400, {"error": "no", "fix": "no, use us-west-2a"}), "capacity")
     assert once.message == "no, use us-west-2a"
 
 
 def test_an_answer_of_another_server_says_that_it_is_no_emulator() -> None:
     for body in ({"message": "forbidden"}, ["no"]):
-        found = _refusal(URL, refused(403, body))
+        found = _refusal(URL, refused(403, body), "capacity")
         assert isinstance(found, ConfigurationError)
         assert "answered 403: this is not Dovetail's AWS emulator" in found.message
 
 
 def test_a_broken_emulator_has_a_log() -> None:
-    found = _refusal(URL, refused(500, {}))
+    found = _refusal(URL, refused(500, {}), "capacity")
     assert isinstance(found, Unavailable)
     assert "logs/aws.log" in found.message
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from cli.operations.scheduler_status import ask
+from cli.operations import scheduler_status
+from cli.operations.scheduler_status import ask, compute
 from cli.stack.requests import TOKEN
-from shared.errors import ConfigurationError, DovetailError, NotFound, Unavailable
+from shared.errors import ConfigurationError, DovetailError, NotFound, Unavailable, Unreachable
 
 Serve = Callable[[int, bytes], str]
 
@@ -82,3 +84,14 @@ def test_only_a_request_with_a_body_carries_the_token(
     url = serve(200, b'{"ok": true}')
     assert ask(url) == ask(url, {}) == {"ok": True}
     assert received == [("GET", None), ("POST", "Bearer secret")]
+
+
+def test_a_scheduler_that_stands_still_is_noticed_before_a_long_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes connections, as a stopped process does, and answers nothing."""
+    monkeypatch.setattr(scheduler_status, "READ_TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        base = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(Unreachable, match=f"does not answer at {base}/healthz"):
+            compute(base, "explain", {"node": "n1"})

@@ -240,3 +240,26 @@ def test_the_table_of_schemas_names_the_model_of_every_kind() -> None:
 def test_every_kind_that_is_parsed_has_its_parser(kind: str) -> None:
     assert callable(parser_of(kind))
     assert kind in {name for _, name in (*SCHEMAS, INSTANCE_TYPE)}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "known"),
+    [
+        ("karpenter.sh/capacity-type", "Spot", "on-demand, spot, reserved"),
+        ("kubernetes.io/arch", "x86_64", "amd64, arm64"),
+        ("beta.kubernetes.io/os", "Linux", "linux, windows"),
+    ],
+)
+def test_a_value_that_no_machine_has_is_a_warning(key: str, value: str, known: str) -> None:
+    """NP-18, also of a Provisioner."""
+    document = {
+        "apiVersion": "karpenter.sh/v1alpha5",
+        "kind": "Provisioner",
+        "metadata": {"name": "p"},
+        "spec": {
+            "providerRef": {"name": "default"},
+            "requirements": [{"key": key, "operator": "In", "values": [value]}],
+        },
+    }
+    text = f"spec.requirements[0].values: '{value}' is none of {known}; it matches no instance type"
+    assert text in map(str, warnings(document))

@@ -10,7 +10,7 @@ from shared.domain import labels
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import Launches
 from simulation.invariants.picture import Picture
-from simulation.invariants.purchases import BoughtOnce
+from simulation.invariants.purchases import MOST_TURNS, TURNS_SECONDS, BoughtOnce, OrderedToStay
 from tests.simulation.invariants.builders import History
 
 
@@ -135,3 +135,32 @@ def test_what_daemons_ask_for_is_not_for_pods() -> None:
     history.store.create("daemonsets", body, group="apps", namespace="kube-system")
     buy(history, "m1", 2)
     assert history.judge() == []
+
+
+def orders(turns: int, *, pause: float = 10.0, launched: bool = False) -> list[str]:
+    """Machines are ordered and withdrawn, so many times."""
+    history = History(OrderedToStay(Launches(Picture())))
+    history.pool()
+    for number in range(turns + 1):
+        name = f"m{number}"
+        buy(history, name, 1)
+        if launched:
+            history.status(name, f"i-{number}", "Launched")
+        history.wait(pause)
+        history.delete_machine(name, by="scheduler")
+    return history.judge()
+
+
+def test_machines_that_are_ordered_and_withdrawn_all_the_time_are_found() -> None:
+    # BAT-08
+    (found,) = orders(MOST_TURNS + 1)
+    assert found == "NodePool/main: 6 times in 50 s a machine was withdrawn and another ordered"
+
+
+def test_some_turns_are_sound_and_so_are_rare_ones() -> None:
+    assert orders(MOST_TURNS) == []
+    assert orders(2 * MOST_TURNS, pause=TURNS_SECONDS / MOST_TURNS + 1) == []
+
+
+def test_machines_that_run_are_disrupted_and_not_withdrawn() -> None:
+    assert orders(3 * MOST_TURNS, launched=True) == []

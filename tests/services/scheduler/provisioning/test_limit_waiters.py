@@ -33,6 +33,12 @@ async def waiter(scheduler: Scheduler, kube: Kube, **pool: Any) -> Machine:
     return machine
 
 
+@pytest.fixture(params=["on", "off"])
+def more_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Each of them with pods that count on what they are promised (KEP-5278) and without."""
+    return {"nominate": request.param}
+
+
 @pytest.fixture
 def waiters(scheduler: Scheduler) -> LimitWaiters:
     return scheduler.parts.limit_waiters
@@ -61,6 +67,16 @@ async def test_a_machine_whose_pods_wait_on_stays(
     """Another pod counts on it as well as the one it was made for."""
     machine = await waiter(scheduler, kube)
     await scheduler.show(pods=[make_bound_pod("web", "elsewhere"), make_pod("next")])
+    for _ in range(3):
+        await waiters.step()
+    assert not await is_withdrawn(kube, machine)
+
+
+async def test_a_machine_stays_that_its_own_pods_wait_for(
+    scheduler: Scheduler, kube: Kube, waiters: LimitWaiters
+) -> None:
+    """A pod that is promised to it counts as one of it already, so no plan puts it there again."""
+    machine = await waiter(scheduler, kube)
     for _ in range(3):
         await waiters.step()
     assert not await is_withdrawn(kube, machine)

@@ -161,6 +161,8 @@ async def test_without_a_catalogue_that_of_the_cluster_is_used_or_the_bundled_on
     [
         (b"not: json", {}, 400, "the body is no JSON"),
         (b"", {}, 400, "the body is no JSON"),
+        (b"null", {}, 400, "the body is no object"),
+        (b'"pods"', {}, 400, "the body is no object"),
         (b'{"policy": "LowestCost"}', {}, 400, "in 'objects'"),
         (b'{"objects": [], "items": []}', {}, 400, "in 'objects'"),
         (OBJECTS, {"polcy": "LowestCost"}, 400, "unknown option 'polcy'"),
