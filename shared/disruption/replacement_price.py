@@ -41,13 +41,13 @@ def cheaper(
     spot_allowed = capacity is None or capacity.has(keys.SPOT)
     if spot_allowed and all(c.machine.capacity_type == keys.SPOT for c in candidates):
         return _spot_to_spot(world, planned, candidates, budget)
-    kept = _below(world, planned, wanted, budget)
-    if not kept:
-        return NOT_CHEAPER
-    if spot_allowed and (capacity is None or capacity.has(keys.ON_DEMAND)):
-        # CON-06: EC2 may fall back to on-demand, which could cost more than what it replaces.
-        planned = _only_spot(planned)
-    return _narrowed(world, planned, kept)
+    if not spot_allowed or not (capacity is None or capacity.has(keys.ON_DEMAND)):
+        return _kept(world, planned, budget)
+    # CON-06: EC2 may fall back to on-demand, which could cost more than what it replaces. On-demand alone is for types
+    # of which spot costs more, is not sold or has no capacity: a launch that asks for spot alone would have none.
+    found = [_kept(world, _only(planned, one), budget) for one in (keys.SPOT, keys.ON_DEMAND)]
+    machines = [one for one in found if not isinstance(one, str)]
+    return min(machines, key=lambda one: one.offering.price_micro_usd_per_hour, default=NOT_CHEAPER)
 
 
 def never_cheaper(world: World, candidates: tuple[Candidate, ...]) -> str:
@@ -113,16 +113,14 @@ def without_types_from(
 
     Otherwise keeping that candidate and deleting the others would save the same.
     """
-    own = {
-        c.machine.instance_type: c.price_micro_usd_per_hour or 0
+    own = [
+        c.price_micro_usd_per_hour or 0
         for c in candidates
         if c.machine.instance_type in planned.instance_types
-    }
+    ]
     if not own:
         return planned
-    limit = min(own.values())
-    kept = _below(world, planned, Requirements.of(planned.requirements), limit)
-    return _narrowed(world, planned, kept) if kept else NOT_CHEAPER
+    return _kept(world, planned, min(own))
 
 
 def _spot_to_spot(
@@ -131,7 +129,7 @@ def _spot_to_spot(
     """A spot replacement for spot machines (CON-08); never for machines of a Provisioner (CON-14)."""
     if refusal := _no_spot_for_spot(world, candidates):
         return refusal
-    planned = _only_spot(planned)
+    planned = _only(planned, keys.SPOT)
     kept = _below(world, planned, Requirements.of(planned.requirements), budget)
     if not kept:
         return NOT_CHEAPER
@@ -176,11 +174,17 @@ def _may_be_bought(kind: InstanceType, offering: Offering, allowed: _Allowed, wo
     )
 
 
-def _only_spot(planned: PlannedMachine) -> PlannedMachine:
+def _kept(world: World, planned: PlannedMachine, budget: int) -> PlannedMachine | str:
+    """The machine with the types that its requirements and the budget allow."""
+    kept = _below(world, planned, Requirements.of(planned.requirements), budget)
+    return _narrowed(world, planned, kept) if kept else NOT_CHEAPER
+
+
+def _only(planned: PlannedMachine, capacity_type: str) -> PlannedMachine:
     others = tuple(e for e in planned.requirements if e.key != keys.CAPACITY_TYPE)
     return replace(
         planned,
-        requirements=(*others, Expression(keys.CAPACITY_TYPE, "In", (keys.SPOT,))),
+        requirements=(*others, Expression(keys.CAPACITY_TYPE, "In", (capacity_type,))),
         labels={k: v for k, v in planned.labels.items() if k != keys.CAPACITY_TYPE},
     )
 
