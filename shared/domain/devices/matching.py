@@ -34,17 +34,18 @@ class Shape:
         return found
 
     def all_free(self, predicate: Predicate) -> bool:
-        """Does no claim hold a device that suits?"""
-        return not any(self._suits(predicate, item) for item in self.inventory.held)
+        """Can every selected device be had? None is held by a claim, nor has a taint that is not tolerated: a claim of
+        all devices does not pass over one."""
+        held = any(self._is_selected(predicate, item) for item in self.inventory.held)
+        return not held and not any(
+            self._is_selected(predicate, item) and not _is_tolerated(predicate, item)
+            for item in self.inventory.free
+        )
 
     def _suits(self, predicate: Predicate, item: Item) -> bool:
-        taints = tuple(
-            Taint(one.key, one.effect, one.value)
-            for one in item.device.taints
-            if one.effect != PREFERRED
-        )
-        if taints and first_untolerated(taints, predicate.tolerations) is not None:
-            return False
+        return _is_tolerated(predicate, item) and self._is_selected(predicate, item)
+
+    def _is_selected(self, predicate: Predicate, item: Item) -> bool:
         if uses(predicate, item.driver, item.device) < 1:
             return False
         verdict: Verdict = selects(predicate.selectors, item.driver, item.device)
@@ -219,3 +220,13 @@ def _values(
         if value is not None:
             found[value].append(at)
     return found
+
+
+def _is_tolerated(predicate: Predicate, item: Item) -> bool:
+    """Have all taints that keep claims off a toleration?"""
+    taints = tuple(
+        Taint(one.key, one.effect, one.value)
+        for one in item.device.taints
+        if one.effect != PREFERRED
+    )
+    return not taints or first_untolerated(taints, predicate.tolerations) is None

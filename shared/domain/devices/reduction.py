@@ -263,6 +263,11 @@ class _Reduction:
             for r, shape in zip(rows, self.shapes, strict=True)
         ):
             return ""
+        if ask.takes_all:
+            return (
+                f"{ask.where}: asks for all devices of a node, and wherever there are any one is in use or has a taint;"
+                " add a toleration, or ask for a number"
+            )
         return (
             f"{ask.where}: asks for {ask.count} devices of one node, which have at most {most};"
             " lower the count"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.devices.inventory import DRIVER_SECONDS
-from shared.domain.devices.records import ALL, Constraint, Request
+from shared.domain.devices.records import ALL, EXACT, Constraint, DeviceTaint, Request
+from shared.domain.expressions import Toleration
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
 from shared.solver.solve import SolverSettings, solve
@@ -133,6 +135,23 @@ def test_all_devices_of_a_node_are_one_claim() -> None:
         cluster(*pods(2), spec=spec_of(want(mode=ALL)), catalogue=make_catalogue((L4,)))
     )
     assert loads(plan) == [("g6.12xlarge", 1), ("g6.12xlarge", 1)]
+
+
+@pytest.mark.parametrize("tolerated", [False, True])
+def test_all_devices_of_a_node_are_not_all_without_a_tainted_one(tolerated: bool) -> None:
+    """DRA-01: allocationMode All does not pass over a device, as kube-scheduler does not."""
+    first, second = gpus(2)
+    broken = replace(second, taints=(DeviceTaint("broken", "NoSchedule"),))
+    template = make_device_template("l4", ("g6.12xlarge",), (first, broken))
+    tolerations = (Toleration("broken", "Exists"),) if tolerated else ()
+    for mode, placed in ((ALL, tolerated), (EXACT, True)):
+        asked = spec_of(want(mode=mode, tolerations=tolerations))
+        types = make_catalogue((L4,))
+        plan = plan_devices(
+            cluster(*pods(1), spec=asked, catalogue=types, device_templates=(template,))
+        )
+        assert bool(plan.machines) is placed
+        assert placed or "asks for all devices of a node" in reason(plan)
 
 
 def test_admin_access_takes_no_device() -> None:
