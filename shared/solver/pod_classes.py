@@ -162,6 +162,7 @@ class ClassRegistry:
             seen,
             pod.node_selector,
             pod.required_terms,
+            pod.written_terms,
             pod.preferred_terms,
             pod.tolerations,
             pod.spread,

@@ -138,6 +138,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What it will request when it is created anew, of the resources of which that is another amount."""
     consumes: str = ""
     """Name of the ProvisioningRequest whose room it uses (GAT-04); empty: of none."""
+    written_terms: tuple[tuple[Expression, ...], ...] | None = None
+    """The required terms of its spec where the planner has narrowed ``required_terms``; None: the same."""
     virtual: bool = False
     """It does not exist: room is kept for it (GAT-02). Its owner is the object that keeps it."""
     faults: tuple[str, ...] = ()
@@ -159,6 +161,14 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def is_terminal(self) -> bool:
         return self.phase in ENDED
+
+    def narrowed_to(self, terms: tuple[tuple[Expression, ...], ...]) -> Pod:
+        """The pod with these required terms. kube-scheduler knows nothing of them, and counts spread pods by those of
+        the spec."""
+        if terms == self.required_terms:
+            return self
+        written = self.required_terms if self.written_terms is None else self.written_terms
+        return msgspec.structs.replace(self, required_terms=terms, written_terms=written)
 
 
 def is_provisionable(pod: Pod) -> bool:

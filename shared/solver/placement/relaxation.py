@@ -66,7 +66,7 @@ def without_preferences(pod: Pod) -> Pod:
 def relax(pod: Pod, *, tolerate_preferred: bool) -> Pod | None:
     """The pod after one relaxation (SCH-23). ``tolerate_preferred``: some pool has a PreferNoSchedule taint."""
     if len(pod.required_terms) > 1:
-        return replace(pod, required_terms=pod.required_terms[1:])
+        return pod.narrowed_to(pod.required_terms[1:])
     if (kept := _without_heaviest(pod.affinity)) is not None:
         return replace(pod, affinity=kept)
     if (kept := _without_heaviest(pod.anti_affinity)) is not None:

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
-from msgspec.structs import replace
-
 from shared.domain.expressions import Expression
 from shared.domain.pools.usage import Counting
 from shared.domain.snapshot import Snapshot
@@ -60,4 +58,4 @@ def confined(pod: Pod, to: Expression | None) -> Pod:
     """The pod as if it required the label itself."""
     if to is None:
         return pod
-    return replace(pod, required_terms=tuple((*term, to) for term in pod.required_terms or ((),)))
+    return pod.narrowed_to(tuple((*term, to) for term in pod.required_terms or ((),)))

@@ -101,11 +101,10 @@ class Group:
             return 0
         counts: Collection[int] = self.counts.values()
         if pod_domains is not None:
-            ignores = rule.ignores_node_affinity
             counts = [
                 count
                 for d, count in self.counts.items()
-                if pod_domains.has(d) or (ignores and d in self.node_domains)
+                if pod_domains.has(d) or d in self.node_domains
             ]
         if rule.min_domains is not None and len(counts) < rule.min_domains:
             return 0

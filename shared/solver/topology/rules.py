@@ -12,7 +12,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Toleration
 from shared.domain.requirements import Requirements
 from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
-from shared.solver.placement.relaxation import SCHEDULE_ANYWAY, strict_requirements
+from shared.solver.placement.relaxation import SCHEDULE_ANYWAY
 from shared.solver.topology.selectors import Selector, affinity_selector, spread_selector
 
 _HONOR, _IGNORE = "Honor", "Ignore"
@@ -38,9 +38,8 @@ class Rule(NamedTuple):
     max_skew: int = 0
     min_domains: int | None = None
     node_filter: tuple[Requirements, ...] = ()
+    """Nodes that meet one of them count; empty: all count, as with nodeAffinityPolicy Ignore (SCH-76)."""
     inverse: bool = False
-    ignores_node_affinity: bool = False
-    """nodeAffinityPolicy Ignore: nodes count even if the pod's node affinity excludes them (SCH-76)."""
     tolerations: tuple[Toleration, ...] | None = None
     """nodeTaintsPolicy Honor: only nodes whose taints are tolerated by these count; None: all nodes count."""
 
@@ -71,7 +70,6 @@ def _spread_rule(
     pod: Pod, constraint: SpreadConstraint, node_filter: tuple[Requirements, ...]
 ) -> Rule:
     """A spread constraint's rule; minDomains is ignored with ScheduleAnyway (SCH-75)."""
-    ignores_node_affinity = constraint.node_affinity_policy == _IGNORE
     is_hard = constraint.when_unsatisfiable != SCHEDULE_ANYWAY
     return Rule(
         SPREAD,
@@ -79,14 +77,15 @@ def _spread_rule(
         spread_selector(pod, constraint),
         constraint.max_skew,
         constraint.min_domains if is_hard else None,
-        () if ignores_node_affinity else node_filter,
-        ignores_node_affinity=ignores_node_affinity,
+        () if constraint.node_affinity_policy == _IGNORE else node_filter,
         tolerations=pod.tolerations if constraint.node_taints_policy == _HONOR else None,
     )
 
 
 def _node_filter(pod: Pod) -> tuple[Requirements, ...]:
-    """Each required term with the node selector; empty when the pod allows every node."""
-    if not pod.required_terms:
-        return (strict_requirements(pod),) if pod.node_selector else ()
-    return tuple(Requirements.of(term, pod.node_selector) for term in pod.required_terms)
+    """Each required term with the node selector; empty when the pod allows every node. kube-scheduler counts by the
+    spec, whatever terms the planner has given up."""
+    terms = pod.required_terms if pod.written_terms is None else pod.written_terms
+    if not terms and not pod.node_selector:
+        return ()
+    return tuple(Requirements.of(term, pod.node_selector) for term in terms or ((),))

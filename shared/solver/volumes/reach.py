@@ -370,7 +370,7 @@ def reachable(pod: Pod, alternatives: tuple[Requirements, ...]) -> Pod:
             field="spec.volumes",
         )
     preferred = tuple(term for term in pod.preferred_terms if holds(term.expressions))
-    return replace(pod, required_terms=required, preferred_terms=preferred)
+    return replace(pod.narrowed_to(required), preferred_terms=preferred)
 
 
 def requirements_by_place(pod: Pod, alternatives: tuple[Requirements, ...]) -> list[Requirements]:

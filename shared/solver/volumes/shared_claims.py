@@ -97,10 +97,9 @@ def _bound_together(members: list[Pod], claims: tuple[str, ...]) -> list[Pod]:
     narrowed = () if zones.complement else zones.expressions()
     return [
         replace(
-            pod,
+            pod.narrowed_to(_narrowed(pod, narrowed)),
             labels={**pod.labels, **label},
             affinity=(*pod.affinity, term),
-            required_terms=_narrowed(pod, narrowed),
         )
         for pod in found
     ]

@@ -13,6 +13,7 @@ from shared.solver.placement.relaxation import TOLERATE_PREFERRED, dropped, pod_
 from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,
+    make_bound_pod,
     make_node,
     make_pod,
     make_pool,
@@ -160,3 +161,21 @@ def test_sch_24_a_plan_says_what_its_pods_gave_up() -> None:
     assert (told.uid, told.pods) == (pods[0].uid, 3)
     assert "nodeAffinity.preferred" in told.reason
     assert "mars" in told.reason
+
+
+@pytest.mark.parametrize(("there", "placed"), [(0, True), (1, False)])
+def test_nodes_of_a_term_that_is_given_up_count_for_spread(there: int, placed: bool) -> None:
+    """SCH-76: kube-scheduler counts by the spec. The zone of the first term has a full node and no more room."""
+    a, b = ZONES[:2]
+    terms = tuple((Expression(keys.ZONE, "In", (zone,)),) for zone in (a, b))
+    pod = make_pod(
+        "p", cpu="1", labels={"app": "web"}, required_terms=terms, spread=(make_spread(keys.ZONE),)
+    )
+    nodes = [make_node(f"n{i}", labels={keys.ZONE: a}, cpu="1") for i in range(there)]
+    others = [make_bound_pod(f"o{i}", f"n{i}", cpu="1") for i in range(there)]
+    already = [
+        make_bound_pod(f"w{i}", "in-b", cpu="1", labels={"app": "web"}) for i in range(there)
+    ]
+    nodes.append(make_node("in-b", labels={keys.ZONE: b}, cpu="4"))
+    plan = plan_for(make_snapshot(pod, *others, *already, nodes=tuple(nodes), pools=()))
+    assert bool(plan.existing.get("in-b")) is placed

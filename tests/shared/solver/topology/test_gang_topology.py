@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from tests.support.planning.builders import (
     make_pod,
     make_pool,
     make_snapshot,
+    make_spread,
     make_type,
 )
 
@@ -72,6 +74,17 @@ def test_all_machines_of_the_gang_are_in_one_zone_the_cheapest() -> None:
     plan = planned(make_snapshot(*gang("train", 4), catalogue=dearer_in(A, C)))
     assert len(plan.machines) == 4
     assert zones(plan) == {B}
+
+
+@pytest.mark.parametrize(("full", "machines"), [((), 3), ((A,), 3), ((A, B), 0)])
+def test_spread_over_zones_that_have_nodes_is_not_overridden(
+    full: tuple[str, ...], machines: int
+) -> None:
+    """kube-scheduler knows nothing of the gang's zone: with nodes in two zones it would bind one of the three pods."""
+    nodes = tuple(in_zone(f"full-{zone}", zone, cpu="1") for zone in full)
+    pods = gang("train", 3, labels={"app": "web"}, spread=(make_spread(keys.ZONE),))
+    plan = planned(make_snapshot(*pods, nodes=nodes))
+    assert sum(len(one.pods) for one in plan.machines) == machines
 
 
 def test_a_zone_that_has_no_room_for_all_is_not_taken() -> None:
