@@ -245,16 +245,17 @@ def _named_nodes(affinity: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _selector(
-    raw: Mapping[str, Any] | None,
+    rule: Mapping[str, Any],
     labels: Mapping[str, str],
-    label_keys: Sequence[str],
     namespaces: frozenset[str],
     namespace_selector: Mapping[str, Any] | None,
     skip_terminating: bool,
 ) -> PodSelector:
+    raw = rule.get("labelSelector")
     extra = [
-        {"key": key, "operator": "In", "values": [labels[key]]}
-        for key in label_keys
+        {"key": key, "operator": operator, "values": [labels[key]]}
+        for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for key in rule.get(name) or ()
         if key in labels
     ]
     if raw is not None and extra:
@@ -274,8 +275,7 @@ def _term(
     by_selector = term.get("namespaceSelector")
     if not named and by_selector is None:
         named = frozenset({namespace})
-    keys = term.get("matchLabelKeys") or ()
-    selector = _selector(term.get("labelSelector"), labels, keys, named, by_selector, False)
+    selector = _selector(term, labels, named, by_selector, False)
     return AffinityTerm(term["topologyKey"], selector, weight)
 
 
@@ -291,14 +291,12 @@ def _preferred(
 def _spread(
     constraint: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
 ) -> SpreadConstraint:
-    keys = constraint.get("matchLabelKeys") or ()
-    raw = constraint.get("labelSelector")
     return SpreadConstraint(
         topology_key=constraint["topologyKey"],
         max_skew=constraint["maxSkew"],
         min_domains=constraint.get("minDomains") or 1,
         hard=constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
-        selector=_selector(raw, labels, keys, frozenset({namespace}), None, True),
+        selector=_selector(constraint, labels, frozenset({namespace}), None, True),
         honor_affinity=constraint.get("nodeAffinityPolicy", "Honor") == "Honor",
         honor_taints=constraint.get("nodeTaintsPolicy", "Ignore") == "Honor",
     )

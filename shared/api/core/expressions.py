@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
 from shared.api.shapes import mapping, text, text_list, texts, whole
@@ -113,4 +114,21 @@ def read_selector(raw: object, field: str) -> tuple[dict[str, str], tuple[Expres
         selector.get("matchExpressions"),
         field=f"{field}.matchExpressions",
         operators=SELECTOR_OPERATORS,
+    )
+
+
+def own_values(
+    term: Mapping[str, Any], labels: Mapping[str, str], field: str
+) -> tuple[Expression, ...]:
+    """What ``matchLabelKeys`` and ``mismatchLabelKeys`` of an affinity term add to its selector: the pod's own values.
+
+    The API server writes them into the selector of each pod it creates; pods of files have none yet. A key that the
+    pod does not have adds nothing.
+    """
+    listed = (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+    return tuple(
+        Expression(key, operator, (labels[key],))
+        for name, operator in listed
+        for key in text_list(term.get(name), f"{field}.{name}")
+        if key in labels
     )

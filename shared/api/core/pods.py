@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.api.core.expressions import parse_expressions, read_selector
+from shared.api.core.expressions import own_values, parse_expressions, read_selector
 from shared.api.core.gangs import Membership, read_gang
 from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
+from shared.api.core.namespaces import namespaces_of
 from shared.api.core.pod_requests import pod_requests
 from shared.api.faults import Faults
 from shared.api.hardware.pod_claims import read_pod_claims, read_template_claims
@@ -24,7 +25,6 @@ from shared.domain import labels as keys
 from shared.domain import resources
 from shared.domain.expressions import Expression, Toleration
 from shared.domain.nodes import DaemonSet
-from shared.domain.workloads.namespaces import NamespaceSelector
 from shared.domain.workloads.pods import (
     NOBODY,
     AffinityTerm,
@@ -82,8 +82,8 @@ def parse_pod(raw: Json) -> Pod:
         preferred_terms=preferred,
         tolerations=attempt(lambda: _tolerations(spec), ()),
         spread=attempt(lambda: _spread(spec), ()),
-        affinity=attempt(lambda: _pod_affinity(spec, "podAffinity"), ()),
-        anti_affinity=attempt(lambda: _pod_affinity(spec, "podAntiAffinity"), ()),
+        affinity=attempt(lambda: _pod_affinity(meta, spec, "podAffinity"), ()),
+        anti_affinity=attempt(lambda: _pod_affinity(meta, spec, "podAntiAffinity"), ()),
         host_ports=attempt(lambda: _host_ports(spec), ()),
         volume_claims=attempt(lambda: _volume_claims(meta["name"], spec), ()),
         priority=attempt(lambda: whole(spec.get("priority"), "spec.priority"), None) or 0,
@@ -276,17 +276,18 @@ def _topology_key(raw: Json, field: str) -> str:
     return keys.normalise(key)
 
 
-def _pod_affinity(spec: Json, kind: str) -> tuple[AffinityTerm, ...]:
+def _pod_affinity(meta: Json, spec: Json, kind: str) -> tuple[AffinityTerm, ...]:
     raw, field = _affinity(spec, kind)
-    place = f"{field}.{_REQUIRED}"
+    labels, place = meta.get("labels") or {}, f"{field}.{_REQUIRED}"
     required = tuple(
-        _affinity_term(term, f"{place}[{index}]", None)
+        _affinity_term(term, labels, f"{place}[{index}]", None)
         for index, term in enumerate(entries(raw.get(_REQUIRED), place))
     )
     place = f"{field}.{_PREFERRED}"
     preferred = tuple(
         _affinity_term(
             mapping(entry.get("podAffinityTerm"), f"{place}[{index}].podAffinityTerm"),
+            labels,
             f"{place}[{index}].podAffinityTerm",
             whole(entry.get("weight"), f"{place}[{index}].weight") or 1,
         )
@@ -295,26 +296,16 @@ def _pod_affinity(spec: Json, kind: str) -> tuple[AffinityTerm, ...]:
     return required + preferred
 
 
-def _affinity_term(term: Json, field: str, weight: int | None) -> AffinityTerm:
+def _affinity_term(term: Json, labels: Json, field: str, weight: int | None) -> AffinityTerm:
     match_labels, expressions = _label_selector(term, field)
+    own = own_values(term, labels, field)
     return AffinityTerm(
         topology_key=_topology_key(term, field),
         match_labels=match_labels,
-        expressions=expressions,
+        expressions=(*expressions, *(one for one in own if one not in expressions)),
         weight=weight,
-        **_namespaces(term, field),
+        **namespaces_of(term, field),
     )
-
-
-def _namespaces(term: Json, field: str) -> dict[str, Any]:
-    """SCH-83: the namespaces of a term (() for all, None for the pod's own), and its selector of namespace labels."""
-    named = text_list(term.get("namespaces"), f"{field}.namespaces") or None
-    if term.get("namespaceSelector") is None:
-        return {"namespaces": named}
-    selector = read_selector(term["namespaceSelector"], f"{field}.namespaceSelector")
-    if not any(selector):
-        return {"namespaces": ()}
-    return {"namespaces": named, "namespace_selector": NamespaceSelector(*selector)}
 
 
 def _host_ports(spec: Json) -> tuple[tuple[str, str, int], ...]:

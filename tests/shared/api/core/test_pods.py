@@ -18,7 +18,7 @@ from shared.domain.devices.records import PodClaim
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.records import decode_record
 from shared.domain.workloads.namespaces import NamespaceSelector
-from shared.domain.workloads.pods import NOBODY, Owner, is_provisionable
+from shared.domain.workloads.pods import NOBODY, AffinityTerm, Owner, is_provisionable
 from shared.errors import InvalidObject
 from tests.shared.api.conftest import document, json_values, objects
 
@@ -466,3 +466,21 @@ def test_an_unknown_operator_tolerates_nothing() -> None:
     taint = Taint("team", "NoSchedule", "x")
     assert not Toleration("team", "Near", "x").tolerates(taint)
     assert Toleration("team", "", "x").tolerates(taint)
+
+
+def test_affinity_terms_take_the_values_of_the_pod_itself() -> None:
+    """matchLabelKeys and mismatchLabelKeys, as the API server writes them into the selector."""
+    keyed = {"matchLabelKeys": ["ver", "absent"], "mismatchLabelKeys": ["tenant"]}
+    selector = {"matchLabels": {"app": "web"}}
+    labels = {"app": "web", "ver": "v2", "tenant": "a"}
+
+    def read(by: dict[str, Any]) -> AffinityTerm:
+        raw = document(together(labelSelector=by, **keyed))
+        (found,) = parse_pod({**raw, "metadata": {**raw["metadata"], "labels": labels}}).affinity
+        return found
+
+    term = read(selector)
+    own = (Expression("ver", "In", ("v2",)), Expression("tenant", "NotIn", ("a",)))
+    assert (term.match_labels, term.expressions) == ({"app": "web"}, own)
+    written = {**selector, "matchExpressions": [{"key": "ver", "operator": "In", "values": ["v2"]}]}
+    assert read(written) == term, "written already"
