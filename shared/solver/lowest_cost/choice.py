@@ -32,7 +32,7 @@ from shared.solver.lowest_cost.spread import label_spreads
 from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.placement.planned_machines import BEST_EFFORT, OpenMachine
 from shared.solver.pod_classes import PodClass
-from shared.solver.pools.packing_policy import policy_of
+from shared.solver.pools.packing_policy import BALANCED_NODE_PRICE, policy_of
 
 _AS_GOOD_AS_OPTIMAL = 1.001
 _EFFORTS = (50, 200, 1000, 4000, 16_000, 64_000)
@@ -42,6 +42,9 @@ take little longer than the last."""
 _UNITS, _UNITS_OF_SIMULATIONS = 8000.0, 1200.0
 """What rounding the mix of all pods may take at an effort of 200: with much less, column generation does not end with
 hundreds of kinds. Consolidation asks what many removals would need, one after the other, so each gets less."""
+_FEW_PODS = 100
+"""Plans for at most so many pods are made with the node price of Balanced as well: to pay for machines leads to larger
+ones, which are now and then cheaper together. So LowestCost is not dearer there than Balanced."""
 _GROWTH = 0.25
 """The power of the effort with which these units grow: what there is to gain shrinks."""
 
@@ -96,7 +99,8 @@ def cheaper(
     if not asked:
         return Choice(fewest, bound, left_out, {})
     most = _UNITS if bounded else _UNITS_OF_SIMULATIONS
-    chosen = _cheapest(fewest, queue, settings, prepare, paid, bound, most)
+    few = bounded and sum(len(uids) for _, uids in queue) <= _FEW_PODS
+    chosen = _cheapest(fewest, queue, settings, prepare, paid, bound, most, few=few)
     policies = _policies(chosen, settings) if isinstance(chosen, PackedPlacement) else {}
     if not bounded:
         return Choice(chosen, None, (), policies)
@@ -117,6 +121,8 @@ def _cheapest(
     paid: Paid | None,
     bound: LowerBound | None,
     units: float,
+    *,
+    few: bool,
 ) -> Placement:
     """The cheapest placement of FewestNodes and of LowestCost with each effort up to the setting's.
 
@@ -126,22 +132,21 @@ def _cheapest(
     best, now = fewest, _price(fewest, queue, settings, paid)
     if len(_taken(fewest.machines)) < 2 and paid is None:
         return best
-    has_node_price = any(template.node_price for template in fewest.templates)
     has_labels = any(label_spreads(fewest.topology, pods) for pods, _ in queue)
-    ways = list(product((True, False)[: 1 + has_node_price], (False, True)[: 1 + has_labels]))
+    ways = list(product(_node_prices(fewest, few=few), (False, True)[: 1 + has_labels]))
     for effort in _efforts(settings.effort):
         if not _may_gain(now, None if paid else bound):
             break
-        for counts_nodes, plans_labels in ways:
+        for node_price, plans_labels in ways:
             fresh, runs = prepare()
             mine = replace(
                 settings,
                 effort=effort,
                 plans_labels=plans_labels,
-                units=_units(units, effort) / len(ways),
+                units=_units(units, effort) / (1 if few else len(ways)),
             )
             packed = PackedPlacement.of(fresh, mine)
-            _pack(packed, runs, counts_nodes=counts_nodes)
+            _pack(packed, runs, node_price)
             found = _price(packed, runs, settings, paid)
             if found < now and packed.verdicts.keys() <= fewest.verdicts.keys():
                 best, now = packed, found
@@ -153,12 +158,19 @@ def _units(at_usual_effort: float, effort: int) -> float:
     return at_usual_effort * (effort / DIVING_EFFORT) ** _GROWTH if effort >= DIVING_EFFORT else 0.0
 
 
-def _pack(packed: PackedPlacement, runs: list[Run], *, counts_nodes: bool) -> None:
-    """Packs with the node prices of the pools, or without."""
+def _node_prices(fewest: Placement, *, few: bool) -> list[int | None]:
+    """The node prices that packings are made with, in micro-USD per hour; None: those of the pools."""
+    if any(template.node_price for template in fewest.templates):
+        return [None, 0]
+    return [None, BALANCED_NODE_PRICE] if few else [None]
+
+
+def _pack(packed: PackedPlacement, runs: list[Run], node_price: int | None) -> None:
+    """Packs with this node price in all pools; None: with their own."""
     node_prices = [template.node_price for template in packed.templates]
-    if not counts_nodes:
+    if node_price is not None:
         for template in packed.templates:
-            template.node_price = 0
+            template.node_price = node_price
     packed.run(runs)
     for template, node_price in zip(packed.templates, node_prices, strict=True):
         template.node_price = node_price

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.errors import ConfigurationError
 from shared.solver.plan import Plan
 from shared.solver.pools.packing_policy import BALANCED_NODE_PRICE
@@ -20,6 +23,26 @@ from tests.support.planning.snapshots import check_plan, plan_for
 A_DOLLAR = 1_000_000
 DEAR = 50 * A_DOLLAR
 PODS = (*make_pods(40, "a", cpu="900m", memory="1Gi"), *make_pods(7, "b", cpu="3", memory="20Gi"))
+
+
+SHAPES = st.lists(
+    st.tuples(
+        st.integers(1, 14),
+        st.sampled_from(["100m", "900m", "1500m", "3"]),
+        st.sampled_from(["64Mi", "2Gi", "9Gi"]),
+    ),
+    min_size=1,
+    max_size=4,
+)
+"""(pods, cpu, memory) of each deployment."""
+
+
+def pods_of(shapes: list[tuple[int, str, str]]) -> list[Pod]:
+    return [
+        pod
+        for i, (count, cpu, memory) in enumerate(shapes)
+        for pod in make_pods(count, f"p{i}", cpu=cpu, memory=memory)
+    ]
 
 
 def inputs(*pools: NodePool) -> Snapshot:
@@ -101,26 +124,13 @@ def test_a_node_price_below_zero_is_refused_by_name() -> None:
 
 @settings(max_examples=settings().max_examples // 5)  # each makes four plans
 @given(
-    st.lists(
-        st.tuples(
-            st.integers(1, 14),
-            st.sampled_from(["100m", "900m", "1500m", "3"]),
-            st.sampled_from(["64Mi", "2Gi", "9Gi"]),
-        ),
-        min_size=1,
-        max_size=4,
-    ),
+    SHAPES,
     st.sampled_from([1, 20_000, 200_000, A_DOLLAR, DEAR]),
 )
 def test_no_other_candidate_is_cheaper_once_nodes_have_a_price(
     shapes: list[tuple[int, str, str]], node_price: int
 ) -> None:
-    pods = [
-        pod
-        for i, (count, cpu, memory) in enumerate(shapes)
-        for pod in make_pods(count, f"p{i}", cpu=cpu, memory=memory)
-    ]
-    snapshot = make_snapshot(*pods, daemon_sets=(make_daemon_set(),), catalogue=market())
+    snapshot = make_snapshot(*pods_of(shapes), daemon_sets=(make_daemon_set(),), catalogue=market())
     plan = lowest(snapshot, node_price_micro_usd=node_price)
     check_plan(plan, snapshot)
     others = (
@@ -131,3 +141,20 @@ def test_no_other_candidate_is_cheaper_once_nodes_have_a_price(
     assert all(plan.unschedulable.keys() <= other.unschedulable.keys() for other in others)
     assert total(plan, node_price) <= min(total(other, node_price) for other in others)
     assert (plan.lower_bound_micro_usd_per_hour or 0) <= plan.cost_micro_usd_per_hour
+
+
+@settings(max_examples=15, deadline=None)
+@example([(6, "900m", "9Gi"), (6, "1500m", "2Gi"), (3, "3", "2Gi")], 3)
+@given(SHAPES, st.sampled_from([None, 3, 12]))
+def test_lowest_cost_of_few_pods_is_never_dearer_than_balanced(
+    shapes: list[tuple[int, str, str]], min_values: int | None
+) -> None:
+    """To pay for machines leads to larger ones, which are now and then cheaper together: such plans are tried, too."""
+    pool = make_pool()
+    if min_values:
+        several = Expression(keys.INSTANCE_TYPE, "Exists", (), min_values)
+        pool = make_pool(requirements=(*pool.requirements, several))
+    snapshot = make_snapshot(*pods_of(shapes), pools=(pool,), catalogue=market())
+    balanced = plan_for(snapshot, packing_policy="Balanced")
+    cheapest = lowest(snapshot)
+    assert cheapest.cost_micro_usd_per_hour <= balanced.cost_micro_usd_per_hour
