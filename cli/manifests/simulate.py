@@ -188,10 +188,10 @@ def documents_of(filename: list[str]) -> list[object]:
 
 
 def snapshot_of(documents: list[object], catalogue: Callable[[], Catalogue]) -> Snapshot:
-    """The cluster of these objects. Those with faults are left out, which is said on standard error."""
+    """The cluster of these objects. Their faults go to standard error."""
     read = read_inputs(documents, catalogue, MOST_PODS)
     for one in read.faults:
-        typer.echo(escaped(f"left out: {one.text}"), err=True)
+        typer.echo(escaped(f"fault: {one.text}"), err=True)
     return read.snapshot
 
 

@@ -58,14 +58,13 @@ def node_resources(
     }
     reserved = _reserved(instance, configuration)
     eviction = {**EVICTION, **configuration.eviction}
-    memory -= math.ceil(reserved["memory"] / MIB)
-    memory -= math.ceil(_threshold(eviction["memory.available"], memory * MIB) / MIB)
-    storage -= reserved["ephemeral-storage"] + _threshold(eviction["nodefs.available"], storage)
+    kept = reserved["memory"] + _threshold(eviction["memory.available"], memory * MIB)
+    disk = reserved["ephemeral-storage"] + _threshold(eviction["nodefs.available"], storage)
     allocatable = {
         **capacity,
         "cpu": f"{instance.vcpus * 1000 - reserved['cpu']}m",
-        "memory": f"{memory}Mi",
-        "ephemeral-storage": str(max(storage, 0)),
+        "memory": f"{memory - math.ceil(kept / MIB)}Mi",
+        "ephemeral-storage": str(max(storage - disk, 0)),
     }
     return capacity, allocatable
 

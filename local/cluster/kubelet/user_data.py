@@ -212,12 +212,17 @@ def _amounts(owner: str, reserved: object) -> Resources:
 
 def _thresholds(hard: dict[str, Any]) -> dict[str, str]:
     """A kubelet with another value does not start. Raises ValueError."""
-    for signal, text in hard.items():
+    texts = {signal: str(text) for signal, text in hard.items()}
+    for signal, text in texts.items():
+        name = f"evictionHard[{signal}]"
         try:
-            parse_amount("memory", str(text).removesuffix("%"), field=f"evictionHard[{signal}]")
-        except InvalidObject as error:
-            raise ValueError(error.message) from error
-    return {signal: str(text) for signal, text in hard.items()}
+            if not text.endswith("%"):
+                parse_amount("memory", text, field=name)
+            elif not 0 <= float(text[:-1]) <= 100:
+                raise ValueError(text)
+        except (InvalidObject, ValueError) as error:
+            raise ValueError(f"{name}: {text} is no amount, nor 0% to 100%") from error
+    return texts
 
 
 def _from_settings(text: str) -> KubeletConfiguration:

@@ -36,11 +36,11 @@ def test_a_file_without_readable_objects_is_a_fault(
 
 
 @pytest.mark.parametrize("words", [("ledger", "cost"), ("ledger", "constraints")], ids=" ".join)
-def test_an_object_that_is_left_out_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_an_object_with_a_fault_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "objects.yaml"
     container = "{name: c, image: i, resources: {requests: {cpu: abc}}}"
     path.write_text(
         f"{{apiVersion: v1, kind: Pod, metadata: {{name: web}}, spec: {{containers: [{container}]}}}}\n"
     )
     done = CliRunner().invoke(commands, [*words, "-f", str(path)])
-    assert "left out: Pod/default/web: spec.containers[0].resources.requests.cpu: " in done.stderr
+    assert "fault: Pod/default/web: spec.containers[0].resources.requests.cpu: " in done.stderr

@@ -104,12 +104,19 @@ def test_a_node_evicts_below_the_thresholds_of_its_settings(family: str) -> None
     assert room["ephemeral-storage"] == str(19 * GIB)
 
 
-def test_a_kubelet_does_not_start_with_a_threshold_that_is_no_quantity() -> None:
+def test_a_threshold_in_percent_is_of_the_capacity() -> None:
+    asked = bootstrap(kubelet={"evictionHard": {"memory.available": "10%"}})
+    found = parse_user_data(base64.b64encode(render("AL2023", asked).encode()).decode())
+    status = node_object(INSTANCE, found, NOW)["status"]
+    capacity = int(status["capacity"]["memory"].removesuffix("Mi"))
+    assert status["allocatable"]["memory"] == f"{capacity - math.ceil(574 + capacity / 10)}Mi"
+
+
+@pytest.mark.parametrize("wrong", ["much", "much%", "101%", "nan%", "5Gi%"])
+def test_a_kubelet_does_not_start_with_a_threshold_that_is_none(wrong: str) -> None:
     asked = bootstrap(kubelet={"evictionHard": {"memory.available": "7%"}})
-    text = render("AL2023", asked).replace("7%", "much%")
-    with pytest.raises(
-        ValueError, match=r"evictionHard\[memory.available\]: 'much' is not a quantity"
-    ):
+    text = render("AL2023", asked).replace("7%", wrong)
+    with pytest.raises(ValueError, match="is no amount, nor 0% to 100%"):
         parse_user_data(base64.b64encode(text.encode()).decode())
 
 
