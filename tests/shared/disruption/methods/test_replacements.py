@@ -59,7 +59,7 @@ def test_the_cheapest_node_of_the_replacement_s_type_is_the_one_to_beat(pods: in
         make_running("cheap", "m5.x004", pool=of, capacity_type=keys.SPOT, zone=ZONES[0]),
         make_running("dear", "m5.x004", pool=of, zone=ZONES[0]),
     ]
-    moving = [*pods_on("cheap", 3, cpu="100m"), *pods_on("dear", pods, cpu="600m")]
+    moving = [*pods_on("cheap", 1, cpu="100m"), *pods_on("dear", pods, cpu="600m")]
     types = make_catalogue((replace(kind, offerings=offerings),))
     found = world(running, *moving, of=of, catalogue=types)
     assert not [one for one in multi_node.propose(found).commands if one.replacements]
