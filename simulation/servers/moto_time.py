@@ -19,6 +19,6 @@ def install(clock: Clock) -> None:
         return datetime.fromtimestamp(clock.now(), UTC).replace(tzinfo=None)
 
     earlier = {_UTCNOW, utils.utcnow}
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # other threads import meanwhile
         if name.startswith("moto.") and getattr(module, "utcnow", None) in earlier:
             module.utcnow = utcnow  # type: ignore[attr-defined]

@@ -134,6 +134,7 @@ async def cluster(folder: Path, binary: Path, *, tls: bool = False) -> AsyncIter
         slot = int(await nodes[0].ask("CLUSTER", "KEYSLOT", PREFIX))
         owner = nodes[slot * NODES // SLOTS]
         await _replicate(replica, owner)
+        await _complete(found)
         query = f"?ssl_ca_certs={folder}/ca.crt" if tls else ""
         yield Cluster(owner, replica, [one for one in nodes if one is not owner], query)
 
@@ -144,15 +145,22 @@ async def _replicate(replica: Member, owner: Member) -> None:
     async def are_met() -> bool:
         return identity.encode() in await replica.ask("CLUSTER", "NODES")
 
+    async def follows() -> bool:
+        return bool((await replica.ask("ROLE"))[3] == b"connected")
+
     await wait_until(are_met, "the nodes know each other")
     await replica.ask("CLUSTER", "REPLICATE", identity)
+    await wait_until(follows, "the replica follows its owner")
+
+
+async def _complete(all_nodes: list[Member]) -> None:
+    """Every node hears by itself who has which slots, and refuses commands until it knows the owner of each."""
 
     async def is_complete() -> bool:
-        state = [await one.ask("CLUSTER", "INFO") for one in (owner, replica)]
-        follows = await replica.ask("ROLE")
-        return bool(all(b"cluster_state:ok" in one for one in state) and follows[3] == b"connected")
+        states = [await one.ask("CLUSTER", "INFO") for one in all_nodes]
+        return all(b"cluster_state:ok" in one for one in states)
 
-    await wait_until(is_complete, "the cluster is complete")
+    await wait_until(is_complete, "every node knows the whole cluster")
 
 
 @dataclass
