@@ -169,7 +169,9 @@ def new_servers(directory: Path, seed: int = 1) -> Servers:
 def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     """Servers on a loop of their own; moto is as before afterwards."""
     monkeypatch.setattr(Queue, "add_message", Queue.add_message)
-    yield new_servers(tmp_path)
+    found = new_servers(tmp_path)
+    yield found
+    found.loop.close()
     moto_time.install(SystemClock())
 
 
