@@ -38,6 +38,7 @@ def test_a_burst_beside_agents_needs_four_machines_and_costs_29_percent_less() -
     assert plan.cost_micro_usd_per_hour <= 0.71 * fewest.cost_micro_usd_per_hour
 
 
+@pytest.mark.slow
 def test_balanced_buys_no_hundred_nodes_for_three_hundred_types() -> None:
     """Small nodes have the most types to choose from, and are the cheapest until a node has a price of its own."""
     pool = workloads.pool(requirements=workloads.many_types_wanted())
@@ -121,12 +122,14 @@ def test_tables_have_a_row_per_case() -> None:
     assert (row["with a reason"], row["without a verdict"]) == (6, 0)
 
 
+@pytest.mark.slow
 def test_growth_has_a_row_per_shape() -> None:
     rows = scheduling.measure_growth((20, 40), types=4)
     assert [row["shape"] for row in rows] == list(shapes.SHAPES)
     assert all(isinstance(row["exponent"], float) for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", shapes.SHAPES)
 def test_a_shape_is_planned_in_proportion_to_its_pods(name: str) -> None:
     """Counted in calls, which are the same on every machine and every time. Four times the pods, 4**1.1 the calls."""
@@ -141,6 +144,7 @@ def calls_of_a_plan(snapshot: Snapshot) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
+@pytest.mark.slow
 def test_costs_are_told_beside_the_bound_and_the_reference() -> None:
     types = workloads.karpenter_types(6)
     snapshot = workloads.snapshot(workloads.karpenter_mix(5), types)
@@ -152,6 +156,7 @@ def test_costs_are_told_beside_the_bound_and_the_reference() -> None:
     assert (row["mixes"], row["dearer"], row["places fewer pods"]) == (3, 0, 0)
 
 
+@pytest.mark.slow
 def test_costs_are_told_beside_the_bound_that_each_plan_states() -> None:
     types = bundled_catalogue().types[::12]
     (row,) = cost.compare_with_bound(types, range(2), (20,))

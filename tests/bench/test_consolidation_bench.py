@@ -52,6 +52,7 @@ def test_the_reference_finds_the_first_command_of_karpenters_methods(shape: int,
     assert seen == step
 
 
+@pytest.mark.slow
 def test_an_outcome_tells_the_cost_of_the_cluster_after_each_step() -> None:
     snapshot = small(2)
     outcome = consolidate_globally(snapshot, Churn())

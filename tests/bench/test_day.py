@@ -54,6 +54,7 @@ def test_jobs_arrive_in_batches() -> None:
     assert max(sizes.values()) <= LARGEST_BATCH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [REFERENCE, Way("Balanced", "Global")], ids=lambda way: way.name)
 def test_a_day_costs_at_least_the_bound(way: Way) -> None:
     day = small_day(12)
@@ -70,6 +71,7 @@ def test_the_bound_follows_the_pods_that_are_wanted() -> None:
     assert bound(small_day(), EMPTY) == pytest.approx(whole * 0.75, rel=0.02)
 
 
+@pytest.mark.slow
 def test_rows_are_beside_the_reference() -> None:
     first, second = measure([small_day(12)], (REFERENCE, Way("FewestNodes", "Global")), EMPTY)
     assert first["way"] == REFERENCE.name
@@ -79,6 +81,7 @@ def test_rows_are_beside_the_reference() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_small_batch_of_many_kinds_costs_at_most_5_percent_more_than_the_bound() -> None:
     (day,) = [day for day in days(0.1) if day.name == "growth"]
     batch = tuple(wish.pod for wish in day.wishes[:40] if isinstance(wish, Arrival))

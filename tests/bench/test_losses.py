@@ -11,6 +11,7 @@ from tests.bench.test_day import small_day
 from tests.support.planning.builders import real_catalogue
 
 
+@pytest.mark.slow
 def test_every_dollar_of_a_day_has_one_cause() -> None:
     way = Way("LowestCost", "Global", Churn(rest_seconds=7200.0))
     cluster = divided(small_day(12), way, empty_cluster(real_catalogue()))

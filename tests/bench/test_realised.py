@@ -7,6 +7,7 @@ import pytest
 from bench.over_time import realised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", realised.POLICIES)
 def test_every_pod_finds_a_place_and_a_plan_handed_over_costs_what_it_said(policy: str) -> None:
     rows = realised.measure(60, policy)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from bench.inputs.clusters import NOW
 from bench.over_time.days import HOUR
 from bench.over_time.recorded_day import recorded_day
@@ -26,6 +28,7 @@ def test_the_day_has_its_size_and_no_pod_leaves_before_it_has_arrived() -> None:
     assert day.wishes == recorded_day(bundled_catalogue(), 60, 6.0).wishes
 
 
+@pytest.mark.slow
 def test_both_courses_of_a_recorded_period_are_run() -> None:
     recorded, changed = measure(12, 0.2)
     assert recorded["pods that come"] == changed["pods that come"]

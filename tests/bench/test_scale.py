@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import pytest
+
 from bench.over_time.day import Way
 from bench.over_time.scale import rows_of, run
 from bench.over_time.scale_picture import draw
@@ -12,6 +14,7 @@ WAY = Way("FewestNodes", "Global")
 COUNT = 40
 
 
+@pytest.mark.slow
 def test_the_story_goes_up_and_down_again() -> None:
     cluster = run(COUNT, WAY)
     rows = rows_of(cluster, WAY, 1.0)

@@ -69,6 +69,7 @@ def understood(words: tuple[str, ...]) -> None:
         context = command.make_context(name, rest, parent=context)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", SHOWN, ids=lambda one: f"{one.document}: {' '.join(one.words)}")
 def test_a_command_in_the_documents_exists(one: Shown) -> None:
     if one.words[0] in OF_TYPER:  # it acts while it is parsed, and would write to the user's shell

@@ -58,6 +58,7 @@ OTHER_KINDS = tuple(
 POOL = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "unneeded"),
     [
@@ -110,6 +111,7 @@ def short_help() -> dict[str, tuple[int, str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_command_has_a_short_help_option(
     short_help: dict[str, tuple[int, str, str]],
 ) -> None:

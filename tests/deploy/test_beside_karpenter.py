@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from cli.migration.inventory import DEFAULT_NAMESPACE, LEASE_NAME
@@ -27,6 +28,7 @@ def test_the_services_that_act_have_the_right_to_this_one_lease() -> None:
     assert names == {f"dovetail-{one}" for one in SERVICES if one not in READERS}
 
 
+@pytest.mark.slow
 @NEEDS_KUBECTL
 def test_the_component_sets_the_lease_for_all_services(tmp_path: Path) -> None:
     shutil.copytree(PROJECT / "deploy", tmp_path / "deploy")

@@ -53,6 +53,7 @@ def files() -> dict[str, str]:
     return dict(generated())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_generated_file_is_what_the_models_say(name: str, files: dict[str, str]) -> None:
     assert (REPOSITORY / name).read_text(encoding="utf-8") == files[name], "run make crds"
@@ -62,6 +63,7 @@ def test_every_crd_belongs_to_a_kind(files: dict[str, str]) -> None:
     assert set(NAMES) == set(files), "remove files of kinds that are gone"
 
 
+@pytest.mark.slow
 def test_the_generator_writes_the_same_bytes_anywhere(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
@@ -177,6 +179,7 @@ SMALL = {
 """The least that these kinds must say in their spec."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "heading"),
     [

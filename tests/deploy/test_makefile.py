@@ -70,6 +70,7 @@ def test_without_redis_one_line_says_what_to_install(bare: Path, target: str) ->
     assert "pip" not in (bare / "asked").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["redis-server", "valkey-server"])
 def test_without_a_network_one_line_says_so(bare: Path, server: str) -> None:
     """It goes on when there is a server, up to the packages."""
@@ -81,6 +82,7 @@ def test_without_a_network_one_line_says_so(bare: Path, server: str) -> None:
     assert "packages cannot be fetched" in lines[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("system", "machine", "minor"), PLATFORMS)
 def test_the_makefile_knows_where_the_lock_brings_redis(
     system: str, machine: str, minor: int

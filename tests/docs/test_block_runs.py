@@ -157,12 +157,14 @@ def names(parts: list[Block]) -> tuple[str, str]:
     return found[1], found[2]
 
 
+@pytest.mark.slow
 def test_a_block_that_fails_is_named(clone: Path) -> None:
     page = list(blocks("page.md", "```sh\nx=1\n```\n\n```sh\necho $x\nfalse\necho never\n```\n"))
     with pytest.raises(page_session.BlockFailed, match=r"page\.md:5 ended with 1:\n1\n$"):
         page_session.run(clone, page, 30)
 
 
+@pytest.mark.slow
 def test_a_page_changes_files_of_its_own_clone_only(clone: Path) -> None:
     own = clone / "README.md"
     page = list(blocks("page.md", "```sh\ntruncate --size 0 README.md\n```\n"))
@@ -173,6 +175,7 @@ def test_a_page_changes_files_of_its_own_clone_only(clone: Path) -> None:
     assert [path for path in links if not path.resolve().is_relative_to(clone)] == []
 
 
+@pytest.mark.slow
 def test_a_picture_that_is_not_printed_is_found(clone: Path) -> None:
     page = list(
         blocks(
@@ -184,6 +187,7 @@ def test_a_picture_that_is_not_printed_is_found(clone: Path) -> None:
     assert [page_session.differs(block, printed[block.name]) for block in page] == ["", "e"]
 
 
+@pytest.mark.slow
 def test_a_reader_saves_the_files_of_a_page(clone: Path) -> None:
     page = list(
         blocks(
@@ -193,6 +197,7 @@ def test_a_reader_saves_the_files_of_a_page(clone: Path) -> None:
     assert page_session.run(clone, page, 30) == {"page.md:5": "x: $y\n"}
 
 
+@pytest.mark.slow
 def test_what_comes_first_is_typed_and_not_shown(clone: Path) -> None:
     """Before a block that runs, and in the place of one that does not."""
     text = (

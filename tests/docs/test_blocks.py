@@ -59,6 +59,7 @@ def faults_of(block: Block) -> list[str]:
     return [wrong for words in found if words[0] not in own and (wrong := fault(words))]
 
 
+@pytest.mark.slow
 def test_every_command_and_option_exists() -> None:
     assert {block.name: wrong for block in SHELL if (wrong := faults_of(block))} == {}
 

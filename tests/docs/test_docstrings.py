@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.support.texts.citations import CITATION, PROJECT, sources
 
 FOLDERS = ("services", "shared", "local", "cli", "bench", "deploy", "tests")
@@ -24,6 +26,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, value
 
 
+@pytest.mark.slow
 def test_no_docstring_is_only_an_id() -> None:
     bare = [
         f"{path.relative_to(PROJECT)}:{line}: {text}"

@@ -48,6 +48,7 @@ def paths() -> list[tuple[str, ...]]:
     return found
 
 
+@pytest.mark.slow
 def test_none_in_the_help_of_the_command() -> None:
     printed = {words: CliRunner().invoke(commands, [*words, "--help"]) for words in paths()}
     assert len(printed) > 25
@@ -76,6 +77,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+@pytest.mark.slow
 def test_none_in_log_messages_events_and_errors() -> None:
     """Every string that the program could print; a comment in a script for Redis is printed by nobody."""
     modules = [path for path in sources(*SHIPPED) if path.suffix == ".py"]

@@ -19,6 +19,7 @@ from tests.support.texts.citations import (
 LONGEST_PAGE = 400
 
 
+@pytest.mark.slow
 def test_every_behaviour_that_is_cited_is_defined() -> None:
     known = defined()
     unknown = {
@@ -31,6 +32,7 @@ def test_every_behaviour_that_is_cited_is_defined() -> None:
     assert unknown == set()
 
 
+@pytest.mark.slow
 def test_no_document_is_cited_that_is_not_in_the_repository() -> None:
     foreign = {
         f"{path.relative_to(PROJECT)}: {found[0]}"

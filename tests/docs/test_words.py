@@ -46,6 +46,7 @@ def searched() -> list[Path]:
     ]
 
 
+@pytest.mark.slow
 def test_no_file_uses_a_word_that_the_glossary_replaces() -> None:
     words = set(unwanted_words())
     found = {

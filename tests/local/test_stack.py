@@ -55,6 +55,7 @@ def assert_all_ended(state: StackState) -> None:
     assert [process for process in state.identities() if process.alive()] == []
 
 
+@pytest.mark.slow
 def test_a_stack_from_up_to_down(stack: Stack) -> None:
     """All its parts come up, once per directory; one that is killed comes back; none is left. One story: each stack
     costs four seconds to start.
@@ -114,6 +115,7 @@ def test_an_attached_stack_dies_with_its_caller(stack: Stack) -> None:
     wait_until(lambda: not any(process.alive() for process in state.identities()))
 
 
+@pytest.mark.slow
 def test_a_part_that_cannot_start_is_named_with_its_log_and_a_fix(stack: Stack) -> None:
     settings = StackSettings(directory=stack.directory, services=("nowhere",))
     with pytest.raises(StackFailed, match=r"(?s)nowhere ended.*No module named.*fix:"):

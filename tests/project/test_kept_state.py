@@ -7,6 +7,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from release.locks import PROJECT
 
 WRITES = {
@@ -79,6 +81,7 @@ def kept_outside(source: str) -> set[str]:
     return containers(tree) & {*written(tree)}
 
 
+@pytest.mark.slow
 def test_no_module_keeps_state_of_its_own() -> None:
     found = {str(path.relative_to(PROJECT)): kept_outside(path.read_text()) for path in modules()}
     assert {path: names for path, names in found.items() if names} == {

@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 PROJECT = Path(__file__).resolve().parents[2]
 LIMITS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["sizes"]
 TOPS = ("services", "shared", "local", "cli", "deploy", "bench", "release", "tests")
@@ -59,6 +61,7 @@ def test_no_file_is_too_long() -> None:
     check(((name, text.count("\n")) for name, text in sources()), "file-lines")
 
 
+@pytest.mark.slow
 def test_no_function_is_too_long() -> None:
     functions = (
         (f"{path}: {name}", size)

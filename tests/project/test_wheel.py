@@ -79,6 +79,7 @@ def test_the_version_is_that_of_pyproject(services: Installation) -> None:
     assert (done.returncode, done.stdout) == (0, f"dovetail {VERSION}\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_every_module_of_the_services_imports_without_the_extra(services: Installation) -> None:
     assert services.run("python", "-c", "import moto").returncode != 0
     done = services.run("python", "-c", IMPORT_ALL)
@@ -99,6 +100,7 @@ NEEDS_THE_EXTRA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", NEEDS_THE_EXTRA)
 def test_what_needs_the_extra_says_so_at_once(services: Installation, command: str) -> None:
     done = services.run("dovetail", command, *NEEDS_THE_EXTRA[command])
@@ -107,6 +109,7 @@ def test_what_needs_the_extra_says_so_at_once(services: Installation, command: s
     assert "pip install 'dovetail[local]'" in done.stderr
 
 
+@pytest.mark.slow
 def test_simulate_finds_its_catalogue_in_the_package(whole: Installation) -> None:
     manifests = PROJECT / "cli" / "demo" / "manifests"
     done = whole.run("dovetail", "simulate", "-f", str(manifests), "-o", "json")

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROJECT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_its_help_names_every_service_and_its_settings() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "services", "--help"],

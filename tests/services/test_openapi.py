@@ -99,6 +99,7 @@ async def served_scheduler(
         yield f"http://127.0.0.1:{port}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "judge"), [("open", no_defect), ("authenticated", no_answer)])
 async def test_the_scheduler(
     mode: str, judge: Any, scheduler: Scheduler, bus: Bus, kube: Kube, tmp_path: Path
@@ -112,6 +113,7 @@ async def test_the_scheduler(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "judge"), [("open", no_defect), ("authenticated", no_answer)])
 async def test_the_console(mode: str, judge: Any, start_console: Start) -> None:
     async with start_console(console_access=mode, docs=True, **NOBODY) as console:

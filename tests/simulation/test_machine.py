@@ -7,6 +7,8 @@ import socket
 from contextlib import closing
 from random import Random
 
+import pytest
+
 from simulation import determinism
 from simulation.loop import SimulatedLoop
 from simulation.network.connections import Network
@@ -23,6 +25,7 @@ def identity(name: str) -> tuple[str, int]:
     return socket.gethostname(), os.getpid()
 
 
+@pytest.mark.slow
 def test_the_name_of_the_host_and_the_process_id_are_those_of_a_pod() -> None:
     with closing(run_all(identity, ["watcher-0", "launcher-1"], jobs=1, cpu_seconds=20)) as found:
         read: dict[str, tuple[str, int] | Died] = dict(found)

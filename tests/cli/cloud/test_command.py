@@ -245,6 +245,7 @@ def test_without_a_stack_the_next_step_is_told(
     assert told in done.exception.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "named"),
     [

@@ -229,6 +229,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_the_command_compares_both_courses(folder: Path) -> None:
     words = ("replay", "--from", rfc3339(NOW), "--with", "policy=LowestCost")
     done = CliRunner().invoke(commands, [*words, "--store", str(folder), "-o", "json"])

@@ -78,6 +78,7 @@ def run(*words: str, folder: Path) -> Result:
     return CliRunner().invoke(commands, [*words, "--store", str(folder)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rounds", "policy"),
     [

@@ -48,6 +48,7 @@ def all_of_it(monkeypatch: pytest.MonkeyPatch, nodes: int, hours: float, **setti
     return course(nodes, hours, LookingAtAll, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("nodes", "hours", "policy"),
     [

@@ -50,6 +50,7 @@ def test_equal_schedulers_have_equal_decisions(tmp_path: Path) -> None:
     assert len(diff(tmp_path, "--all")["decisions"]) == found["compared"]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_what_each_would_do_in_one_situation_is_a_pair(tmp_path: Path) -> None:
     """The same pods; the shadow packs by another policy, so their first plans differ in machines at most."""
     recorded(tmp_path, shadow=False)

@@ -108,6 +108,7 @@ async def test_dead_letters_are_listed_and_shown_without_redis(
     assert "kubectl port-forward -n dovetail deploy/dovetail-redis 6379" in replayed.err
 
 
+@pytest.mark.slow
 async def test_top_reads_the_console(store: Store, user: Run, console: Console) -> None:
     grant(store)
     # In a process of its own: the console of this one logs to the same standard output.
@@ -134,6 +135,7 @@ def node_pool(store: Store) -> dict[str, Any]:
     return store.create("nodepools", pool, group="karpenter.sh")
 
 
+@pytest.mark.slow
 async def test_logs_of_every_replica(store: Store, user: Run) -> None:
     grant(store)
     labels = {"app.kubernetes.io/name": "dovetail", "app.kubernetes.io/component": "launcher"}
@@ -150,6 +152,7 @@ async def test_logs_of_every_replica(store: Store, user: Run) -> None:
     assert (missing.code, "no pod of launcher is in the namespace ops" in missing.err)[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -165,6 +168,7 @@ async def test_a_wrong_word_is_one_line(user: Run, words: tuple[str, ...], told:
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 async def test_completion_for_kubectl(store: Store, user: Run, node_pool: dict[str, Any]) -> None:
     grant(store)
 

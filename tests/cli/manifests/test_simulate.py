@@ -117,6 +117,7 @@ def test_without_a_catalogue_the_types_of_us_east_1_are_used() -> None:
     assert machine["offering"]["price"] > 0
 
 
+@pytest.mark.slow
 def test_without_a_region_that_of_the_zones_is_taken() -> None:
     irish = pod(nodeSelector={"topology.kubernetes.io/zone": "eu-west-1b"})
     done = simulate("-f", "-", "-o", "json", stdin=text(provisioner(), irish))

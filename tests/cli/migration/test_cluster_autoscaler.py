@@ -300,6 +300,7 @@ def run(*words: str) -> Any:
     return CliRunner().invoke(commands, ["migrate", "cluster-autoscaler", *words])
 
 
+@pytest.mark.slow
 def test_all_pods_run_on_each_side_and_free_choice_costs_least(files: list[str]) -> None:
     done = run(*files, "-o", "json")
     assert done.exit_code == 0, done.output
@@ -317,6 +318,7 @@ def test_the_manifests_are_printed_for_kubectl(files: list[str]) -> None:
     assert pool["metadata"]["annotations"]["dovetail.sh/minimum"] == "nodes: 2"
 
 
+@pytest.mark.slow
 def test_the_table_names_what_is_left_to_do(files: list[str]) -> None:
     done = run(*files, "--flags", "--expander=priority")
     assert "EXPANDER=priority" in done.stdout

@@ -113,6 +113,7 @@ def test_what_does_not_answer_is_told_and_the_rest_is_shown(
     assert "12 pods" in done.stdout
 
 
+@pytest.mark.slow
 def test_watch_repeats_the_picture_until_a_key_and_leaves_the_terminal_as_it_was(
     kubeconfig: Path, redis_server: RedisServer, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def on_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
         one.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["q", "Ctrl-C"])
 def test_it_ends_cleanly_on_a_terminal(end: str, on_terminal: Callable[..., Terminal]) -> None:
     """Ctrl-C as the signal that the terminal makes of it. The keyboard is afterwards as it was."""
@@ -61,6 +62,7 @@ def test_it_ends_cleanly_on_a_terminal(end: str, on_terminal: Callable[..., Term
     assert "Traceback" not in terminal.text
 
 
+@pytest.mark.slow
 def test_a_console_that_does_not_answer_leaves_a_clean_terminal(
     on_terminal: Callable[..., Terminal],
 ) -> None:

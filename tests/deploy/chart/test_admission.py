@@ -63,6 +63,7 @@ def store() -> Store:
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
 def test_a_write_is_accepted_or_refused_with_the_reason(store: Store, case: Case) -> None:
     for existing in case.before:

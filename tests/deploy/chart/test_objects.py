@@ -286,6 +286,7 @@ def test_selectors_are_the_same_in_every_release(release: Release) -> None:
                 }
 
 
+@pytest.mark.slow
 def test_monitoring_has_every_file_of_the_chart(release: Release) -> None:
     objects = release("monitoring")
     kinds = [o["kind"] for o in objects if "monitoring.coreos.com" in o["apiVersion"]]

@@ -71,6 +71,7 @@ def test_a_generated_file_says_so_in_its_first_line() -> None:
         assert generate_manifests.MARK in first, name
 
 
+@pytest.mark.slow
 @NEEDS_HELM
 def test_helm_gives_what_is_committed() -> None:
     assert stale(generated()) == [], AGAIN

@@ -51,6 +51,7 @@ async def test_the_models_of_botocore_that_stay_are_those_of_the_clients(called:
     assert called | CREDENTIALS | ARCHIVE == prune.AWS_MODELS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", sorted(prune.AWS_MODELS))
 async def test_a_client_is_made_from_the_models_that_stay(service: str, tmp_path: Path) -> None:
     """From a copy of botocore's data without the others."""
@@ -68,6 +69,7 @@ async def test_a_client_is_made_from_the_models_that_stay(service: str, tmp_path
     assert len(left_out) > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     ["services.watcher.service", "services.scheduler.service, cel", "cli.manifests.simulate"],
@@ -100,6 +102,7 @@ for policy in ("FewestNodes", "Balanced", "LowestCost"):
 """
 
 
+@pytest.mark.slow
 def test_plans_are_made_without_what_is_removed_of_numpy() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PLAN_WITHOUT], cwd=PROJECT, capture_output=True, text=True, check=False, timeout=60

@@ -45,6 +45,7 @@ class TestCluster:
         async with cluster(tmp_path, BINARIES[SEVEN[0]], tls=request.param == "tls") as found:
             yield found
 
+    @pytest.mark.slow
     async def test_every_service_works_and_a_failover_needs_no_restart(
         self, nodes: Cluster
     ) -> None:
@@ -66,6 +67,7 @@ class TestSentinel:
         async with watched(tmp_path, BINARIES[SEVEN[0]]) as found:
             yield found
 
+    @pytest.mark.slow
     async def test_every_service_works_and_a_failover_needs_no_restart(self, pair: Watched) -> None:
         for service in SERVICES:
             await work_of(service, pair.url(service))

@@ -34,6 +34,7 @@ async def run_as(guarded: GuardedRedis, user: str, *command: str) -> Any:
         await client.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", [*SERVICES, AGENT])
 async def test_a_service_may_do_its_work(guarded: GuardedRedis, service: str) -> None:
     """Redis itself says that nothing was refused, whatever the service made of it."""
@@ -86,6 +87,7 @@ async def test_nor_may_a_script_of_theirs(guarded: GuardedRedis, service: str) -
             await forger.begin({"pods": {"default/forged": b"{}"}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize(
     "command",

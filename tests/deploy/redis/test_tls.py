@@ -52,6 +52,7 @@ def test_services_are_given_the_authority_where_their_address_looks_for_it(
             assert mounts["redis-ca"] == str(Path(CA_OF_SERVICES).parent)
 
 
+@pytest.mark.slow
 @NEEDS_KUBECTL
 @pytest.mark.skipif(not SEVEN, reason="the shipped Redis is 7.0 or newer, with TLS")
 async def test_redis_speaks_tls_to_who_trusts_its_authority(

@@ -59,6 +59,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Any]]:
         stop_emulator(process)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_the_process(started: Callable[..., Any]) -> None:
     process, url = started()
     assert url.startswith("http://127.0.0.1:")

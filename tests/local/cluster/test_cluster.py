@@ -77,11 +77,13 @@ def run_module(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_help_lists_every_setting() -> None:
     output, _ = run_module("--help").communicate(timeout=60)
     assert all(name.upper() in output for name in ClusterSettings.model_fields)
 
 
+@pytest.mark.slow
 def test_a_wrong_setting_is_named() -> None:
     process = run_module(CLUSTER_PORT="many")
     _, errors = process.communicate(timeout=60)
@@ -89,6 +91,7 @@ def test_a_wrong_setting_is_named() -> None:
     assert "CLUSTER_PORT" in errors
 
 
+@pytest.mark.slow
 async def test_sigterm_ends_it_though_a_watch_is_open(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "config"
     process = run_module(KUBECONFIG_OUT=str(kubeconfig))

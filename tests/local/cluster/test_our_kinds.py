@@ -82,6 +82,7 @@ async def test_apply_creates_every_kind_and_then_changes_nothing(
     assert generations == {1}
 
 
+@pytest.mark.slow
 @every_kind
 async def test_get_shows_the_columns_of_the_kind(cluster: OurKinds, kind: Kind) -> None:
     """P-14: columns of a Provisioner (M-04, NP-14, NC-04)."""
@@ -109,6 +110,7 @@ async def test_describe_shows_spec_and_status_of_every_kind(cluster: OurKinds) -
     assert text.count("\nSpec:\n") == text.count("\nStatus:\n") == len(KINDS)
 
 
+@pytest.mark.slow
 @changeable
 async def test_edit_changes_the_object(cluster: OurKinds, kind: Kind) -> None:
     cluster.create(kind, "edited")
@@ -121,6 +123,7 @@ async def test_edit_changes_the_object(cluster: OurKinds, kind: Kind) -> None:
     assert stored["metadata"]["generation"] == 2
 
 
+@pytest.mark.slow
 @every_kind
 async def test_explain_describes_every_field(cluster: OurKinds, kind: Kind) -> None:
     cluster.kubectl.needs_today("it asks for OpenAPI v2, which the embedded server does not fill")

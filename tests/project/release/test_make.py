@@ -41,6 +41,7 @@ def made(source: Path, target: Path, *words: str, **environment: str) -> tuple[i
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_release_of_what_is_not_committed_is_refused(tmp_path: Path) -> None:
     source = clone(tmp_path / "clone")
     (source / "README.md").write_text("changed")
@@ -97,6 +98,7 @@ def assert_complete(folder: Path, public: Path) -> None:
     assert all(reference["hashes"] for one in parts.values() for reference in one["externalReferences"])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_without_a_key_a_release_that_needs_a_signature_fails(tmp_path: Path) -> None:
     """``--require`` turns what is named as not made into an error."""
     script = (

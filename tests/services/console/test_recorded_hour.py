@@ -57,6 +57,7 @@ def place_of(folder: Path) -> ArchivePlace:
     return ArchivePlace(str(folder), "", CLUSTER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_each_moment_of_the_hour_shows_what_the_mirror_held(
     tmp_path: Path, seed: int
@@ -142,6 +143,7 @@ def test_an_earlier_hour_goes_before_the_first_picture_and_keeps_to_the_bytes() 
     assert small.span(540.0) == (300.0, 540.0)
 
 
+@pytest.mark.slow
 async def test_a_console_that_starts_shows_the_hour_before_from_the_record(
     start_console: Start, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def read(answer: Answer) -> tuple[int, Any]:
     return answer.status, orjson.loads(answer.body)
 
 
+@pytest.mark.slow
 async def test_the_newest_consolidations_come_first_with_what_they_saved(folder: Path) -> None:
     status, found = read(await savings(folder).answer(b"", {"hours": "2"}))
     assert (status, found["to"]) == (200, rfc3339(END))
@@ -78,6 +79,7 @@ def rules(scheduler: Scheduler) -> ConstraintsLedger:
     return ConstraintsLedger(scheduler.cluster, SolverSettings, SystemClock())
 
 
+@pytest.mark.slow
 async def test_each_rule_of_a_workload_has_its_price(scheduler: Scheduler, kube: Kube) -> None:
     pinned = {keys.CAPACITY_TYPE: "on-demand"}
     pod = make_pod("web", unschedulable=True, node_selector=pinned)

@@ -87,6 +87,7 @@ async def deaths(world: World, seeds: range) -> None:
     assert world.control.alive() == [other.instance], "no leaked instance"
 
 
+@pytest.mark.slow
 async def test_death_breaks_no_budget_and_leaves_nothing(world: World) -> None:
     """F29, TRM-15: a few moments of death."""
     await deaths(world, range(5))

@@ -191,6 +191,7 @@ async def test_a_clock_that_jumps_ahead_brings_no_deadline_nearer(
     assert control.alive() == []
 
 
+@pytest.mark.slow
 async def test_two_budgets_are_told_and_wait_for_the_deadline(world: World, events: Any) -> None:
     """F22: the eviction API answers 500 for ever."""
     (place,) = await world.places([V1], terminationGracePeriod="5m")

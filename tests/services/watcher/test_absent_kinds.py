@@ -38,6 +38,7 @@ def positions(world: World) -> dict[str, bool]:
     return {plural: one.sound for plural, one in found.items() if one is not None}
 
 
+@pytest.mark.slow
 async def test_a_gate_whose_kind_is_not_served_blocks_nothing_and_is_told(
     bus: Bus, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ async def gap(world: World) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_what_vanished_of_any_kind_during_a_gap_is_gone_from_the_mirror(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +92,7 @@ async def test_a_watch_without_connection_is_told_until_it_is_open_again(
     await wait_until(lambda: world.reasons() == [], "ready again", show=world.reasons)
 
 
+@pytest.mark.slow
 async def test_a_watch_without_a_byte_is_told_and_opened_again(
     url: str, bus: Bus, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +147,7 @@ class Playing:
             self.there.discard(place)
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 3)  # each is a whole watcher
 @given(STEPS)
 async def test_any_history_with_any_gaps_ends_with_the_mirror_showing_the_cluster(

@@ -108,6 +108,7 @@ ALL = sorted(VERSIONS)
 FREE: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_an_object_is_read_or_refused(kind: str) -> None:
     @settings(max_examples=PER_CHANGE, **FREE)

@@ -154,6 +154,7 @@ def _snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("service", "operation"), CALLS)
 async def test_what_aws_did_not_write_leaves_the_outcome_unknown(
     wire: Wire, behind: Cloud, service: str, operation: str
@@ -167,6 +168,7 @@ async def test_what_aws_did_not_write_leaves_the_outcome_unknown(
             await attempt(behind, service, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("service", "operation"), CALLS)
 async def test_what_is_cut_or_refused_on_the_way_leaves_the_outcome_unknown(
     wire: Wire, behind: Cloud, service: str, operation: str

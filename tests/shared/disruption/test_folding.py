@@ -105,6 +105,7 @@ def check(world: World, counts: list[int]) -> None:
         assert simulate(world, world.candidates[:count]).plan == unfolded(world, count)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(worlds(), st.permutations((1, 2, 3)))
 def test_folded_and_whole_clusters_get_the_same_plans(world: World, counts: list[int]) -> None:

@@ -117,6 +117,7 @@ TYPES = st.sampled_from(["m5.x002", "m5.x004", "m5.x008", "m5.x032"])
 PRICES = st.sampled_from([0, 1_000, 95_000, 97_000, 200_000, 5_000_000])
 
 
+@pytest.mark.slow
 @given(TYPES, PRICES, st.sampled_from(POLICIES), st.integers(1, 12))
 def test_a_plan_for_that_pool_is_as_if_the_overlay_held_for_all(
     kind: str, price: int, policy: str, count: int

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
+import pytest
+
 from shared.concurrency.waiting import pause
 from shared.errors import Unavailable
 from shared.kube.client import Kube
@@ -155,6 +157,7 @@ async def give_back(kube: Kube, namespace: str) -> None:
     await kube.patch(LEASES, NAME, {"spec": {"holderIdentity": ""}}, namespace)
 
 
+@pytest.mark.slow
 async def test_a_led_loop_that_fails_again_and_again_is_told(cluster: Cluster) -> None:
     """Also where the loop that fails is a timed one, which notes for itself that it succeeded."""
     leader, stop, turns = candidate(cluster, "a", FakeClock()), asyncio.Event(), 0

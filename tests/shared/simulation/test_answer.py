@@ -74,6 +74,7 @@ def test_no_inputs_at_all_give_an_empty_plan() -> None:
     assert found["stats"]["classes"] == 0
 
 
+@pytest.mark.slow
 def test_the_same_inputs_give_the_same_bytes_in_every_process() -> None:
     program = (
         "import json\n"

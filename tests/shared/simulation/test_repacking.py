@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ OTHER = make_node("other")
 MACHINE = make_machine("m", node_name="ours")
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 5)  # each makes three plans
 @given(st.lists(st.sampled_from(["100m", "500m", "1", "3"]), min_size=1, max_size=20))
 def test_no_policy_costs_less_than_the_bound(sizes: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def test_gangs_of_the_same_name_in_two_namespaces_are_two() -> None:
     assert placed(plan) == {"uid-train-0", "uid-train-1"}
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     cpus=st.lists(st.sampled_from(["500m", "1", "3", "7"]), min_size=4, max_size=4),

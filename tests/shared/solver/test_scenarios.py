@@ -77,6 +77,7 @@ def test_scenario_1_pods_wait_without_a_pool_and_one_pool_is_enough() -> None:
     assert pods_per_machine(sound(real_snapshot(*pods))) == [5]
 
 
+@pytest.mark.slow
 def test_scenario_2_pods_that_come_in_two_windows_need_two_machines_at_most() -> None:
     """The second plan sees the first one's machine without a node, and its pods still pending."""
     pods = make_pods(400, cpu="250m", memory="256Mi")

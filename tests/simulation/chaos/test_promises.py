@@ -44,6 +44,7 @@ def test_every_name_is_that_of_a_promise_of_the_simulation() -> None:
     assert {one.name for one in all_liveness()} >= INSIDE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({one.name for one in all_liveness()} - INSIDE))
 def test_a_promise_for_the_end_asks_a_process_only_what_it_says_outside(name: str) -> None:
     """Whatever else is missing here: a run of minutes must not end with an error in its last second."""

@@ -49,6 +49,7 @@ def test_leaving_one_kind_out_leaves_the_others_as_they_were(seed: int, kind: st
     assert faults_of(without, Random(seed), 5) == expected
 
 
+@pytest.mark.slow
 def test_each_kind_happens_in_some_seed_of_some_scenario() -> None:
     met = {
         fault.kind

@@ -52,6 +52,7 @@ def test_a_new_attempt_after_the_first_instance_ended_is_sound() -> None:
     assert history.judge() == []
 
 
+@pytest.mark.slow
 def test_a_fleet_that_gave_too_little_is_completed_by_another_call() -> None:
     """F19: two of three instances came; the third machine has a call of its own."""
     history = single()

@@ -64,6 +64,7 @@ def test_the_tasks_of_a_killed_process_say_nothing() -> None:
     assert history.judge() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "sound"),
     [

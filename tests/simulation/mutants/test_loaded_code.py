@@ -56,6 +56,7 @@ def change(old: str, new: str) -> None:
     LoadedCode().apply(Mutant("m", "shop.py", old, new, "all"))
 
 
+@pytest.mark.slow
 def test_a_weak_proxy_of_a_lost_object_is_passed_over() -> None:
     """The collector lists it, and asking for its class raises."""
     lost = weakref.proxy(type("Lost", (), {})())

@@ -43,6 +43,7 @@ def unpicklable(number: int) -> object:
     return lambda: number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2, 5])
 def test_every_task_has_its_result(jobs: int) -> None:
     assert dict(run_all(square, range(12), jobs, 5)) == {number: number**2 for number in range(12)}
@@ -60,6 +61,7 @@ def test_a_child_runs_in_its_own_process() -> None:
     assert os.getpid() not in pids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "reason"),
     [

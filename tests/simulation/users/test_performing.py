@@ -54,6 +54,7 @@ def pod(store: Store, name: str, on: str, **more: Any) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_a_whole_plan_is_accepted_by_the_api_server(world: Any) -> None:
     """What the API server refuses are broken pools, and nothing else; what is missing was deleted with its owner."""
     plan = plan_users(Random(5), 12, UserSettings(actions_per_minute=40))

@@ -33,6 +33,7 @@ def written(plan: list[Action]) -> str:
     return json.dumps([asdict(action) for action in plan])
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000))
 def test_the_same_seed_gives_the_same_plan(seed: int) -> None:
     assert written(plan_users(Random(seed), 5, BUSY)) == written(plan_users(Random(seed), 5, BUSY))
@@ -49,6 +50,7 @@ def test_actions_are_in_order_and_none_is_in_the_last_minute(seed: int) -> None:
     assert times[-1] <= 5 * 60 - LAST_SECONDS
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000))
 def test_workloads_never_ask_for_more_pods_than_the_run_allows(seed: int) -> None:
     """Jobs and broken workloads come on top; they are small."""
@@ -63,6 +65,7 @@ def test_workloads_never_ask_for_more_pods_than_the_run_allows(seed: int) -> Non
         assert sum(pods.values()) <= 50
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000))
 def test_only_what_was_created_is_changed_or_deleted(seed: int) -> None:
     known: set[tuple[str, str]] = set()
@@ -77,6 +80,7 @@ def test_only_what_was_created_is_changed_or_deleted(seed: int) -> None:
             assert (action.kind, action.name) in known
 
 
+@pytest.mark.slow
 def test_every_action_happens_and_every_text_reads() -> None:
     counted: Counter[What] = Counter()
     for seed in range(20):

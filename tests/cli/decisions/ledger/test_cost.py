@@ -88,6 +88,7 @@ def period(folder: Path, *words: str, begin: float = NOW, end: float = END) -> R
     return CliRunner().invoke(commands, [*command, "--store", str(folder), *words])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["pool", "namespace", "workload", "label=app"])
 def test_the_parts_of_a_period_add_up_whatever_they_are_by(folder: Path, by: str) -> None:
     found = json.loads(period(folder, "--by", by, "-o", "json").stdout)

@@ -159,6 +159,7 @@ async def test_all_promises_hold_and_nothing_is_written(world: World) -> None:
     assert {one["action"] for one in made} == {"DescribeInstances"}
 
 
+@pytest.mark.slow
 async def test_an_instance_that_somebody_started_by_hand_is_named(world: World) -> None:
     """OPS-14, I1: with its age and the command that ends it."""
     name = await world.stray_instance()
@@ -192,6 +193,7 @@ async def test_watching_says_what_broke_and_what_holds_again(world: World) -> No
     assert seen == [("broken", name), ("holds again", name)]
 
 
+@pytest.mark.slow
 async def test_a_watch_prints_all_promises_first_and_ends_with_what_was_broken(
     world: World,
 ) -> None:

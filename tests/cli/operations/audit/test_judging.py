@@ -176,6 +176,7 @@ def other_mirror(parts: Parts) -> Reading:
     return replace(parts.reading(), mirror=Mirror(True, 1.0, 0, (one,)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "promise", "subject"),
     [

@@ -215,6 +215,7 @@ def deny(action: str) -> Callable[[World], None]:
     return act
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("break_it", "group", "check", "found", "mend"),
     [

@@ -70,6 +70,7 @@ async def test_each_kind_of_reservation_has_its_own_words(
     assert row["CapacityReservationId"] == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "market", "target", "options", "code"),
     [

@@ -71,6 +71,7 @@ def test_nothing_to_read_is_an_empty_configuration(text: str | None) -> None:
     assert parse_user_data(text) == KubeletConfiguration()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

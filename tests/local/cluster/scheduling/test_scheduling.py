@@ -278,6 +278,7 @@ async def test_another_scheduler_s_pods_are_left_alone() -> None:
         assert condition(cluster.find_pod("foreign")) == {}
 
 
+@pytest.mark.slow
 async def test_thousands_of_pods_that_fit_nowhere_do_not_hold_up_others() -> None:
     async with control_plane() as cluster:
         cluster.node("n1", cpu="4")

@@ -20,6 +20,7 @@ from tests.support.console.stage import Stage
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@pytest.mark.slow
 async def test_a_deadline_counts_down_and_the_pods_go_somewhere(
     stage: Stage, visitor: Visitor
 ) -> None:

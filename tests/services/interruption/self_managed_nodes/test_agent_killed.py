@@ -126,6 +126,7 @@ async def agents(
     await imds.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reasons", "choices"),
     [

@@ -308,6 +308,7 @@ def hang(reading: CatalogueRequest) -> Encoded:
     raise AssertionError
 
 
+@pytest.mark.slow
 async def test_aws_is_read_and_parsed_in_another_process() -> None:
     """Parsing cannot stall a loop that it does not share a process with."""
     found = await read_apart(tell_process, replace(READING, previous=b"before"))
@@ -315,6 +316,7 @@ async def test_aws_is_read_and_parsed_in_another_process() -> None:
     assert found.prices == b"before"
 
 
+@pytest.mark.slow
 async def test_what_went_wrong_in_the_reading_process_is_raised_here() -> None:
     with pytest.raises(Unauthorized, match="may not"):
         await read_apart(refuse, READING)
@@ -330,6 +332,7 @@ async def test_a_reading_process_that_hangs_is_ended(
         await read_apart(hang, replace(READING, log_level=str(tmp_path / "pid")))
 
 
+@pytest.mark.slow
 async def test_a_launcher_that_stops_ends_the_reading_process(tmp_path: Path) -> None:
     """F29: nobody waits five minutes for a child whose answer nobody wants."""
     started = tmp_path / "pid"

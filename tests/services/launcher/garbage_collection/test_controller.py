@@ -364,6 +364,7 @@ async def _half_of_the_nodes(world: World, monkeypatch: pytest.MonkeyPatch) -> N
     lying(world, monkeypatch, NODES, lambda raw: raw["metadata"]["name"] != "node-default-a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "alarm"),
     [

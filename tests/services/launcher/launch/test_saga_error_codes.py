@@ -90,6 +90,7 @@ async def test_a_refused_call_ends_the_machine(
     assert {zone for _, _, zone in await world.unavailable.current()} == set(ZONES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", NOT_FOUND)
 async def test_what_is_missing_is_looked_for_again(
     world: CrashWorld, launch: LaunchController, code: str
@@ -159,6 +160,7 @@ async def test_a_fleet_that_is_throttled_itself_slows_the_launcher_down(
     assert len(world.started()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [*ICE, *NOT_FOUND])
 async def test_a_refused_repeat_never_starts_a_second_instance(
     world: CrashWorld, code: str

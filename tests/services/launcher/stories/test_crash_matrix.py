@@ -131,6 +131,7 @@ async def survive(world: CrashWorld, case: Case) -> None:
     await check(world, keys, case.outcome)
 
 
+@pytest.mark.slow
 @on_one_loop
 @pytest.mark.parametrize("case", cases(PER_CHANGE), ids=str)
 async def test_death_costs_no_instance_and_no_machine(crashes: CrashWorld, case: Case) -> None:
@@ -146,6 +147,7 @@ async def test_death_at_any_moment(crashes: CrashWorld, case: Case) -> None:
     await survive(crashes, case)
 
 
+@pytest.mark.slow
 @on_one_loop
 @pytest.mark.parametrize("outcome", OUTCOMES)
 async def test_the_cases_name_every_side_effect(crashes: CrashWorld, outcome: str) -> None:

@@ -75,6 +75,7 @@ async def outlast_throttling(
     assert await world.records() == []
 
 
+@pytest.mark.slow
 @on_one_loop
 @pytest.mark.parametrize("kind", ["Machine", "NodeClaim"])
 async def test_a_throttling_window_is_met_with_one_call_a_second(
@@ -151,6 +152,7 @@ async def outlast_shortage(world: CrashWorld, kind: str, groups: list[Group], se
     assert await one_instance_each(world)
 
 
+@pytest.mark.slow
 @on_one_loop
 @pytest.mark.parametrize("kind", ["Machine", "NodeClaim"])
 async def test_pods_land_in_the_pools_that_are_left(crashes: CrashWorld, kind: str) -> None:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from shared.kube.client import Kube
 from shared.redis.bus import Bus
 from shared.runtime.services import CALLER
@@ -67,6 +69,7 @@ async def test_without_tokens_it_is_who_the_client_says(
     assert (answer["who"], answer["verified"], answer["approved"]) == ("ann", False, False)
 
 
+@pytest.mark.slow
 async def test_the_commands_list_approve_and_reject(
     scheduler: Scheduler, kube: Kube, bus: Bus, tmp_path: Path
 ) -> None:

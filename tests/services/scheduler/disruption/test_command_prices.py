@@ -12,6 +12,7 @@ from tests.services.scheduler.disruption.test_commands import LARGE, begun, over
 __all__ = ["oversized"]
 
 
+@pytest.mark.slow
 async def test_a_command_has_a_price_by_each_policy(oversized: Scheduler, kube: Kube) -> None:
     """What its replacement would have cost by the other policy; a plan's machines and pending pods do not count."""
     await begun(oversized, kube)

@@ -166,6 +166,7 @@ def answers_from_nothing(snapshot: Snapshot) -> list[bytes]:
 SOME = st.lists(st.sampled_from(sorted(CHANGES)), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(SOME, st.randoms(use_true_random=False))
 def test_a_pass_that_goes_on_is_as_one_from_nothing(changes: list[str], random: Random) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from services.scheduler.provisioning.pod_hints import PodHints
 from shared.domain.expressions import Taint
 from shared.domain.pools.generations import V1
@@ -37,12 +39,14 @@ async def told(scheduler: Scheduler) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 async def test_a_waiting_pod_is_told_what_would_place_it(scheduler: Scheduler) -> None:
     hints = await waiting(scheduler, make_pod("web"))
     await hints.step()
     assert await told(scheduler) == [("web", HINT)]
 
 
+@pytest.mark.slow
 async def test_each_pod_gets_its_turn_and_none_a_second_one(scheduler: Scheduler) -> None:
     hints = await waiting(
         scheduler, make_pod("old", created_at=1.0), make_pod("new", created_at=2.0)
@@ -54,6 +58,7 @@ async def test_each_pod_gets_its_turn_and_none_a_second_one(scheduler: Scheduler
     assert sorted(name for name, _ in await told(scheduler)) == ["new", "old"]
 
 
+@pytest.mark.slow
 async def test_a_pod_that_no_known_change_places_gets_no_event(scheduler: Scheduler) -> None:
     """A fault of its own spec is in its other event."""
     hints = await waiting(scheduler, make_pod("web", faults=("spec.affinity: cannot be read",)))
@@ -67,6 +72,7 @@ async def test_while_pods_wait_for_a_plan_no_search_is_started(scheduler: Schedu
     assert await told(scheduler) == []
 
 
+@pytest.mark.slow
 async def test_a_search_without_end_costs_only_its_turn(scheduler: Scheduler) -> None:
     hints = await waiting(
         scheduler, make_pod("old", created_at=1.0), make_pod("new", created_at=2.0)

@@ -21,6 +21,7 @@ async def ask(scheduler: Scheduler) -> tuple[int, Any]:
     return found.status, orjson.loads(found.body)
 
 
+@pytest.mark.slow
 async def test_the_bound_and_both_policies_are_told(scheduler: Scheduler, kube: Kube) -> None:
     await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod(unschedulable=True)])
     status, found = await ask(scheduler)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 
 from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.state.plan_inputs import MOST_KEPT, PlanInputs, RecentInputs
@@ -22,6 +23,7 @@ async def explain(scheduler: Scheduler, decision: str) -> tuple[int, Any]:
     return found.status, orjson.loads(found.body)
 
 
+@pytest.mark.slow
 async def test_a_plan_has_a_price_by_each_policy(scheduler: Scheduler, kube: Kube) -> None:
     pods = [make_pod(f"web-{i}", cpu="1", unschedulable=True) for i in range(5)]
     await scheduler.show(nodepools=[await pool_of(kube)], pods=pods)

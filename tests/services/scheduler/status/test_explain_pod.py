@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import orjson
+import pytest
 
 from shared.domain.expressions import Taint
 from shared.domain.pools.generations import V1
@@ -30,6 +31,7 @@ async def shown(scheduler: Scheduler, *pods: Any) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_the_smallest_change_of_a_pending_pod_is_told(scheduler: Scheduler) -> None:
     await shown(scheduler, make_pod("web"))
     status, found = await ask(scheduler, "default/web")
@@ -62,6 +64,7 @@ async def test_without_a_sound_picture_of_the_cluster_nothing_is_claimed(
     assert "the watch of pods has been broken" in found["error"]
 
 
+@pytest.mark.slow
 async def test_one_question_at_a_time(scheduler: Scheduler) -> None:
     await shown(scheduler, make_pod("web"))
     first = asyncio.ensure_future(ask(scheduler, "default/web"))

@@ -8,6 +8,7 @@ import copy
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,11 +65,13 @@ def test_bytes_of_any_kind_are_answered(body: bytes) -> None:
     assert status_of(body) in ANSWERED
 
 
+@pytest.mark.slow
 @given(JUNK | st.lists(JUNK, max_size=4) | st.fixed_dictionaries({"objects": JUNK}))
 def test_json_of_any_shape_is_answered(document: Any) -> None:
     assert status_of(orjson.dumps(document)) in ANSWERED
 
 
+@pytest.mark.slow
 @given(damaged())
 def test_one_damaged_field_is_answered(objects: list[Any]) -> None:
     assert status_of(orjson.dumps(objects)) in ANSWERED

@@ -27,6 +27,7 @@ async def shown(scheduler: Scheduler, nodes: int = 1) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_status_and_metric_have_the_cost_by_each_policy(scheduler: Scheduler) -> None:
     prices = scheduler.parts.policy_prices
     assert prices.status() is None
@@ -44,6 +45,7 @@ async def test_status_and_metric_have_the_cost_by_each_policy(scheduler: Schedul
     assert 'dovetail_policy_cost_dollars_per_hour{policy="LowestCost"} 0.096' in text
 
 
+@pytest.mark.slow
 async def test_an_unchanged_cluster_is_not_computed_again(scheduler: Scheduler) -> None:
     """With a bound of no time at all every further process would fail, and the problem would be named."""
     prices = scheduler.parts.policy_prices

@@ -81,6 +81,7 @@ async def post(client: aiohttp.ClientSession, body: bytes) -> tuple[int, dict[st
         return response.status, await response.json()
 
 
+@pytest.mark.slow
 async def test_objects_in_a_plan_out_and_nothing_is_written(
     client: aiohttp.ClientSession, kube: Kube
 ) -> None:
@@ -234,6 +235,7 @@ async def test_the_scheduler_goes_on_while_a_large_simulation_runs(
     assert (await post(client, orjson.dumps(OBJECTS)))[0] == 200
 
 
+@pytest.mark.slow
 async def test_a_service_that_stops_takes_its_simulation_with_it(bus: Bus) -> None:
     """F29: nothing is left of it, and the stop does not wait for the answer."""
     simulator, port = Simulator(CatalogueStore(bus.redis, bus.prefix)), free_port()
@@ -249,6 +251,7 @@ async def test_a_service_that_stops_takes_its_simulation_with_it(bus: Bus) -> No
     await wait_until(lambda: not working_children(), "the process is gone")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bounds", "text"),
     [

@@ -108,6 +108,7 @@ def check_lateness(world: World, cases: list[Case]) -> None:
         assert not {place.instance for place in late} & set(world.control.alive())
 
 
+@pytest.mark.slow
 async def test_budgets_hold_until_the_deadline_and_no_longer(world: World) -> None:
     """F22, TRM-08..TRM-12: six machines at once."""
     await play(world, 22, 6, (40, 60, 90), pace=3.0)

@@ -121,6 +121,7 @@ async def test_a_drain_goes_on_without_the_mirror(watched: Watched) -> None:
         await wait_until(has_ended, "the second, while the watcher is silent")
 
 
+@pytest.mark.slow
 async def test_a_refused_eviction_is_tried_again_after_its_own_pause(
     watched: Watched, events: Any
 ) -> None:

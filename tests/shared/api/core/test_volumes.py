@@ -190,6 +190,7 @@ SPECS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(SPECS))
 @given(objects(*WORDS), json_values(*WORDS))
 def test_anything_is_read_or_refused(kind: str, spec: dict[str, Any], status: object) -> None:

@@ -375,6 +375,7 @@ def test_no_field_breaks_the_reading(name: str, value: Any) -> None:
     assert (parsed.record is None) == bool(parsed.faults)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [

@@ -185,6 +185,7 @@ async def test_learned_memory_is_a_new_generation_and_its_loss_the_old_one(marke
     assert with_memory(learned, {}) == first
 
 
+@pytest.mark.slow
 async def test_the_region_loads_complete(cloud: Cloud) -> None:
     built, market = await load_catalogue(cloud, SETTINGS)
     catalogue = built.catalogue
@@ -212,6 +213,7 @@ async def test_without_the_price_api_the_bundled_book_is_used(cloud: Cloud, cont
     assert isolated.stale == ()
 
 
+@pytest.mark.slow
 async def test_prices_that_cannot_be_read_stay_as_they_were(
     cloud: Cloud, control: Any, market: Market
 ) -> None:

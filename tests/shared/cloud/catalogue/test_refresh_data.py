@@ -124,6 +124,7 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_command_writes_all_tables_from_any_endpoint(
     tables: Path, aws_emulator_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

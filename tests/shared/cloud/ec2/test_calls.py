@@ -80,6 +80,7 @@ async def test_ping_without_permission_names_it(cloud: Cloud, control: Any) -> N
         await cloud.ec2.ping()
 
 
+@pytest.mark.slow
 async def test_instance_types_come_in_full_and_only_for_kubernetes(cloud: Cloud) -> None:
     """IT-01: discovery of types."""
     types = await cloud.ec2.instance_types()
@@ -89,6 +90,7 @@ async def test_instance_types_come_in_full_and_only_for_kubernetes(cloud: Cloud)
     assert {"VCpuInfo", "MemoryInfo", "NetworkInfo", "ProcessorInfo"} <= types[0].keys()
 
 
+@pytest.mark.slow
 async def test_offerings_and_spot_prices_name_the_regions_zones(cloud: Cloud) -> None:
     """IT-01: discovery of types; IT-06: spot prices."""
     zones = await cloud.ec2.zones()

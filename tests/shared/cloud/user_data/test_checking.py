@@ -93,6 +93,7 @@ def _maps(text: str) -> dict[str, dict[str, Any]]:
     return keys | values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_an_injection_is_refused_wherever_it_stands(family: str, text: str) -> None:
@@ -174,6 +175,7 @@ def assert_reaches_the_kubelet(family: str, asked: Bootstrap) -> None:
         assert {name: config[name] for name in asked.kubelet} == dict(asked.kubelet)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket", "Windows2022"])
 def test_what_is_not_refused_comes_out_as_it_was_written(family: str) -> None:
     """Whatever stands in the fields: equal, or an error with the field."""
@@ -200,6 +202,7 @@ VALID = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_keeps_to_the_syntax_is_never_refused(family: str) -> None:
     settings(deadline=None, max_examples=50)(

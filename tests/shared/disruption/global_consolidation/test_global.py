@@ -122,6 +122,7 @@ churns = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(clusters(), churns)
 def test_every_command_is_possible_allowed_and_pays(found: World, churn: Churn) -> None:
@@ -374,6 +375,7 @@ def proposal_as_bytes() -> bytes:
     return msgspec.json.encode([said, proposal.rejections])
 
 
+@pytest.mark.slow
 def test_the_proposal_does_not_depend_on_the_hash_seed() -> None:
     """Two processes propose the same commands, byte for byte."""
     environment = {**os.environ, "PYTHONHASHSEED": "4242", "PYTHONPATH": str(ROOT)}

@@ -56,6 +56,7 @@ def check(world: World, first: int, count: int) -> None:
         assert quick == whole
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(worlds(), st.integers(0, 4), st.integers(1, 4))
 def test_the_bound_changes_no_command(world: World, first: int, count: int) -> None:

@@ -121,6 +121,7 @@ def check(world: World, removals: list[tuple[int, int]]) -> None:
 SOME = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), min_size=2, max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(worlds(), SOME)
 def test_prepared_and_whole_clusters_get_the_same_plans(

@@ -72,6 +72,7 @@ def test_allocatable_is_never_negative_and_never_above_capacity(
     assert all(0 <= allocatable[name] <= capacity[name] for name in capacity)
 
 
+@pytest.mark.slow
 @given(
     types=st.lists(TYPES, max_size=3).map(tuple),
     lacking=st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=2),

@@ -24,6 +24,7 @@ def comparisons(path: Path) -> Iterator[int]:
                 yield node.lineno
 
 
+@pytest.mark.slow
 def test_nobody_compares_the_text_of_a_generation_but_the_conversion() -> None:
     """A rule that differs is a field of the record, with a name that says what differs."""
     found = [

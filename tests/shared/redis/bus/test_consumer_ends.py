@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
+
 from shared.concurrency.clock import SystemClock
 from shared.redis.bus import Bus, Consumer, ConsumerSettings, Envelope, connect
 from shared.redis.bus.connection import call
@@ -45,6 +47,7 @@ async def test_entries_of_a_crashed_consumer_are_taken_over(
     await redis.aclose()
 
 
+@pytest.mark.slow
 async def test_a_slow_handler_is_not_robbed(
     bus: Bus,
     message: Callable[..., Envelope],
@@ -70,6 +73,7 @@ async def test_a_slow_handler_is_not_robbed(
     assert runs == {"slow": 1}
 
 
+@pytest.mark.slow
 async def test_a_cancelled_consumer_strands_nothing(
     bus: Bus,
     message: Callable[..., Envelope],

@@ -148,6 +148,7 @@ async def test_a_lost_mirror_is_not_complete(
             await reader.wait_for(generation, 0.01)
 
 
+@pytest.mark.slow
 async def test_a_second_writer_takes_over_and_the_first_is_fenced(
     writer: MirrorWriter, redis: Redis, prefix: str, reading: Callable[..., Any]
 ) -> None:

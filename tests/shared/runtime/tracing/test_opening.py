@@ -41,6 +41,7 @@ def opened(endpoint: str) -> object:
     return open_tracer("watcher", settings, Metrics("w"), instance="a", clock=clock, chance=chance)
 
 
+@pytest.mark.slow
 def test_without_an_endpoint_services_import_no_sdk() -> None:
     done = subprocess.run(
         [sys.executable, "-c", OPENED], cwd=PROJECT, capture_output=True, text=True, check=False,

@@ -282,6 +282,7 @@ def occupied(number: int, cpu: str) -> list[Document]:
     return [node(f"node-{number}"), {**held, "status": {"phase": "Running"}}]
 
 
+@pytest.mark.slow
 @given(
     pod_rules=rules,
     some_pools=st.lists(pools, min_size=1, max_size=3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
@@ -20,6 +21,7 @@ from tests.support.planning.builders import (
 from tests.support.planning.snapshots import check_plan, plan_for, requirement_values
 
 
+@pytest.mark.slow
 def test_four_hundred_small_pods_cost_a_fifth_less_on_the_aws_catalogue() -> None:
     snapshot = real_snapshot(*make_pods(400, cpu="250m", memory="256Mi"))
     fewest, plan = plan_for(snapshot), lowest(snapshot)
@@ -58,6 +60,7 @@ def pools_to_launch_from(plan: Plan, snapshot: Snapshot) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_spot_machines_keep_fifteen_pools_to_launch_from() -> None:
     spread = (make_spread(keys.ZONE),)
     pods = (

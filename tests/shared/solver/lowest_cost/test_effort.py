@@ -10,6 +10,7 @@ from shared.solver.solve import SolverSettings, solve
 EFFORTS = (1, 60, 200, 300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3])
 def test_more_effort_never_costs_more(seed: int) -> None:
     given = workloads.snapshot(workloads.karpenter_mix(40, seed), workloads.karpenter_types(30))

@@ -33,6 +33,7 @@ def spread_over(*wanted: str, requirements: tuple[Expression, ...] = POOL) -> Sn
     return workloads.snapshot([*pods, *others], types, pools=(pool,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [(RACK,), (keys.ZONE, keys.CAPACITY_TYPE, RACK)])
 def test_it_is_packed_for_less_than_fewest_nodes(wanted: tuple[str, ...]) -> None:
     given = spread_over(*wanted)
@@ -50,6 +51,7 @@ def test_it_is_packed_for_less_than_fewest_nodes(wanted: tuple[str, ...]) -> Non
         assert max(held.values()) - min(held.values()) <= 1
 
 
+@pytest.mark.slow
 def test_a_pool_that_says_nothing_of_capacity_types_is_planned_like_one_that_allows_both() -> None:
     """Of pods without a rule of their own none is put on on-demand machines, which cost three times as much."""
     settings = SolverSettings(packing_policy="LowestCost", effort=50)

@@ -63,6 +63,7 @@ def test_degenerate_catalogues_and_pools_are_planned_without_a_fault() -> None:
         assert plan.machines == plan_for(snapshot).machines
 
 
+@pytest.mark.slow
 def test_very_many_different_pods_are_packed_on_a_grid_of_sizes() -> None:
     pods = [make_pod(f"{i:04d}", f"{100 + i}m", f"{200 + 3 * i}Mi") for i in range(700)]
     snapshot = make_snapshot(*pods, catalogue=market())

@@ -64,6 +64,7 @@ def test_a_node_that_costs_nothing_changes_nothing() -> None:
     assert msgspec.json.encode(free) == msgspec.json.encode(lowest(snapshot))
 
 
+@pytest.mark.slow
 def test_dear_nodes_are_as_few_as_fewest_nodes_has() -> None:
     snapshot = inputs()
     fewest, cheapest = plan_for(snapshot), lowest(snapshot)
@@ -86,6 +87,7 @@ def test_the_bound_is_one_of_the_price_alone() -> None:
     assert 0 < bound <= lowest(snapshot).cost_micro_usd_per_hour
 
 
+@pytest.mark.slow
 def test_a_pools_own_node_price_has_precedence() -> None:
     snapshot, dear = inputs(), inputs(make_pool(node_price=DEAR))
     free = inputs(make_pool(node_price=0))
@@ -122,6 +124,7 @@ def test_a_node_price_below_zero_is_refused_by_name() -> None:
         SolverSettings(node_price_micro_usd=-1)
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 5)  # each makes four plans
 @given(
     SHAPES,
@@ -143,6 +146,7 @@ def test_no_other_candidate_is_cheaper_once_nodes_have_a_price(
     assert (plan.lower_bound_micro_usd_per_hour or 0) <= plan.cost_micro_usd_per_hour
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @example([(6, "900m", "9Gi"), (6, "1500m", "2Gi"), (3, "3", "2Gi")], 3)
 @given(SHAPES, st.sampled_from([None, 3, 12]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -55,6 +56,7 @@ def workloads(draw: st.DrawFn) -> list[Pod]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 3)  # each makes two plans of up to 60 pods
 @given(workloads(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_a_plan_is_sound_never_dearer_and_never_below_its_bound(

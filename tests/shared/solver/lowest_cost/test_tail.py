@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ def test_without_effort_nothing_is_opened() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_equal_problems_give_equal_machines_and_count_equal_work() -> None:
     pods = [(1.0, 0.5, 31), (0.5, 3.0, 17), (0.25, 0.25, 50), (1.5, 2.0, 9)]
     results = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -105,6 +106,7 @@ def planned_from_nothing(snapshot: Snapshot) -> Plan:
     return plan_for(snapshot)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.sampled_from(CHANGES), min_size=1, max_size=8), st.randoms(use_true_random=False)

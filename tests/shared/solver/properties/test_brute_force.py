@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -112,6 +113,7 @@ def optimum(pods: tuple[Pod, ...], shapes: tuple[InstanceType, ...]) -> int:
     return min(costs)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plain_pods, types)
 def test_bound_optimum_and_cost_come_in_this_order(
@@ -129,6 +131,7 @@ def test_bound_optimum_and_cost_come_in_this_order(
     assert best <= lowest.cost_micro_usd_per_hour <= fewest.cost_micro_usd_per_hour
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ruled_pods, types)
 def test_rules_never_make_the_cheap_plan_the_dear_one(

@@ -86,6 +86,7 @@ def _plans_in_a_process(hash_seed: str) -> list[bytes]:
     return found.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_two_processes_with_different_hash_seeds_agree() -> None:
     first, second = _plans_in_a_process("1"), _plans_in_a_process("4242")
     assert min(map(len, first)) > 1000
@@ -98,6 +99,7 @@ def mixed_plan(policy: str) -> bytes:
     return encoded(mixed_snapshot(), policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=6, deadline=None)
 @given(st.randoms(use_true_random=False))
@@ -114,6 +116,7 @@ def test_the_order_of_a_snapshots_parts_means_nothing(policy: str, draw: random.
     assert encoded(other, policy) == mixed_plan(policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_plan_made_twice_is_the_same(policy: str) -> None:
     """No state is kept between plans."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ def planned(snapshot: Snapshot, looks: int, policy: str = "FewestNodes") -> Plan
     return solve(snapshot, now=0.0, settings=settings, time_is_up=lambda: next(numbers) >= looks)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 3 * SIZES), st.sampled_from(["FewestNodes", "LowestCost"]))
 def test_what_is_placed_by_then_is_a_sound_plan(looks: int, policy: str) -> None:
     plan = planned(SNAPSHOT, looks, policy)

@@ -210,6 +210,7 @@ def _claims(name: str) -> st.SearchStrategy[VolumeClaim]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(with_volumes())

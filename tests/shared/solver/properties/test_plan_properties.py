@@ -218,6 +218,7 @@ def _classes() -> Any:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(snapshots())
@@ -235,6 +236,7 @@ def test_pods_that_move_are_planned_as_if_they_waited(snapshot: Snapshot) -> Non
     check_plan(plan_for(leaving, *sorted(moving)), leaving, moving)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

@@ -317,6 +317,7 @@ def test_a_pod_may_refuse_capacity_that_its_owner_takes_back(
     assert machine.labels[ID_LABEL] == ("cr-lent" if interruptible else "cr-kept")
 
 
+@pytest.mark.slow
 @POLICIES
 @settings(max_examples=settings().max_examples // 2)
 @given(
@@ -346,6 +347,7 @@ def test_nothing_is_bought_that_a_free_place_would_hold(
             assert all(size > room[one.instance_type] for size in largest)
 
 
+@pytest.mark.slow
 @POLICIES
 @settings(max_examples=settings().max_examples // 2)
 @given(

@@ -353,6 +353,7 @@ def test_pod_09_a_pod_that_moves_stays_with_its_volume() -> None:
 places = st.lists(st.sets(st.sampled_from(ZONES), min_size=1), max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(places, st.booleans(), st.sampled_from(["", A, B])), max_size=6),

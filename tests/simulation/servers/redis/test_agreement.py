@@ -40,6 +40,7 @@ def test_every_command_that_a_service_may_send_is_there() -> None:
     assert needed - set(COMMANDS) - OWN_WORDS == set()
 
 
+@pytest.mark.slow
 @without_shrinking
 @given(st.data())
 def test_commands_have_equal_replies(
@@ -52,6 +53,7 @@ def test_commands_have_equal_replies(
     agree(both, [*commands, (b"EXEC",), *FINAL])
 
 
+@pytest.mark.slow
 @without_shrinking
 @given(commands=st.lists(SCRIPTED, min_size=10, max_size=40))
 def test_scripts_of_the_services_have_equal_replies(
@@ -114,6 +116,7 @@ def test_scripts_are_known_by_their_digest(agreement: Agreement) -> None:
     agree(agreement, commands)
 
 
+@pytest.mark.slow
 @without_shrinking
 @given(
     before=st.lists(WELL_FORMED, max_size=20),

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -191,6 +192,7 @@ def contents(server: RedisServer) -> list[bytes]:
     return [reader.ask(*one) for one in words]
 
 
+@pytest.mark.slow
 @given(
     before=st.lists(st.one_of(WELL_FORMED, SCRIPTED), max_size=30),
     lost=st.lists(st.one_of(WELL_FORMED, SCRIPTED), min_size=1, max_size=30),

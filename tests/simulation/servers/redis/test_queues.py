@@ -211,6 +211,7 @@ def test_no_message_is_lost_while_redis_keeps_its_data(seed: int) -> None:
     assert (messages.unhandled(), messages.left()) == ([], 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_messages_are_handled_again_after_redis_lost_its_data(seed: int) -> None:
     world = SmallWorld(seed)

@@ -14,6 +14,7 @@ from tests.support.cluster.kubectl import Kubectl
 RBAC = "rbac.authorization.k8s.io"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "group", "plural", "name", "part"),
     [
@@ -75,6 +76,7 @@ async def test_a_spec_arrives_as_it_was_meant(
     assert {key: stored["spec"].get(key) for key in part} == part
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "group", "plural", "part"),
     [

@@ -24,6 +24,7 @@ def check(
     return bound, optimum, plan.cost_micro_usd_per_hour
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
 def test_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
     bound, optimum, cost = check(seed, effort=200)
@@ -31,12 +32,14 @@ def test_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
     assert bound >= 0.85 * optimum
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 3])
 def test_limits_per_host_are_in_the_bound(seed: int) -> None:
     bound, optimum, _ = check(seed, effort=200, limited=True)
     assert bound >= 0.95 * optimum
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "least"), [(10, 0.85), (13, 0.94)])
 def test_pods_that_are_bound_to_zones_are_in_the_bound(seed: int, least: float) -> None:
     bound, optimum, _ = check(seed, effort=200, zoned=True)
@@ -57,6 +60,7 @@ def test_zones_are_in_the_bound_of_too_many_kinds(seed: int, least: float) -> No
     assert bound >= least * optimum
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("divided")
 @pytest.mark.parametrize("seed", range(11, 20))
 def test_the_bound_of_too_many_kinds_is_never_above_the_optimum(seed: int) -> None:

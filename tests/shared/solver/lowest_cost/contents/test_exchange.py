@@ -122,6 +122,7 @@ def test_an_exchange_is_the_same_each_time() -> None:
     assert repr(exchanged(problem, packing)) == repr(exchanged(problem, packing))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effort", [20.0, 300.0])
 @given(
     pods=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 12)), min_size=1, max_size=4),

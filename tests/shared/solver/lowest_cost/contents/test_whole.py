@@ -71,6 +71,7 @@ def test_the_machines_hold_all_pods_and_cost_no_more(pods: list[tuple[int, int, 
     assert cost_of(found, problem.price) <= cost_of(packing, problem.price)
 
 
+@pytest.mark.slow
 def test_a_small_problem_gets_machines_that_suit_all_its_pods() -> None:
     problem = problem_of([(row + 1, 2, 5) for row in range(12)])
     found = asked(problem, pairs_of(problem), 500.0)
