@@ -53,10 +53,9 @@ class _EmptyModules(MetaPathFinder, Loader):
 
 def _remove_empty_modules() -> None:
     """Remove the empty modules and every name that refers to them."""
-    for name in [
-        name for name in sys.modules.copy() if name.startswith(_UNUSED)
-    ]:  # other threads import
-        del sys.modules[name]
+    for name in sys.modules.copy():  # other threads import meanwhile
+        if name.startswith(_UNUSED):
+            del sys.modules[name]
     for package in (_PACKAGE, f"{_PACKAGE}.models", f"{_PACKAGE}.api"):
         namespace = vars(sys.modules.get(package, ModuleType(package)))
         for name, value in list(namespace.items()):
