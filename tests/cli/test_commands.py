@@ -142,6 +142,7 @@ def test_the_version_is_printed_before_any_command(dovetail: Dovetail) -> None:
     assert re.fullmatch(rf"dovetail {version('dovetail')}( \(commit [0-9a-f]{{12}}\))?\n", said)
 
 
+@pytest.mark.slow
 def test_down_without_a_stack_says_so_and_succeeds(tmp_path: Path) -> None:
     """As a process of its own, which a shell would start."""
     done = subprocess.run(

@@ -159,6 +159,7 @@ def test_logs_of_an_unknown_part_names_those_there_are(tmp_path: Path) -> None:
     assert "there is no part 'wather'; the parts are watcher" in done.stderr
 
 
+@pytest.mark.slow
 def test_logs_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
     done = run("logs", "watcher", "--directory", str(tmp_path))
     assert done.returncode == 1

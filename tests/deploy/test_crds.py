@@ -145,6 +145,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
         yield run
 
 
+@pytest.mark.slow
 def test_the_server_serves_every_kind(kubectl: Kubectl) -> None:
     lines = kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     assert len(lines.splitlines()) == len(KINDS)

@@ -87,6 +87,7 @@ def test_a_stack_from_up_to_down(stack: Stack) -> None:
     assert stack.stop() == []
 
 
+@pytest.mark.slow
 def test_a_killed_supervisor_leaves_nothing_behind(stack: Stack) -> None:
     state = stack.start(surroundings(stack), detach=True)
     os.kill(state.supervisor.pid, signal.SIGKILL)
@@ -96,6 +97,7 @@ def test_a_killed_supervisor_leaves_nothing_behind(stack: Stack) -> None:
     assert_all_ended(state)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PR_SET_PDEATHSIG is Linux's")
 def test_an_attached_stack_dies_with_its_caller(stack: Stack) -> None:
     script = (

@@ -90,6 +90,7 @@ def test_each_declared_package_is_imported_where_it_is_declared() -> None:
     assert sorted(DEVELOPMENT - used - UNIMPORTED.keys()) == []
 
 
+@pytest.mark.slow
 def test_each_imported_package_is_declared() -> None:
     """One that comes along with another goes with the other's next version."""
     assert sorted(imported("services", "shared", "cli") - SERVICES - TRACING) == []

@@ -126,6 +126,7 @@ def test_throttle_says_how_much(run: Run, state: Callable[[str], Any]) -> None:
     assert (row["callsPerSecond"], row["callsLeft"]) == (2, None)
 
 
+@pytest.mark.slow
 def test_every_failure_by_name_is_taken_by_the_emulator(
     run: Run, state: Callable[[str], Any]
 ) -> None:

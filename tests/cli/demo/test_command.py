@@ -104,6 +104,7 @@ def test_a_stack_that_does_not_start_leaves_no_report(
     assert not (tmp_path / "r.json").exists()
 
 
+@pytest.mark.slow
 async def test_a_failed_scenario_is_explained_on_stderr(
     tmp_path: Path, console: Console, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,6 +97,7 @@ def test_of_each_log_the_last_severe_lines_are_told(tmp_path: Path) -> None:
     assert (told[0], told[-1]) == ("a.log: ERROR 4", "b.log: ERROR 8")
 
 
+@pytest.mark.slow
 async def test_parts_that_do_not_answer_are_lines(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path / "kubeconfig", NOWHERE)
     services = {"watcher": NOWHERE}

@@ -108,6 +108,7 @@ def test_files_directories_lists_and_json_are_read(tmp_path: Path) -> None:
     assert found["machines"][0]["pods"] == ["default/a", "default/b", "default/c"]
 
 
+@pytest.mark.slow
 def test_without_a_catalogue_the_types_of_us_east_1_are_used() -> None:
     """P-19: a Provisioner that says nothing means on-demand c, m and r above generation 2."""
     found = answer("-f", "-", stdin=text(provisioner(), controller("Deployment", replicas=40)))

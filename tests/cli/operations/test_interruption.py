@@ -71,6 +71,7 @@ async def test_a_rule_that_is_switched_off_counts_as_missing(
     assert [*found] == [f"rule for {SPOT.source} / {SPOT.detail_type}"]
 
 
+@pytest.mark.slow
 async def test_what_lifecycle_hooks_need_is_looked_at_when_they_are_on(
     cloud: Cloud, aws_emulator_url: str
 ) -> None:

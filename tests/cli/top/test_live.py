@@ -136,6 +136,7 @@ async def test_a_key_leads_to_a_report_which_is_read_while_it_is_shown() -> None
     assert {seen[2] for seen in console.seen} == {"Bearer secret"}
 
 
+@pytest.mark.slow
 async def test_a_report_that_cannot_be_read_again_stays_with_the_reason() -> None:
     with serving(refused(404), opened(WHOLE)) as console:
         console.reports = {"decisions": document(DECISIONS)}

@@ -265,6 +265,7 @@ def test_what_is_said_of_all_pods_and_of_one_service_is_joined(release: Release)
     assert {"name": "MAX_NODES", "value": "1000000"} in launcher
 
 
+@pytest.mark.slow
 def test_pods_restart_when_settings_change(tmp_path: Path) -> None:
     sums = []
     for level in ("info", "debug", "info"):

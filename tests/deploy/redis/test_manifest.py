@@ -171,6 +171,7 @@ async def test_its_readiness_probe_gets_its_answer(shipped: Any) -> None:
     await client.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SEVEN, reason="the shipped users need Redis 7.0 or newer")
 async def test_the_printed_users_are_read_by_the_printed_image_s_redis(tmp_path: Path) -> None:
     """The command's own file and passwords, from its output to a service at work."""

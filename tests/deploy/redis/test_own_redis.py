@@ -78,6 +78,7 @@ class TestSentinel:
             assert await pair.replica.ask("XLEN", f"{PREFIX}{streams.LAUNCHES}") >= 1
 
 
+@pytest.mark.slow
 async def test_a_primary_endpoint_that_moves_needs_no_restart(tmp_path: Path) -> None:
     """A managed service without cluster mode: the former primary refuses writes, and the name leads to the new one."""
     async with members(tmp_path, BINARIES[SEVEN[0]], 2) as (first, second):

@@ -44,6 +44,7 @@ async def test_a_service_may_do_its_work(guarded: GuardedRedis, service: str) ->
     assert await guarded.refused() == []
 
 
+@pytest.mark.slow
 async def test_the_console_may_show_the_queues(guarded: GuardedRedis) -> None:
     await work_of("launcher", guarded.url("admin"))
     async with bus_at(guarded.url(CONSOLE)) as bus:

@@ -107,6 +107,7 @@ async def test_an_instance_waits_until_its_hook_is_completed(
     assert "No active Lifecycle Action found" in await refusal(again)
 
 
+@pytest.mark.slow
 async def test_without_a_heartbeat_the_timeout_ends_it(
     scaling: Any, member: str, control: ControlClient
 ) -> None:

@@ -53,6 +53,7 @@ async def cluster(
         yield cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", PROGRAMS)
 async def test_the_definitions_can_be_applied_server_side(tmp_path: Path, which: str) -> None:
     """And again, which changes nothing; every kind is then served."""

@@ -54,6 +54,7 @@ def node(name: str, **labels: str) -> Object:
     }
 
 
+@pytest.mark.slow
 async def test_what_was_put_there_goes_and_nothing_else(cluster: Cluster, tmp_path: Path) -> None:
     await cluster.kube.create(NODES, node("mine"))
     before = await inventory(cluster)
@@ -104,6 +105,7 @@ async def test_a_second_start_in_the_same_directory_renews_what_a_killed_one_lef
     assert not [text for text in heard if "stays as it is" in text]
 
 
+@pytest.mark.slow
 async def test_definitions_that_were_there_stay_but_without_our_finalizers(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -168,6 +170,7 @@ async def test_a_deployed_dovetail_is_not_joined_by_a_second(
     assert "Dovetail is deployed" in await refused(cluster, tmp_path, accept_any=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [MACHINES, NODE_CLAIMS])
 async def test_another_autoscaler_is_not_joined(
     cluster: Cluster, tmp_path: Path, kind: Resource
@@ -194,6 +197,7 @@ async def test_a_user_without_administrator_rights_is_refused(
         await prepare(account, tmp_path / "b", accept_any=True)
 
 
+@pytest.mark.slow
 async def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
     write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
     with pytest.raises(ConfigurationError, match=r"http://127.0.0.1:9 gave no usable answer"):

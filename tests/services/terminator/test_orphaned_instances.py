@@ -215,6 +215,7 @@ async def test_an_instance_that_ec2_does_not_know_is_nothing_to_do(world: World)
     assert await world.queue.step("Instance", "i-0123456789abcdef0") is DONE
 
 
+@pytest.mark.slow
 async def test_silence_of_ec2_ends_nothing_and_is_asked_again(
     world: World, control: Control
 ) -> None:

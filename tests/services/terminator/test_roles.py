@@ -50,6 +50,7 @@ def calls(world: World, monkeypatch: pytest.MonkeyPatch) -> Allowed:
     return made
 
 
+@pytest.mark.slow
 async def test_the_role_is_what_a_terminator_needs(
     world: World, control: Control, events: Any, calls: Allowed
 ) -> None:

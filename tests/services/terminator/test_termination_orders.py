@@ -54,6 +54,7 @@ def test_there_are_twelve_orders() -> None:
     assert len(ORDERS) == 12
 
 
+@pytest.mark.slow
 async def test_whatever_goes_first_everything_goes(world: World) -> None:
     """F24: deletions by hand (TRM-02, TRM-03, TRM-17)."""
     await play(world, Random(24))

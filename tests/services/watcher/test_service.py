@@ -75,6 +75,7 @@ async def test_what_vanished_of_any_kind_during_a_gap_is_gone_from_the_mirror(
     await wait_until(lambda: world.reasons() == [], "ready", show=world.reasons)
 
 
+@pytest.mark.slow
 async def test_a_watch_without_connection_is_told_until_it_is_open_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,6 +203,7 @@ def test_unknown_settings_are_bounded() -> None:
     assert faults_of(NodeClassKubelet, {"other": deep}) == ["other: is nested too deeply"]
 
 
+@pytest.mark.slow
 @given(objects(*FIXED_FIELDS, "registerWithTaints", "other", *EVICTION_SIGNALS))
 def test_no_kubelet_object_breaks_the_reading(raw: dict[str, Any]) -> None:
     for model in (ProvisionerKubelet, NodeClassKubelet):

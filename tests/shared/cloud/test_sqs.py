@@ -52,6 +52,7 @@ async def test_more_than_ten_are_deleted_in_several_calls(
     assert len(await cloud.sqs.receive(url, wait_seconds=0)) == left
 
 
+@pytest.mark.slow
 async def test_what_is_not_deleted_is_visible_again(cloud: Cloud, messages: Any) -> None:
     """INT-04: when messages are deleted."""
     await messages(1)
@@ -70,6 +71,7 @@ async def test_a_receipt_that_sqs_does_not_know_is_reported(cloud: Cloud, messag
     assert await cloud.sqs.delete(url, [one.receipt, "nonsense"]) == ("nonsense",)
 
 
+@pytest.mark.slow
 async def test_what_is_hidden_again_stays_hidden_for_longer(cloud: Cloud, messages: Any) -> None:
     """More than one batch; the other messages are visible again before them."""
     await messages(13)
@@ -86,6 +88,7 @@ async def test_what_is_hidden_again_stays_hidden_for_longer(cloud: Cloud, messag
     assert await cloud.sqs.receive(url, wait_seconds=0) == []
 
 
+@pytest.mark.slow
 async def test_what_is_visible_already_is_not_hidden(cloud: Cloud, messages: Any) -> None:
     """Another reader may have it: the older receipt changes nothing for them, and a deleted message is gone."""
     await messages(2)

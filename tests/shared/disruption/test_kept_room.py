@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -113,6 +114,7 @@ def test_room_on_a_machine_that_starts_is_not_room_yet() -> None:
     assert homes(cluster([starting], **kept(2))) == ["", ""]
 
 
+@pytest.mark.slow
 @given(
     real=st.lists(st.sampled_from(["250m", "1", "3", "200"]), max_size=6),
     bound=st.integers(0, 4),

@@ -139,6 +139,7 @@ def running(of: NodePool, offers: Catalogue) -> Snapshot:
     return replace(cluster, catalogue=offers)
 
 
+@pytest.mark.slow
 @given(TYPES, PRICES, st.sampled_from([KARPENTER, GLOBAL]))
 def test_consolidation_of_that_pool_is_as_if_the_overlay_held_for_all(
     kind: str, price: int, consolidation: str

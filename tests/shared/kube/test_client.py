@@ -39,6 +39,7 @@ async def test_a_patch_for_another_object_of_the_same_name_is_a_conflict(cluster
     assert (await kube.patch(CONFIG_MAPS, "a", body, here))["data"] == {"x": "1"}
 
 
+@pytest.mark.slow
 async def test_every_request_is_told_with_its_status(cluster: Cluster) -> None:
     """Of a watch: when it is open."""
     told: list[tuple[tuple[str, ...], str, int]] = []

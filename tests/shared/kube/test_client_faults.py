@@ -42,6 +42,7 @@ SEVERAL = failure(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "reason", "expected"),
     [
@@ -91,6 +92,7 @@ async def test_a_write_for_any_version_is_repeated_when_the_server_loses_a_race(
     assert [one.method for one in api.requests] == ["PATCH", "PATCH", "DELETE", "DELETE"]
 
 
+@pytest.mark.slow
 async def test_a_race_that_is_lost_again_and_again_is_an_outage(
     api: ScriptedApi, kube: Kube
 ) -> None:
@@ -142,6 +144,7 @@ async def test_reads_are_tried_again_on_transient_errors(api: ScriptedApi, kube:
     assert len(api.requests) == 3
 
 
+@pytest.mark.slow
 async def test_reads_give_up_after_four_tries(api: ScriptedApi, kube: Kube) -> None:
     api.lists = [refusal(503, "ServiceUnavailable")]
     with pytest.raises(errors.Unavailable):
@@ -253,6 +256,7 @@ async def test_the_server_says_its_version(api: ScriptedApi, kube: Kube) -> None
     assert api.requests[-1].path == "/version"
 
 
+@pytest.mark.slow
 async def test_silence_ends_a_read(api: ScriptedApi, kube: Kube) -> None:
     api.lists = [stream(b"{", then="hang")]
     with pytest.raises(errors.Unreachable, match="get pods default/a"):

@@ -443,6 +443,7 @@ class ForgetfulServer:
         return {name: body["metadata"]["resourceVersion"] for name, body in self.objects.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @given(st.lists(st.tuples(CHANGES, FAULTS), max_size=8))
 async def test_any_row_of_faults_ends_with_the_servers_state(

@@ -231,6 +231,7 @@ async def written(request: web.Request) -> web.StreamResponse:
     return web.json_response(body)
 
 
+@pytest.mark.slow
 async def test_a_holder_without_api_server_is_out_after_ten_seconds(
     api: ScriptedApi, kube: Kube
 ) -> None:

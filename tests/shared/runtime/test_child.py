@@ -90,6 +90,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 async def test_a_child_whose_parent_is_killed_ends_by_itself(tmp_path: Path) -> None:
     """SIGKILL leaves the parent no time to end anything."""
     script, started = tmp_path / "parent.py", tmp_path / "pid"

@@ -157,6 +157,7 @@ def test_an_address_is_shown_without_its_password(url: str, said: str) -> None:
     assert shown(url) == said
 
 
+@pytest.mark.slow
 async def test_a_standby_that_led_once_is_not_late_because_its_consumer_ended(
     cluster: Cluster, variables: pytest.MonkeyPatch
 ) -> None:

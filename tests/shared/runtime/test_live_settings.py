@@ -212,6 +212,7 @@ async def test_a_service_that_may_not_read_the_configmap_works_with_what_it_has(
     assert scripted.problem == ""
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_away_changes_nothing(api: ScriptedApi, scripted: Live) -> None:
     api.lists = [
         answer(config_maps("1", batchMaxDuration="20s")),

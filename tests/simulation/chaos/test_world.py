@@ -96,6 +96,7 @@ async def test_every_change_becomes_an_event(store: Store, world: ChaosWorld) ->
         following.cancel()
 
 
+@pytest.mark.slow
 async def test_a_reading_finds_everything_and_forgets_what_is_gone(
     store: Store, world: ChaosWorld
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_constant_is_changed(shop: Any) -> None:
     assert shop.run() == "return 2"
 
 
+@pytest.mark.slow
 def test_a_change_without_effect_is_refused(shop: Any) -> None:
     with pytest.raises(ValueError, match=r"mutant m changes nothing that shop\.py has loaded"):
         change('"""Sells."""', '"""Buys."""')

@@ -51,6 +51,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_runs_of_a_statement_and_of_its_body_are_counted(shop: Any) -> None:
     counted = Reach()
     counted.watch(LoadedCode(), [DEAR, SOLD, TEXT])

@@ -85,6 +85,7 @@ def test_a_child_that_waits_for_the_real_world_is_killed() -> None:
     assert found == Died("the run waited for something outside the simulation and was killed")
 
 
+@pytest.mark.slow
 def test_a_child_that_works_for_long_is_left_alone() -> None:
     def work(number: int) -> int:
         begun = time.process_time()

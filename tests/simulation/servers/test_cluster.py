@@ -238,6 +238,7 @@ def test_a_node_that_was_not_ready_in_the_backup_becomes_ready_again(servers: Se
     assert servers.run(live()) == ("True", "False", "True")
 
 
+@pytest.mark.slow
 def test_a_node_whose_instance_ended_before_the_rollback_is_removed_again(servers: Servers) -> None:
     async def live() -> Any:
         instances = await servers.launch()

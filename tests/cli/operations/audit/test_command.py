@@ -173,6 +173,7 @@ async def test_an_instance_that_somebody_started_by_hand_is_named(world: World) 
     assert f"aws ec2 terminate-instances --instance-ids {name}" in finding["next"]
 
 
+@pytest.mark.slow
 async def test_watching_says_what_broke_and_what_holds_again(world: World) -> None:
     """OPS-14: the instance is ended between two readings. The pauses do the rest of the story."""
     name = await world.stray_instance()
@@ -263,6 +264,7 @@ async def test_the_console_says_the_same_of_the_queues_as_redis(world: World) ->
     assert [one.length for one in read_here] == [one.length for one in queues_in(report, now)]
 
 
+@pytest.mark.slow
 async def test_an_object_that_cannot_be_read_is_named_and_hides_no_other(world: World) -> None:
     bad = {"metadata": {"name": "bad"}, "spec": {"taints": [{"key": "a"}]}}
     world.store.create("nodes", bad)

@@ -141,6 +141,7 @@ def set_status(store: Store, plural: str, group: str, status: dict[str, Any]) ->
     store.update(plural, found, group=group, subresource="status")
 
 
+@pytest.mark.slow
 async def test_all_is_well_and_nothing_was_changed(world: World, redis_server: RedisServer) -> None:
     revision = world.store.revision
     keys = await dump(redis_server)
@@ -298,6 +299,7 @@ async def test_what_cannot_be_checked_does_not_count_as_passed(world: World) -> 
     }
 
 
+@pytest.mark.slow
 async def test_who_may_not_impersonate_reads_that_rights_are_not_known(
     world: World, tmp_path: Path
 ) -> None:
@@ -333,6 +335,7 @@ async def test_clocks_that_differ_are_named(world: World) -> None:
     assert all("behind this machine's" in one.found for one in found.values())
 
 
+@pytest.mark.slow
 async def test_a_cluster_that_does_not_answer_leaves_the_rest_to_be_checked(world: World) -> None:
     path = Path(world.variables["KUBECONFIG"])
     write_kubeconfig(path, "http://127.0.0.1:9")

@@ -55,6 +55,7 @@ async def test_an_unknown_id_terminates_nothing(
     assert control.states()[instance_id] in {"pending", "running"}
 
 
+@pytest.mark.slow
 async def test_a_stopped_instance_starts_again(
     ec2: Any, network: Network, control: ControlClient
 ) -> None:
@@ -185,6 +186,7 @@ async def test_only_running_instances_have_a_status(
     assert running["InstanceStatuses"][0]["InstanceStatus"]["Status"] == "ok"
 
 
+@pytest.mark.slow
 async def test_a_hundred_connections_launch_at_the_same_time(
     ec2: Any, network: Network, control: ControlClient
 ) -> None:

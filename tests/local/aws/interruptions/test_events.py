@@ -63,6 +63,7 @@ async def test_a_message_of_now_is_not_too_old_when_time_was_stepped(
     assert await queue.find("EC2 Instance Rebalance Recommendation", instance_id=instance_id)
 
 
+@pytest.mark.slow
 async def test_a_spot_warning_reaches_the_queue_and_the_instance_ends(
     control: ControlClient, queue: Queue, instance_id: str
 ) -> None:
@@ -119,6 +120,7 @@ async def test_a_health_event_names_every_instance(
     assert event["detail"]["affectedEntities"] == [{"entityValue": instance_id}]
 
 
+@pytest.mark.slow
 async def test_every_change_of_state_is_announced(
     control: ControlClient, queue: Queue, ec2: Any, instance_id: str
 ) -> None:

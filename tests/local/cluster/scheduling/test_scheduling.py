@@ -28,6 +28,7 @@ def pods_rule(kind: str, key: str, labels: dict[str, str]) -> dict[str, Any]:
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
+@pytest.mark.slow
 async def test_four_hundred_pods_run_within_seconds() -> None:
     async with control_plane() as cluster:
         for number in range(20):
@@ -336,6 +337,7 @@ async def test_a_nomination_alone_is_no_reason_to_try_a_pod_again() -> None:
         assert await cluster.bound("hinted") == "coming"
 
 
+@pytest.mark.slow
 async def test_a_bounded_scheduler_writes_no_faster_than_that() -> None:
     """As kube-scheduler with its default limits, where a burst of pods is called unschedulable for many seconds."""
     rate, count = 20, 60

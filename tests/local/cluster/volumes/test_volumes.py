@@ -97,6 +97,7 @@ async def test_a_class_that_fits_no_node_is_reported() -> None:
         await cluster.refused("web", "1 node(s) didn't find available persistent volumes to bind")
 
 
+@pytest.mark.slow
 async def test_a_claim_that_is_not_there_or_not_bound_holds_its_pod_back() -> None:
     async with control_plane() as cluster:
         zones(cluster, "a")

@@ -71,6 +71,7 @@ async def furnish(stage: Stage) -> None:
     await stage.tells("decisions", "1 machine for 3 pods")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 async def test_no_view_has_a_serious_fault(
     stage: Stage, visitor: Visitor, scheme: Literal["light", "dark"]

@@ -12,6 +12,7 @@ from tests.support.console.stage import Stage
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@pytest.mark.slow
 async def test_the_page_connects_again_and_is_current(stage: Stage, visitor: Visitor) -> None:
     """What changed while the console was away is shown; what is gone is not."""
     old, current = pair("default-old"), pair("default-new")

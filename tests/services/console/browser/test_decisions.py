@@ -34,6 +34,7 @@ async def open_decision(stage: Stage, visitor: Visitor) -> Page:
     return page
 
 
+@pytest.mark.slow
 async def test_an_opened_plan_has_its_price_by_each_policy(stage: Stage, visitor: Visitor) -> None:
     policies = {"FewestNodes": {"cost": 0.2, "machines": 1}, "LowestCost": {"cost": 0.17, "machines": 2}}  # fmt: skip
     stage.peer.explanations["p1"] = {"policies": policies}

@@ -27,6 +27,7 @@ async def unharmed(page: Page) -> None:
     assert found == 0
 
 
+@pytest.mark.slow
 async def test_hostile_names_stay_text(stage: Stage, visitor: Visitor) -> None:
     pairs = [pair(f"{name}{number}", name, name, name) for number, name in enumerate(NAMES)]
     machines = [replace(one, labels={**one.labels, one.pool: one.pool}) for one, _ in pairs]
@@ -75,6 +76,7 @@ async def test_nor_do_texts_of_the_services_become_markup(stage: Stage, visitor:
     await unharmed(page)
 
 
+@pytest.mark.slow
 async def test_an_address_is_text_too(stage: Stage, visitor: Visitor) -> None:
     """A link that somebody sends."""
     page = await visitor.open(

@@ -34,6 +34,7 @@ async def tab_to(page: Page, wanted: str) -> None:
     pytest.fail(f"Tab never comes to {wanted}: {seen}")
 
 
+@pytest.mark.slow
 async def test_from_load_to_the_details_of_a_node_and_back(stage: Stage, visitor: Visitor) -> None:
     pairs = [pair(f"default-{letter}") for letter in "abc"]
     machines, nodes = zip(*pairs, strict=True)
@@ -62,6 +63,7 @@ async def test_from_load_to_the_details_of_a_node_and_back(stage: Stage, visitor
     await expect(chosen).to_contain_text(name)
 
 
+@pytest.mark.slow
 async def test_a_pending_pod_and_back(stage: Stage, visitor: Visitor) -> None:
     stage.peer.explanations["default/big-1"] = {"verdict": "it is too large"}
     await stage.show(pods=[pending("big-1")])

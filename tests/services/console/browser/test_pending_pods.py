@@ -23,6 +23,7 @@ EXPLAINED = {
 }
 
 
+@pytest.mark.slow
 async def test_a_pending_pod_is_listed_with_its_verdict(stage: Stage, visitor: Visitor) -> None:
     stage.peer.explanations["default/big-1"] = EXPLAINED
     page = await visitor.open()
@@ -44,6 +45,7 @@ async def test_a_pending_pod_is_listed_with_its_verdict(stage: Stage, visitor: V
     await expect(entries).to_have_count(1)
 
 
+@pytest.mark.slow
 async def test_the_reason_and_the_change_stand_in_front(stage: Stage, visitor: Visitor) -> None:
     """Nobody has to select the pod: while a page is open, the console asks for each kind of pod once."""
     stage.peer.explanations["default/big-1"] = EXPLAINED

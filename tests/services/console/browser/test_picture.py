@@ -25,6 +25,7 @@ async def counts(page: Page, nodes: int, pods: int) -> None:
     await expect(page.locator("#pod-count")).to_have_text(str(pods))
 
 
+@pytest.mark.slow
 async def test_nodes_and_pods_appear(stage: Stage, visitor: Visitor) -> None:
     """ACC-55: as kube-ops-view shows them."""
     page = await visitor.open()
@@ -39,6 +40,7 @@ async def test_nodes_and_pods_appear(stage: Stage, visitor: Visitor) -> None:
     await expect(options.filter(has_text="default-b")).to_contain_text("launching")
 
 
+@pytest.mark.slow
 async def test_an_interrupted_machine_drains_and_vanishes(stage: Stage, visitor: Visitor) -> None:
     machine, node = pair("default-a")
     await stage.show(machines=[machine], nodes=[node], pods=[running("web-1", node.name)])
@@ -57,6 +59,7 @@ async def test_an_interrupted_machine_drains_and_vanishes(stage: Stage, visitor:
     await expect(option).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_pages_opened_late_show_the_same(stage: Stage, visitor: Visitor) -> None:
     first = await visitor.open()
     machine, node = pair("default-a")

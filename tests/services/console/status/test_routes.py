@@ -82,6 +82,7 @@ async def test_a_page_may_go_on_at_another_replica(start_console: Start) -> None
     assert second["nodes"] == first["nodes"]
 
 
+@pytest.mark.slow
 async def test_the_scheduler_is_asked_for_changes_only_while_somebody_looks(
     start_console: Start,
 ) -> None:
@@ -109,6 +110,7 @@ async def test_the_scheduler_is_asked_for_changes_only_while_somebody_looks(
     assert [one for one in asked if "pod" in one] == [{"pod": "default/web"}]
 
 
+@pytest.mark.slow
 async def test_the_scheduler_is_asked_for_ledgers_only_while_somebody_looks_at_them(
     start_console: Start,
 ) -> None:
@@ -311,6 +313,7 @@ async def test_a_record_of_another_version_does_not_hide_the_others(console: Con
     assert status["unreadable"] == 1
 
 
+@pytest.mark.slow
 async def test_a_record_of_another_version_is_named_until_it_can_be_read(console: Console) -> None:
     await console.show(pods=[make_pod("web")])
     await console.until("/api/cluster", lambda picture: picture["pods"])

@@ -151,6 +151,7 @@ async def test_a_scheduled_event_is_told_once_whenever_the_agent_is_killed(
     assert ("deletionTimestamp" in claim["metadata"]) == (reasons == DELETED)
 
 
+@pytest.mark.slow
 async def test_a_cancellation_is_told_once_whenever_the_agent_is_killed(agents: Agents) -> None:
     """And the node is open again: nobody calls an event off a second time."""
     for dies_at, after in itertools.product(range(1, LONGEST_STORY), (False, True)):

@@ -81,6 +81,7 @@ async def test_a_node_is_closed_drained_and_its_hook_ended(
     assert (await events()).count((REASON, hooked.name)) == 3  # taken, drained, ended
 
 
+@pytest.mark.slow
 async def test_a_budget_is_kept_to_the_end_while_the_hook_waits(hooked: HookWorld) -> None:
     """Heartbeats at half the hook's timeout; at the limit the pods are deleted, and the hook is ended."""
     hooked.restart(lifecycle_drain_limit=300)

@@ -73,6 +73,7 @@ async def warned(world: World, queue: tuple[Queue, Cloud]) -> str:
     return instance
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short")
 async def test_a_message_that_takes_long_does_not_come_twice(
     world: World, queue: tuple[Queue, Cloud], warned: str
@@ -89,6 +90,7 @@ async def test_a_message_that_takes_long_does_not_come_twice(
     assert len(source.deliveries) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short")
 async def test_what_waits_for_room_in_the_backlog_is_hidden_too(
     world: World, queue: tuple[Queue, Cloud], warned: str
@@ -106,6 +108,7 @@ async def test_what_waits_for_room_in_the_backlog_is_hidden_too(
     assert sent.deliveries == 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short")
 async def test_what_a_killed_process_held_comes_again_with_the_end_of_its_delivery(
     world: World, queue: tuple[Queue, Cloud], warned: str
@@ -128,6 +131,7 @@ async def test_what_a_killed_process_held_comes_again_with_the_end_of_its_delive
     assert world.actions.deleted == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short")
 async def test_a_handling_that_hangs_does_not_hide_a_message_for_ever(
     world: World, queue: tuple[Queue, Cloud], warned: str, monkeypatch: pytest.MonkeyPatch

@@ -107,6 +107,7 @@ async def test_a_full_poll_calls_the_other_pollers(
     assert await queue_length(source) == 0
 
 
+@pytest.mark.slow
 async def test_a_missing_queue_is_said_and_looked_for_again(
     world: World, cloud: Cloud, control: Control
 ) -> None:
@@ -163,6 +164,7 @@ async def test_messages_that_may_not_be_deleted_make_the_service_unready_until_t
     assert await world.is_deleted("Machine")
 
 
+@pytest.mark.slow
 async def test_a_queue_that_goes_and_comes_back_is_said_and_read_again(
     world: World, cloud: Cloud, control: Control, capsys: pytest.CaptureFixture[str]
 ) -> None:

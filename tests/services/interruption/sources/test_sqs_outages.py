@@ -93,6 +93,7 @@ def bodies() -> list[str]:
     return [body_of(number) for number in (*LOST, *LOST, 99, 102)]
 
 
+@pytest.mark.slow
 async def test_the_api_server_loses_answers_and_goes_away(
     world: World, queue: tuple[Queue, Cloud], tmp_path: Path
 ) -> None:
@@ -118,6 +119,7 @@ async def test_the_api_server_loses_answers_and_goes_away(
     assert world.actions.deleted == len(LOST)
 
 
+@pytest.mark.slow
 async def test_redis_goes_away_and_comes_back(
     world: World, queue: tuple[Queue, Cloud], redis_url: str
 ) -> None:

@@ -78,6 +78,7 @@ async def edit_pool(kube: Kube, **spec: Any) -> None:
     await kube.patch(NODE_POOLS, "default", {"spec": spec})
 
 
+@pytest.mark.slow
 async def test_a_node_claim_is_marked_while_it_differs(
     kube: Kube,
     cloud: Cloud,
@@ -128,6 +129,7 @@ async def test_a_node_claim_is_marked_while_it_differs(
     assert await reason(controller, "NodeClaim/a") == "AMIDrift"
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_read_leaves_the_condition_as_it_is(
     kube: Kube,
     cloud: Cloud,
@@ -182,6 +184,7 @@ def _without(hidden: Resource, real: Any) -> Any:
     return listed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", [True, False])
 async def test_machines_of_provisioners_drift_where_the_gate_is_open(
     kube: Kube,
@@ -208,6 +211,7 @@ async def test_machines_of_provisioners_drift_where_the_gate_is_open(
     assert keys.PROVISIONER_HASH in (await controller.machines.get("Machine/a")).annotations
 
 
+@pytest.mark.slow
 async def test_a_machine_belongs_into_the_placement_group_of_its_class(
     kube: Kube,
     clock: FakeClock,

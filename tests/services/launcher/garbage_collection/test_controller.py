@@ -29,6 +29,7 @@ BOTH = pytest.mark.parametrize("generation_api", [V1ALPHA5, V1])
 Events = Any
 
 
+@pytest.mark.slow
 @BOTH
 async def test_an_orphan_ends_after_two_looks_and_not_before(
     world: World, control: Control, generation_api: str
@@ -48,6 +49,7 @@ async def test_an_orphan_ends_after_two_looks_and_not_before(
     assert node["metadata"]["deletionTimestamp"], "the terminator takes it from here"
 
 
+@pytest.mark.slow
 async def test_too_many_orphans_at_once_are_a_wrong_list(
     world: World, control: Control, events: Events
 ) -> None:
@@ -113,6 +115,7 @@ async def test_a_machine_without_instance_goes_after_two_looks(
     assert not await world.is_leaving(other)
 
 
+@pytest.mark.slow
 async def test_a_lost_machine_says_when_its_instance_was_ended(world: World) -> None:
     """LCH-80: EC2 knows the second, so no ledger counts the time until the loss was confirmed."""
     lost = await world.launched("default-a", V1)
@@ -168,6 +171,7 @@ async def test_an_instance_that_ec2_does_not_know_is_missed_until_all_lists_have
     assert await world.is_leaving(lost)
 
 
+@pytest.mark.slow
 async def test_many_machines_whose_instances_ec2_calls_terminated_all_go(world: World) -> None:
     """Proof is no guess: the breaker is for absence."""
     lost = [await world.launched(f"default-{number}") for number in range(7)]
@@ -248,6 +252,7 @@ async def test_a_launch_in_progress_is_nobodys_garbage(world: World, control: Co
     assert len((await world.kube.list(LAUNCH_RECORDS)).items) == 1
 
 
+@pytest.mark.slow
 async def test_what_a_launch_nobody_wants_any_more_started_is_ended(
     world: World, control: Control
 ) -> None:
@@ -271,6 +276,7 @@ async def test_what_a_launch_nobody_wants_any_more_started_is_ended(
     assert (await world.kube.list(LAUNCH_RECORDS)).items == []
 
 
+@pytest.mark.slow
 async def test_a_batch_that_got_more_than_it_asked_for_keeps_what_is_owned(
     world: World, control: Control
 ) -> None:

@@ -34,6 +34,7 @@ async def names(garbage: UnusedInstanceProfiles) -> set[str]:
     return {one.name for one in await garbage.profiles.made()}
 
 
+@pytest.mark.slow
 async def test_a_profile_goes_an_hour_after_its_last_instance(
     garbage: UnusedInstanceProfiles,
     kube: Kube,

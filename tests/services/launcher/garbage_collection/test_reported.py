@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cli.operations.audit.catalogue import PROMISES
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.domain import labels as keys
@@ -15,6 +17,7 @@ POOLED = {CLUSTER_NAME_TAG: CLUSTER, keys.NODE_POOL: "default", keys.NODE_CLASS:
 Events = Any
 
 
+@pytest.mark.slow
 async def test_what_does_not_belong_together_is_counted_by_promise(world: World) -> None:
     """LCH-80, LCH-81, F24: as dovetail audit names it, until it is mended."""
     lost = await world.registered("default-a")
@@ -40,6 +43,7 @@ async def test_what_does_not_belong_together_is_counted_by_promise(world: World)
     assert world.metrics.unmatched.labels("each instance has a machine")._value.get() == 0
 
 
+@pytest.mark.slow
 async def test_what_no_service_may_end_is_reported_and_never_ordered(
     world: World, control: Control, events: Events
 ) -> None:

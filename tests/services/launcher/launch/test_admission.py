@@ -165,6 +165,7 @@ async def test_the_record_names_the_epoch_and_a_change_before_the_call_stops_it(
     assert record["spec"]["epoch"] == 5
 
 
+@pytest.mark.slow
 async def test_a_pool_in_back_off_waits_in_words(
     start: Start, kube: Kube, bus: Bus, clock: FakeClock, control: Control
 ) -> None:

@@ -76,6 +76,7 @@ async def test_different_machines_are_different_calls(
     assert len(calls(control)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["create_fleet", "ensure"])
 async def test_a_fault_of_our_own_about_one_machine_stops_no_other(
     start: Start, kube: Kube, control: Control, monkeypatch: pytest.MonkeyPatch, where: str
@@ -112,6 +113,7 @@ async def test_who_asks_meanwhile_waits_for_the_same_end(
     assert len(calls(control)) == 1
 
 
+@pytest.mark.slow
 async def test_machines_that_come_while_a_round_is_decided_are_the_next_round(
     start: Start, control: Control, uids: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +219,7 @@ async def test_one_throttled_call_counts_once(
     }
 
 
+@pytest.mark.slow
 async def test_three_calls_a_minute_whatever_goes_wrong(
     start: Start, control: Control, clock: FakeClock, uids: dict[str, str]
 ) -> None:

@@ -66,6 +66,7 @@ async def finish(world: CrashWorld, *launches: LaunchController) -> None:
     assert await world.records() == []
 
 
+@pytest.mark.slow
 async def test_a_launch_that_another_began_meanwhile_is_left_to_it(world: CrashWorld) -> None:
     """Both saw three machines without a record; one grouped them otherwise and was faster."""
     slow, fast = world.incarnation(Life()), world.incarnation(Life())

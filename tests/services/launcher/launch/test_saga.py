@@ -128,6 +128,7 @@ async def test_launching_again_does_nothing(
     assert await stored(kube) == before
 
 
+@pytest.mark.slow
 async def test_two_launchers_at_once_make_one_instance(
     start: Start, machine: dict[str, Any], control: Control, kube: Kube
 ) -> None:
@@ -194,6 +195,7 @@ async def test_a_crash_between_status_and_record_is_cleaned_up(
     assert len(control.alive()) == 1
 
 
+@pytest.mark.slow
 async def test_an_unknown_outcome_is_repeated_with_the_same_token(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control
 ) -> None:
@@ -208,6 +210,7 @@ async def test_an_unknown_outcome_is_repeated_with_the_same_token(
     assert parse_machine(await stored(kube)).provider_id.endswith(control.alive()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("found_by", ["the same call", "its tag"])
 async def test_a_machine_whose_instance_was_stopped_before_it_was_known_goes_with_it(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control, found_by: str
@@ -271,6 +274,7 @@ async def test_a_machine_s_kubelet_decides_over_its_pods(
     assert found.labels[keys.AWS_PREFIX + "instance-pods"] == "12"
 
 
+@pytest.mark.slow
 async def test_an_instance_is_written_down_though_its_class_is_gone(
     start: Start, kube: Kube, machine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

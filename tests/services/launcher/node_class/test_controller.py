@@ -286,6 +286,7 @@ async def test_a_class_that_may_not_launch_is_not_ready_and_the_others_are(
     assert failing(await shown(kube, denied)) == {}
 
 
+@pytest.mark.slow
 async def test_a_volume_too_small_for_its_snapshot_is_told_on_its_class_alone(
     kube: Kube, node_classes: NodeClasses, aws_emulator_url: str, events: Any
 ) -> None:

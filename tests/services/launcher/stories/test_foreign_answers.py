@@ -54,6 +54,7 @@ def replace_answer(world: CrashWorld, action: str, body: str, **fields: object) 
     world.control.post("faults", action=action, mode="after", status=200, body=body, **fields)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ANSWERS)
 async def test_one_instance_whatever_answers_the_launch(
     world: CrashWorld, launch: LaunchController, case: str
@@ -84,6 +85,7 @@ async def test_a_page_for_a_launch_template_is_asked_again(world: CrashWorld) ->
     assert await world.owned() == world.started()
 
 
+@pytest.mark.slow
 async def test_instances_are_not_gone_because_a_proxy_says_nothing_of_them(
     world: CrashWorld, launch: LaunchController
 ) -> None:

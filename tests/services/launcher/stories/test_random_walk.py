@@ -263,6 +263,7 @@ async def walk(world: CrashWorld, seed: int, steps: int) -> None:
         world.control.post("settings", **FORGETFUL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_short_walk(crashes: CrashWorld, seed: int) -> None:
     await walk(crashes, seed, steps=20)

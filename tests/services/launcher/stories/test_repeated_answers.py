@@ -49,6 +49,7 @@ async def test_a_launcher_whose_clock_is_wrong_sends_a_young_record_again(
     assert len(control.alive()) == 3
 
 
+@pytest.mark.slow
 async def test_a_repeated_answer_names_an_instance_that_has_ended(
     start: Start, kube: Kube, control: Control, uids: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -67,6 +68,7 @@ async def test_a_repeated_answer_names_an_instance_that_has_ended(
     assert sorted((await owners(kube)).values()) == sorted(control.alive())
 
 
+@pytest.mark.slow
 async def test_a_repeated_answer_names_an_instance_that_ec2_no_longer_lists(
     start: Start, kube: Kube, clock: FakeClock, uids: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,

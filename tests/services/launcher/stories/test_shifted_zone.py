@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from services.launcher.lifecycle.tagging import Tagging
 from shared.domain import labels as keys
 from shared.domain.pools.generations import V1, V1ALPHA5
@@ -17,6 +19,7 @@ async def shift(world: World, control: Control, *, active: bool = True) -> None:
     world.clock.advance(SHIFTED_ZONES_CACHE_SECONDS)
 
 
+@pytest.mark.slow
 async def test_nothing_is_judged_by_what_ec2_shows_of_the_zone(
     world: World, control: Control
 ) -> None:

@@ -232,6 +232,7 @@ def test_a_shadow_tells_nobody() -> None:
     assert webhook_of(SchedulerSettings(cluster_name="one", **given), SystemClock()) is None  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_who_answered_is_behind_the_token(
     scheduler: Scheduler, kube: Kube, bus: Bus, tmp_path: Path
 ) -> None:

@@ -124,6 +124,7 @@ async def test_a_machine_that_was_replaced_meanwhile_is_left_alone(
     assert not await is_deleted(kube)
 
 
+@pytest.mark.slow
 async def test_nothing_is_deleted_on_a_lost_picture(
     scheduler: Scheduler, kube: Kube, initialised: None, bus: Any
 ) -> None:

@@ -267,6 +267,7 @@ async def test_after_a_restart_what_stands_on_pods_is_judged_anew(
     assert await nomination(kube, "web") is None
 
 
+@pytest.mark.slow
 async def test_a_server_that_takes_no_nominations_is_left_alone_for_a_while(
     scheduler: Scheduler, kube: Kube, handover: Handover, clock: FakeClock, tmp_path: Path
 ) -> None:

@@ -198,6 +198,7 @@ async def test_many_pods_become_few_machines_with_parallel_writes(
     assert {m.machine for m in await published(streams.LAUNCHES)} == names
 
 
+@pytest.mark.slow
 async def test_nothing_is_planned_on_a_lost_or_old_picture(
     scheduler: Scheduler, kube: Kube, bus: Bus
 ) -> None:

@@ -80,6 +80,7 @@ async def test_nothing_is_bought_for_a_class_whose_reservations_nobody_has_read(
     assert NOT_READ in reason
 
 
+@pytest.mark.slow
 async def test_the_pool_is_planned_as_soon_as_they_are_known(
     scheduler: Scheduler, kube: Kube, store: ReservationStore
 ) -> None:

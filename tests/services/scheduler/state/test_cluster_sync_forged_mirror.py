@@ -39,6 +39,7 @@ async def bought(kube: Kube) -> int:
     return len((await kube.list(MACHINES)).items)
 
 
+@pytest.mark.slow
 async def test_twenty_forged_pods_and_a_reset_buy_nothing(
     scheduler: Scheduler, kube: Kube, bus: Bus
 ) -> None:
@@ -58,6 +59,7 @@ async def test_twenty_forged_pods_and_a_reset_buy_nothing(
     assert await bought(kube) == 0
 
 
+@pytest.mark.slow
 async def test_a_bound_pod_that_is_made_to_wait_again_buys_nothing(
     scheduler: Scheduler, kube: Kube, bus: Bus
 ) -> None:
@@ -73,6 +75,7 @@ async def test_a_bound_pod_that_is_made_to_wait_again_buys_nothing(
     assert await bought(kube) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["nodes", "machines"])
 async def test_deleted_capacity_is_not_bought_again(
     scheduler: Scheduler, kube: Kube, bus: Bus, gone: str

@@ -82,6 +82,7 @@ async def running(watched: Watched) -> AsyncIterator[None]:
             stop.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generation", [V1, V1ALPHA5])
 async def test_a_drain_goes_on_when_the_mirror_shows_that_its_last_pod_is_gone(
     watched: Watched, generation: str
@@ -101,6 +102,7 @@ async def test_a_drain_goes_on_when_the_mirror_shows_that_its_last_pod_is_gone(
     assert seconds < LONGEST_WAIT_SECONDS / 2
 
 
+@pytest.mark.slow
 async def test_a_drain_goes_on_without_the_mirror(watched: Watched) -> None:
     """A change that the watcher does not see, and a watcher that is gone."""
     world = watched.world

@@ -125,6 +125,7 @@ async def world(
         yield made
 
 
+@pytest.mark.slow
 async def test_what_a_watch_kept_to_itself_is_found_and_mended(
     world: World, proxy: HidingProxy
 ) -> None:
@@ -151,6 +152,7 @@ async def test_what_a_watch_kept_to_itself_is_found_and_mended(
     assert world.crashes() == 0
 
 
+@pytest.mark.slow
 async def test_a_difference_that_stays_keeps_the_watcher_from_being_ready(
     world: World, proxy: HidingProxy
 ) -> None:

@@ -143,6 +143,7 @@ def test_every_command_is_possible_allowed_and_pays_at_length(found: World, chur
         assert faults(found, command, churn) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(clusters())
 def test_a_command_stands_while_nothing_changes(found: World) -> None:

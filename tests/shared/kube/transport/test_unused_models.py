@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 import shared.kube.transport.connection
@@ -19,6 +21,7 @@ assert V1Lease.openapi_types["kind"] == "str"
 """
 
 
+@pytest.mark.slow
 def test_the_typed_models_are_not_imported_and_could_be() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False

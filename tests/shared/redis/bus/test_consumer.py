@@ -145,6 +145,7 @@ async def test_no_more_messages_are_taken_than_there_are_slots(
         await until(lambda: len(started) == 30)
 
 
+@pytest.mark.slow
 async def test_a_failing_message_is_parked_after_five_deliveries_and_blocks_nobody(
     bus: Bus,
     message: Callable[..., Envelope],

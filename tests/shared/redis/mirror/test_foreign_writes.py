@@ -232,6 +232,7 @@ async def test_a_reader_with_another_key_takes_nothing_and_says_why(
         assert reader.position("pods", 0.0) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["epoch", "generation", "complete", "kinds", "stream", "seal"])
 async def test_keys_of_another_type_do_not_stop_the_watcher(
     writer: MirrorWriter,
@@ -255,6 +256,7 @@ async def test_keys_of_another_type_do_not_stop_the_watcher(
         assert reader.kinds["pods"] == PODS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forged", ["many", "-7", str((1 << 53) + 1), "1e400"])
 async def test_no_forged_generation_stops_the_watcher(
     writer: MirrorWriter,

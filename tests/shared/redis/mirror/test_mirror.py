@@ -134,6 +134,7 @@ async def test_the_writer_notices_flushall_and_readers_recover(
         assert reader.kinds == {"Pod": {"new": b"1"}}
 
 
+@pytest.mark.slow
 async def test_a_lost_mirror_is_not_complete(
     writer: MirrorWriter, redis: Redis, reading: Callable[..., Any], until: Until
 ) -> None:

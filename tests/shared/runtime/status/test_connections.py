@@ -131,6 +131,7 @@ async def test_a_byte_now_and_then_buys_no_time() -> None:
         writer.close()
 
 
+@pytest.mark.slow
 async def test_an_idle_connection_is_closed() -> None:
     request = HALF_A_HEAD + b"\r\n"
     async with serving(Limits(idle_seconds=1)) as port, held(port, 1, request) as (client,):

@@ -246,6 +246,7 @@ def _pool(taints: list[Document], wanted: dict[str, str], limits: dict[str, str]
     return pool
 
 
+@pytest.mark.slow
 @given(
     pod_rules=rules,
     pool=pools,

@@ -171,6 +171,7 @@ def test_min_values_hold_for_packed_machines() -> None:
     assert "minValues" in plan.relaxed
 
 
+@pytest.mark.slow
 def test_spread_pods_are_even_over_zones_and_packed() -> None:
     spread = (make_spread(keys.ZONE),)
     pods = make_pods(90, cpu="900m", labels={"app": "web"}, spread=spread)

@@ -58,6 +58,7 @@ def without_policies(plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, policies={})
 
 
+@pytest.mark.slow
 def test_a_node_that_costs_nothing_changes_nothing() -> None:
     snapshot = inputs()
     free = lowest(snapshot, node_price_micro_usd=0)
@@ -79,6 +80,7 @@ def test_the_cost_of_a_plan_is_the_price_of_its_machines_alone() -> None:
     assert plan.cost_micro_usd_per_hour == sum(prices)
 
 
+@pytest.mark.slow
 def test_the_bound_is_one_of_the_price_alone() -> None:
     """It holds for every plan of the same pods, whatever a node counts."""
     snapshot = inputs()
@@ -95,6 +97,7 @@ def test_a_pools_own_node_price_has_precedence() -> None:
     assert lowest(free, node_price_micro_usd=DEAR).machines == lowest(snapshot).machines
 
 
+@pytest.mark.slow
 def test_balanced_is_lowest_cost_with_a_node_price_of_its_own() -> None:
     snapshot = inputs()
     balanced = plan_for(snapshot, packing_policy="Balanced")
@@ -103,12 +106,14 @@ def test_balanced_is_lowest_cost_with_a_node_price_of_its_own() -> None:
     assert without_policies(balanced) == without_policies(same)
 
 
+@pytest.mark.slow
 def test_balanced_takes_the_node_price_that_is_set() -> None:
     snapshot = inputs()
     balanced = plan_for(snapshot, packing_policy="Balanced", node_price_micro_usd=0)
     assert without_policies(balanced) == without_policies(lowest(snapshot))
 
 
+@pytest.mark.slow
 def test_a_pool_may_ask_for_balanced() -> None:
     asked = plan_for(inputs(make_pool(packing="Balanced")))
     assert asked == plan_for(inputs(), packing_policy="Balanced")

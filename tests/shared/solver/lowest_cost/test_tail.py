@@ -66,6 +66,7 @@ sizes = st.sampled_from((0.25, 0.5, 1.0, 1.5, 2.0))
 classes = st.lists(st.tuples(sizes, sizes, st.integers(1, 12)), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(classes, st.one_of(st.none(), st.integers(1, 3)))
 def test_every_pod_stays_packed_and_nothing_becomes_dearer(

@@ -32,6 +32,7 @@ COMMANDS: list[Command] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BINARIES))
 async def test_what_is_refused(name: str, tmp_path: Path) -> None:
     version = tuple(map(int, name.removeprefix("v=").split(".")))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from tests.local.cluster.api.conftest import Api, Document
 from tests.support.cluster.kubectl import Kubectl
 
@@ -16,6 +18,7 @@ NODE = {
 }
 
 
+@pytest.mark.slow
 async def test_a_custom_resource_is_applied_listed_and_explained(
     kubectl: Kubectl, definition: Document
 ) -> None:
@@ -39,6 +42,7 @@ async def test_a_custom_resource_is_applied_listed_and_explained(
     assert "spec.weight: Invalid value: 700" in text
 
 
+@pytest.mark.slow
 async def test_a_node_is_labelled_tainted_cordoned_and_described(
     kubectl: Kubectl, api: Api
 ) -> None:
@@ -53,6 +57,7 @@ async def test_a_node_is_labelled_tainted_cordoned_and_described(
     assert "Unschedulable:      true" in (await kubectl("describe", "node", "n1"))[1]
 
 
+@pytest.mark.slow
 async def test_a_deployment_is_scaled_patched_and_deleted(
     kubectl: Kubectl, api: Api, pod: Document
 ) -> None:
@@ -110,6 +115,7 @@ async def test_drain_evicts_and_waits_for_the_pods_to_go(
     assert api.store.list("pods") == []
 
 
+@pytest.mark.slow
 async def test_drain_stops_at_an_exhausted_budget(
     kubectl: Kubectl, api: Api, pod: Document
 ) -> None:
@@ -149,6 +155,7 @@ async def test_events_have_a_real_server_s_columns(kubectl: Kubectl, api: Api) -
     assert wide[1].split()[-2:] == ["3", "web.1"]
 
 
+@pytest.mark.slow
 async def test_logs_report_at_once_why_there_are_none(
     kubectl: Kubectl, api: Api, pod: Document
 ) -> None:

@@ -107,6 +107,7 @@ async def test_bookmarks_carry_the_newest_version(
     assert found["metadata"]["resourceVersion"] == str(api.store.revision)
 
 
+@pytest.mark.slow
 async def test_a_watch_ends_after_its_timeout(api: Api) -> None:
     query = f"?watch=1&timeoutSeconds=1&resourceVersion={api.store.revision}"
     async with api.session.get(f"{api.url}{MAPS}{query}") as answer:

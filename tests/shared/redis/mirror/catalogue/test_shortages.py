@@ -68,6 +68,7 @@ async def test_the_worst_are_shown_first(redis: Redis, prefix: str, clock: FakeC
     }
 
 
+@pytest.mark.slow
 async def test_without_redis_there_is_no_history_and_no_error(clock: FakeClock) -> None:
     async with Redis(host="127.0.0.1", port=9) as away:
         shortages = make_history(away, "nowhere:", clock)

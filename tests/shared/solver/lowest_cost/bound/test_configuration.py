@@ -31,6 +31,7 @@ def bounds(problem: Problem) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(amounts, amounts), min_size=2, max_size=2),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,7 @@ def test_a_search_in_one_offering_leaves_out_no_content_that_is_worth_more(
     assert proof.ceiling[0] >= truth - 1e-6
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(kinds, st.integers(0, 2), st.sampled_from([1, 4, 1000]), st.booleans())
 def test_no_content_is_worth_more(
