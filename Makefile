@@ -57,7 +57,7 @@ test test-slow test-stories: export PYTHONDONTWRITEBYTECODE =
 # The main stories of a whole stack; `make test-stories` plays the others, `make test-slow` the small tests that take long. All three
 # are for every change; what most changes break is in the first, which takes six minutes on two cores.
 MAIN_STORIES := $(addprefix tests/e2e/test_,generations.py interruptions.py)
-SMALL := $(BIN)/python -m pytest --ignore tests/e2e --ignore tests/kubernetes -n 4 --dist worksteal
+SMALL := $(BIN)/python -m pytest --ignore tests/e2e --ignore tests/kubernetes -n 5 --dist worksteal
 test: $(DEVELOPMENT) ## Run the tests: first the small ones, then the main stories on a whole stack
 	@# Many tests wait, so there are more workers than cores; a worker that is done takes tests of the others.
 	$(SMALL) -m "not nightly and not slow" $(ARGS)
