@@ -9,12 +9,13 @@ from urllib.parse import quote
 
 import typer
 
-from cli.operations.scheduler_status import ask, scheduler_url
+from cli.operations.scheduler_status import ask, named, scheduler_url
 from cli.options import OutputOption
 from cli.stack.environment import StackOption, variables_of
 from cli.text import counted, escaped, print_json
 from local.stack import DEFAULT_DIRECTORY
 
+LISTED_BY = "dovetail approvals"
 IdArgument = Annotated[
     str, typer.Argument(help="Of the command, as `dovetail approvals` lists it.")
 ]
@@ -90,9 +91,10 @@ def reject(
 
 
 def _answer(id_: str, *, approved: bool, reason: str, variables: Mapping[str, str]) -> None:
-    url = f"{scheduler_url(variables)}/approvals/{quote(id_, safe='')}"
+    id_ = quote(named(id_, LISTED_BY), safe="")
+    url = f"{scheduler_url(variables)}/approvals/{id_}"
     body = {"approved": approved, "reason": reason, "user": _user()}
-    found = ask(url, body, listed_by="dovetail approvals")
+    found = ask(url, body, listed_by=LISTED_BY)
     word = "approved" if approved else "rejected"
     typer.echo(f"{word} as {escaped(found['answer']['who'])}: {escaped(found['text'])}")
 

@@ -16,7 +16,7 @@ from cli.decisions.explain_pod import pod
 from cli.decisions.explain_pool import pool
 from cli.decisions.purchase_text import alternative_lines, bought_text
 from cli.kubectl import names
-from cli.operations.scheduler_status import compute, scheduler_url
+from cli.operations.scheduler_status import compute, named, scheduler_url
 from cli.options import group
 from cli.stack.environment import StackOption, variables_of
 from cli.text import print_json
@@ -62,7 +62,7 @@ def node(
       kubectl get nodes -l karpenter.sh/nodepool -o name | xargs -n1 dovetail explain node
     """
     url = scheduler_url(variables_of(directory))
-    answer = compute(url, "explain", {"node": bare(name)})
+    answer = compute(url, "explain", {"node": bare(named(name, "kubectl get nodes"))})
     if output == "json":
         print_json(answer)
         return

@@ -12,7 +12,7 @@ from rich.text import Text
 from cli.decisions.purchase_text import bought_text
 from cli.kubectl import names
 from cli.manifests.simulate import catalogue_of, documents_of, snapshot_of
-from cli.operations.scheduler_status import compute, scheduler_url
+from cli.operations.scheduler_status import compute, named, scheduler_url
 from cli.options import OutputOption
 from cli.printing import print_answer
 from cli.stack.environment import StackOption, variables_of
@@ -24,6 +24,7 @@ from shared.simulation.changes.search import explain_pod
 from shared.simulation.simulate import counting_devices
 from shared.solver.solve import SolverSettings
 
+LISTED_BY = "kubectl get pods -A"
 MOST_POOLS = 5
 """Pools shown for people; -o json has all."""
 
@@ -66,7 +67,7 @@ def pod(
 
       kubectl get pods,nodes,nodepools,nodeclaims -A -o yaml | dovetail explain pod shop/web-5c8d -f -
     """
-    full = full_name(name, namespace)
+    full = full_name(named(name, LISTED_BY), namespace)
     answer = _from_files(filename, full) if filename else _from_scheduler(directory, full)
     print_answer(answer, lines(answer), output)
 
@@ -78,7 +79,7 @@ def full_name(name: str, namespace: str) -> str:
 
 def _from_scheduler(directory: Any, name: str) -> Mapping[str, Any]:
     url = scheduler_url(variables_of(directory))
-    found: Mapping[str, Any] = compute(url, "explain", {"pod": name})
+    found: Mapping[str, Any] = compute(url, "explain", {"pod": name}, listed_by=LISTED_BY)
     return found
 
 

@@ -9,12 +9,14 @@ import typer
 from rich.text import Text
 
 from cli.kubectl import names
-from cli.operations.scheduler_status import compute, scheduler_url
+from cli.operations.scheduler_status import compute, named, scheduler_url
 from cli.options import OutputOption
 from cli.printing import print_answer
 from cli.stack.environment import StackOption, variables_of
 from cli.text import counted
 from local.stack import DEFAULT_DIRECTORY
+
+LISTED_BY = "kubectl get nodepools,provisioners"
 
 
 def pool(
@@ -39,8 +41,8 @@ def pool(
     answer = compute(
         scheduler_url(variables_of(directory)),
         "explain",
-        {"pool": name},
-        listed_by="kubectl get nodepools,provisioners",
+        {"pool": named(name, LISTED_BY)},
+        listed_by=LISTED_BY,
     )
     print_answer(answer, lines(answer), output)
 

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from cli.kubectl.addresses import SERVICES
 from cli.printing import print_line
 from cli.stack.environment import StackOption, variables_of
 from cli.stack.requests import TOKEN
@@ -68,6 +69,8 @@ def profile(
 
 
 def _address(service: str, directory: Path) -> str:
+    if service not in SERVICES:
+        raise ConfigurationError(f"there is no service {service!r}; they are {', '.join(SERVICES)}")
     variable = f"DOVETAIL_{service.upper()}_URL"
     url = variables_of(directory).get(variable, "")
     if not url:

@@ -33,6 +33,13 @@ def scheduler_url(variables: Mapping[str, str]) -> str:
     return url.rstrip("/")
 
 
+def named(text: str, listed_by: str) -> str:
+    """``text``, which names one thing. Raises ConfigurationError where it is empty, as an unset shell variable is."""
+    if not text:
+        raise ConfigurationError(f"the name is empty; `{listed_by}` lists what there is")
+    return text
+
+
 def compute(
     base: str, path: str, body: Mapping[str, Any], *, listed_by: str = "kubectl get nodes"
 ) -> Any:
@@ -60,7 +67,7 @@ def ask(
         # Behind a Service each request goes to a replica chosen by chance.
         if not (is_in_cluster(url) and _is_standby(reply)):
             break
-    if reply.status >= 400:
+    if reply.status >= 300:  # a POST is not sent again to where a redirection leads
         raise _refusal(url, reply, listed_by)
     return reply.document
 

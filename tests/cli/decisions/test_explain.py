@@ -104,6 +104,26 @@ def test_the_commands_ask_the_scheduler_that_the_shell_names(
 
 
 @pytest.mark.parametrize(
+    ("words", "listed_by"),
+    [
+        (("explain", "node"), "kubectl get nodes"),
+        (("explain", "pool"), "kubectl get nodepools,provisioners"),
+        (("explain", "pod"), "kubectl get pods -A"),
+        (("approve",), "dovetail approvals"),
+        (("reject",), "dovetail approvals"),
+    ],
+)
+def test_an_empty_name_is_told_what_lists_them(
+    words: tuple[str, ...], listed_by: str, tmp_path: Path
+) -> None:
+    """As from a variable of the shell that is not set."""
+    shell = {"DOVETAIL_DIRECTORY": str(tmp_path), "DOVETAIL_SCHEDULER_URL": "http://127.0.0.1:9"}
+    done = CliRunner().invoke(commands, [*words, ""], env=shell)
+    assert isinstance(done.exception, ConfigurationError)
+    assert f"the name is empty; `{listed_by}` lists what there is" in done.exception.message
+
+
+@pytest.mark.parametrize(
     ("name", "namespace", "full"),
     [("web", "", "web"), ("web", "shop", "shop/web"), ("a/web", "shop", "a/web")],
 )

@@ -71,6 +71,14 @@ def test_a_service_that_is_not_there_is_one_message(tmp_path: Path, url: str, sa
     assert said in done.exception.message
 
 
+@pytest.mark.parametrize("name", ["", "schedule"])
+def test_a_service_that_does_not_exist_is_told_which_do(tmp_path: Path, name: str) -> None:
+    here = {"DOVETAIL_DIRECTORY": str(tmp_path)}
+    done = CliRunner().invoke(commands, ["profile", name], env=here)
+    assert isinstance(done.exception, DovetailError)
+    assert f"no service {name!r}; they are watcher, scheduler," in done.exception.message
+
+
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = asyncio.run(profiled(tmp_path, "--output", str(tmp_path / "no" / "such" / "file")))
     assert isinstance(done.exception, DovetailError)

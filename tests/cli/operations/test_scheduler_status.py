@@ -66,6 +66,7 @@ def refused(text: str) -> bytes:
         (401, refused("no token"), ConfigurationError, f"no token; set {TOKEN} to"),
         (400, refused("effort is wrong"), ConfigurationError, "effort is wrong"),
         (503, refused("not ready"), Unavailable, "not ready; see the scheduler's log"),
+        (307, b"", ConfigurationError, "/explain answered 307"),
         (500, b"<html>", Unavailable, "answered 500; see the scheduler's log"),
     ],
 )
