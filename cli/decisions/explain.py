@@ -86,7 +86,9 @@ def _verdict(answer: Mapping[str, Any]) -> Iterator[Text]:
     """The lines below the panel: reasons why the node stays, and changes that would let it go."""
     reasons = _reasons(answer["staysBecause"])
     if answer["terminating"]:
-        yield Text("It is being terminated.", style="bold")
+        node = answer["node"]
+        why = f": kubectl describe node {node} shows what its drain waits for" if node else ""
+        yield Text(f"It is being terminated{why}.", style="bold")
         return
     if not reasons and not answer["command"] and not answer["proposal"]:
         yield Text("Nothing holds it: the next disruption pass may remove it.", style="bold")

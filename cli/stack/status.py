@@ -233,5 +233,9 @@ def _node_rows(
 
 def _is_ready(node: Object) -> str:
     ready = "Ready" in true_conditions(node.get("status") or {})
-    cordoned = ", cordoned" if (node.get("spec") or {}).get("unschedulable") else ""
-    return ("yes" if ready else "no") + cordoned
+    words = ["yes" if ready else "no"]
+    if (node.get("spec") or {}).get("unschedulable"):
+        words.append("cordoned")
+    if node["metadata"].get("deletionTimestamp"):
+        words.append("terminating")
+    return ", ".join(words)

@@ -12,7 +12,7 @@ from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import of_pool
 from shared.domain.machines.machine import DRIFTED, INITIALIZED, Machine
-from shared.domain.pools.nodepools import NodePool
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.requirements import Requirements
 from shared.domain.resources import exceeded, format_amount, format_resources
 from shared.domain.snapshot import Snapshot
@@ -79,7 +79,7 @@ def _problems(
         pool.fault: pool.fault,
         "it is being deleted": pool.terminating,
         f"its node class {pool.node_class_key} does not exist": found is None,
-        f"its node class is not ready: {found.fault if found else ''}": found and not found.ready,
+        _class_problem(found): _class_problem(found),
         "no offering of the catalogue is allowed by it": not offered,
         f"above its limit for {', '.join(over)}: it buys nothing": over,
         f"at its limit for {', '.join(at_limit)}: it buys nothing": at_limit,
@@ -87,6 +87,15 @@ def _problems(
         STATIC_IS_OFF: pool.is_static and not gates.static_capacity,
     }
     return [text for text, holds in checks.items() if holds]
+
+
+def _class_problem(node_class: NodeClass | None) -> str:
+    """A deletion is a new generation, whose condition Ready is still unknown: that says less than the deletion."""
+    if node_class is None:
+        return ""
+    if node_class.terminating:
+        return f"its node class {node_class.key} is being deleted"
+    return "" if node_class.ready else f"its node class is not ready: {node_class.fault}"
 
 
 def _cost(machines: list[Machine], snapshot: Snapshot) -> int:

@@ -68,7 +68,8 @@ def test_a_reason_that_several_methods_give_is_told_once_with_its_change() -> No
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"terminating": True}, "It is being terminated."),
+        ({"terminating": True}, "It is being terminated: kubectl describe node n1 shows"),
+        ({"terminating": True, "node": ""}, "It is being terminated."),
         ({"staysBecause": []}, "Nothing holds it"),
         ({"command": "replace 1 node(s)"}, "replace 1 node(s)"),
         ({"pricePerHour": None, "pods": []}, "not known"),

@@ -54,8 +54,15 @@ def test_a_node_has_the_price_of_its_machine_and_the_number_of_its_pods() -> Non
 )
 def test_whether_a_node_is_ready(status: str, unschedulable: bool, told: str) -> None:
     conditions = [{"type": "Ready", "status": status}]
-    raw = {"status": {"conditions": conditions}, "spec": {"unschedulable": unschedulable}}
+    raw = {"metadata": {}, "status": {"conditions": conditions}} | {
+        "spec": {"unschedulable": unschedulable}
+    }
     assert _is_ready(raw) == told
+
+
+def test_a_node_that_is_being_terminated_says_so() -> None:
+    raw = {"metadata": {"deletionTimestamp": "2026-11-25T10:00:00Z"}}
+    assert _is_ready(raw) == "no, terminating"
 
 
 def test_a_queue_is_one_row() -> None:

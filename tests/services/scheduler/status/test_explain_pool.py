@@ -70,6 +70,26 @@ async def test_what_keeps_a_pool_from_its_work_is_named(
     assert any(problem in one for one in found["problems"]), found["problems"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"fault": "no subnet"}, "its node class is not ready: no subnet"),
+        (
+            {"terminating": True, "fault": "not processed yet"},
+            "EC2NodeClass/default is being deleted",
+        ),
+    ],
+)
+async def test_what_keeps_a_class_from_its_work_is_named(
+    scheduler: Scheduler, changes: dict[str, Any], problem: str
+) -> None:
+    node_class = make_node_class(generation_api=V1, ready=False, **changes)
+    await scheduler.show(nodepools=[make_pool(generation_api=V1)], nodeclasses=[node_class])
+    _, found = await ask(scheduler, pool="default")
+    assert len(found["problems"]) == 1
+    assert problem in found["problems"][0]
+
+
 async def test_an_unknown_pool_is_answered_with_those_that_there_are(scheduler: Scheduler) -> None:
     await shown(scheduler)
     status, found = await ask(scheduler, pool="other")
