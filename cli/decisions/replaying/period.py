@@ -18,6 +18,7 @@ from cli.decisions.replaying.changes import (
 from cli.decisions.replaying.cluster import HOUR, Cluster, Totals
 from cli.decisions.replaying.demand import Arrival, Wish, demand
 from cli.decisions.replaying.timeline import Rules, Timeline
+from shared.concurrency.clock import rfc3339
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.snapshot import Snapshot
 from shared.errors import NotFound
@@ -43,12 +44,18 @@ class Compared(NamedTuple):
 
 
 async def compare_period(archive: Archive, begin: float, end: float, changes: Changes) -> Compared:
-    """Raises NotFound when nothing is recorded of this period, or its beginning is not complete."""
+    """Raises NotFound when nothing is recorded of this period, its beginning is not complete, or has no pools."""
     records = [record async for record in archive.records(begin, end)]
     if not records:
         raise NotFound("no decision of this period is recorded; `dovetail decisions` lists them")
     start = (await archive.restore(records[0])).snapshot
     at = records[0].at
+    other_start = changed_snapshot(start, changes)
+    if not other_start.pools:
+        raise NotFound(
+            f"no pool was there at the beginning, {rfc3339(at)}, and a replay keeps the pools of its beginning: give a "
+            "later --from, or pools by --with-file"
+        )
     wishes = demand(start.pods, [seen async for seen in archive.changes(at, end)])
     last = (await archive.restore(records[-1])).snapshot
     boot = boot_seconds((*start.machines, *last.machines))
@@ -66,7 +73,7 @@ async def compare_period(archive: Archive, begin: float, end: float, changes: Ch
         boot,
         pods,
         _run(start, at, stop, rules, wishes),
-        _run(changed_snapshot(start, changes), at, stop, other, wishes),
+        _run(other_start, at, stop, other, wishes),
     )
 
 

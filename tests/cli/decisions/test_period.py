@@ -24,9 +24,11 @@ from shared.disruption.records import Command
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
+from shared.domain.records import NODE_POOLS
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Owner, Pod
 from shared.domain.workloads.scale_down import KARPENTERS, ScaleDownRules
+from shared.errors import NotFound
 from shared.runtime.archive.reading import Seen
 from shared.runtime.archive.store import DirectoryStore
 from shared.simulation.decisions.records import PassQuestion, PlanQuestion
@@ -227,6 +229,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("period")
     asyncio.run(Day(DirectoryStore(made), 5).run(20))
     return made
+
+
+def test_a_period_that_begins_without_pools_is_refused(tmp_path: Path) -> None:
+    """Both columns would be zero: nothing could be bought in either course."""
+    day = Day(DirectoryStore(tmp_path), 5)
+    day.drop(NODE_POOLS, day.pool.key)
+    asyncio.run(day.run(2))
+    words = ["replay", "--from", rfc3339(NOW), "--with", "policy=LowestCost"]
+    done = CliRunner().invoke(commands, [*words, "--store", str(tmp_path)])
+    assert isinstance(done.exception, NotFound)
+    assert "give a later --from, or pools by --with-file" in done.exception.message
 
 
 @pytest.mark.slow
