@@ -17,7 +17,7 @@ from cli.kubectl import names
 from cli.operations.scheduler_status import VARIABLE, ask
 from cli.printing import print_line
 from cli.stack.cluster import connected_to, listed
-from cli.stack.environment import StackOption, variables_of
+from cli.stack.environment import StackOption, command_for, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
 from shared.errors import ConfigurationError, DovetailError
@@ -69,7 +69,7 @@ def halt(
     print_line(f"halted: {', '.join(done)} (cluster of {variables['KUBECONFIG']})")
     print_line("Interruptions, deletions already ordered and new machines for pending pods go on.")
     chosen = "".join(f" --pool {one}" for one in pool or ())
-    print_line(f"Undo it with: dovetail resume{chosen}")
+    print_line(f"Undo it with: {command_for(directory, f'resume{chosen}')}")
 
 
 def resume(
@@ -107,7 +107,7 @@ async def _switch(
     """Set or remove the annotation; returns KIND/NAME of each pool. Raises ConfigurationError for a wrong choice."""
     if pool and all_pools:
         raise ConfigurationError("give --pool or --all, not both")
-    named = [_parsed(text) for text in pool or ()]
+    named = list(dict.fromkeys(_parsed(text) for text in pool or ()))
     async with connected_to(variables, command="halt") as kube:
         pools = await _pools(kube)
         chosen = named or pools

@@ -54,6 +54,13 @@ def running_in(directory: Path) -> Mapping[str, str] | None:
     return state.environment if state is not None and state.supervisor.alive() else None
 
 
+def command_for(directory: Path, words: str) -> str:
+    """The command that does ``words`` to the installation which ``variables_of`` finds, for people to copy."""
+    if IN_CLUSTER in os.environ:
+        return f"kubectl dovetail {words}"
+    return f"dovetail {words}" if running_in(directory) is None else Stack(directory).command(words)
+
+
 def variables_of(directory: Path) -> Mapping[str, str]:
     """The variables of the stack that runs in ``directory``, otherwise the shell's."""
     if IN_CLUSTER in os.environ:

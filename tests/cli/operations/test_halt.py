@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.kubectl.addresses import IN_CLUSTER
 from cli.operations.halt import halt, resume
+from cli.stack.environment import command_for
+from local.process import ProcessIdentity, start_stamp
+from local.stack import Stack
+from local.stack_state import READY, StackState, write_state
 from shared.domain.labels import DISRUPTION_ANNOTATION
 from shared.errors import ConfigurationError
 from shared.kube.client import Kube
@@ -100,8 +106,11 @@ def test_halt_switches_all_pools_off_and_resume_on_again(
     assert switches(kubeconfig) == {"NodePool/default": None, "Provisioner/batch": None}
 
 
-def test_one_pool_may_be_named_in_any_case(kubeconfig: Path, here: Path) -> None:
-    halt(["provisioner/batch"], False, here)
+def test_one_pool_may_be_named_in_any_case_and_twice(
+    kubeconfig: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    halt(["provisioner/batch", "Provisioner/batch"], False, here)
+    assert "halted: Provisioner/batch (" in capsys.readouterr().out
     assert switches(kubeconfig) == {"NodePool/default": None, "Provisioner/batch": "off"}
 
 
@@ -129,3 +138,14 @@ def test_without_a_cluster_the_next_step_is_told(
     monkeypatch.delenv("KUBECONFIG")
     with pytest.raises(ConfigurationError, match="dovetail up --detach"):
         halt(None, False, here)
+
+
+def test_the_command_that_undoes_it_is_for_the_same_installation(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command_for(here, "resume") == "dovetail resume"
+    us = ProcessIdentity(os.getpid(), str(start_stamp(os.getpid())))
+    write_state(Stack(here).state_file, StackState(us, READY))
+    assert command_for(here, "resume") == f"dovetail resume --directory {here}"
+    monkeypatch.setenv(IN_CLUSTER, "1")
+    assert command_for(here, "resume") == "kubectl dovetail resume"
