@@ -61,6 +61,9 @@ def read_manifests(names: Iterable[str]) -> Iterator[ManifestFile]:
         if name == STANDARD_INPUT:
             yield _read("stdin", None)
             continue
+        if not name:  # of an unset shell variable; a path would take it for the current directory
+            yield ManifestFile("-f", unreadable="the name of a file or directory is empty")
+            continue
         hidden: list[OSError] = []
         files = _files(File(name), hidden.append)
         for error in hidden:

@@ -149,6 +149,17 @@ def test_a_billion_laughs_are_refused() -> None:
     assert "more than 1000000 values" in done.stdout
 
 
+def test_an_empty_name_is_not_the_current_directory(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(FAULTY)
+    monkeypatch.chdir(file.parent)
+    done = validate("-f", "")
+    assert done.exit_code == 2
+    assert "-f: the name of a file or directory is empty" in done.stderr
+    assert "spec.weight" not in done.stdout
+
+
 def test_what_cannot_be_read_ends_with_code_2_and_the_rest_is_checked(
     file: Path, tmp_path: Path
 ) -> None:
