@@ -164,7 +164,10 @@ async def _each(
     failed = False
     async with _bus(directory) as bus:
         letters = bus.dead_letters(stream)
-        for one in chosen or [found.id for found in await _oldest_first(letters, LIST_LIMIT)]:
+        chosen = chosen or [found.id for found in await _oldest_first(letters, LIST_LIMIT)]
+        if not chosen:
+            print_line(f"no dead letters in {stream}")
+        for one in chosen:
             try:
                 await act(letters, one)
                 print_line(f"{done}: {stream} {one}")
@@ -243,8 +246,13 @@ def _known(stream: str) -> str:
 def _checked(letter: str) -> str:
     """The id itself. Raises ConfigurationError for a text that is not an id."""
     first, dash, second = letter.partition("-")
-    if not (first.isdecimal() and second.isdecimal() and dash):
+    if not (dash and _is_part(first) and _is_part(second)):
         raise ConfigurationError(
-            f"{letter} is not the id of a dead letter; `dovetail dead-letters list` prints the ids"
+            f"{letter!r} is not the id of a dead letter; `dovetail dead-letters list` prints the ids"
         )
     return letter
+
+
+def _is_part(text: str) -> bool:
+    """Whether Redis takes it as one of the two numbers of an id."""
+    return text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) < 2**64

@@ -190,6 +190,7 @@ def test_a_dropped_letter_is_gone_and_its_neighbour_stays(url: str) -> None:
     assert ids(dovetail("list").output) == [second]
     assert dovetail("drop", "launches", "--all").exit_code == 0
     assert dovetail("list").output == "no dead letters\n"
+    assert dovetail("drop", "launches", "--all").output == "no dead letters in launches\n"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,8 @@ def test_a_dropped_letter_is_gone_and_its_neighbour_stays(url: str) -> None:
         (("show", "launches", "1-1"), "no dead letter 1-1 in launches"),
         (("drop", "launches", "1-1"), "no dead letter 1-1 in launches"),
         (("replay", "launches", "1-1"), "no dead letter 1-1 in launches"),
-        (("show", "launches", "first"), "first is not the id of a dead letter"),
+        (("show", "launches", "first"), "'first' is not the id of a dead letter"),
+        (("show", "launches", f"{2**64}-0"), "is not the id of a dead letter"),
         (("list", "launch"), "launch is not a stream; the streams are pods, launches, machines"),
         (("drop", "launches"), "give ids or --all"),
         (("drop", "launches", "1-1", "--all"), "give ids or --all"),
