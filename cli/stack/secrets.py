@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from cli.manifests.yaml_writing import yaml_text
+from shared.errors import ConfigurationError
+from shared.redis.bus import connect
 from shared.redis.rights import AGENT, USERS, acl_file, rights_of
 
 NAMESPACE = "dovetail"
@@ -60,6 +62,7 @@ def secrets(
     """
     passwords = {user: token_urlsafe(SECRET_BYTES) for user in USERS}
     redis = RedisAddress(host or f"dovetail-redis.{namespace}.svc:6379", tls, sentinel)
+    _check(redis)
     written = documents(
         cluster_name, passwords, token_urlsafe(SECRET_BYTES), redis, namespace, agents
     )
@@ -83,6 +86,16 @@ class RedisAddress:
         query = f"?ssl_ca_certs={CA_FILE}" if self.tls else ""
         watched, path = ("+sentinel", f"{self.sentinel}/0") if self.sentinel else ("", "0")
         return f"{scheme}{watched}://{user}:{password}@{self.host}/{path}{query}"
+
+
+def _check(redis: RedisAddress) -> None:
+    """Raises ConfigurationError for an address that the services could not read."""
+    try:
+        connect(redis.url("user", "password"))
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"--host {redis.host!r}: give HOST:PORT, such as redis.example.com:6379; several with commas"
+        ) from error
 
 
 def documents(

@@ -17,6 +17,7 @@ from cli.stack.secrets import (
     RedisAddress,
     documents,
 )
+from shared.errors import ConfigurationError
 from shared.redis.bus import connect
 from shared.redis.rights import AGENT, USERS
 
@@ -82,6 +83,16 @@ def test_without_agents_nothing_is_for_a_namespace_that_is_not_there() -> None:
     assert f"dovetail-redis-{AGENT}" not in found
     address = found["dovetail-redis-watcher"]["stringData"]["REDIS_URL"]
     assert address.endswith("@dovetail-redis.blue.svc:6379/0")
+
+
+@pytest.mark.parametrize("host", ["redis:port", "redis:70000", "::1"])
+@pytest.mark.parametrize("more", [(), ("--sentinel", "primary")], ids=["redis", "sentinel"])
+def test_a_host_that_services_could_not_read_is_refused(host: str, more: tuple[str, ...]) -> None:
+    words = ["secrets", "--cluster-name", "blue", "--host", host, *more]
+    done = CliRunner().invoke(commands, words)
+    assert isinstance(done.exception, ConfigurationError)
+    assert f"--host {host!r}: give HOST:PORT" in done.exception.message
+    assert done.stdout == ""
 
 
 def test_an_address_of_sentinel_is_one_that_services_read() -> None:
