@@ -33,7 +33,7 @@ class Shape:
             self._suiting[predicate] = found
         return found
 
-    def all_free(self, predicate: Predicate) -> bool:
+    def all_available(self, predicate: Predicate) -> bool:
         """Can every selected device be had? None is held by a claim, nor has a taint that is not tolerated: a claim of
         all devices does not pass over one."""
         held = any(self._is_selected(predicate, item) for item in self.inventory.held)
@@ -158,7 +158,7 @@ def count_of(ask: Ask, shape: Shape) -> int | None:
     if not ask.takes_all:
         return ask.count
     there = len(shape.suiting(ask.predicate))
-    return there if there and (ask.admin or shape.all_free(ask.predicate)) else None
+    return there if there and (ask.admin or shape.all_available(ask.predicate)) else None
 
 
 def places(alternative: Alternative, shape: Shape) -> int:
