@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from shared.disruption.advice import SWITCHED_OFF
 from shared.disruption.budgets import by_budget
 from shared.disruption.candidates import offering_prices, price_in
 from shared.domain import labels as keys
@@ -27,9 +28,10 @@ STATIC_IS_OFF = (
 
 
 def pool_report(
-    pool: NodePool, snapshot: Snapshot, policy: str, gates: FeatureGates, *, now: float
+    pool: NodePool, snapshot: Snapshot, policy: str, gates: FeatureGates, *, now: float, off: bool
 ) -> dict[str, Any]:
-    """``policy``: packing policy of pools that do not set one. Costs in US dollars an hour."""
+    """``policy``: packing policy of pools that do not set one; ``off``: no pool may disrupt. Costs in US dollars an
+    hour."""
     machines = [one for one in snapshot.machines if one.pool_key == pool.key]
     nodes = {node.name: node for node in snapshot.nodes}
     ours = {one.node_name for one in machines if one.node_name}
@@ -37,7 +39,7 @@ def pool_report(
     offerings = _offerings(pool, snapshot)
     return {
         "pool": pool.key,
-        "problems": _problems(pool, snapshot, gates, offered=bool(offerings)),
+        "problems": _problems(pool, snapshot, gates, offered=bool(offerings), off=off),
         "machines": {
             "all": len(machines),
             "ready": sum(one.has(INITIALIZED) and not one.terminating for one in machines),
@@ -67,7 +69,7 @@ def pool_report(
 
 
 def _problems(
-    pool: NodePool, snapshot: Snapshot, gates: FeatureGates, *, offered: bool
+    pool: NodePool, snapshot: Snapshot, gates: FeatureGates, *, offered: bool, off: bool
 ) -> list[str]:
     """Why it buys nothing, or disrupts nothing."""
     found = next((one for one in snapshot.node_classes if one.key == pool.node_class_key), None)
@@ -83,6 +85,7 @@ def _problems(
         "no offering of the catalogue is allowed by it": not offered,
         f"above its limit for {', '.join(over)}: it buys nothing": over,
         f"at its limit for {', '.join(at_limit)}: it buys nothing": at_limit,
+        SWITCHED_OFF: off,
         "its voluntary disruption is switched off": pool.disruption_off,
         STATIC_IS_OFF: pool.is_static and not gates.static_capacity,
     }

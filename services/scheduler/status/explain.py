@@ -155,14 +155,15 @@ class Explainer:
     def _holds(self, machine: Machine) -> Iterable[Rejection]:
         """What holds every machine of its pool."""
         pool = self.view.pools().get(machine.pool_key)
-        if self.settings.disruption == "off":
+        off = self.settings.disruption == "off"
+        if off:
             yield _rejection(machine, SWITCHED_OFF)
         if pool is None:
             return
         if pool.disruption_off:
             yield _rejection(machine, POOL_SWITCHED_OFF)
-        elif not machine.has(INITIALIZED):
-            return  # budgets do not count it yet
+        elif off or not machine.has(INITIALIZED):
+            return  # every budget is nothing then, or does not count it yet
         elif pool.budgets or pool.most_disruptions_per_hour is not None:
             reported = reported_reasons(pool)
             for reason in filter(reported.__contains__, self.findings.exhausted(pool.key)):

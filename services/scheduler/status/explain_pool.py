@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.status.one_at_a_time import cannot_judge
-from shared.domain.feature_gates import FeatureGates
 from shared.runtime.services import Answer, json_answer
+from shared.settings import SchedulerSettings
 from shared.simulation.pool_report import pool_report
 from shared.solver.solve import SolverSettings
 
@@ -20,7 +20,7 @@ class PoolExplainer:
 
     cluster: ClusterState
     options: Callable[[], SolverSettings]
-    gates: FeatureGates
+    settings: SchedulerSettings
 
     async def answer(self, name: str) -> Answer:
         """``name``: of a pool, or NodePool/NAME or Provisioner/NAME where both have one; 404 for an unknown one."""
@@ -37,7 +37,8 @@ class PoolExplainer:
             names = ", ".join(pool.key for pool in found)
             return json_answer(400, {"error": f"several pools have this name, name one: {names}"})
         policy, now = self.options().packing_policy, self.cluster.clock.now()
+        gates, off = self.settings.feature_gates, self.settings.disruption == "off"
         document = await asyncio.to_thread(
-            pool_report, found[0], snapshot, policy, self.gates, now=now
+            pool_report, found[0], snapshot, policy, gates, now=now, off=off
         )
         return json_answer(200, document)

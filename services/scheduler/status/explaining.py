@@ -39,7 +39,7 @@ def explainer_of(
         PodExplainer(cluster, options, purchases),
         CostExplainer(cluster, options),
         DecisionExplainer(inputs),
-        PoolExplainer(cluster, options, settings.feature_gates),
+        PoolExplainer(cluster, options, settings),
         purchases,
         lambda: leadership.held,
     )

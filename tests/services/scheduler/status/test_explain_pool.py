@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from shared.disruption.advice import NO_BUDGET, SWITCHED_OFF
 from shared.domain import labels as keys
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import Budget
@@ -88,6 +89,21 @@ async def test_what_keeps_a_class_from_its_work_is_named(
     _, found = await ask(scheduler, pool="default")
     assert len(found["problems"]) == 1
     assert problem in found["problems"][0]
+
+
+@pytest.mark.parametrize("more_settings", [{"DISRUPTION": "off"}])
+async def test_the_switch_for_all_pools_holds_pool_and_node_whatever_budgets_say(
+    scheduler: Scheduler, more_settings: dict[str, Any]
+) -> None:
+    assert more_settings
+    await shown(scheduler)
+    await scheduler.disruption.step()
+    _, pool = await ask(scheduler, pool="default")
+    assert pool["problems"] == [SWITCHED_OFF]
+    _, node = await ask(scheduler, node="n1")
+    texts = [one["text"] for one in node["staysBecause"]]
+    assert texts[0] == SWITCHED_OFF
+    assert not any(text.startswith(NO_BUDGET) for text in texts)
 
 
 async def test_an_unknown_pool_is_answered_with_those_that_there_are(scheduler: Scheduler) -> None:
