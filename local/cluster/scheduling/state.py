@@ -135,14 +135,18 @@ class ClusterState:
             del self.nodes[name]
 
     def place(self, pod: PodInfo, node_name: str) -> bool:
-        """Count a pod on a node; False when nothing changed."""
-        node = self.nodes.setdefault(node_name, NodeState(node_name))
-        known = node.pods.get(pod.key)
-        if known is not None:
-            if known.shape is pod.shape and known.terminating == pod.terminating:
+        """Count a pod on a node; False when nothing changed.
+
+        A pod of that name on another node is gone: a backup of etcd that is restored may have an earlier one.
+        """
+        before = self._placed.get(pod.key)
+        if before is not None:
+            known = self.nodes[before].pods[pod.key]
+            same = known.shape is pod.shape and known.terminating == pod.terminating
+            if before == node_name and same:
                 return False
             self.remove_pod(pod.key)
-            node = self.nodes.setdefault(node_name, NodeState(node_name))
+        node = self.nodes.setdefault(node_name, NodeState(node_name))
         node.pods[pod.key] = pod
         self._placed[pod.key] = node_name
         self._count(node, pod, 1)

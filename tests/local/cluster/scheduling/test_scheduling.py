@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from local.cluster.storage.snapshots import restore, snapshot_of
 from tests.support.cluster.local_cluster import condition, control_plane
 from tests.support.waiting import wait_until
 
@@ -71,6 +72,28 @@ async def test_requests_of_running_pods_are_counted_until_they_are_deleted() -> 
         await cluster.refused("second")
         cluster.store.delete("pods", "first", namespace="default")
         assert await cluster.bound("second") == "n1"
+
+
+async def test_a_pod_of_a_restored_backup_takes_its_room_where_it_was_then() -> None:
+    """A pod of a StatefulSet has its name again on another node; the backup has the earlier one."""
+    async with control_plane() as cluster:
+        for name in ("then", "now"):
+            cluster.node(name, cpu="1")
+        cluster.pod("web", cpu="800m", spec=on_host("then"))
+        await cluster.bound("web")
+        backup = snapshot_of(cluster.store)
+        cluster.store.delete("pods", "web", namespace="default")
+        find = cluster.store.find
+        await wait_until(lambda: not find("pods", "web", namespace="default"), "the pod is gone")
+        cluster.pod("web", cpu="800m", spec=on_host("now"))
+        await cluster.bound("web")
+        restore(cluster.store, backup)
+        cluster.pod("next", cpu="800m")
+        assert await cluster.bound("next") == "now"
+
+
+def on_host(name: str) -> dict[str, Any]:
+    return {"nodeSelector": {"kubernetes.io/hostname": name}}
 
 
 async def test_the_pod_limit_of_a_node_holds() -> None:
