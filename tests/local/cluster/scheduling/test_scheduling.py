@@ -29,6 +29,10 @@ def pods_rule(kind: str, key: str, labels: dict[str, str]) -> dict[str, Any]:
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
+def on_host(name: str) -> dict[str, Any]:
+    return {"nodeSelector": {"kubernetes.io/hostname": name}}
+
+
 @pytest.mark.slow
 async def test_four_hundred_pods_run_within_seconds() -> None:
     async with control_plane() as cluster:
@@ -90,10 +94,6 @@ async def test_a_pod_of_a_restored_backup_takes_its_room_where_it_was_then() -> 
         restore(cluster.store, backup)
         cluster.pod("next", cpu="800m")
         assert await cluster.bound("next") == "now"
-
-
-def on_host(name: str) -> dict[str, Any]:
-    return {"nodeSelector": {"kubernetes.io/hostname": name}}
 
 
 async def test_the_pod_limit_of_a_node_holds() -> None:
