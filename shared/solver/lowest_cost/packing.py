@@ -33,6 +33,7 @@ from shared.solver.lowest_cost.spread import (
 )
 from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.placement.planned_machines import BEST_EFFORT, Admission, OpenMachine
+from shared.solver.placement.together import Together
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.packing_policy import is_packed
 from shared.solver.pools.templates import PoolTemplate
@@ -83,6 +84,7 @@ class PackedPlacement(Placement):
             Rules(best_effort=best_effort),
             Effort(float(self.settings.effort)),
         )
+        self._together = Together(self.topology, queue if self.targets else ())
         left = [run for run in (self._after_existing(*run) for run in queue) if run[1]]
         for _ in range(_PACKING_ROUNDS):
             before = _count(left)

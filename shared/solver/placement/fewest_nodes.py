@@ -35,6 +35,7 @@ from shared.solver.placement.planned_machines import (
 )
 from shared.solver.placement.relaxation import dropped, relax
 from shared.solver.placement.target_columns import TargetColumns
+from shared.solver.placement.together import Together
 from shared.solver.plan import GivenUp
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.pools.templates import PoolTemplate
@@ -83,6 +84,7 @@ class Placement:
     _admitter: Admitter = field(init=False)
     _columns: MachineColumns = field(init=False)
     _existing: TargetColumns = field(init=False)
+    _together: Together = field(init=False)
     _open_to: dict[PodClass, Mask] = field(default_factory=dict)
     _refused: dict[tuple[PoolTemplate, str], str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
@@ -96,6 +98,7 @@ class Placement:
 
     def run(self, queue: list[Run]) -> None:
         """Places all pods that fit. Every cycle but the last places a pod or drops one of finitely many preferences."""
+        self._together = Together(self.topology, queue if self.targets else ())
         changed = True
         while queue and changed:
             changed = False
@@ -238,7 +241,7 @@ class Placement:
         for column, amount in enumerate(pods.amounts):
             if amount > 0:
                 fitting = fitting & (self._existing.room[column] >= amount)
-        left = fitting.nonzero()[0]
+        left = self._together.in_order(pods, self._existing, fitting.nonzero()[0])
         while left.size:
             index = int(left[0])
             refusal = self._refusal(index, pods, uids[0])

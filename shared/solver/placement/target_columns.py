@@ -26,6 +26,7 @@ class TargetColumns:
         self._open: Mask = np.all(self.room >= 0, axis=0)
         self._suited: dict[tuple[Requirements, tuple[Toleration, ...]], Mask] = {}
         self._codes: dict[str, Indices] = {}
+        self._by_domain: dict[str, tuple[Indices, Indices, Indices]] = {}
 
     def without(self, places: list[int]) -> TargetColumns:
         """The same targets, of which those at ``places`` take no pods; what is known of their labels is shared."""
@@ -42,6 +43,18 @@ class TargetColumns:
             numbers = [codes.setdefault(value, len(codes)) for value in values]
             self._codes[key] = np.array(numbers, dtype=np.intp)
         return self._codes[key]
+
+    def by_domain(self, key: str) -> tuple[Indices, Indices, Indices]:
+        """The targets, those with equal values of a label next to each other and in order; where each value begins
+        among them; and [targets in that order] the number of the value."""
+        found = self._by_domain.get(key)
+        if found is None:
+            order = np.argsort(self.codes(key), kind="stable")
+            _, begins, domain = np.unique(
+                self.codes(key)[order], return_index=True, return_inverse=True
+            )
+            found = self._by_domain[key] = order, begins, domain
+        return found
 
     def suited(self, pods: PodClass) -> Mask:
         """[targets]: taints and labels allow the class. Cached for equal requirements and tolerations."""

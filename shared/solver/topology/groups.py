@@ -91,8 +91,7 @@ class Group:
             return 0, 0
         if rule.kind is SPREAD:
             return 0, self._minimum_count(pod_domains) + rule.max_skew - selects_pod
-        starts = selects_pod and not self._has_selected_pods(pod_domains)
-        return 0 if starts else 1, _ANY_NUMBER
+        return 0 if selects_pod and self.starts(pod_domains) else 1, _ANY_NUMBER
 
     def _minimum_count(self, pod_domains: Requirement | None) -> int:
         """The smallest count of a domain; zero for host names and below minDomains domains (SCH-74, SCH-75)."""
@@ -117,12 +116,13 @@ class Group:
         taken = [d for d in candidates if self.counts.get(d)]
         if taken:
             return taken
-        return candidates[:1] if selects_pod and not self._has_selected_pods(pod_domains) else []
+        return candidates[:1] if selects_pod and self.starts(pod_domains) else []
 
-    def _has_selected_pods(self, pod_domains: Requirement | None) -> bool:
+    def starts(self, pod_domains: Requirement | None) -> bool:
+        """True while no domain has a selected pod: the next one decides the domain of the others."""
         if pod_domains is None:
-            return any(self.counts.values())
-        return any(count and pod_domains.has(d) for d, count in self.counts.items())
+            return not any(self.counts.values())
+        return not any(count and pod_domains.has(d) for d, count in self.counts.items())
 
 
 class DomainLimit(NamedTuple):
