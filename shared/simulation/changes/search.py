@@ -11,15 +11,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from msgspec.structs import replace
 
+from shared.domain.expressions import Expression
 from shared.domain.pools.nodepools import NodePool, by_preference
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_provisionable, why_not_provisionable
 from shared.errors import NotFound
-from shared.simulation.changes.edits import Edit, applied
+from shared.simulation.changes.edits import Edit, applied, of_pod
 from shared.simulation.changes.measuring import largest_request, least_limit
 from shared.simulation.changes.pod_edits import pod_edits, smaller
 from shared.simulation.changes.pool_edits import higher_limit, pool_edits
@@ -30,6 +32,8 @@ MOST_PLANS = 600
 """Bound of one search. A plan for one pod takes some milliseconds, and some tens in a cluster of a thousand nodes."""
 MOST_CROWDED_PLANS = 100
 """Of these for one pool with all pods that wait: such a plan may take seconds."""
+OTHER_POOL = "dovetail.sh/other-pool"
+"""A label within the search: of machines that the pod may not get while it is asked what one pool can do."""
 State = Literal["bound", "placeable", "pending"]
 
 
@@ -70,6 +74,8 @@ class _Planning:
     uid: str
     settings: SolverSettings
     left: int
+    pool: str = ""
+    """The only pool whose new machines the pod may get; empty: all."""
 
     def plan(self, snapshot: Snapshot) -> Plan:
         if self.left <= 0:
@@ -79,7 +85,21 @@ class _Planning:
         return solve(snapshot, now=0.0, settings=self.settings, bounded=False)
 
     def places(self, snapshot: Snapshot) -> bool:
-        return self.uid not in self.plan(snapshot).unschedulable
+        return self.uid not in self.plan(self._narrowed(snapshot)).unschedulable
+
+    def proves(self, snapshot: Snapshot, edits: tuple[Edit, ...]) -> bool:
+        """Whether the pod is placed after the edits: by the pool, and where all pools are free to place it."""
+        edited = applied(snapshot, edits)
+        return self.places(edited) and self.uid not in self.plan(edited).unschedulable
+
+    def share(self, most: int, pool: str) -> _Planning:
+        """Planning for one pool with at most so many of the plans that are left, which count as used."""
+        plans = min(self.left, most)
+        self.left -= plans
+        return _Planning(self.uid, self.settings, plans, pool)
+
+    def _narrowed(self, snapshot: Snapshot) -> Snapshot:
+        return only_from(self.pool, self.uid, snapshot) if self.pool else snapshot
 
 
 def explain_pod(
@@ -128,14 +148,34 @@ def _examine(
 def _proven(
     whole: Snapshot, world: Snapshot, pool: NodePool, pod: Pod, planning: _Planning
 ) -> PoolChange:
-    """The change for one pool alone, if it places the pod in the whole cluster too; otherwise what does: other pods
-    that wait may take what the change makes room for. Raises _Spent when that needs too many plans."""
+    """The change for one pool alone, if this pool places the pod in the whole cluster too; otherwise what does: other
+    pods that wait may take what the change makes room for. Raises _Spent when that needs too many plans."""
     change = _change_for(replace(world, pools=(pool,)), pool, pod, planning)
-    if not change.edits or planning.places(applied(whole, change.edits)):
+    if not change.edits:
         return change
-    crowded = _Planning(planning.uid, planning.settings, min(planning.left, MOST_CROWDED_PLANS))
-    planning.left -= crowded.left
-    return dataclasses.replace(change, edits=_change_for(whole, pool, pod, crowded).edits)
+    crowded = planning.share(MOST_CROWDED_PLANS, pool.key)
+    if not crowded.proves(whole, change.edits):
+        change = dataclasses.replace(change, edits=_change_for(whole, pool, pod, crowded).edits)
+        if not crowded.proves(whole, change.edits):
+            change = dataclasses.replace(change, edits=())
+    planning.left += crowded.left
+    return change
+
+
+def only_from(pool: str, uid: str, snapshot: Snapshot) -> Snapshot:
+    """The snapshot in which the pod may get a new machine of this pool alone; its nodes, and the other pods, are as
+    they are."""
+    absent = Expression(OTHER_POOL, "DoesNotExist")
+    pools = tuple(
+        one if one.key == pool else replace(one, labels={**one.labels, OTHER_POOL: "true"})
+        for one in snapshot.pools
+    )
+    return of_pod(uid, partial(_requiring, absent))(replace(snapshot, pools=pools))
+
+
+def _requiring(expression: Expression, pod: Pod) -> Pod:
+    terms = pod.required_terms or ((),)
+    return replace(pod, required_terms=tuple((*term, expression) for term in terms))
 
 
 def _nearest(found: list[PoolChange]) -> tuple[PoolChange, ...]:

@@ -308,3 +308,17 @@ def test_the_change_places_the_pod_in_any_cluster(
     assert document["changes"], document["verdict"]
     mended = edited(cluster, document["changes"])
     assert explained(*mended).state == "placeable", document["changes"]
+
+
+def test_a_pool_whose_room_others_take_is_not_named_for_what_another_pool_gives() -> None:
+    """With the toleration alone the pod gets a machine of the roomy pool: of this one the larger pod takes all."""
+    tolerant = [{**TAINT, "operator": "Equal"}]
+    other = pod("other", cpu="3", tolerations=tolerant, nodeSelector={keys.NODE_POOL: "small"})
+    small = node_pool("small", taints=[TAINT])
+    small["spec"]["limits"] = {"cpu": "4"}
+    found = explained(pod(cpu="3"), other, small, node_pool("roomy", taints=[TAINT]))
+    fields = {one.pool: [edit.field for edit in one.edits] for one in found.pools}
+    assert fields == {
+        "NodePool/roomy": ["spec.tolerations"],
+        "NodePool/small": ["spec.tolerations", "spec.limits.cpu"],
+    }
