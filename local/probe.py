@@ -10,6 +10,7 @@ import json
 import socket
 import urllib.error
 import urllib.request
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from shared.errors import Unreachable
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _BODY_LIMIT = 16 * 1024 * 1024
+_REFUSAL_LIMIT = 64 * 1024
 
 
 def probe(target: str, timeout: float = 2.0) -> str | None:
@@ -44,7 +46,7 @@ def _probe_redis(target: str, timeout: float) -> str | None:
 
 def _probe_http(target: str, timeout: float) -> str | None:
     try:
-        with _DIRECT.open(target, timeout=timeout):
+        with _opened(target, timeout):
             return None
     except urllib.error.HTTPError as error:
         body = error.read(400).decode(errors="replace").strip()
@@ -69,7 +71,7 @@ def request_json(
 def read_text(url: str, *, timeout: float, limit: int = _BODY_LIMIT, token: str = "") -> str:
     """The answer of GET as text. Raises urllib's own errors: HTTPError, OSError. ``token``: sent as a bearer token."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    with _DIRECT.open(urllib.request.Request(url, headers=headers), timeout=timeout) as answer:
+    with _opened(urllib.request.Request(url, headers=headers), timeout) as answer:
         body: bytes = answer.read(limit)
     return body.decode(errors="replace")
 
@@ -93,5 +95,17 @@ def exchange_json(
     if token:
         headers["Authorization"] = f"Bearer {token}"
     request = urllib.request.Request(url, data=data, method=method, headers=headers)
-    with _DIRECT.open(request, timeout=timeout) as answer:
+    with _opened(request, timeout) as answer:
         return json.loads(answer.read(limit) or b"null")
+
+
+def _opened(request: urllib.request.Request | str, timeout: float) -> Any:
+    """The answer, to be closed by the caller. The HTTPError of a refusal holds what it said, and no connection."""
+    try:
+        return _DIRECT.open(request, timeout=timeout)
+    except urllib.error.HTTPError as refused:
+        with refused:
+            said = BytesIO(refused.read(_REFUSAL_LIMIT))
+        raise urllib.error.HTTPError(
+            refused.url, refused.code, refused.msg, refused.headers, said
+        ) from None
