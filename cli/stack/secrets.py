@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from secrets import token_urlsafe
@@ -12,6 +13,7 @@ import typer
 from cli.manifests.yaml_writing import yaml_text
 from shared.errors import ConfigurationError
 from shared.redis.bus import connect
+from shared.redis.bus.places import is_address
 from shared.redis.rights import AGENT, USERS, acl_file, rights_of
 
 NAMESPACE = "dovetail"
@@ -22,6 +24,8 @@ MIRROR_KEY_HOLDERS = tuple(
 """The services that write or read the mirror."""
 CA_FILE = "/etc/dovetail/redis-ca/ca.crt"
 SECRET_BYTES = 32
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_SERVICE = re.compile(r"[0-9A-Za-z._-]+")
 
 
 def secrets(
@@ -61,6 +65,9 @@ def secrets(
       kubectl -n dovetail rollout restart deployment
     """
     passwords = {user: token_urlsafe(SECRET_BYTES) for user in USERS}
+    _check_namespace("--namespace", namespace)
+    if agents:
+        _check_namespace("--agents-namespace", agents)
     redis = RedisAddress(host or f"dovetail-redis.{namespace}.svc:6379", tls, sentinel)
     _check(redis)
     written = documents(
@@ -88,9 +95,24 @@ class RedisAddress:
         return f"{scheme}{watched}://{user}:{password}@{self.host}/{path}{query}"
 
 
+def _check_namespace(option: str, name: str) -> None:
+    """Raises ConfigurationError for a name that Kubernetes refuses."""
+    if not _NAMESPACE.fullmatch(name):
+        raise ConfigurationError(
+            f"{option} {name!r}: give the name of a namespace, such as dovetail: lower-case letters, digits and "
+            "hyphens inside, at most 63; `kubectl get namespaces` lists what there is"
+        )
+
+
 def _check(redis: RedisAddress) -> None:
     """Raises ConfigurationError for an address that the services could not read."""
+    if redis.sentinel and not _SERVICE.fullmatch(redis.sentinel):
+        raise ConfigurationError(
+            f"--sentinel {redis.sentinel!r}: give the name that `sentinel monitor` has: letters, digits, '.', '-', '_'"
+        )
     try:
+        if not all(map(is_address, redis.host.split(","))):
+            raise ConfigurationError("no HOST:PORT")
         connect(redis.url("user", "password"))
     except ConfigurationError as error:
         raise ConfigurationError(

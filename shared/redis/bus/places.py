@@ -8,6 +8,7 @@ fails that command as Unavailable, which was not carried out, and is replaced.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
@@ -28,6 +29,8 @@ PROBED_KEY = "event:"
 _SENTINEL = "+sentinel"
 _OF_SENTINEL = ("sentinel_username", "sentinel_password")
 _OF_IAM = "iam_"
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z_][0-9A-Za-z_.-]*)(:[1-9][0-9]{0,4})?")
+"""Underscores: names of containers have them."""
 _ELSEWHERE = "non local key"
 """What a node of a cluster says of a script whose keys another node has."""
 
@@ -148,12 +151,17 @@ def _options(parts: SplitResult) -> dict[str, Any]:
     return options
 
 
+def is_address(text: str) -> bool:
+    """Whether it is HOST or HOST:PORT; an IPv6 address has brackets."""
+    return bool(_ADDRESS.fullmatch(text))
+
+
 def _address(text: str, port: int) -> Address:
     """Raises ValueError for a port that is none, or without a host."""
+    if not is_address(text):
+        raise ValueError("no HOST:PORT")
     parts = urlsplit(f"//{text}")
-    if not parts.hostname:
-        raise ValueError("no host")
-    return parts.hostname, parts.port or port
+    return str(parts.hostname), parts.port or port
 
 
 class PlacedConnection(Connection):

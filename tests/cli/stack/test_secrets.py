@@ -85,7 +85,13 @@ def test_without_agents_nothing_is_for_a_namespace_that_is_not_there() -> None:
     assert address.endswith("@dovetail-redis.blue.svc:6379/0")
 
 
-@pytest.mark.parametrize("host", ["redis:port", "redis:70000", "::1"])
+UNREADABLE = [
+    *("redis:port", "redis:70000", "redis:0", "redis:", "::1", "a b", " redis", "redis:6379\n", "a,,b"),
+    *("user@redis", "redis/1", "redis?db=1", "redis#1", "-redis"),
+]
+
+
+@pytest.mark.parametrize("host", UNREADABLE)
 @pytest.mark.parametrize("more", [(), ("--sentinel", "primary")], ids=["redis", "sentinel"])
 def test_a_host_that_services_could_not_read_is_refused(host: str, more: tuple[str, ...]) -> None:
     words = ["secrets", "--cluster-name", "blue", "--host", host, *more]
@@ -101,3 +107,32 @@ def test_an_address_of_sentinel_is_one_that_services_read() -> None:
     assert address.startswith("rediss+sentinel://watcher:")
     assert f"@one:26379,two:26379/primary/0?ssl_ca_certs={CA_FILE}" in address
     connect(address)
+
+
+@pytest.mark.parametrize("host", ["redis", "10.0.0.7:6379", "[::1]:6379", "redis_1:6379", "a.b.", "a:1,b:2"])
+def test_names_and_addresses_of_every_kind_are_taken(host: str) -> None:
+    address = printed("--host", host)["dovetail-redis-watcher"]["stringData"]["REDIS_URL"]
+    assert address.endswith(f"@{host}/0")
+
+
+@pytest.mark.parametrize("name", ["Foo", "a b", "a_b", "a.b", "-a", "a-", "a" * 64, "a\n"])
+@pytest.mark.parametrize("option", ["--namespace", "--agents-namespace"])
+def test_a_namespace_that_kubernetes_refuses_is_refused(option: str, name: str) -> None:
+    done = CliRunner().invoke(commands, ["secrets", "--cluster-name", "blue", option, name])
+    assert isinstance(done.exception, ConfigurationError)
+    assert f"{option} {name!r}: give the name of a namespace" in done.exception.message
+    assert done.stdout == ""
+
+
+def test_an_empty_namespace_is_refused() -> None:
+    done = CliRunner().invoke(commands, ["secrets", "--cluster-name", "blue", "--namespace", ""])
+    assert isinstance(done.exception, ConfigurationError)
+    assert "--namespace ''" in done.exception.message
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b", "a?b"])
+def test_a_name_that_sentinel_cannot_have_is_refused(name: str) -> None:
+    words = ["secrets", "--cluster-name", "blue", "--host", "one:26379", "--sentinel", name]
+    done = CliRunner().invoke(commands, words)
+    assert isinstance(done.exception, ConfigurationError)
+    assert f"--sentinel {name!r}: give the name" in done.exception.message
