@@ -37,14 +37,14 @@ def test_a_refused_request_leaves_no_connection_while_its_error_is_held(
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
         closed = pool.submit(refusing, listener)
         with pytest.raises(urllib.error.HTTPError) as refused:
-            request_of("http://127.0.0.1:{}/".format(listener.getsockname()[1]))
+            request_of(f"http://127.0.0.1:{listener.getsockname()[1]}/")
         assert closed.result(SECONDS) == b""
         assert (refused.value.code, refused.value.read()) == (404, BODY)
 
 
 def test_a_refusal_is_told_with_what_was_answered() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
-        url = "http://127.0.0.1:{}/".format(listener.getsockname()[1])
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         pool.submit(refusing, listener)
         assert probe(url, SECONDS) == f"{url} answered 404: {BODY.decode()}"
         pool.submit(refusing, listener)

@@ -29,7 +29,9 @@ PROBED_KEY = "event:"
 _SENTINEL = "+sentinel"
 _OF_SENTINEL = ("sentinel_username", "sentinel_password")
 _OF_IAM = "iam_"
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z_][0-9A-Za-z_.-]*)(:[1-9][0-9]{0,4})?")
+_ADDRESS = re.compile(
+    r"(\[[0-9A-Fa-f:.]+(%[0-9A-Za-z]+)?\]|[0-9A-Za-z_][0-9A-Za-z_.-]*)(:[1-9][0-9]{0,4})?"
+)
 """Underscores: names of containers have them."""
 _ELSEWHERE = "non local key"
 """What a node of a cluster says of a script whose keys another node has."""

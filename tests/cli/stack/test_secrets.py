@@ -86,7 +86,17 @@ def test_without_agents_nothing_is_for_a_namespace_that_is_not_there() -> None:
 
 
 UNREADABLE = [
-    *("redis:port", "redis:70000", "redis:0", "redis:", "::1", "a b", " redis", "redis:6379\n", "a,,b"),
+    *(
+        "redis:port",
+        "redis:70000",
+        "redis:0",
+        "redis:",
+        "::1",
+        "a b",
+        " redis",
+        "redis:6379\n",
+        "a,,b",
+    ),
     *("user@redis", "redis/1", "redis?db=1", "redis#1", "-redis"),
 ]
 
@@ -109,7 +119,9 @@ def test_an_address_of_sentinel_is_one_that_services_read() -> None:
     connect(address)
 
 
-@pytest.mark.parametrize("host", ["redis", "10.0.0.7:6379", "[::1]:6379", "redis_1:6379", "a.b.", "a:1,b:2"])
+@pytest.mark.parametrize(
+    "host", ["redis", "10.0.0.7:6379", "[::1]:6379", "redis_1:6379", "a.b.", "a:1,b:2"]
+)
 def test_names_and_addresses_of_every_kind_are_taken(host: str) -> None:
     address = printed("--host", host)["dovetail-redis-watcher"]["stringData"]["REDIS_URL"]
     assert address.endswith(f"@{host}/0")

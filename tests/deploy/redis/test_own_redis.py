@@ -96,6 +96,7 @@ async def test_a_primary_endpoint_that_moves_needs_no_restart(tmp_path: Path) ->
         "http://redis:6379",
         "redis://",
         "redis://redis:many",
+        "redis://a b:6379",
         "redis+sentinel://a:1,b:2",
         "redis+sentinel://a:1,b:x/service",
         "redis://redis:6379/0?colour=blue",
