@@ -10,6 +10,7 @@ import typer
 from cli.cloud.control import cloud_control, given
 from cli.decisions.recorded import moment
 from cli.demo.display import short_name
+from cli.options import OutputOption
 from cli.printing import print_line, print_table
 from cli.stack.environment import StackOption
 from cli.text import print_json
@@ -17,12 +18,13 @@ from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print all fields as JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 LastOption = Annotated[int, typer.Option(min=1, max=10_000, help="Number of newest entries.")]
 
 
 def instances(
     zone: Annotated[str | None, typer.Option(help="Only this zone.")] = None,
+    output: OutputOption = "table",
     as_json: JsonOption = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
@@ -32,11 +34,11 @@ def instances(
 
       dovetail cloud instances
 
-      dovetail cloud instances --zone us-west-2a --json
+      dovetail cloud instances --zone us-west-2a -o json
     """
     rows = cloud_control(directory).get("instances")["instances"]
     rows = [row for row in rows if zone in (None, row["zone"])]
-    if as_json:
+    if as_json or output == "json":
         print_json(rows)
         return
     fields = ("instanceId", "instanceType", "zone", "lifecycle", "state")
@@ -56,6 +58,7 @@ def instances(
 def bill(
     begin: Annotated[str, typer.Option("--from", help="From this time on, or how long ago.")] = "",
     end: Annotated[str, typer.Option("--to", help="Up to this time. Default: now.")] = "",
+    output: OutputOption = "table",
     as_json: JsonOption = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
@@ -65,13 +68,13 @@ def bill(
 
       dovetail cloud bill
 
-      dovetail cloud bill --from 1h --json
+      dovetail cloud bill --from 1h -o json
     """
     clock = SystemClock()
     first = str(moment(begin, clock, "--from")) if begin else None
     last = str(moment(end, clock, "--to")) if end else None
     found = cloud_control(directory).get("bill", **given({"from": first, "to": last}))
-    if as_json:
+    if as_json or output == "json":
         print_json(found)
         return
     print_table(
@@ -98,6 +101,7 @@ def calls(
     trail: Annotated[
         bool, typer.Option("--trail", help="Launches in the form of CloudTrail events.")
     ] = False,
+    output: OutputOption = "table",
     as_json: JsonOption = False,
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
@@ -107,11 +111,12 @@ def calls(
 
       dovetail cloud calls --failed
 
-      dovetail cloud calls CreateFleet --last 5 --json
+      dovetail cloud calls CreateFleet --last 5 -o json
 
       dovetail cloud calls --trail
     """
     control = cloud_control(directory)
+    as_json = as_json or output == "json"
     if trail:
         events = control.get("trail")["events"][-last:]
         print_json(events) if as_json else _print_trail(events)

@@ -10,7 +10,6 @@ from typing import Any
 
 from cli.operations.queues import QueueDepth
 from cli.stack.requests import TOKEN, exchange_in_cluster, own_cluster
-from cli.text import escaped
 from shared.concurrency.clock import rfc3339
 from shared.errors import NotFound, Unavailable
 from shared.kube.client import Kube
@@ -18,7 +17,6 @@ from shared.redis.streams import GROUPS
 
 READ_SECONDS = 15.0
 ANSWER_LIMIT_BYTES = 32 * 2**20
-CELL_LIMIT = 120
 Document = dict[str, Any]
 
 
@@ -56,25 +54,14 @@ def depths_of(report: Document) -> list[QueueDepth]:
     return found
 
 
-def rows_of(report: Document, chosen: list[str], limit: int) -> tuple[list[tuple[str, ...]], int]:
-    """(one row per dead letter, oldest first in each stream, number of dead letters without a row)."""
-    rows: list[tuple[str, ...]] = []
+def letters_of(report: Document, chosen: list[str], limit: int) -> tuple[list[Document], int]:
+    """(dead letters, oldest first in each stream, number of those left out). ``at``: seconds since the epoch."""
+    found: list[Document] = []
     for stream in chosen:
         newest = [one for one in report["deadLetters"] if one["stream"] == stream][:limit]
-        rows += [_row(one) for one in reversed(newest)]
+        found += reversed(newest)
     dead = {one["stream"]: one["dead"] for one in report["queues"]}
-    return rows, max(0, sum(dead.get(stream, 0) for stream in chosen) - len(rows))
-
-
-def _row(letter: Document) -> tuple[str, ...]:
-    message = letter["message"] or "unreadable"
-    cells = (letter["group"], str(letter["deliveries"]), message, letter["error"])
-    return (letter["stream"], letter["id"], rfc3339(letter["at"]), *map(short_cell, cells))
-
-
-def short_cell(text: str) -> str:
-    """A text of unknown origin as one cell of a table."""
-    return escaped(text)[:CELL_LIMIT]
+    return found, max(0, sum(dead.get(stream, 0) for stream in chosen) - len(found))
 
 
 def texts_of(report: Document, stream: str, name: str) -> dict[str, str]:

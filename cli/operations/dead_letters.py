@@ -18,13 +18,13 @@ import typer
 
 from cli.kubectl import names
 from cli.kubectl.addresses import IN_CLUSTER
-from cli.operations.console_queues import read_console, rows_of, short_cell, texts_of
-from cli.options import group
+from cli.operations.console_queues import Document, letters_of, read_console, texts_of
+from cli.options import OutputOption, group
 from cli.printing import print_line, print_table
 from cli.stack.bus import connected_bus
 from cli.stack.environment import StackOption, variables_of
 from cli.stack.requests import is_in_cluster
-from cli.text import escaped
+from cli.text import escaped, print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import rfc3339
 from shared.errors import ConfigurationError, DovetailError
@@ -32,6 +32,7 @@ from shared.redis.bus import Bus, DeadLetter
 from shared.redis.bus.dead_letters import DEAD_LIMIT, DeadLetters
 from shared.redis.streams import GROUPS
 
+CELL_LIMIT = 120
 CONSOLE = "DOVETAIL_CONSOLE_URL"
 LIST_LIMIT = 2 * DEAD_LIMIT
 """Redis trims a stream in whole nodes, so a stream may hold more dead letters than DEAD_LIMIT."""
@@ -55,6 +56,7 @@ def list_letters(
         str | None, typer.Argument(help="Only this stream.", autocompletion=names.streams)
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=LIST_LIMIT, help="Most rows per stream.")] = 50,
+    output: OutputOption = "table",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """List the dead letters of all streams, oldest first.
@@ -67,16 +69,36 @@ def list_letters(
     """
     chosen = list(GROUPS) if stream is None else [_known(stream)]
     if console := _console_of(directory):
-        rows, more = rows_of(asyncio.run(read_console(console)), chosen, limit)
+        found, more = letters_of(asyncio.run(read_console(console)), chosen, limit)
     else:
-        rows, more = asyncio.run(_read_rows(directory, chosen, limit))
-    if rows:
+        found, more = asyncio.run(_read_letters(directory, chosen, limit))
+    if output == "json":
+        print_json({"deadLetters": list(map(_answer, found)), "more": more})
+    else:
+        _print(found, more)
+
+
+def _answer(letter: Document) -> Document:
+    """``message`` is empty where no service could read it."""
+    fields = ("stream", "id", "group", "deliveries", "message", "error")
+    return {**{name: letter[name] for name in fields}, "at": rfc3339(letter["at"])}
+
+
+def _print(found: list[Document], more: int) -> None:
+    if found:
         headings = ("stream", "id", "since", "given up by", "tries", "message", "error")
-        print_table(headings, rows)
+        print_table(headings, map(_row, found))
     else:
         print_line("no dead letters")
     if more:
         print_line(f"{more} more; raise --limit to see them")
+
+
+def _row(letter: Document) -> tuple[str, ...]:
+    message = letter["message"] or "unreadable"
+    cells = (letter["group"], str(letter["deliveries"]), message, letter["error"])
+    shown = (escaped(text)[:CELL_LIMIT] for text in cells)
+    return (letter["stream"], letter["id"], rfc3339(letter["at"]), *shown)
 
 
 @dead_letters.command()
@@ -102,7 +124,7 @@ def show(
 
 async def _read_texts(directory: Path, stream: str, letter: str) -> dict[str, str]:
     found = await _read(directory, stream, letter)
-    texts = {"id": found.id, "since": _since(found), "given up by": found.group}
+    texts = {"id": found.id, "since": rfc3339(_since(found)), "given up by": found.group}
     texts |= {"tries": str(found.deliveries), "source": found.source, "error": found.error}
     for field, value in found.fields.items():
         texts[field.decode(errors="replace")] = value.decode(errors="replace")
@@ -204,19 +226,19 @@ async def _read(directory: Path, stream: str, letter: str) -> DeadLetter:
         return await bus.dead_letters(stream).get(letter)
 
 
-async def _read_rows(
+async def _read_letters(
     directory: Path, chosen: list[str], limit: int
-) -> tuple[list[tuple[str, ...]], int]:
-    """(one row per printed dead letter, number of dead letters beyond the limit)."""
-    rows: list[tuple[str, ...]] = []
+) -> tuple[list[Document], int]:
+    """As ``letters_of``, from Redis."""
+    found: list[Document] = []
     more = 0
     async with _bus(directory) as bus:
         for stream in chosen:
             letters = bus.dead_letters(stream)
-            found = await _oldest_first(letters, limit)
-            more += max(0, await letters.count() - len(found))
-            rows += [_row(stream, letter) for letter in found]
-    return rows, more
+            newest = await _oldest_first(letters, limit)
+            more += max(0, await letters.count() - len(newest))
+            found += [_document(stream, letter) for letter in newest]
+    return found, more
 
 
 async def _oldest_first(letters: DeadLetters, count: int) -> list[DeadLetter]:
@@ -224,16 +246,24 @@ async def _oldest_first(letters: DeadLetters, count: int) -> list[DeadLetter]:
     return (await letters.newest(count))[::-1]
 
 
-def _row(stream: str, letter: DeadLetter) -> tuple[str, ...]:
+def _document(stream: str, letter: DeadLetter) -> Document:
+    """With the fields that the console has too."""
     envelope = letter.envelope
-    message = "unreadable" if envelope is None else f"{envelope.type} {envelope.key}"
-    cells = (letter.group, str(letter.deliveries), message, letter.error)
-    return (stream, letter.id, _since(letter), *map(short_cell, cells))
+    message = "" if envelope is None else f"{envelope.type} {envelope.key}"
+    return {
+        "stream": stream,
+        "id": letter.id,
+        "at": _since(letter),
+        "group": letter.group,
+        "deliveries": letter.deliveries,
+        "message": message,
+        "error": letter.error,
+    }
 
 
-def _since(letter: DeadLetter) -> str:
-    """The time of the dead letter, from its id, which Redis assigned."""
-    return rfc3339(int(letter.id.partition("-")[0]) / 1000)
+def _since(letter: DeadLetter) -> float:
+    """The time of the dead letter, from its id, which Redis assigned. In seconds since the epoch."""
+    return int(letter.id.partition("-")[0]) / 1000
 
 
 def _known(stream: str) -> str:

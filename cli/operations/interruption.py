@@ -17,9 +17,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.options import group
+from cli.options import OutputOption, group
 from cli.printing import print_line
 from cli.stack.environment import StackOption, variables_of
+from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.cloud.client.session import Cloud
 from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE, EventRule
@@ -48,6 +49,7 @@ HooksOption = Annotated[
 def check(
     queue: QueueOption = None,
     hooks: HooksOption = None,
+    output: OutputOption = "table",
     directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Check that EC2 events reach the interruption service: queue, policy, rules, permissions.
@@ -70,8 +72,11 @@ def check(
     if hooks is None:
         hooks = variables.get("LIFECYCLE_HOOKS", "off") != "off"
     findings = asyncio.run(_ask(name, variables, hooks=hooks))
-    for line in lines_of(findings):
-        print_line(line)
+    if output == "json":
+        print_json([{"check": what, "missing": missing} for what, missing in findings])
+    else:
+        for line in lines_of(findings):
+            print_line(line)
     if _any_missing(findings):
         raise typer.Exit(1)
 

@@ -168,6 +168,8 @@ def test_views_of_an_idle_cloud_are_empty(run: Run, monkeypatch: pytest.MonkeyPa
     assert json.loads(run("calls", "--json")) == []
     monkeypatch.setenv("FORCE_COLOR", "1")  # as CI systems do
     assert json.loads(run("calls", "--trail", "--json")) == []
+    for view in ("instances", "calls", "bill"):
+        assert json.loads(run(view, "-o", "json")) == json.loads(run(view, "--json"))
     monkeypatch.delenv("FORCE_COLOR")
     assert "CLIENT TOKEN" in run("calls")
     assert json.loads(run("bill", "--from", "1h", "--json"))["dollars"] == 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,22 @@ def test_every_stream_is_listed_with_what_failed_and_why(url: str) -> None:
         "interruptions", "interruption", "1", "unreadable", "BadMessage: not JSON",
     ]  # fmt: skip
     assert len(dovetail("list", "launches").output.splitlines()) == 2
+
+
+def test_a_program_reads_the_list_as_json_with_whole_errors(url: str) -> None:
+    assert json.loads(dovetail("list", "-o", "json").output) == {"deadLetters": [], "more": 0}
+    bury(url, "NodeClaim/a", "NodeClaim/b")
+    bury_notice(url)
+    found = json.loads(dovetail("list", "-o", "json", "--limit", "1").output)
+    launch, notice = found["deadLetters"]
+    assert found["more"] == 1
+    assert launch.pop("id") in ids(dovetail("list").output)
+    assert datetime.fromisoformat(launch.pop("at")).tzinfo is not None
+    assert launch == {
+        "stream": "launches", "group": "launcher", "deliveries": 1,
+        "message": "LaunchMachine NodeClaim/b", "error": "BadMessage: no such field",
+    }  # fmt: skip
+    assert (notice["stream"], notice["message"]) == ("interruptions", "")
 
 
 def test_one_letter_is_shown_whole(url: str) -> None:

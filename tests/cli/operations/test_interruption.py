@@ -218,3 +218,9 @@ def test_the_command_checks_the_queue_of_this_shell(
     lines = done.stdout.splitlines()
     assert ("missing  queue nowhere" in lines[0]) is bool(code)
     assert (lines[-1] == SETUP_FILES) is bool(code)
+    done = CliRunner().invoke(commands, ["interruption", "check", "--no-hooks", "-o", "json"])
+    assert done.exit_code == code
+    first, *others = json.loads(done.stdout)
+    assert first["check"] == f"queue {queue}"
+    assert first["missing"].startswith("it does not exist") is bool(code)
+    assert bool(others) is not bool(code)
