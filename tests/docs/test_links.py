@@ -54,6 +54,13 @@ def test_the_index_of_docs_names_every_page() -> None:
     assert [page for page in pages if f"({page})" not in index] == ["README.md"]
 
 
+def test_the_index_of_docs_names_each_page_and_each_heading_once() -> None:
+    index = (DOCS / "README.md").read_text()
+    named = [found["target"] for found in LINK.finditer(index)]
+    assert {target for target in named if named.count(target) > 1} == set()
+    assert re.findall(r"^## .*\n## .*", index, re.MULTILINE) == []
+
+
 def test_the_index_of_decisions_names_every_decision() -> None:
     folder = DOCS / "decisions"
     index = (folder / "README.md").read_text()
