@@ -126,8 +126,9 @@ def _cheapest(
 ) -> Placement:
     """The cheapest placement of FewestNodes and of LowestCost with each effort up to the setting's.
 
-    A larger effort only adds placements to choose from, so it never makes a plan dearer. Where pods are spread over
-    labels other than zones, plans are made with planned values of these and without: either may be cheaper.
+    A larger effort only adds placements to choose from, so it never makes a plan dearer. None is begun once the plan's
+    time is up: the pods wait meanwhile (BAT-07). Where pods are spread over labels other than zones, plans are made
+    with planned values of these and without: either may be cheaper.
     """
     best, now = fewest, _price(fewest, queue, settings, paid)
     if len(_taken(fewest.machines)) < 2 and paid is None:
@@ -135,7 +136,7 @@ def _cheapest(
     has_labels = any(label_spreads(fewest.topology, pods) for pods, _ in queue)
     ways = list(product(_node_prices(fewest, few=few), (False, True)[: 1 + has_labels]))
     for effort in _efforts(settings.effort):
-        if not _may_gain(now, None if paid else bound):
+        if fewest.time_is_up() or not _may_gain(now, None if paid else bound):
             break
         for node_price, plans_labels in ways:
             fresh, runs = prepare()

@@ -22,7 +22,7 @@ from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.reserved import WaitingClass, fill_reservations
 from shared.solver.lowest_cost.room import Room, cost, prices
 from shared.solver.lowest_cost.rules import Allowed, Rules
-from shared.solver.lowest_cost.search import best_patterns
+from shared.solver.lowest_cost.search import Work, best_patterns
 from shared.solver.lowest_cost.spread import (
     LabelPlan,
     Pins,
@@ -138,10 +138,14 @@ class PackedPlacement(Placement):
     def _packed(self, runs: list[Run], rules: Rules, effort: Effort) -> list[Run]:
         """Packs into pools in order of preference; each gets the pods that no earlier pool can run (NP-22)."""
         waiting = [self._waiting_class(pods, uids, rules) for pods, uids in runs]
+        whole = Work(effort, self.settings.effort, self.settings.units)
+        asked = _pods(waiting)
         for at, template in enumerate(self.templates):
             mine = [one for one in waiting if at in one.allowed and one.uids]
             if mine and uses_lowest_cost(template, self.settings):
-                passed_on = self._in_pool(at, mine, effort)
+                work = whole.share(_pods(mine), left=_pods(waiting), asked=asked)
+                passed_on = self._in_pool(at, mine, work)
+                effort.spend(work.effort)
                 mine = [one for one in mine if one not in passed_on]
             for one in mine:
                 one.allowed.clear()
@@ -159,7 +163,7 @@ class PackedPlacement(Placement):
             pods, uids = self._after_existing(relaxed, uids)
         return WaitingClass(pods, uids, {})
 
-    def _in_pool(self, at: int, wanted: list[WaitingClass], effort: Effort) -> list[WaitingClass]:
+    def _in_pool(self, at: int, wanted: list[WaitingClass], work: Work) -> list[WaitingClass]:
         """Packs into one pool and removes placed pods from ``wanted``. Returns the classes for the next pool."""
         template = self.templates[at]
         fill_reservations(self, template, at, wanted, self._free)
@@ -177,9 +181,7 @@ class PackedPlacement(Placement):
             if batches:
                 demand = demand_of(batches, template, self.settings.most_node_cpu_milli)
                 extended = extended_columns(self.table.axis, demand.problem.requests)
-                mine = effort if len(parts) == 1 else Effort(effort.most / len(parts))
-                units = self.settings.units / len(parts)
-                patterns = best_patterns(demand.problem, extended, mine, units)
+                patterns = best_patterns(demand.problem, extended, work.part(len(parts)))
                 packings.append(Packed(demand, patterns, pins))
         if not packings:
             return []
@@ -269,3 +271,8 @@ def uses_lowest_cost(template: PoolTemplate, settings: PackingSettings) -> bool:
 
 def _count(runs: list[Run]) -> int:
     return sum(len(uids) for _, uids in runs)
+
+
+def _pods(waiting: list[WaitingClass]) -> int:
+    """How many of the pods some pool may run."""
+    return sum(len(one.uids) for one in waiting if one.allowed)

@@ -12,7 +12,7 @@ from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.demand import fit
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Pattern, Problem, cost_of, rank
-from shared.solver.lowest_cost.search import best_patterns
+from shared.solver.lowest_cost.search import Work, best_patterns
 from shared.solver.lowest_cost.tail import Tail
 
 SIZES = ((2.0, 4.0), (4.0, 8.0), (8.0, 32.0), (16.0, 32.0))
@@ -106,7 +106,7 @@ def test_equal_problems_give_equal_machines_and_count_equal_work() -> None:
     results = []
     for _ in range(2):
         given, effort = problem(pods), Effort(8.0)
-        found = best_patterns(given, NO_EXTENDED, effort, units=8.0)
+        found = best_patterns(given, NO_EXTENDED, Work(effort, own=8.0, units=8.0))
         check(given, found)
         content = [(p.offer, p.classes.tolist(), p.counts.tolist(), p.copies) for p in found]
         results.append((content, effort.used))
