@@ -28,8 +28,10 @@ from cli.stack.cluster import connected
 from cli.stack.environment import Environment, StackOption, from_variables, variables_of
 from cli.stack.requests import exchange_in_cluster, is_in_cluster
 from cli.top.terminal import ended_by_user
+from cli.top.words import ago
 from local.probe import probe
 from local.stack import DEFAULT_DIRECTORY
+from shared.concurrency.clock import SystemClock
 from shared.concurrency.waiting import pause
 from shared.domain import labels
 from shared.errors import ConfigurationError, DovetailError
@@ -37,6 +39,8 @@ from shared.kube.client import Kube, Object
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 
 PROBE_SECONDS = 5.0
+SMALLEST_DOLLARS = 0.00005
+"""A smaller difference would be printed as zero."""
 PROBE_LIMIT_BYTES = 64 * 2**10
 
 
@@ -198,16 +202,20 @@ async def _policies(environment: Environment) -> list[RenderableType]:
         answer = await asyncio.to_thread(ask, f"{url}/status") if url else {}
     except DovetailError:
         return []  # the table of services says that it does not answer
-    return [Text(line) for line in policy_lines(answer.get("policies") or {})]
+    now = SystemClock().now()
+    return [Text(line) for line in policy_lines(answer.get("policies") or {}, now)]
 
 
-def policy_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each policy that is not in force; none before the first answer."""
+def policy_lines(found: Mapping[str, Any], now: float) -> Iterator[str]:
+    """One line for each policy whose price is another than that of the one in force; none before the first answer.
+    They are computed now and then, so each says how old it is."""
     for name, saves in (found.get("saves") or {}).items():
-        cost, word = found["costs"][name], "less" if saves >= 0 else "more"
+        if abs(saves) < SMALLEST_DOLLARS:
+            continue
+        cost, word = found["costs"][name], "less" if saves > 0 else "more"
         yield (
             f"new machines by {name} would cost ${cost:.4f} an hour, ${abs(saves):.4f} {word} than "
-            f"by {found['inForce']}, which is in force"
+            f"by {found['inForce']}, which is in force (computed {ago(max(0.0, now - found['at']))})"
         )
 
 

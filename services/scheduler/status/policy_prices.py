@@ -68,7 +68,10 @@ class PolicyPrices:
         except TransientError as error:
             self._problem = error.message
             return
-        if snapshot is None or not snapshot.machines:
+        if snapshot is None:
+            return
+        if not snapshot.machines:
+            self._forget()
             return
         options = self.options()
         seen = (snapshot.generation, snapshot.catalogue.generation, options)
@@ -82,6 +85,11 @@ class PolicyPrices:
             return
         self._take(found, options)
         self._seen = seen
+
+    def _forget(self) -> None:
+        """There are no machines any more: what new ones for their pods would cost is no question."""
+        self._last = self._seen = None
+        self.metrics.policy_cost.clear()
 
     def _take(self, found: Repacking, options: SolverSettings) -> None:
         self._last, self._problem, self._at = found, "", self.clock.now()

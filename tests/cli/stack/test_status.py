@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from cli.main import commands
 from cli.operations.queues import QueueDepth
-from cli.stack.status import _is_ready, _node_rows, _queue_row
+from cli.stack.status import _is_ready, _node_rows, _queue_row, policy_lines
 from shared.domain import labels
 from shared.errors import ConfigurationError
 from tests.cli.on_terminal import LEAVES_SECOND_SCREEN, SHOWS_CURSOR, Terminal
@@ -63,6 +63,20 @@ def test_whether_a_node_is_ready(status: str, unschedulable: bool, told: str) ->
 def test_a_node_that_is_being_terminated_says_so() -> None:
     raw = {"metadata": {"deletionTimestamp": "2026-11-25T10:00:00Z"}}
     assert _is_ready(raw) == "no, terminating"
+
+
+def test_a_policy_that_costs_the_same_has_no_line_and_others_say_how_old_they_are() -> None:
+    found = {
+        "costs": {"FewestNodes": 0.5, "LowestCost": 0.4, "Balanced": 0.50001, "Other": 0.6},
+        "saves": {"LowestCost": 0.1, "Balanced": -0.00001, "Other": -0.1},
+        "inForce": "FewestNodes",
+        "at": 1000.0,
+    }
+    less, more = policy_lines(found, now=1090.0)
+    assert "by LowestCost would cost $0.4000 an hour, $0.1000 less than by FewestNodes" in less
+    assert less.endswith("(computed 90s ago)")
+    assert "by Other would cost $0.6000 an hour, $0.1000 more than" in more
+    assert list(policy_lines({"problem": "no memory"}, now=0.0)) == []
 
 
 def test_a_queue_is_one_row() -> None:

@@ -60,6 +60,24 @@ async def test_an_unchanged_cluster_is_not_computed_again(scheduler: Scheduler) 
     assert (prices.status() or {})["pods"] == 2  # the last answer stands
 
 
+@pytest.mark.slow
+async def test_without_machines_the_last_answer_is_gone(scheduler: Scheduler) -> None:
+    prices = scheduler.parts.policy_prices
+    await shown(scheduler)
+    await prices.step()
+    assert prices.status() is not None
+    snapshot = await scheduler.parts.cluster.snapshot()
+    assert snapshot is not None
+    gone = [("machines", machine.key) for machine in snapshot.machines]
+    await scheduler.show(gone)
+    await prices.step()
+    assert prices.status() is None
+    assert "dovetail_policy_cost_dollars_per_hour{" not in prices.metrics.text().decode()
+    await shown(scheduler)
+    await prices.step()
+    assert prices.status() is not None
+
+
 async def test_while_pods_wait_for_a_plan_nothing_is_computed(scheduler: Scheduler) -> None:
     await shown(scheduler)
     ready = scheduler.parts.policy_prices
