@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from types import FrameType
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -182,7 +184,20 @@ def app() -> None:
     # Pydantic looks through all installed packages for plugins, which takes longer than to read a manifest.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     gc.set_threshold(*COMMANDS_COLLECT_EVERY)
+    end_in_order()
     run(commands)
+
+
+def end_in_order() -> None:
+    """SIGTERM and SIGHUP end this process as Ctrl-C does. One that is ignored, as under nohup, stays so."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """What a command has started is stopped, and the terminal is as it was."""
+    raise SystemExit(128 + number)
 
 
 def run(program: Callable[[], object]) -> None:

@@ -19,7 +19,7 @@ from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from cli.kubectl.addresses import address_cluster
 from cli.kubectl.names import contexts
-from cli.main import COMMANDS, Command, Commands, VersionOption, run
+from cli.main import COMMANDS, Command, Commands, VersionOption, end_in_order, run
 
 PROGRAM = "kubectl dovetail"
 FOR_CLUSTERS = (
@@ -88,6 +88,7 @@ def _options(
 
 def app() -> None:
     """Entry point of ``kubectl-dovetail``."""
+    end_in_order()
     run(lambda: plugin(args=options_first(sys.argv[1:]), prog_name=PROGRAM))
 
 
