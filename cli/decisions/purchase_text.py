@@ -21,11 +21,17 @@ def bought_text(bought: Json | None) -> str:
         at,
         f"{bought['instanceType']} of {bought['nodePool'] or 'no pool'}",
         "" if price is None else f"for ${price:.4f} an hour",
-        f"decision {bought['decision'][:16]}" if bought["decision"] else "no decision is noted",
+        _decision(bought),
         bought["text"],
         bought["reason"],
     ]
     return ", ".join(filter(None, parts))
+
+
+def _decision(bought: Json) -> str:
+    if bought["decision"]:
+        return f"decision {bought['decision'][:16]}"
+    return "" if bought["text"] else "no decision is noted"
 
 
 def alternative_lines(found: Json | None) -> Iterator[Text]:

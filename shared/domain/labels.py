@@ -105,6 +105,8 @@ PRICE_ANNOTATION = "dovetail.sh/price-micro-usd-per-hour"
 DRA_DRIVERS_ANNOTATION = "karpenter.sh/requested-dra-drivers"
 """On a machine: the drivers whose devices its pods use, with commas between (DRA-07)."""
 PLAN_ANNOTATION = "dovetail.sh/plan"
+STATIC_PLAN, KEPT_PLAN = "static/", "kept/"
+"""Its value begins so where no plan for pods bought the machine, but what its pool is to have."""
 SHORT_ID = 12
 """So many characters of a decision's id are shown to people, and are enough to find it."""
 ATTEMPT_ANNOTATION = "dovetail.sh/launch-attempt"

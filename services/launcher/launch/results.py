@@ -197,11 +197,12 @@ def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings)
 
 
 def bought(machine: Machine, instance: LaunchedInstance, kind: InstanceType | None) -> str:
-    """What was bought and by which decision, for an event. Its price is left out where nobody knows it."""
+    """What was bought, and by which decision or for what, for an event. Its price is left out where nobody knows it."""
     price = price_of(kind, instance.zone, instance.capacity_type)
     dollars = "" if price is None else f", ${price / 1e6:.4f} an hour"
-    plan = machine.annotations.get(keys.PLAN_ANNOTATION, "")[: keys.SHORT_ID]
-    why = f"; why: dovetail explain decision {plan}" if plan else ""
+    decision = machine.decision[: keys.SHORT_ID]
+    reason = f"dovetail explain decision {decision}" if decision else machine.bought_for
+    why = f"; why: {reason}" if reason else ""
     return f"{instance.instance_type} in {instance.zone}, {instance.capacity_type}{dollars}{why}"
 
 

@@ -12,6 +12,7 @@ from services.scheduler.actions import MachineActions
 from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.static_capacity.adjustments import Adjustment, adjustments, names_for
 from shared.concurrency.clock import Clock
+from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
@@ -67,7 +68,7 @@ class StaticCapacity:
 
     async def _create(self, planned: PlannedMachine, snapshot: Snapshot, pool: NodePool) -> None:
         # The name follows from what there is, so a scheduler that takes over after a crash creates none twice.
-        plan = f"static/{pool.uid}"
+        plan = f"{keys.STATIC_PLAN}{pool.uid}"
         made = await self.actions.create_or_adopt(planned, snapshot, plan=plan, reason="static")
         await self.actions.request_launch(made.key, f"static/{made.uid}")
 

@@ -14,6 +14,7 @@ from services.scheduler.static_capacity.adjustments import names_for
 from shared.api.core.references import to_pool
 from shared.concurrency.clock import Clock
 from shared.disruption.keeping import keeping
+from shared.domain import labels as keys
 from shared.domain.pools.kept_capacity import Lacking, lacking
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.pools.usage import NODES
@@ -80,7 +81,7 @@ class KeptCapacityFiller:
         try:
             for planned, name in zip(found.machines, names, strict=True):
                 one = replace(planned, name=name)
-                plan = f"kept/{pool.uid}"
+                plan = f"{keys.KEPT_PLAN}{pool.uid}"
                 made = await self.actions.create_or_adopt(one, snapshot, plan=plan, reason=REASON)
                 await self.actions.request_launch(made.key, f"kept/{made.uid}")
                 created.append(one)

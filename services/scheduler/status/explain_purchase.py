@@ -8,7 +8,6 @@ from typing import Any
 
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.decisions import DecisionLog
-from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.simulation.alternatives import alternatives_of
 
@@ -27,9 +26,9 @@ class Purchases:
         return None if found is None else self.of_machine(found)
 
     def of_machine(self, machine: Machine) -> dict[str, Any]:
-        """``decision``: id of the plan or command, empty for a machine made by hand. ``text`` and ``reason`` are empty
-        for a decision that this scheduler does not remember."""
-        id_ = machine.annotations.get(keys.PLAN_ANNOTATION, "")
+        """``decision``: id of the plan or command, empty for a machine made by hand or for what its pool is to have.
+        ``text`` and ``reason`` are empty for a decision that this scheduler does not remember."""
+        id_ = machine.decision
         kept = next((one for one in self.decisions.documents() if id_ and one["id"] == id_), {})
         price = machine.noted_price
         return {
@@ -42,7 +41,7 @@ class Purchases:
             "at": machine.created_at,
             "decision": id_,
             "kind": kept.get("kind", ""),
-            "text": kept.get("text", ""),
+            "text": kept.get("text", machine.bought_for),
             "reason": kept.get("reason", ""),
         }
 

@@ -111,6 +111,21 @@ class Machine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return self.labels.get(keys.CAPACITY_TYPE, "")
 
     @property
+    def decision(self) -> str:
+        """The id of the recorded decision that bought it; empty where there is none."""
+        return "" if self.bought_for else self.annotations.get(keys.PLAN_ANNOTATION, "")
+
+    @property
+    def bought_for(self) -> str:
+        """What its pool is to have, in words, where that is why it was bought; else empty."""
+        plan = self.annotations.get(keys.PLAN_ANNOTATION, "")
+        if plan.startswith(keys.STATIC_PLAN):
+            return f"one of the replicas of {self.pool_key}"
+        if plan.startswith(keys.KEPT_PLAN):
+            return f"for the minimum and headroom of {self.pool_key}"
+        return ""
+
+    @property
     def noted_price(self) -> int | None:
         """Micro-USD an hour, as known at the launch; None without a note."""
         noted = self.annotations.get(keys.PRICE_ANNOTATION, "")

@@ -119,3 +119,22 @@ async def test_a_launch_says_what_was_bought_and_by_which_decision(
         told["message"],
     )
     assert bought, told["message"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ("static/0-1", "one of the replicas of NodePool/default"),
+        ("kept/0-1", "for the minimum and headroom of NodePool/default"),
+    ],
+)
+async def test_a_launch_that_no_recorded_decision_asked_for_says_what_it_is_for(
+    start: Start, kube: Kube, recorder: Recorder, plan: str, why: str
+) -> None:
+    await create_node_class(kube)
+    await create_node_pool(kube)
+    await create_node_claim(kube, "a", (make_type().name,))
+    await kube.patch(NODE_CLAIMS, "a", {"metadata": {"annotations": {keys.PLAN_ANNOTATION: plan}}})
+    await start().launch.launch("NodeClaim/a")
+    (told,) = await written_events(kube, recorder)
+    assert told["message"].endswith(f" an hour; why: {why}")

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from cli.decisions.purchase_text import bought_text
 from shared.disruption.advice import NO_BUDGET, SWITCHED_OFF
 from shared.domain import labels as keys
 from shared.domain.pools.generations import V1
@@ -21,12 +22,12 @@ async def ask(scheduler: Scheduler, **question: str) -> tuple[int, Any]:
     return found.status, orjson.loads(found.body)
 
 
-async def shown(scheduler: Scheduler, **changes: Any) -> None:
+async def shown(scheduler: Scheduler, plan: str = "plan-1", **changes: Any) -> None:
     """One machine of 16 cores for 10 cores of pods, bought by a plan that the scheduler does not remember."""
     pool = make_pool(generation_api=V1, budgets=(Budget("1"),), **changes)
     running = make_running(
         "n1", "m5.x016", pool=pool, requests=amounts(cpu="10", memory="1Gi"),
-        annotations={keys.PLAN_ANNOTATION: "plan-1", keys.PRICE_ANNOTATION: "768000"},
+        annotations={keys.PLAN_ANNOTATION: plan, keys.PRICE_ANNOTATION: "768000"},
     )  # fmt: skip
     await scheduler.show(
         nodepools=[pool],
@@ -123,6 +124,15 @@ async def test_a_node_says_what_bought_it_and_what_else_would_have_done(
     assert found["alternatives"]["taken"]["instanceType"] == "m5.x016"
     lacks = {one["instanceType"]: one["why"] for one in found["alternatives"]["others"]}
     assert lacks["m5.x008"] == "too small: cpu 8 of 10"
+
+
+async def test_a_machine_that_its_pool_is_to_have_names_no_decision(scheduler: Scheduler) -> None:
+    """None is recorded, so `explain decision` would find none."""
+    await shown(scheduler, plan="static/1f34febb-46c6-49ea-9e9a-44ff01113ad1")
+    _, found = await ask(scheduler, node="n1")
+    assert found["bought"]["decision"] == ""
+    assert found["bought"]["text"] == "one of the replicas of NodePool/default"
+    assert bought_text(found["bought"]).endswith(", one of the replicas of NodePool/default")
 
 
 async def test_a_running_pod_says_which_decision_bought_its_node(scheduler: Scheduler) -> None:
