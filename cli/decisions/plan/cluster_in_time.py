@@ -12,19 +12,22 @@ from msgspec.structs import replace
 
 from cli.decisions.plan.launched import joined, launched
 from services.scheduler.disruption.conditions import due, occupied_nodes
+from services.scheduler.static_capacity.adjustments import names_for
 from shared.disruption.candidates import Prices, offering_prices, price_in
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Condition, Machine
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_provisionable, is_reschedulable
 from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.pools.static import static_machine
 from shared.solver.solve import SolverSettings, solve
 
 
 @dataclass
 class Cluster:
-    """``bought``: machines planned for pods that waited, with the time, in order."""
+    """``bought``: machines planned for pods that waited or for static pools, with the time, in order."""
 
     snapshot: Snapshot
     settings: SolverSettings
@@ -59,6 +62,16 @@ class Cluster:
         pods = {pod.uid: pod for pod in self.snapshot.pods}
         self.unschedulable = {pods[u].key: why for u, why in plan.unschedulable.items()}
         return made
+
+    def fill(self, pool: NodePool, missing: int, now: float) -> list[Machine]:
+        """Machines that a static pool lacks; none where no machine of it can be built."""
+        planned = static_machine(self.snapshot, pool, self.settings)
+        if isinstance(planned, str):
+            return []
+        mine = [machine for machine in self.snapshot.machines if machine.pool_key == pool.key]
+        wanted = [replace(planned, name=name) for name in names_for(pool, mine, missing)]
+        self.bought += ((now, one) for one in wanted)
+        return self.buy(wanted, now)
 
     def buy(self, planned: Iterable[PlannedMachine], now: float) -> list[Machine]:
         """Machines that are launched; their nodes join later."""

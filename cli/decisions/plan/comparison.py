@@ -12,6 +12,7 @@ from cli.decisions.plan.course import Course, Taken, course_of
 from cli.decisions.plan.drifting import not_judged, reason_of, with_drift
 from cli.decisions.plan.merging import Merged, ObjectChange, merged
 from cli.decisions.plan.rules import Rules, Timing
+from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.snapshot import OfferingKey, Snapshot
@@ -161,22 +162,42 @@ def _compare(effect: Effect, after: Merged, rules: Rules, now: float) -> None:
     ]
     kept = {machine.uid for machine in ours.after.machines}
     effect.not_any_more = [one for one in theirs.taken if one.candidate.machine.uid in kept]
-    effect.staying = list(_staying(ours, theirs))
+    effect.staying = list(_staying(ours, theirs, rules.gates))
     effect.bought, effect.not_bought = _purchases(ours, theirs)
     effect.unschedulable = _without_place(ours, theirs, rules, now)
     for change in after.changes:
         effect.notes += not_judged(change.kind, change.name, change.fields)
+    if not rules.gates.static_capacity:
+        effect.notes += _left_out(effect, after)
 
 
-def _staying(ours: Course, theirs: Course) -> Iterable[Staying]:
+def _left_out(effect: Effect, after: Merged) -> Iterable[str]:
+    """A note for each static pool that the changes concern: by a field of its own, or by drift."""
+    concerned = {f"{one.kind}/{one.name}" for one in after.changes}
+    concerned |= {one.machine.pool_key for one in effect.staying}
+    courses = (effect.without, effect.with_changes)
+    static = {pool.key for one in courses for pool in one.before.pools if pool.is_static}
+    for key in sorted(static & concerned):
+        yield f"{key} is static: its machines count with {STATIC_GATE}, if the scheduler has this gate"
+
+
+STATIC_GATE = "--feature-gates StaticCapacity=true"
+
+
+def _staying(ours: Course, theirs: Course, gates: FeatureGates) -> Iterable[Staying]:
     before = {machine.uid for machine in theirs.after.machines if reason_of(machine)}
+    static = {pool.key for pool in ours.after.pools if pool.is_static}
     for machine in ours.after.machines:
         drift = reason_of(machine)
         if drift and machine.uid not in before:
             rejection = ours.stays.get(machine.key)
-            yield Staying(machine, drift, rejection.text if rejection else NO_TURN)
+            otherwise = (
+                NO_GATE if machine.pool_key in static and not gates.static_capacity else NO_TURN
+            )
+            yield Staying(machine, drift, rejection.text if rejection else otherwise)
 
 
+NO_GATE = f"its pool is static, and counts with {STATIC_GATE} only"
 NO_TURN = "the budgets allow no disruption while the cluster was watched"
 
 

@@ -17,8 +17,9 @@ from cli.decisions.plan.cluster_in_time import Cluster
 from cli.decisions.plan.next_times import next_times
 from cli.decisions.plan.rules import Rules, Timing
 from services.scheduler.disruption.methods import CONSOLIDATIONS, delayed, methods_of
+from services.scheduler.static_capacity.adjustments import adjustments
 from shared.disruption.budgets import allowed_now
-from shared.disruption.candidates import survey
+from shared.disruption.candidates import Survey, survey
 from shared.disruption.delays import LastChanges, ends
 from shared.disruption.delays import delayed as delayed_pools
 from shared.disruption.records import Candidate, Command, Rejection, World
@@ -97,6 +98,7 @@ class _Player:
         """True when nothing more would happen; False when it was stopped."""
         self.now = self.begun
         while True:
+            self._keep_replicas()
             self._finish()
             self._buy_for_pods()
             if self._decide():
@@ -124,6 +126,29 @@ class _Player:
         self.running = [one for one in self.running if one.over > self.now]
         for one in over:
             self.cluster.remove(one.uids)
+
+    def _keep_replicas(self) -> None:
+        """Static pools get the machines that they lack, and lose those that are too many."""
+        if not self.rules.gates.static_capacity:
+            return
+        held = {c.machine.key for one in self.running for c in one.command.candidates}
+        for one in adjustments(self.cluster.snapshot, held, now=self.now):
+            if one.missing:
+                made = self.cluster.fill(one.pool, one.missing, self.now)
+                self.joining += ((self.now + self.timing.join, machine) for machine in made)
+            else:
+                self._shrink({machine.key for machine in one.surplus})
+
+    def _shrink(self, surplus: set[str]) -> None:
+        """Machines without a working node are gone at once."""
+        world = self._survey()
+        going = tuple(c for c in world.candidates if c.machine.key in surplus)
+        known = {c.machine.key for c in going}
+        self.cluster.remove(
+            m.uid for m in self.cluster.snapshot.machines if m.key in surplus - known
+        )
+        if going:
+            self._start(surplus_command(going))
 
     def _buy_for_pods(self) -> None:
         made = self.cluster.provision(self.now)
@@ -187,11 +212,9 @@ class _Player:
 
     def _world(self, generation: Generation) -> World:
         snapshot = self.cluster.snapshot
-        busy = set().union(*(one.uids for one in self.running))
+        busy = self._busy()
         nodes = {node.name: node for node in snapshot.nodes}
-        found = survey(
-            snapshot, self.cluster.prices, nominated=self._nominated(), busy=busy, now=self.now
-        )
+        found = self._survey()
         for rejection in found.rejections:
             self.stays[rejection.machine_key] = rejection
         for candidate in found.candidates:
@@ -211,6 +234,19 @@ class _Player:
             self.rules.gates,
             self.rules.solver,
             delayed=delayed_pools(snapshot.pools, KARPENTERS, self.changes.seen, now=self.now),
+        )
+
+    def _busy(self) -> set[str]:
+        return set().union(*(one.uids for one in self.running))
+
+    def _survey(self) -> Survey:
+        cluster = self.cluster
+        return survey(
+            cluster.snapshot,
+            cluster.prices,
+            nominated=self._nominated(),
+            busy=self._busy(),
+            now=self.now,
         )
 
     def _nominated(self) -> set[str]:
@@ -235,6 +271,15 @@ class _Player:
             self.taken.append(Taken(candidate, command, self.now - self.begun, over - self.begun))
             if candidate.pool.most_disruptions_per_hour is not None:
                 self.spent.append((self.now, candidate.pool.key))
+
+
+def surplus_command(candidates: tuple[Candidate, ...]) -> Command:
+    """The end of machines that a static pool has too many. No budget holds it."""
+    saving = sum(one.price_micro_usd_per_hour or 0 for one in candidates)
+    moved = sum(len(one.pods) for one in candidates)
+    return Command(
+        "static", "Surplus", candidates, saving_micro_usd_per_hour=saving, moved_pods=moved
+    )
 
 
 MOST_COMMANDS = 2_000

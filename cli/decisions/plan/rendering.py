@@ -123,7 +123,8 @@ def _others(answer: Json) -> Iterator[str]:
         yield f"kept {one['node'] or one['machine']}: without the changes it goes ({one['reason']})"
     yield from _more(answer["notAnyMore"], "machine")
     for one in answer["launched"][:MOST_ROWS]:
-        yield f"launch {_offering(one)} of {one['pool']} for {counted(one['pods'], 'pod')}"
+        purpose = counted(one["pods"], "pod") if one["pods"] else "its replicas"
+        yield f"launch {_offering(one)} of {one['pool']} for {purpose}"
     yield from _more(answer["launched"], "machine")
     for one in answer["notLaunched"][:MOST_ROWS]:
         yield f"not launched any more: {_offering(one)} of {one['pool']}"

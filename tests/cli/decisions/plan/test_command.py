@@ -222,3 +222,52 @@ def test_selectors_that_only_aws_knows_are_noted(written: Path) -> None:
     changed = ec2_node_class(amiSelectorTerms=[{"id": "ami-0123456789abcdef0"}], amiFamily="AL2023")
     found = answer(written, changed)
     assert any("amiSelectorTerms" in note for note in found["notes"])
+
+
+STATIC = ("--feature-gates", "StaticCapacity=true")
+
+
+@pytest.fixture
+def static(tmp_path: Path) -> Path:
+    """A cluster with two machines of a static pool, as many as it is to have."""
+    documents = cluster(nodes=2, of=pool(replicas=2), cpu="")
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(documents))
+    return tmp_path
+
+
+def test_more_replicas_of_a_static_pool_are_machines_to_launch(static: Path) -> None:
+    found = answer(static, pool(replicas=5), words=STATIC)
+    assert [(one["pool"], one["at"]) for one in found["launched"]] == [("NodePool/default", 0)] * 3
+    assert found["cost"]["after"] == pytest.approx(0.5)
+    assert found["disrupted"]["machines"] == 0
+    done = plan(static, pool(replicas=5), words=STATIC)
+    assert done.exit_code == 2
+    assert "NodePool/default for its replicas" in done.stdout
+
+
+def test_fewer_replicas_of_a_static_pool_remove_machines_whatever_the_budgets_say(
+    static: Path,
+) -> None:
+    fewer = pool(replicas=0, budgets=[{"nodes": "0"}])
+    found = answer(static, fewer, words=STATIC)
+    assert [(one["reason"], one["ends"]) for one in found["machines"]] == [("Surplus", 30.0)] * 2
+    assert found["cost"]["after"] == 0
+    assert found["disrupted"]["machines"] == 2
+
+
+def test_a_static_pool_as_it_is_to_be_changes_nothing(static: Path) -> None:
+    assert plan(static, pool(replicas=2), words=STATIC).exit_code == 0
+
+
+def test_a_drifted_machine_of_a_static_pool_is_replaced_one_for_one(static: Path) -> None:
+    found = answer(static, pool(replicas=2, labels={"team": "a"}), words=STATIC)
+    assert [len(one["replacements"]) for one in found["machines"]] == [1, 1]
+    assert (found["launched"], found["staying"]) == ([], [])
+
+
+def test_without_its_gate_a_static_pool_is_told_how_it_counts(static: Path) -> None:
+    (note,) = answer(static, pool(replicas=5))["notes"]
+    assert note.startswith("NodePool/default is static: its machines count with --feature-gates")
+    found = answer(static, pool(replicas=2, labels={"team": "a"}))
+    assert {one["why"].partition(",")[0] for one in found["staying"]} == {"its pool is static"}
+    assert answer(static, pool(replicas=2))["notes"] == []
