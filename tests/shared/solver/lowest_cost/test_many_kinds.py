@@ -25,6 +25,7 @@ def over_bound(pods: list[Pod]) -> float:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("pods", "most"),
     [

@@ -85,6 +85,7 @@ def test_a_pool_alone_gets_all_of_it() -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
 def test_a_plan_for_sixteen_pools_takes_a_few_times_the_work_of_one() -> None:
     """It was nine times as much when each pool had all of it."""
     one, many = of_teams(1, 50), of_teams(16, 50)

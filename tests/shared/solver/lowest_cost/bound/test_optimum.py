@@ -69,6 +69,7 @@ def test_the_bound_of_too_many_kinds_is_never_above_the_optimum(seed: int) -> No
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(60))
 def test_sixty_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
     _, optimum, cost = check(seed, effort=200)
@@ -76,6 +77,7 @@ def test_sixty_small_inputs_are_planned_at_the_optimum(seed: int) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(1000, 1500, 10))
 def test_the_bound_of_five_hundred_small_inputs_is_never_above_the_optimum(first: int) -> None:
     for seed in range(first, first + 10):
@@ -84,6 +86,7 @@ def test_the_bound_of_five_hundred_small_inputs_is_never_above_the_optimum(first
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(2000, 2500, 10))
 def test_neither_is_that_of_five_hundred_with_limits_per_host(first: int) -> None:
     for seed in range(first, first + 10):
@@ -92,6 +95,7 @@ def test_neither_is_that_of_five_hundred_with_limits_per_host(first: int) -> Non
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(3000, 3500, 10))
 def test_neither_is_that_of_five_hundred_with_pods_in_zones(first: int) -> None:
     for seed in range(first, first + 10):

@@ -60,6 +60,7 @@ def asked(problem: Problem, packing: list[Pattern], effort: float) -> list[Patte
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
 @given(PODS)
 @settings(max_examples=10)
 def test_the_machines_hold_all_pods_and_cost_no_more(pods: list[tuple[int, int, int]]) -> None:
