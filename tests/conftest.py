@@ -60,4 +60,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         version = parameters.get("redis_server", OLDEST)
         if version != OLDEST and not item.path.is_relative_to(ABOUT_REDIS):
             item.add_marker("nightly")
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    items.sort(key=lambda item: item.get_closest_marker("started_first") is None)

@@ -22,7 +22,7 @@ def simulate(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.long
+@pytest.mark.started_first
 @pytest.mark.timeout(600)
 def test_every_seed_of_the_corpus_holds() -> None:
     ended = simulate("--corpus", "--jobs", "2")
