@@ -14,7 +14,7 @@ from rich.text import Text
 from cli.decisions.explain_decision import decision
 from cli.decisions.explain_pod import pod
 from cli.decisions.explain_pool import pool
-from cli.decisions.purchase_text import alternative_lines, bought_text
+from cli.decisions.purchase_text import alternative_lines, bought_text, utc_text
 from cli.kubectl import names
 from cli.operations.scheduler_status import compute, named, scheduler_url
 from cli.options import group
@@ -113,6 +113,7 @@ def _facts(answer: Mapping[str, Any]) -> Table:
         "pods": _pods(pods),
         "under way": answer["command"] or "nothing",
         "proposed": answer["proposal"] or "nothing",
+        "expires": _expires(answer),
         "conditions": ", ".join(
             condition
             for condition, status in answer["conditions"].items()
@@ -120,8 +121,18 @@ def _facts(answer: Mapping[str, Any]) -> Table:
         ),
     }
     for name, value in rows.items():
-        facts.add_row(Text(name, style="dim"), Text(value))
+        if value:
+            facts.add_row(Text(name, style="dim"), Text(value))
     return facts
+
+
+def _expires(answer: Mapping[str, Any]) -> str:
+    """Empty for a node that never grows too old; a scheduler of an older version does not say."""
+    found = answer.get("expires")
+    if found is None:
+        return ""
+    first = "it is replaced" if found["replacedFirst"] else "it is drained, whatever holds it until"
+    return f"{utc_text(found['at'])}: {first} then"
 
 
 def _pods(pods: list[str]) -> str:

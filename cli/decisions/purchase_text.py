@@ -15,10 +15,9 @@ def bought_text(bought: Json | None) -> str:
     """When, by which decision and for how much; what is not known is left out."""
     if not bought:
         return "not by Dovetail"
-    at = datetime.fromtimestamp(bought["at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     price = bought["pricePerHour"]
     parts = [
-        at,
+        utc_text(bought["at"]),
         f"{bought['instanceType']} of {bought['nodePool'] or 'no pool'}",
         "" if price is None else f"for ${price:.4f} an hour",
         _decision(bought),
@@ -26,6 +25,11 @@ def bought_text(bought: Json | None) -> str:
         bought["reason"],
     ]
     return ", ".join(filter(None, parts))
+
+
+def utc_text(at: float) -> str:
+    """A time in seconds since the epoch, for people."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _decision(bought: Json) -> str:

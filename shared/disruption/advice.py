@@ -62,6 +62,7 @@ _ADVICE = (
         consolidation.DO_NOT_CONSOLIDATE,
         f"kubectl annotate node {{node}} {keys.DO_NOT_CONSOLIDATE}-",
     ),
+    (consolidation.IS_STATIC, "lower spec.replicas of {pool_kind} {pool}, or delete the pool"),
     ("Node does not have label", "put the label back on node {node}"),
     ("not all pods would schedule", "make room for that pod: the reason names what it lacks"),
     ("would schedule against uninitialized node", "wait until that node is initialised"),

@@ -27,6 +27,7 @@ from shared.disruption.advice import (
     change_for,
 )
 from shared.disruption.budgets import reported_reasons
+from shared.disruption.methods.expiration import expires_at
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.workloads.pods import is_reschedulable
@@ -132,6 +133,7 @@ class Explainer:
             "pricePerHour": _price(machine, candidate),
             "pods": [*self._pods(machine), *virtual],
             "terminating": machine.terminating,
+            "expires": self._expires(machine),
             "conditions": {
                 name: c.status + (f" ({c.reason})" if c.reason != name else "")
                 for name, c in sorted(machine.conditions.items())
@@ -141,6 +143,10 @@ class Explainer:
             "candidate": _candidate(candidate) if candidate else None,
             "staysBecause": [_line(method, r, machine) for method, r in rejections],
         }
+
+    def _expires(self, machine: Machine) -> dict[str, Any] | None:
+        at = expires_at(machine, self.view.pools().get(machine.pool_key))
+        return None if at is None else {"at": at, "replacedFirst": machine.api.replaces_expired}
 
     def _pods(self, machine: Machine) -> list[str]:
         """Pods that would have to move; daemons stay with their node."""

@@ -24,6 +24,7 @@ from shared.domain.workloads.kept import Known
 from shared.solver.plan import PlannedMachine
 
 NEEDED_LABELS = (keys.INSTANCE_TYPE, keys.CAPACITY_TYPE, keys.ZONE)
+IS_STATIC = "is static"
 DO_NOT_CONSOLIDATE = f'consolidation is blocked through the "{keys.DO_NOT_CONSOLIDATE}" annotation'
 
 HIGHEST_SCORE = 10.0
@@ -172,7 +173,7 @@ def _why_not(candidate: records.Candidate, types: set[str]) -> tuple[records.Eve
     """(event, reason) of a rejection; an empty reason means eligible."""
     pool, labels = candidate.pool, candidate.node.labels
     if pool.is_static:
-        return records.UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" is static'
+        return records.UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" {IS_STATIC}'
     if pool.consolidate_after_seconds is None:
         return records.UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" has consolidation disabled'
     if pool.consolidation_policy == WHEN_EMPTY:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Set
 from shared.disruption.methods.replacing import replace_first
 from shared.disruption.records import EXPIRED, Proposal, World
 from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodePool
 
 METHOD = "expiration"
 
@@ -30,6 +31,13 @@ def propose(world: World, only: Set[str] | None = None) -> Proposal:
     ]
     due.sort(key=lambda c: (_expires_at(c.machine, c.pool.expire_seconds), c.name))
     return replace_first(world, due, METHOD, EXPIRED)
+
+
+def expires_at(machine: Machine, pool: NodePool | None) -> float | None:
+    """When the machine is too old, in seconds since the epoch; None: never."""
+    follows = machine.api.replaces_expired
+    seconds = (pool.expire_seconds if pool else None) if follows else machine.expire_seconds
+    return None if seconds is None else _expires_at(machine, seconds)
 
 
 def _expires_at(machine: Machine, seconds: float | None) -> float:

@@ -52,6 +52,13 @@ def test_price_pods_and_conditions_are_there() -> None:
     assert "Drifted" not in text
 
 
+def test_a_node_that_grows_too_old_says_when_and_what_happens_then() -> None:
+    text = shown(expires={"at": 1795809987.0, "replacedFirst": False})
+    assert "2026-11-27 20:06:27 UTC: it is drained, whatever holds it until then" in text
+    assert "it is replaced then" in shown(expires={"at": 0.0, "replacedFirst": True})
+    assert "expires" not in shown(expires=None)
+
+
 def test_a_proposal_is_told_before_it_is_begun() -> None:
     text = shown(proposal="delete 2 node(s), moving 6 pod(s), saving $0.1 an hour", staysBecause=[])
     assert "delete 2 node(s), moving 6 pod(s), saving $0.1 an hour" in text

@@ -36,6 +36,7 @@ TEXTS = (
     replacement_price.SPOT_DISABLED,
     replacement_price.SPOT_BY_SPOT,
     'NodePool "default" has consolidation disabled',
+    'NodePool "default" is static',
     'NodePool "default" has consolidation policy WhenEmpty, but node is not empty',
     "Can't remove without creating 2 candidates",
 )

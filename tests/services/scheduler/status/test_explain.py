@@ -98,3 +98,24 @@ async def test_a_question_without_a_node_is_told_how_to_ask(
     found = await scheduler.parts.explainer.answer(body, {})
     assert found.status == 400
     assert b'"node"' in orjson.loads(found.body)["error"].encode()
+
+
+async def test_a_node_says_when_it_grows_too_old(scheduler: Scheduler) -> None:
+    """Of v1 the NodeClaim says it, of v1alpha5 the Provisioner."""
+    new = make_pool(generation_api=V1, expire_seconds=None)
+    old = make_pool("old", expire_seconds=90.0)
+    claim = make_running("n1", pool=new, created_at=1000.0, expire_seconds=120.0)
+    machine = make_running("n2", pool=old, created_at=1000.0)
+    lasting = make_running("n3", pool=new)
+    running = (claim, machine, lasting)
+    await scheduler.show(
+        nodepools=[new, old],
+        machines=[one.machine for one in running],
+        nodes=[one.node for one in running],
+    )
+    found = [(await ask(scheduler, name))[1]["expires"] for name in ("n1", "n2", "n3")]
+    assert found == [
+        {"at": 1120.0, "replacedFirst": False},
+        {"at": 1090.0, "replacedFirst": True},
+        None,
+    ]
