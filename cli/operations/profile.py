@@ -56,6 +56,8 @@ def profile(
 
       dovetail profile watcher --format speedscope --output watcher.json
     """
+    if output is not None:
+        _check_place(output)
     url = f"{_address(service, directory)}/debug/profile?seconds={seconds}&format={form.value}"
     text = _read(url, service, seconds)
     if output is None:
@@ -66,6 +68,16 @@ def profile(
     except OSError as error:
         raise ConfigurationError(f"--output: {error}") from error
     print_line(f"written to {output}")
+
+
+def _check_place(output: Path) -> None:
+    """Before a minute is spent. Raises ConfigurationError."""
+    if output.is_dir():
+        raise ConfigurationError(f"--output: {output} is a directory; name a file")
+    if not output.parent.is_dir():
+        raise ConfigurationError(
+            f"--output: there is no directory {output.parent}; create it first"
+        )
 
 
 def _address(service: str, directory: Path) -> str:

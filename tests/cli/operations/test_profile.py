@@ -79,7 +79,17 @@ def test_a_service_that_does_not_exist_is_told_which_do(tmp_path: Path, name: st
     assert f"no service {name!r}; they are watcher, scheduler," in done.exception.message
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    done = asyncio.run(profiled(tmp_path, "--output", str(tmp_path / "no" / "such" / "file")))
+@pytest.mark.parametrize("place", ["no/such/file", "."])
+def test_a_file_that_cannot_be_written_is_named_before_anything_is_sampled(
+    tmp_path: Path, place: str
+) -> None:
+    done = run(tmp_path, f"http://127.0.0.1:{free_port()}", "--output", str(tmp_path / place))
+    assert isinstance(done.exception, DovetailError)
+    assert done.exception.message.startswith("--output: ")
+
+
+def test_a_file_that_cannot_be_written_after_all_is_named(tmp_path: Path) -> None:
+    """``/dev/full`` is a place like any other until something is written there."""
+    done = asyncio.run(profiled(tmp_path, "--output", "/dev/full"))
     assert isinstance(done.exception, DovetailError)
     assert done.exception.message.startswith("--output: ")
