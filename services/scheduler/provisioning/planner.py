@@ -300,7 +300,7 @@ class Planner:
         self.last_plan = plan
         if created:
             self.inputs.keep(plan.id, PlanInputs(snapshot, moving, question.settings, question.now))
-        self.recording.plan(taken, plan, question, created)
+        self.recording.plan(taken, plan, question, desired, created)
         await self.reporter.report(plan, snapshot, created)
 
     async def _snapshot(self, stop: asyncio.Event) -> tuple[Snapshot, Taken | None] | None:

@@ -50,12 +50,14 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Recording:
-    """``recorder`` None: nothing is recorded. ``epoch``: of the Lease."""
+    """``recorder`` None: nothing is recorded. ``epoch``: of the Lease. ``shadow``: nothing is created, so records
+    tell what would have been, and for how much."""
 
     recorder: DecisionRecorder | None
     view: View
     clock: Clock
     epoch: Callable[[], int]
+    shadow: bool = False
 
     def taken(self, shown: Snapshot, snapshot: Snapshot | None = None) -> Taken | None:
         """To be called when the view has made ``shown``, before anything is awaited. ``snapshot``: what is decided on,
@@ -70,12 +72,14 @@ class Recording:
         taken: Taken | None,
         plan: Plan,
         question: PlanQuestion,
+        desired: Sequence[PlannedMachine],
         created: Sequence[PlannedMachine],
     ) -> None:
-        """A round of provisioning."""
+        """A round of provisioning. ``desired``: what was to be created."""
         if taken is None:
             return
-        document, rejected = plan_decision(plan, created, taken.snapshot)
+        bought = desired if self.shadow else created
+        document, rejected = plan_decision(plan, bought, taken.snapshot)
         names = tuple(machine.name for machine in created)
         timed_out = OUT_OF_TIME in plan.unschedulable.values()
         found = {"created": names, "rejected": rejected, "timed_out": timed_out}

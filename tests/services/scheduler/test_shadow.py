@@ -132,7 +132,11 @@ async def test_it_follows_decides_and_records_and_changes_nothing(
     ]
     assert bought[0].shadow
     assert bought[0].created == ()
-    assert any("planned, but not created" in why for _, why in bought[0].rejected)
+    assert bought[0].text.endswith("for 3 pods"), "as the record of the real scheduler would tell"
+    assert bought[0].cost
+    assert bought[0].pods == 3
+    assert bought[0].bound is not None
+    assert not any("not created" in why for _, why in bought[0].rejected)
     assert (await account.list(MACHINES)).items == []
     assert await keys_of(bus) == before, "no stream, no group, no key"
 
