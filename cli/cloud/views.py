@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.cloud.control import cloud_control, given
-from cli.decisions.recorded import moment
+from cli.decisions.recorded import period
 from cli.demo.display import short_name
 from cli.options import OutputOption
 from cli.printing import print_line, print_table
@@ -70,10 +70,9 @@ def bill(
 
       dovetail cloud bill --from 1h -o json
     """
-    clock = SystemClock()
-    first = str(moment(begin, clock, "--from")) if begin else None
-    last = str(moment(end, clock, "--to")) if end else None
-    found = cloud_control(directory).get("bill", **given({"from": first, "to": last}))
+    first, last = period(begin, end, SystemClock())
+    asked = {"from": str(first) if begin else None, "to": str(last) if end else None}
+    found = cloud_control(directory).get("bill", **given(asked))
     if as_json or output == "json":
         print_json(found)
         return

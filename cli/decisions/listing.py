@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.decisions.recorded import ClusterOption, StoreOption, moment, read_archive
+from cli.decisions.recorded import ClusterOption, StoreOption, period, read_archive
 from cli.options import Output, OutputOption
 from cli.stack.environment import StackOption
 from cli.text import escaped, print_json
@@ -49,8 +49,7 @@ def decisions(
       dovetail decisions --from 2026-11-25T10:00:00Z --to 2026-11-25T11:00:00Z -o json
     """
     clock = SystemClock()
-    first = moment(begin, clock, "--from")
-    last = moment(end, clock, "--to") if end else clock.now()
+    first, last = period(begin, end, clock)
 
     async def read(archive: Archive) -> list[DecisionRecord]:
         found: deque[DecisionRecord] = deque(maxlen=most)

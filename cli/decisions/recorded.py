@@ -87,3 +87,15 @@ def moment(text: str, clock: Clock, option: str) -> float:
         raise ConfigurationError(
             f"{option} must be a time such as 2026-11-25T10:42:00Z, or how long ago, such as 2h: not {text[:40]!r}"
         ) from error
+
+
+def period(begin: str, end: str, clock: Clock) -> tuple[float, float]:
+    """(--from, --to) in seconds since the epoch; empty: from the first record on, until now. Raises ConfigurationError
+    for a period that ends before it begins."""
+    first = moment(begin, clock, "--from") if begin else 0.0
+    last = moment(end, clock, "--to") if end else clock.now()
+    if end and last <= first:
+        raise ConfigurationError(
+            f"--to must be later than --from: {end[:40]!r} is not after {begin[:40]!r}"
+        )
+    return first, last

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.decisions.recorded import ClusterOption, StoreOption, moment, read_archive
+from cli.decisions.recorded import ClusterOption, StoreOption, moment, period, read_archive
 from cli.decisions.replaying.again import Difference, decided_again, difference
 from cli.decisions.replaying.changes import (
     OFFERED,
@@ -101,8 +101,7 @@ def replay(
         raise ConfigurationError("name one of --at, --decision and --from")
     changes = read_changes(settings or (), pools_of(files or ()))
     clock = SystemClock()
-    first = moment(begin, clock, "--from") if begin else 0.0
-    last = moment(end, clock, "--to") if end else clock.now()
+    first, last = period(begin, end, clock)
 
     async def read(archive: Archive) -> int:
         if begin and changes:

@@ -14,8 +14,8 @@ from cli.decisions.recorded import (
     STORE,
     ClusterOption,
     StoreOption,
-    moment,
     only_cluster,
+    period,
 )
 from cli.options import Output, OutputOption, group
 from cli.stack.environment import StackOption, variables_of
@@ -63,8 +63,7 @@ def diff(
       dovetail shadow diff --from 2h --all -o json
     """
     clock = SystemClock()
-    first = moment(begin, clock, "--from")
-    last = moment(end, clock, "--to") if end else clock.now()
+    first, last = period(begin, end, clock)
     variables = variables_of(directory)
     endpoint = variables.get(ENDPOINT, "")
     address = store or variables.get(STORE, "")

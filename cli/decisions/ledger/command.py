@@ -15,7 +15,7 @@ from cli.decisions.ledger.options import EndOption, FilesOption
 from cli.decisions.ledger.over_time import Spent, print_spent, rows_of, spent_in
 from cli.decisions.ledger.regret import regret
 from cli.decisions.ledger.sources import snapshot_now
-from cli.decisions.recorded import ClusterOption, StoreOption, moment, read_archive
+from cli.decisions.recorded import ClusterOption, StoreOption, period, read_archive
 from cli.manifests.simulate import RegionOption
 from cli.options import group
 from cli.printing import print_line, print_table
@@ -97,8 +97,7 @@ def cost(
     if begin:
         _require_no_files(filename)
         clock = SystemClock()
-        first = moment(begin, clock, "--from")
-        last = moment(end, clock, "--to") if end else clock.now()
+        first, last = period(begin, end, clock)
 
         async def read(archive: Archive) -> Spent:
             return await spent_in(archive, first, last, every or "", by)

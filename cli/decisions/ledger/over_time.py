@@ -46,8 +46,6 @@ class Spent:
 async def spent_in(archive: Archive, begin: float, end: float, every: str, by: str) -> Spent:
     """From when the log begins, at the earliest, until its last entry. Raises NotFound when nothing is recorded, and
     ConfigurationError for too many periods."""
-    if not begin < end:
-        raise ConfigurationError("--to must be later than --from")
     history = History(archive, (MACHINES, NODES, PODS))
     spending: Spending[tuple[str, Owner]] | None = None
     last = begin

@@ -10,7 +10,7 @@ import typer
 
 from cli.decisions.ledger.options import BeginOption, EndOption, ReportOption
 from cli.decisions.plan.rendering import duration
-from cli.decisions.recorded import ClusterOption, StoreOption, moment, read_archive
+from cli.decisions.recorded import ClusterOption, StoreOption, period, read_archive
 from cli.printing import print_line, print_table
 from cli.stack.environment import StackOption
 from cli.text import counted, print_json
@@ -53,8 +53,7 @@ def regret(
       dovetail ledger regret --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z -o csv > regret.csv
     """
     clock = SystemClock()
-    first = moment(begin, clock, "--from")
-    last = moment(end, clock, "--to") if end else clock.now()
+    first, last = period(begin, end, clock)
 
     async def read(archive: Archive) -> tuple[Regret, int]:
         return await regret_of(archive, first, last)

@@ -81,7 +81,7 @@ async def test_a_part_of_the_period_has_the_same_commands_with_the_same_savings(
 
 def test_a_period_without_records_and_a_wrong_time_are_named(folder: Path) -> None:
     words = ["ledger", "regret", "--store", str(folder)]
-    done = CliRunner().invoke(commands, [*words, "--to", "2000000h"])
+    done = CliRunner().invoke(commands, [*words, "--from", "2000001h", "--to", "2000000h"])
     assert isinstance(done.exception, NotFound)
     done = CliRunner().invoke(commands, [*words, "--from", "yesterday"])
     assert isinstance(done.exception, ConfigurationError)
