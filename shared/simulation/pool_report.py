@@ -13,7 +13,7 @@ from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import of_pool
 from shared.domain.machines.machine import DRIFTED, INITIALIZED, Machine
-from shared.domain.pools.nodepools import NodeClass, NodePool
+from shared.domain.pools.nodepools import LEAST_LIFE_SECONDS, NodeClass, NodePool
 from shared.domain.requirements import Requirements
 from shared.domain.resources import exceeded, format_amount, format_resources
 from shared.domain.snapshot import Snapshot
@@ -21,6 +21,10 @@ from shared.solver.reservations.places import allows
 
 MICRO = 1_000_000
 MOST_OFFERINGS = 5
+TOO_SHORT = (
+    f"its machines are too old after less than {LEAST_LIFE_SECONDS:.0f} s, before a node is ready: they are bought and "
+    "deleted without end; raise the age, or leave expiry out (Never)"
+)
 STATIC_IS_OFF = (
     "spec.replicas has no effect while the scheduler's feature gate StaticCapacity is off: it buys nothing; "
     "set FEATURE_GATES=StaticCapacity=true"
@@ -87,6 +91,7 @@ def _problems(
         f"at its limit for {', '.join(at_limit)}: it buys nothing": at_limit,
         SWITCHED_OFF: off,
         "its voluntary disruption is switched off": pool.disruption_off,
+        TOO_SHORT: pool.lives_too_short,
         STATIC_IS_OFF: pool.is_static and not gates.static_capacity,
     }
     return [text for text, holds in checks.items() if holds]

@@ -25,7 +25,7 @@ from shared.api.schema.taints import taints_of
 from shared.api.schema.v1.node_pool import CLASS_GROUP, Disruption, DisruptionBudget, NodePoolSpec
 from shared.domain import labels as keys
 from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
-from shared.domain.pools.nodepools import Budget, NodePool
+from shared.domain.pools.nodepools import LEAST_LIFE_SECONDS, Budget, NodePool
 from shared.domain.resources import format_resources, parse_amount, parse_resources
 from shared.errors import InvalidObject
 
@@ -49,9 +49,17 @@ def parse_node_pool(raw: Json) -> Parsed[NodePool]:
 
 
 def warnings_of(raw: Json) -> list[Fault]:
-    """NP-18: warnings about values that no offering has."""
+    """NP-18: warnings about values that no offering has, and about an age that no node reaches."""
     at: Path = ("spec", "template")
-    return value_warnings(raw, (*at, "metadata", "labels"), (*at, "spec", "requirements"))
+    found = value_warnings(raw, (*at, "metadata", "labels"), (*at, "spec", "requirements"))
+    pool = parse_node_pool(raw).record
+    if pool is not None and pool.lives_too_short:
+        text = (
+            f"is less than the {LEAST_LIFE_SECONDS:.0f} s that a node needs to become ready: machines are bought and "
+            "deleted without end; Never switches expiry off"
+        )
+        found.append(Fault((*at, "spec", "expireAfter"), text))
+    return found
 
 
 def _below(raw: Json, name: str) -> Json:

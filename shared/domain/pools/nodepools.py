@@ -34,6 +34,9 @@ CONSOLIDATORS = (KARPENTER, GLOBAL)
 BY_PACKING = "auto"
 """A setting in the place of an algorithm: Global for pools that LowestCost or Balanced packs, Karpenter for others."""
 
+LEAST_LIFE_SECONDS = 60.0
+"""About what an instance needs to become a ready node."""
+
 DELETE, CORDON, DRY_RUN = "delete", "cordon", "dry-run"
 INTERRUPTION_MODES = (DELETE, CORDON, DRY_RUN)
 """Actions on a machine that is interrupted."""
@@ -180,6 +183,11 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_static(self) -> bool:
         return self.replicas is not None
+
+    @property
+    def lives_too_short(self) -> bool:
+        """Whether its machines are too old before a node can be ready, so that one follows another without end."""
+        return self.expire_seconds is not None and self.expire_seconds < LEAST_LIFE_SECONDS
 
 
 class SelectorTerm(msgspec.Struct, frozen=True, omit_defaults=True):

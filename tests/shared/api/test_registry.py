@@ -153,6 +153,24 @@ def test_values_that_no_offering_has_are_told() -> None:
     assert ["sopt" in str(warning) for warning in warnings(pool)] == [True]
 
 
+@pytest.mark.parametrize(
+    ("age", "warned"), [("0s", True), ("59s", True), ("1m", False), ("Never", False)]
+)
+def test_an_age_that_no_node_reaches_is_told(age: str, warned: bool) -> None:
+    """Machines would follow one another without end."""
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "a"}
+    template = {"requirements": [], "nodeClassRef": reference, "expireAfter": age}
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "a"},
+        "spec": {"template": {"spec": template}},
+    }
+    assert check(pool) == []
+    found = [str(one) for one in warnings(pool) if "without end" in str(one)]
+    assert [one.startswith("spec.template.spec.expireAfter: ") for one in found] == [True] * warned
+
+
 def test_a_placeholder_is_told_but_not_inside_of_user_data() -> None:
     template = {
         "apiVersion": "karpenter.k8s.aws/v1alpha1",

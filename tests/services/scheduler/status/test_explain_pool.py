@@ -60,6 +60,7 @@ async def test_a_pool_is_told_with_machines_cost_limits_budgets_and_offerings(
         ({"limits": amounts(cpu="16"), "usage": amounts(cpu="16")}, "at its limit for cpu"),
         ({"limits": amounts(cpu="8"), "usage": amounts(cpu="16")}, "above its limit for cpu"),
         ({"replicas": 3}, "FEATURE_GATES=StaticCapacity=true"),
+        ({"expire_seconds": 0.0}, "bought and deleted without end"),
         ({"disruption_off": True}, "voluntary disruption is switched off"),
         ({"node_class": "missing"}, "EC2NodeClass/missing does not exist"),
     ],
