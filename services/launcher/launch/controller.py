@@ -34,7 +34,7 @@ from services.launcher.launch.results import (
     GiveUpReason,
     LaunchResults,
 )
-from services.launcher.launch.saga import RETRY_SECONDS, Answers, LaunchSaga, is_waiting, retry
+from services.launcher.launch.saga import Answers, LaunchSaga, is_waiting, retry
 from shared.cloud.client.batching import Batcher
 from shared.domain.machines.machine import Machine
 from shared.errors import (
@@ -58,7 +58,7 @@ MOST_MACHINES = 1000
 """LCH-54: machines are collected until none came for the first of these times, or for the second, or until there are
 so many; a LaunchRecord takes no more."""
 REFUSED_WAIT_SECONDS = 5.0
-"""How soon a Machine that may not be launched now asks again."""
+"""How soon a Machine asks again after a fault of our own."""
 LONGEST_REFUSED_WAIT_SECONDS = 60.0
 GIVEN_UP: dict[type[DovetailError], GiveUpReason] = {
     StaleEpoch: STALE_EPOCH,
@@ -147,7 +147,7 @@ class LaunchController:
                 self._rest_until = loop.time() + min(loop.time() - began, BATCH_LONGEST_SECONDS)
         except DovetailError as error:
             log.warning("cannot look what to launch", machines=len(keys), error=error.message)
-            return [RetryLater(RETRY_SECONDS)] * len(keys)
+            return [RetryLater()] * len(keys)
         done = await asyncio.gather(*(run() for run in runs), return_exceptions=True)
         for found in done:
             if isinstance(found, BaseException):
@@ -188,7 +188,7 @@ class LaunchController:
             now = await self.requests.begin_round(listed, records, {**before, **self._reserved})
         except (NotNow, TransientError) as error:
             log.info("nothing can be launched now", reason=error.message)
-            return retry((machine.uid for machine in new), RETRY_SECONDS), []
+            return retry(machine.uid for machine in new), []
         answers: Answers = {}
         groups: dict[tuple[str, str], list[LaunchRequest]] = {}
         for machine in new:
@@ -213,7 +213,7 @@ class LaunchController:
             return await self._write_refusal(machine, error)
         except DovetailError as failed:
             log.warning("cannot write to machine", machine=machine.name, error=failed.message)
-            return RetryLater(RETRY_SECONDS)
+            return RetryLater()
 
     async def _write_refusal(self, machine: Machine, error: DovetailError) -> RetryLater | None:
         if type(error) in GIVEN_UP:
@@ -222,12 +222,12 @@ class LaunchController:
         if isinstance(error, NotNow):
             await self.results.wait(machine, error.reason, error.message)
             return RetryLater(
-                min(error.seconds or REFUSED_WAIT_SECONDS, LONGEST_REFUSED_WAIT_SECONDS)
+                None if error.seconds is None else min(error.seconds, LONGEST_REFUSED_WAIT_SECONDS)
             )
         lasting = isinstance(error, InvalidObject | Unauthorized)
         reason = type(error).__name__ if lasting else "LaunchFailed"
         await self.results.report(machine, reason, error.message)
-        return RetryLater(self.settings.resync_seconds if lasting else RETRY_SECONDS)
+        return RetryLater(self.settings.resync_seconds if lasting else None)
 
     def _begin(self, group: Sequence[LaunchRequest], epoch: int) -> Run:
         async def run() -> Answers:
@@ -244,7 +244,7 @@ class LaunchController:
             if running is not None:
                 return await asyncio.shield(running)
             self._resumed[record.token] = end = asyncio.get_running_loop().create_future()
-            answers = retry(record.uids, RETRY_SECONDS)
+            answers = retry(record.uids)
             try:
                 answers = await self._settled(record.uids, self.saga.resume(record))
             finally:
@@ -261,7 +261,7 @@ class LaunchController:
             return await work
         except DovetailError as error:
             log.warning("launch stopped in the middle", machines=listed[:5], error=error.message)
-            return retry(listed, RETRY_SECONDS)
+            return retry(listed)
         except Exception:  # one call whose answer we cannot read must not stop the others
             log.exception("launch stopped in the middle", machines=listed[:5])
             return retry(listed, REFUSED_WAIT_SECONDS)

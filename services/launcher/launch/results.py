@@ -175,7 +175,11 @@ class LaunchResults:
     async def report(
         self, machine: Machine, reason: str, message: str, *, event: bool = True
     ) -> None:
-        """Write on the object why there is no instance yet (LCH-65)."""
+        """Write on the object why there is no instance yet (LCH-65), unless it says so already: a machine that waits
+        for minutes would be read and logged at each attempt."""
+        known = machine.conditions.get(LAUNCHED)
+        if known is not None and known.message == message[:LONGEST_MESSAGE]:
+            return
         log.warning("launch failed, trying again", machine=machine.name, error=message)
         if event:
             await self.writer.event(machine, "Warning", "LaunchFailed", message)

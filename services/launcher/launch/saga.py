@@ -121,7 +121,7 @@ class LaunchSaga:
             return answers | retry(uids, QUEUE_FULL_SECONDS)
         # Read after the wait, not before: a scheduler may have lost its lease while the call was in the queue (F14).
         if await self.admission.epoch() != epoch:
-            return answers | retry(uids, RETRY_SECONDS)
+            return answers | retry(uids)
         # The record before the call: a launcher that dies in between leaves a record, never an unknown instance.
         now = await self.ports.shared_now()
         record, fresh = await self.records.write(record_of(ready, epoch, now))
@@ -148,7 +148,7 @@ class LaunchSaga:
         """
         machines = await self.records.take_turn(record, fresh=fresh)
         if machines is None:
-            return retry(record.uids, RETRY_SECONDS)
+            return retry(record.uids)
         if self.records.is_of_another(record):
             waiting = _waiting(record, machines)
             await _write_all(self.results.repeats(one, record.token) for one in waiting)
@@ -161,7 +161,7 @@ class LaunchSaga:
         except TransientError as error:
             # Nobody knows whether EC2 took the call, so the record stays and its token makes a repeat harmless.
             await self._report(_waiting(record, machines), "LaunchFailed", error.message)
-            return retry(record.uids, RETRY_SECONDS)
+            return retry(record.uids)
         except DovetailError as error:
             self.queue.succeeded()
             await self.subnets.settle(record, ())
@@ -218,7 +218,7 @@ class LaunchSaga:
         if without:
             answers |= await self._without_instance(record, machines, without, result)
         if since.unsure:
-            return answers | retry(since.unsure, RETRY_SECONDS)
+            return answers | retry(since.unsure)
         await self._close(record)
         return answers
 
@@ -303,7 +303,7 @@ class LaunchSaga:
         """The record is too old to be sent: list what its call started."""
         machines = await self.records.take_turn(record, fresh=False)
         if machines is None:
-            return retry(record.uids, RETRY_SECONDS)
+            return retry(record.uids)
         return await self._adopt(record, machines)
 
     async def _adopt(
@@ -320,7 +320,7 @@ class LaunchSaga:
         for machine, instance in pairs:
             if not await self.results.launched(machine, from_listing(record, instance)):
                 # Another launcher assigns them now. To go on could give one machine two instances.
-                return retry(record.uids, RETRY_SECONDS)
+                return retry(record.uids)
         stopped = [machine for machine, one in pairs if one.state in STOPPED_STATES]
         await self._give_up_stopped(stopped)
         served = {machine.uid for machine, _ in pairs}
@@ -342,7 +342,7 @@ class LaunchSaga:
         """Written before the record is deleted: a machine without a record must not repeat a failed call's token."""
         listed = list(machines)
         await _write_all(self.results.next_attempt(one, record.attempt + 1) for one in listed)
-        return retry((one.uid for one in listed), RETRY_SECONDS)
+        return retry(one.uid for one in listed)
 
     async def _close(self, record: LaunchRecord) -> None:
         """Always last: while the record exists, a crash repeats what is written to the machines."""
@@ -379,8 +379,9 @@ def is_waiting(machine: Machine) -> bool:
     return not machine.provider_id and not machine.terminating
 
 
-def retry(uids: Iterable[str], seconds: float) -> Answers:
-    """The same answer for all: ask again after this time."""
+def retry(uids: Iterable[str], seconds: float | None = None) -> Answers:
+    """The same answer for all: ask again after this time; without one, later with each attempt. So what lasts for
+    minutes costs few attempts, and the timed listing sees its end."""
     return {uid: RetryLater(seconds) for uid in uids}
 
 

@@ -107,7 +107,7 @@ class TemplateStore:
         async with self._lock(name):
             known, now = self._known.get(name), self.ports.clock.monotonic()
             if now < self._hidden.get(name, -math.inf):
-                raise TemplateNotListed(f"EC2 does not list launch template {name} yet", name=name)
+                raise TemplateNotListed(name)
             await self.use.record(name)
             if known is None or now - known.used_at >= TEMPLATE_FRESH_SECONDS:
                 known = _Known(await self._found_or_made(name, data, tags), now)

@@ -27,6 +27,9 @@ CREATE_ATTEMPTS = 2
 class TemplateNotListed(Unavailable):
     """The name of the template is taken, but EC2 does not list it: its lists are behind, or somebody deletes it now."""
 
+    def __init__(self, name: str) -> None:
+        super().__init__(f"EC2 has launch template {name} and does not list it yet", name=name)
+
 
 class LaunchTemplates(AwsService):
     """Calls on one region's launch templates. Every method may raise the errors of ``shared.cloud.client.errors``."""
@@ -46,7 +49,7 @@ class LaunchTemplates(AwsService):
                 # Another launcher may delete it between the two calls.
                 with suppress(NotFound):
                     return await self.named(name), False
-        raise TemplateNotListed(f"EC2 has launch template {name} and does not list it", name=name)
+        raise TemplateNotListed(name)
 
     async def _create(self, name: str, data: Json, tags: dict[str, str]) -> LaunchTemplate:
         answer = await self._calls.write(

@@ -235,6 +235,28 @@ async def test_three_calls_a_minute_whatever_goes_wrong(
     assert len(calls(control)) == 4
 
 
+async def test_machines_whose_template_ec2_does_not_list_ask_less_and_less(
+    start: Start, kube: Kube, control: Control, events: Any
+) -> None:
+    """EC2's lists may be minutes behind. Forty machines asked every other second, and each attempt was logged, and
+    written to its machine; after four minutes their messages were dead letters."""
+    await create_pool(kube)
+    for name in ("a", "b"):
+        await create_machine(kube, name)
+    assert await launch_all(start(), ["a"]) == [None]
+    control.post("settings", templateLagSeconds=600)
+    launcher, versions = start(), set()
+    for _ in range(3):
+        (later,) = await launch_all(launcher, ["b"])
+        assert isinstance(later, RetryLater)
+        assert later.seconds is None, "the delay grows with the attempts"
+        versions.add((await kube.get(MACHINES, "b"))["metadata"]["resourceVersion"])
+    assert len(versions) == 1, "the second attempt has nothing new to say"
+    assert [one for one in await events() if one[1] == "b"] == [("LaunchFailed", "b")]
+    control.post("settings", templateLagSeconds=0)
+    assert await launch_all(start(), ["b"]) == [None]
+
+
 @pytest.mark.parametrize("reason", ["too old", "other parameters"])
 async def test_a_record_that_may_not_be_sent_again_is_looked_up_by_its_tag(
     start: Start, kube: Kube, control: Control, uids: dict[str, str],
