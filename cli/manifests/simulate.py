@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
@@ -241,17 +241,24 @@ def _print(simulation: Simulation, output: Output) -> None:
         return
     for line in table_lines(simulation.answer):
         typer.echo(escaped(line))
-    for line in _notes(simulation.answer["faults"], simulation.ignored):
+    for line in _notes(simulation):
         typer.echo(escaped(line), err=True)
 
 
-def _notes(faults: Iterable[dict[str, Any]], ignored: Counter[str]) -> Iterable[str]:
-    for one in faults:
+def _notes(simulation: Simulation) -> Iterable[str]:
+    ignored = simulation.ignored
+    for one in simulation.answer["faults"]:
         title = "/".join(part for part in (one["kind"], one["name"]) if part) or "object"
         yield "fault: " + ": ".join(part for part in (title, one["field"], one["message"]) if part)
     if ignored:
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(ignored.items()))
         yield f"not part of planning: {kinds}"
+    if simulation.static:
+        names = ", ".join(simulation.static)
+        yield (
+            f"not planned: machines of static pools ({names}), which are as many as spec.replicas says; "
+            "`dovetail plan --feature-gates StaticCapacity=true` shows them"
+        )
 
 
 def table_lines(answer: dict[str, Any]) -> Iterator[str]:

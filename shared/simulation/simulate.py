@@ -50,6 +50,8 @@ class Simulation:
     usable: bool
     ignored: Counter[str]
     """Kind -> number of objects that planning does not use."""
+    static: tuple[str, ...] = ()
+    """Static pools, whose machines are not for pods, and not planned."""
 
 
 def simulate(
@@ -88,7 +90,9 @@ def simulate(
     if compare or (not asked and len(snapshot.pods) <= MOST_COMPARED):
         other = other_policy(plan, snapshot, settings, thorough=asked)
     answer["cost"]["otherPolicy"] = other
-    return Simulation({**answer, "faults": faults_of(faults)}, inputs.usable > 0, inputs.ignored)
+    static = tuple(sorted(pool.key for pool in inputs.snapshot.pools if pool.is_static))
+    whole = {**answer, "faults": faults_of(faults)}
+    return Simulation(whole, inputs.usable > 0, inputs.ignored, static)
 
 
 def counting_devices(snapshot: Snapshot, settings: SolverSettings) -> SolverSettings:

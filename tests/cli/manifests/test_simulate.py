@@ -40,6 +40,18 @@ def answer(*words: str, stdin: str | bytes = "") -> dict[str, Any]:
     return found
 
 
+def test_a_static_pool_is_said_to_be_left_out() -> None:
+    """Zero machines would pass for what it will cost."""
+    static = node_pool("static")
+    static["spec"]["replicas"] = 3
+    types = instance_type("m5.xlarge", 4, "16Gi")
+    done = simulate("-f", "-", stdin=text(static, node_pool(), types, pod()))
+    assert done.exit_code == 0
+    assert "static pools (NodePool/static), which are as many as spec.replicas says" in done.stderr
+    done = simulate("-f", "-", stdin=text(node_pool(), types, pod()))
+    assert "static" not in done.stderr
+
+
 def test_help_has_examples_and_an_instance_type() -> None:
     done = simulate("--help")
     assert done.exit_code == 0
