@@ -192,9 +192,8 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
     actions = MachineActions(env, view, machines, leadership)
     handover = Handover(settings, view, kube, clock)
     decisions, inputs = DecisionLog(clock), RecentInputs()
-    recording = Recording(
-        recorder_of(env, reader), view, clock, lambda: leadership.epoch, settings.shadow
-    )
+    recorder = recorder_of(env, reader)
+    recording = Recording(recorder, view, clock, lambda: leadership.epoch, settings.shadow)
     planner = Planner(
         settings=settings,
         clock=clock,

@@ -21,7 +21,7 @@ LAUNCHING = (
         "record-dropped-without-an-answer",
         f"{LAUNCH}/saga.py",
         '            await self._report(_waiting(record, machines), "LaunchFailed", error.message)\n'
-        "            return retry(record.uids, RETRY_SECONDS)",
+        "            return retry(record.uids)",
         '            await self._report(_waiting(record, machines), "LaunchFailed", error.message)\n'
         "            answers = await self._next_attempt(record, _waiting(record, machines))\n"
         "            await self._close(record)\n"
