@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +39,7 @@ from simulation.servers.cluster import ClusterServer
 from simulation.servers.redis import REDIS_6, REDIS_7, RedisServer
 from simulation.settings import API, AWS, REDIS, RunSettings
 from simulation.trace import Event, Trace
-from simulation.users import Action, perform
+from simulation.users import NO_ANSWER, Action, perform, repeated
 from simulation.world import (
     TrueClock,
     World,
@@ -231,13 +232,16 @@ class _Simulation:
                 group.create_task(act(world, entry))
 
     async def _perform(self, world: World, action: Action) -> None:
-        self.trace.add("user", what=action.text)
-        try:
-            async with asyncio.timeout(ACTION_SECONDS):
-                outcome = await perform(action, world)
-        except TimeoutError:
-            outcome = "no answer"
-        self.trace.add("user", what=action.text, outcome=outcome)
+        async def once() -> str:
+            self.trace.add("user", what=action.text)
+            outcome = NO_ANSWER
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ACTION_SECONDS):
+                    outcome = await perform(action, world)
+            self.trace.add("user", what=action.text, outcome=outcome)
+            return outcome
+
+        await repeated(action, once)
 
     async def _apply(self, world: World, fault: Fault) -> None:
         self.faults[fault.kind] += 1

@@ -7,7 +7,7 @@ person who gets "not found".
 """
 
 from simulation.users.actions import Action, What
-from simulation.users.performing import perform
+from simulation.users.performing import NO_ANSWER, perform, repeated
 from simulation.users.planning import UserSettings, plan_users
 
-__all__ = ["Action", "UserSettings", "What", "perform", "plan_users"]
+__all__ = ["NO_ANSWER", "Action", "UserSettings", "What", "perform", "plan_users", "repeated"]

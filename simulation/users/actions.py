@@ -42,6 +42,8 @@ class Action:
     name: str = ""
     body: Json = field(default_factory=dict, hash=False)
     choice: float = 0.0
+    until_done: bool = False
+    """Repeated while it fails, within bounds: what comes after the run counts on it."""
 
     @property
     def text(self) -> str:

@@ -6,7 +6,8 @@ that does not answer, end the action and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from local.aws.ec2.instances import Instance
@@ -51,7 +52,25 @@ BY_HAND = (
     "Client.UserInitiatedShutdown: a person in the console",
 )
 """The state reason of an instance that a person ended, which EC2 itself words without the last part."""
+FAILED, NO_ANSWER = "failed", "no answer"
+UNDONE = (FAILED, NO_ANSWER)
+MOST_REPEATS, REPEAT_SECONDS = 20, 5.0
 Item = TypeVar("Item")
+
+
+async def repeated(
+    action: Action,
+    once: Callable[[], Awaitable[str]],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> str:
+    """What became of the action at last. ``once``: does it once."""
+    outcome = await once()
+    for _ in range(MOST_REPEATS if action.until_done else 0):
+        if not outcome.startswith(UNDONE):
+            break
+        await sleep(REPEAT_SECONDS)
+        outcome = await once()
+    return outcome
 
 
 async def perform(action: Action, world: World) -> str:
@@ -59,7 +78,7 @@ async def perform(action: Action, world: World) -> str:
     try:
         return await _perform(action, world)
     except (DovetailError, TimeoutError) as error:
-        return f"failed: {type(error).__name__} {str(error)[:200]}"
+        return f"{FAILED}: {type(error).__name__} {str(error)[:200]}"
 
 
 async def _perform(action: Action, world: World) -> str:

@@ -69,10 +69,18 @@ class Planner:
         number = self.numbers[prefix] = self.numbers.get(prefix, 0) + 1
         return f"{prefix}-{number}"
 
-    def add(self, what: What, kind: str = "", name: str = "", body: Json | None = None) -> None:
+    def add(
+        self,
+        what: What,
+        kind: str = "",
+        name: str = "",
+        body: Json | None = None,
+        *,
+        until_done: bool = False,
+    ) -> None:
         """Add one action at the present time of the plan."""
-        choice = round(self.random.random(), 6)
-        self.actions.append(Action(round(self.at, 3), what, kind, name, body or {}, choice))
+        choice, at = round(self.random.random(), 6), round(self.at, 3)
+        self.actions.append(Action(at, what, kind, name, body or {}, choice, until_done))
 
     @property
     def room(self) -> int:
@@ -124,11 +132,13 @@ def _end(planner: Planner) -> None:
     if planner.tight:
         _wait_for_room(planner)
     for name, api in sorted(planner.pools.items()):
-        planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.without_expiry(api)})
+        spec = pools.without_expiry(api)
+        planner.add(What.PATCH, pools.POOLS[api], name, {"spec": spec}, until_done=True)
     planner.at += REST_SECONDS
     for name in sorted(planner.tight & planner.pools.keys()):
         api = planner.pools[name]
-        planner.add(What.PATCH, pools.POOLS[api], name, {"spec": pools.wide_limits(api)})
+        spec = pools.wide_limits(api)
+        planner.add(What.PATCH, pools.POOLS[api], name, {"spec": spec}, until_done=True)
 
 
 def _wait_for_room(planner: Planner) -> None:

@@ -15,8 +15,8 @@ from local.aws.settings import EmulatorSettings
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import SystemClock
 from shared.kube.resources import NODES, PDBS, PODS
-from simulation.users import Action, UserSettings, What, perform, plan_users
-from simulation.users.performing import BY_HAND, choose
+from simulation.users import Action, UserSettings, What, perform, plan_users, repeated
+from simulation.users.performing import BY_HAND, MOST_REPEATS, choose
 from simulation.users.workloads import pod_budget
 from tests.services.conftest import store_with_our_kinds
 from tests.simulation.invariants.builders import instance
@@ -122,3 +122,29 @@ async def test_a_budget_is_created_and_deleted(world: Any) -> None:
 def test_a_choice_is_a_share_of_the_list(choice: float, expected: int) -> None:
     assert choose([1, 2, 3], choice) == expected
     assert choose([], choice) is None
+
+
+@pytest.mark.parametrize(
+    ("until_done", "outcomes", "tries"),
+    [
+        (True, ["failed: Unavailable", "no answer", "done", "done"], 3),
+        (True, ["failed: Unavailable"] * 99, 1 + MOST_REPEATS),
+        (False, ["failed: Unavailable", "done"], 1),
+    ],
+)
+async def test_what_the_end_of_a_run_counts_on_is_repeated_until_it_is_done(
+    until_done: bool, outcomes: list[str], tries: int
+) -> None:
+    """mixed 50179: the API server refused that machines expire no more, and they were replaced for ever."""
+    given = iter(outcomes)
+    waits: list[float] = []
+
+    async def once() -> str:
+        return next(given)
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    action = Action(0.0, What.PATCH, "nodepools", "main", {"spec": {}}, until_done=until_done)
+    assert await repeated(action, once, sleep) == outcomes[tries - 1]
+    assert len(waits) == tries - 1
