@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ from simulation.chaos.world import UNREADABLE, ChaosWorld, Observer
 from simulation.faults import Fault, end_faults
 from simulation.faults.plan import faults_of
 from simulation.trace import Event
-from simulation.users import Action, UserSettings, perform, plan_users
+from simulation.users import Action, UserSettings, perform, plan_users, repeated
 
 PEOPLE = UserSettings(cluster=CLUSTER, actions_per_minute=4.0, most_pods=80, weights=CHAOS.users)
 """A cluster that two cores can carry together with the stack."""
@@ -116,7 +117,7 @@ class Chaos:
 
     async def _perform(self, action: Action) -> str:
         self.outcome.actions += 1
-        return await perform(action, self._world)
+        return await repeated(action, partial(perform, action, self._world))
 
     async def _apply(self, fault: Fault) -> str:
         self.outcome.faults[fault.kind] += 1

@@ -177,8 +177,7 @@ class LaunchResults:
     ) -> None:
         """Write on the object why there is no instance yet (LCH-65), unless it says so already: a machine that waits
         for minutes would be read and logged at each attempt."""
-        known = machine.conditions.get(LAUNCHED)
-        if known is not None and known.message == message[:LONGEST_MESSAGE]:
+        if _says(machine, message):
             return
         log.warning("launch failed, trying again", machine=machine.name, error=message)
         if event:
@@ -186,9 +185,16 @@ class LaunchResults:
         await self.wait(machine, reason, message)
 
     async def wait(self, machine: Machine, reason: str, message: str) -> None:
-        """Write what it waits for in its condition Launched."""
+        """Write what it waits for in its condition Launched, unless that says so already."""
+        if _says(machine, message):
+            return
         condition = Condition("Unknown", reason, message[:LONGEST_MESSAGE], self.ports.clock.now())
         await self.machines.write_condition(machine, LAUNCHED, condition)
+
+
+def _says(machine: Machine, message: str) -> bool:
+    known = machine.conditions.get(LAUNCHED)
+    return known is not None and known.message == message[:LONGEST_MESSAGE]
 
 
 def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings) -> InstanceType:
