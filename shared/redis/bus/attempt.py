@@ -78,7 +78,7 @@ class TooManyRetries(DovetailError):
 
 @dataclass(frozen=True, slots=True)
 class AttemptLimits:
-    """``retries`` bounds delayed retries: at 30 s each the default gives up after an hour (F30)."""
+    """``retries`` bounds delayed retries: the default gives up after 50 minutes or more (F30, ``delay_seconds``)."""
 
     handler_timeout_seconds: float = 60.0
     deliveries: int = 5

@@ -22,6 +22,11 @@ DELAY_LIMIT = 50_000
 """Most delayed entries per stream; beyond it an entry stays pending in the stream instead."""
 MOVE_BATCH = 100
 LONGEST_DELAY_SECONDS = 300.0
+FREELY_CHOSEN = 12
+"""How many retries of a message come as soon as its handler asks."""
+LASTING_DELAY_SECONDS = 30.0
+"""Shortest delay of a message that has waited long. So what lasts for minutes makes no dead letter, whatever delay a
+handler asks for: the 120 retries of ``AttemptLimits`` take 50 minutes or more."""
 ADDED_JITTER = 0.2
 """Largest share of the requested delay that is added at random, so that retries spread."""
 
@@ -57,10 +62,14 @@ return math.max(0, first[2] - now)
 def delay_seconds(requested: float | None, attempt: int, source: random.Random) -> float:
     """Seconds until a message is delivered again. ``attempt`` is 0 for the first retry.
 
-    A requested delay is never shortened (it may be a Retry-After). Without one it doubles from 1 s to 300 s, ± 50 %.
+    A requested delay is never shortened (it may be a Retry-After); from the thirteenth retry on it is at least 1, 2,
+    4 … 30 s. Without one it doubles from 1 s to 300 s, ± 50 %.
     """
     if requested is not None:
-        return max(0.0, requested) * (1 + ADDED_JITTER * source.random())
+        shortest = 0.0
+        if attempt >= FREELY_CHOSEN:
+            shortest = doubled(attempt - FREELY_CHOSEN, first=1.0, cap=LASTING_DELAY_SECONDS)
+        return max(shortest, requested) * (1 + ADDED_JITTER * source.random())
     return doubled(attempt, first=1.0, cap=LONGEST_DELAY_SECONDS) * source.uniform(0.5, 1.5)
 
 
