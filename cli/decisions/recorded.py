@@ -91,9 +91,11 @@ def moment(text: str, clock: Clock, option: str) -> float:
 
 def period(begin: str, end: str, clock: Clock) -> tuple[float, float]:
     """(--from, --to) in seconds since the epoch; empty: from the first record on, until now. Raises ConfigurationError
-    for a period that ends before it begins."""
+    for a period that ends before it begins, or has not begun."""
     first = moment(begin, clock, "--from") if begin else 0.0
     last = moment(end, clock, "--to") if end else clock.now()
+    if first > clock.now():
+        raise ConfigurationError(f"--from must be in the past: {begin[:40]!r} is still to come")
     if end and last <= first:
         raise ConfigurationError(
             f"--to must be later than --from: {end[:40]!r} is not after {begin[:40]!r}"

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from cli.decisions.pairing import Compared, compare
-from cli.decisions.recorded import (
-    CLUSTER,
-    ENDPOINT,
-    STORE,
-    ClusterOption,
-    StoreOption,
-    only_cluster,
-    period,
-)
+from cli.decisions.pairing import NEAR_SECONDS, Compared, compare
+from cli.decisions.recorded import ClusterOption, StoreOption, period, read_archive
 from cli.options import Output, OutputOption, group
-from cli.stack.environment import StackOption, variables_of
+from cli.stack.environment import StackOption
 from cli.text import escaped, print_json
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import SystemClock, rfc3339
 from shared.errors import NotFound
-from shared.runtime.archive.opening import open_store
 from shared.runtime.archive.reading import Archive
 from shared.simulation.decisions.names import MAIN, SHADOW
 from shared.simulation.decisions.records import DecisionRecord
@@ -53,6 +44,7 @@ def diff(
 
     Plans are compared with plans for the same pods, commands with commands about the same machines, within a minute.
     The shadow starts anew from what really happened, so each pair answers: in this situation, what would it have done?
+    What the scheduler decided before the shadow's first record is left out.
 
     Exit code 1: one of the two has recorded nothing in this time.
 
@@ -62,40 +54,43 @@ def diff(
 
       dovetail shadow diff --from 2h --all -o json
     """
-    clock = SystemClock()
-    first, last = period(begin, end, clock)
-    variables = variables_of(directory)
-    endpoint = variables.get(ENDPOINT, "")
-    address = store or variables.get(STORE, "")
+    first, last = period(begin, end, SystemClock())
 
-    async def records(place: str, role: str) -> list[DecisionRecord]:
-        opened = open_store(place, endpoint_url=endpoint)
-        try:
-            name = cluster or await only_cluster(opened, variables.get(CLUSTER, ""), place)
-            return [one async for one in Archive(opened, name, role).records(first, last)]
-        finally:
-            await opened.close()
+    def read(store: str, role: str) -> _Kept:
+        kept = partial(_kept, begin=first, end=last)
+        return read_archive(kept, store=store, cluster=cluster, directory=directory, role=role)
 
-    async def read() -> tuple[list[DecisionRecord], list[DecisionRecord]]:
-        return await records(address, MAIN), await records(shadow_store or address, SHADOW)
-
-    real, other = asyncio.run(read())
-    for who, found in (("the scheduler", real), ("the shadow scheduler", other)):
-        if not found:
+    real, other = read(store, MAIN), read(shadow_store or store, SHADOW)
+    for who, kept in (("the scheduler", real), ("the shadow scheduler", other)):
+        if not kept.records:
             raise NotFound(f"{who} has recorded nothing in this time")
-    _print(compare(real, other), everything, output)
+    ours = [one for one in real.records if one.at >= other.since - NEAR_SECONDS]
+    _print(compare(ours, other.records), max(first, other.since), everything, output)
 
 
-def _print(found: Compared, everything: bool, output: Output) -> None:
+class _Kept(NamedTuple):
+    """``since``: when the first record of this scheduler was made, in seconds since the epoch."""
+
+    records: list[DecisionRecord]
+    since: float
+
+
+async def _kept(archive: Archive, begin: float, end: float) -> _Kept:
+    found = [one async for one in archive.records(begin, end)]
+    return _Kept(found, min((chunk.first for chunk in await archive.log.chunks()), default=0.0))
+
+
+def _print(found: Compared, since: float, everything: bool, output: Output) -> None:
     pairs = [pair for pair in found.pairs if everything or not pair.equal]
     if output == "json":
         document: dict[str, Any] = found.totals()
-        print_json({**document, "decisions": [pair.document() for pair in pairs]})
+        decisions = [pair.document() for pair in pairs]
+        print_json({"from": rfc3339(since), **document, "decisions": decisions})
         return
     totals = found.totals()
     typer.echo(
-        f"{totals['compared']} compared, {totals['equal']} equal; only the scheduler: {totals['onlyReal']}, "
-        f"only the shadow: {totals['onlyShadow']}"
+        f"from {rfc3339(since)}: {totals['compared']} compared, {totals['equal']} equal; "
+        f"only the scheduler: {totals['onlyReal']}, only the shadow: {totals['onlyShadow']}"
     )
     typer.echo(
         f"$ an hour by these decisions: {totals['real']:+.4f}, shadow {totals['shadow']:+.4f}"

@@ -45,6 +45,7 @@ from shared.disruption.methods import expiration
 from shared.disruption.records import Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import EMPTY, Machine
+from shared.domain.nodes import Node
 from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS, Generation
 from shared.domain.pools.kept_capacity import keeps_capacity
@@ -183,8 +184,11 @@ class Disruption:
             if pool is not None and pool.disruption_off:
                 continue
             if await self.actions.delete(machine):
-                self.reporter.expired(machine)
+                await self.reporter.expired(machine, self._node_of(machine))
                 await self.actions.request_termination(machine, "expired", machine.uid)
+
+    def _node_of(self, machine: Machine) -> Node | None:
+        return self.cluster.view.nodes().get(machine.node_name)
 
     async def _close(self) -> None:
         """Delete the machines of pools that close, as those that expired. A pool's kill switch holds them."""
@@ -194,7 +198,7 @@ class Disruption:
         busy, machines = self.commands.busy(), self.cluster.view.machines()
         for machine in hours.outside_hours(machines, pools, now=self.clock.now()):
             if machine.uid not in busy and await self.actions.delete(machine):
-                self.reporter.closed(machine)
+                await self.reporter.closed(machine, self._node_of(machine))
                 await self.actions.request_termination(machine, "closed", machine.uid)
 
     async def _keep_capacity(self) -> None:

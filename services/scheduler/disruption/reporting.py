@@ -146,11 +146,7 @@ class DisruptionReporter:
         decision = "Replace" if record.replacements else "Delete"
         text = timed or f"Disrupting {machine.kind}: {record.reason}/{decision}"
         log.info(text, node=machine.node_name, machine=machine.name)
-        reported = [(to_machine(machine), text)]
-        if node is not None:
-            reported.append((to_node(node), timed or f"Disrupting Node: {record.reason}"))
-        for involved, message in reported:
-            await self.recorder.publish(involved, "Normal", "DisruptionTerminating", message)
+        await self._announce(machine, text, node, timed or f"Disrupting Node: {record.reason}")
         mode = EVENTUAL if record.method in (drift.METHOD, static_drift.METHOD) else GRACEFUL
         policy = pool.consolidation_policy if pool else ""
         self.metrics.count_disrupted(machine, record.reason.lower(), mode, policy=policy)
@@ -165,17 +161,33 @@ class DisruptionReporter:
         machine = change.machine
         log.info(text, node=machine.node_name, machine=machine.name, ttl_seconds=ttl)
 
-    def expired(self, machine: Machine) -> None:
+    async def expired(self, machine: Machine, node: Node | None) -> None:
         """A v1 machine was deleted because of its age (DIS-60)."""
         log.info("deleting expired nodeclaim", NodeClaim=machine.name, Node=machine.node_name)
         self.decisions.expired(machine)
         self.metrics.count_disrupted(machine, "expired")
+        await self._deleted(machine, node, "Expired")
 
-    def closed(self, machine: Machine) -> None:
+    async def closed(self, machine: Machine, node: Node | None) -> None:
         """A machine was deleted because its pool is outside its hours."""
         log.info("deleting nodeclaim outside hours", NodeClaim=machine.name, Node=machine.node_name)
         self.decisions.closed(machine)
         self.metrics.count_disrupted(machine, "closed")
+        await self._deleted(machine, node, "OutsideHours")
+
+    async def _deleted(self, machine: Machine, node: Node | None, reason: str) -> None:
+        """Without a command: its drain may take hours, in which its events are all that says why."""
+        text = f"Disrupting {machine.kind}: {reason}/Delete"
+        await self._announce(machine, text, node, f"Disrupting Node: {reason}")
+
+    async def _announce(
+        self, machine: Machine, text: str, node: Node | None, node_text: str
+    ) -> None:
+        reported = [(to_machine(machine), text)]
+        if node is not None:
+            reported.append((to_node(node), node_text))
+        for involved, message in reported:
+            await self.recorder.publish(involved, "Normal", "DisruptionTerminating", message)
 
     async def annotations(self, pods: Iterable[Pod], *, now: float) -> None:
         """What the annotations by which pods ask to stay have the effect of (DIS-11)."""

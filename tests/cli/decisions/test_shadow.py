@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from cli.decisions.pairing import compare
+from cli.decisions.pairing import NEAR_SECONDS, compare
 from cli.main import commands
 from shared.concurrency.clock import rfc3339
 from shared.errors import NotFound
@@ -18,13 +19,16 @@ from shared.runtime.archive.store import DirectoryStore
 from shared.simulation.decisions.records import DecisionRecord
 from shared.solver.solve import SolverSettings
 from tests.support.planning.disruption import NOW
-from tests.support.planning.recorded_days import CLUSTER, Day
+from tests.support.planning.recorded_days import CLUSTER, ROUND_SECONDS, Day
 
 
-def recorded(folder: Path, *, shadow: bool, seed: int = 7, policy: str = "FewestNodes") -> None:
+def recorded(
+    folder: Path, *, shadow: bool, seed: int = 7, policy: str = "FewestNodes", begin: float = NOW
+) -> None:
     """The first twelve rounds of a made day."""
     settings = SolverSettings(packing_policy=policy)
-    asyncio.run(Day(DirectoryStore(folder), seed, settings, shadow=shadow).run(12))
+    day = Day(DirectoryStore(folder), seed, settings, shadow=shadow, begin=begin)
+    asyncio.run(day.run(12))
 
 
 async def records(folder: Path, role: str) -> list[DecisionRecord]:
@@ -69,6 +73,19 @@ def test_decisions_that_only_one_made_are_named(tmp_path: Path) -> None:
     alone = compare(real, [])
     assert alone.totals()["onlyReal"] == len(alone.pairs) > 0
     assert compare([], real).totals()["onlyShadow"] > 0
+
+
+def test_what_was_decided_before_the_shadow_began_is_left_out(tmp_path: Path) -> None:
+    """Else every decision of that time would be one that only the scheduler made."""
+    recorded(tmp_path, shadow=False)
+    recorded(tmp_path, shadow=True, begin=NOW + 4 * ROUND_SECONDS)
+    real = [one for one in asyncio.run(records(tmp_path, "main")) if one.kind == "plan"]
+    begun = min(one.at for one in asyncio.run(records(tmp_path, "shadow")))
+    assert real[0].at < begun - NEAR_SECONDS
+    found: Any = diff(tmp_path, "--all")
+    assert found["from"] == rfc3339(begun)
+    assert found["decisions"]
+    assert all(one["at"] >= rfc3339(begun - NEAR_SECONDS) for one in found["decisions"])
 
 
 def test_a_shadow_that_has_recorded_nothing_is_an_error(tmp_path: Path) -> None:
