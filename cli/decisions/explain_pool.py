@@ -55,7 +55,9 @@ def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
     machines = answer["machines"]
     parts = [f"{machines['ready']} ready", f"{machines['drifted']} drifted"]
     parts.append(f"{machines['terminating']} terminating")
-    yield Text(f"machines   {machines['all']}: {', '.join(parts)}")
+    replicas = answer.get("replicas")  # a scheduler of an older version does not say it
+    wanted = "" if replicas is None else f" of {counted(replicas, 'replica')}"
+    yield Text(f"machines   {machines['all']}{wanted}: {', '.join(parts)}")
     types = ", ".join(f"{kind} {count}" for kind, count in answer["instanceTypes"].items())
     yield Text(f"types      {types or 'none'}")
     yield Text(f"pods       {answer['pods']}")

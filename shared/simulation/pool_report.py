@@ -43,6 +43,7 @@ def pool_report(
     offerings = _offerings(pool, snapshot)
     return {
         "pool": pool.key,
+        "replicas": pool.replicas if gates.static_capacity else None,
         "problems": _problems(pool, snapshot, gates, offered=bool(offerings), off=off),
         "machines": {
             "all": len(machines),

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from cli.main import commands
 from shared.errors import ConfigurationError
 
-
 COMMANDS = ("decisions", "replay", "shadow diff", "ledger cost", "ledger regret", "cloud bill")
 
 

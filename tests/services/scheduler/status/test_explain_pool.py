@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from cli.decisions.explain_pool import lines
 from cli.decisions.purchase_text import bought_text
 from shared.disruption.advice import NO_BUDGET, SWITCHED_OFF
 from shared.domain import labels as keys
@@ -95,9 +96,8 @@ async def test_what_keeps_a_class_from_its_work_is_named(
 
 @pytest.mark.parametrize("more_settings", [{"DISRUPTION": "off"}])
 async def test_the_switch_for_all_pools_holds_pool_and_node_whatever_budgets_say(
-    scheduler: Scheduler, more_settings: dict[str, Any]
+    scheduler: Scheduler,
 ) -> None:
-    assert more_settings
     await shown(scheduler)
     await scheduler.disruption.step()
     _, pool = await ask(scheduler, pool="default")
@@ -106,6 +106,14 @@ async def test_the_switch_for_all_pools_holds_pool_and_node_whatever_budgets_say
     texts = [one["text"] for one in node["staysBecause"]]
     assert texts[0] == SWITCHED_OFF
     assert not any(text.startswith(NO_BUDGET) for text in texts)
+
+
+@pytest.mark.parametrize("more_settings", [{"FEATURE_GATES": "StaticCapacity=true"}])
+async def test_a_static_pool_says_how_many_machines_it_is_to_have(scheduler: Scheduler) -> None:
+    await shown(scheduler, replicas=3)
+    _, found = await ask(scheduler, pool="default")
+    assert found["replicas"] == 3
+    assert "machines   1 of 3 replicas: 1 ready, 0 drifted, 0 terminating" in map(str, lines(found))
 
 
 async def test_an_unknown_pool_is_answered_with_those_that_there_are(scheduler: Scheduler) -> None:
