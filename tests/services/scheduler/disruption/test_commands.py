@@ -356,8 +356,7 @@ async def test_a_rate_is_kept_across_commands(oversized: Scheduler, kube: Kube) 
 async def test_v1_machines_expire_without_a_command(
     oversized: Scheduler, kube: Kube, events: Any
 ) -> None:
-    """DIS-04, DIS-60: by the age of the claim; no replacement first, and no budget holds it. Claim and node say why
-    they drain."""
+    """DIS-04, DIS-60: by the claim's age; no replacement first, no budget holds it. Claim and node say why they go."""
     await oversized.show(nodepools=[replace(POOL, budgets=(Budget("0"),))])
     claims = await shown(oversized, kube)
     old = replace(claims[LARGE.machine.name], expire_seconds=60.0, created_at=1.0)
