@@ -30,7 +30,7 @@ export PATH := $(PATH):$(HELM_FOLDER)
 
 .DEFAULT_GOAL := help
 .PHONY: help redis demo up down status test test-slow test-stories test-all test-kubernetes nightly simulate simulate-nightly chaos coverage page-check \
-  bench-compare karpenter-specs lint format crds manifests helm dashboards spec site locks wheel release release-check ci clean
+  bench-compare karpenter-specs karpenter-speed lint format crds manifests helm dashboards spec site locks wheel release release-check ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -115,6 +115,9 @@ bench-compare: $(DEVELOPMENT) ## Compare the planner with the recorded figures; 
 
 karpenter-specs: $(DEVELOPMENT) ## Run Karpenter's own specifications with our planner; needs Go, and etcd and kube-apiserver in KUBEBUILDER_ASSETS
 	$(BIN)/python -m bench.comparison.karpenter $(ARGS)
+
+karpenter-speed: $(DEVELOPMENT) ## Run Karpenter's own benchmarks of its scheduler, and our planner on the same kinds of pods; needs Go
+	$(BIN)/python -m bench.comparison.karpenter.speed $(ARGS)
 
 lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff check .

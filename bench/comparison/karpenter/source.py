@@ -57,10 +57,11 @@ def prepared(version: str, folder: Path) -> Path:
     return copy
 
 
-def built(copy: Path, suite: str) -> Path:
-    """The tests of a suite as a program. Go builds again only what has changed."""
-    program = copy / f"{suite}.test"
-    run_go(["test", "-mod=mod", "-c", "-o", str(program), f"./{SUITES[suite]}"], copy)
+def built(copy: Path, suite: str, tags: str = "") -> Path:
+    """The tests of a suite as a program. Go builds again only what has changed. ``tags``: build tags of Go."""
+    program = copy / f"{suite}{tags}.test"
+    package = f"./{SUITES[suite]}"
+    run_go(["test", "-mod=mod", f"-tags={tags}", "-c", "-o", str(program), package], copy)
     return program
 
 
