@@ -11,6 +11,7 @@ _QUALIFIED_NAME = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+LONGEST_LABEL_VALUE = 63
 LABEL_VALUE_FORM = "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends"
 """What a message about an invalid label value ends with."""
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from shared.api.faults import Fault, Parsed
+from shared.api.core.label_syntax import LONGEST_LABEL_VALUE
+from shared.api.faults import Fault, Parsed, Path
 from shared.api.schema.pool_capacity import (
     LONGEST_TEXT,
     hours_text,
@@ -218,6 +219,20 @@ def read_metadata(raw: Mapping[str, Any]) -> Metadata:
             if (value := choice.value(written)) is not None
         },
     )
+
+
+def name_faults(raw: Mapping[str, Any], path: Path = ("metadata", "name")) -> tuple[Fault, ...]:
+    """The fault of a pool's or a node class' name that no label can hold: every machine has it as the value of one."""
+    name: object = raw
+    for part in path:
+        name = name.get(part) if isinstance(name, Mapping) else None
+    if not isinstance(name, str) or len(name) <= LONGEST_LABEL_VALUE:
+        return ()
+    text = (
+        f"has {len(name)} characters, and a label of every machine holds it; "
+        f"use at most {LONGEST_LABEL_VALUE}"
+    )
+    return (Fault(path, text),)
 
 
 def choice_faults(raw: Mapping[str, Any]) -> tuple[Fault, ...]:

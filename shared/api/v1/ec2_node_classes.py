@@ -14,7 +14,7 @@ import msgspec
 from shared.api.class_statuses import with_status
 from shared.api.conversion.class_upgrade import upgraded
 from shared.api.conversion.written import Written
-from shared.api.core.metadata import Metadata, read_metadata
+from shared.api.core.metadata import Metadata, name_faults, read_metadata
 from shared.api.crd.model import ApiModel, read
 from shared.api.faults import Parsed
 from shared.api.hashes import class_hash
@@ -56,7 +56,8 @@ RESERVATION_FIELDS = {
 def parse_ec2_node_class(raw: Json) -> Parsed[NodeClass]:
     """The class, or every fault of its spec. Never raises."""
     spec, faults = read(EC2NodeClassSpec, raw.get("spec"), at=("spec",))
-    if spec is None:
+    faults = [*faults, *name_faults(raw)]
+    if spec is None or faults:
         return Parsed(None, tuple(faults))
     return Parsed(with_status(_record(read_metadata(raw), spec), raw.get("status")))
 

@@ -12,7 +12,13 @@ from typing import Any
 import msgspec
 
 from shared.api.conversion.written import Written
-from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
+from shared.api.core.metadata import (
+    Metadata,
+    choice_faults,
+    name_faults,
+    pool_metadata,
+    read_metadata,
+)
 from shared.api.core.nodes import taint_objects
 from shared.api.crd.model import read
 from shared.api.faults import Fault, Parsed, Path
@@ -32,12 +38,13 @@ from shared.errors import InvalidObject
 Json = Mapping[str, Any]
 API_VERSION = "karpenter.sh/v1"
 CLASS_KIND = GENERATIONS[V1].class_kind
+CLASS_NAME = ("spec", "template", "spec", "nodeClassRef", "name")
 
 
 def parse_node_pool(raw: Json) -> Parsed[NodePool]:
     """The pool, or every fault of its spec. Never raises."""
     spec, faults = read(NodePoolSpec, raw.get("spec"), at=("spec",))
-    faults = [*faults, *_unsupported_class(raw), *choice_faults(raw)]
+    faults = [*faults, *_unsupported_class(raw), *_long_names(raw), *choice_faults(raw)]
     if spec is None or faults:
         return Parsed(None, tuple(faults))
     limits, too_large = amounts_of(spec.limits, at=("spec", "limits"))
@@ -77,6 +84,11 @@ def _unsupported_class(raw: Json) -> list[Fault]:
         for name, only in (("group", CLASS_GROUP), ("kind", CLASS_KIND))
         if isinstance(reference.get(name), str) and reference[name] != only
     ]
+
+
+def _long_names(raw: Json) -> list[Fault]:
+    """NP-21: a pool or class whose name no label can hold has no machines."""
+    return [*name_faults(raw), *name_faults(raw, CLASS_NAME)]
 
 
 def amounts_of(written: Json, *, at: Path) -> tuple[dict[str, int], tuple[Fault, ...]]:

@@ -14,7 +14,13 @@ from typing import Any
 import msgspec
 
 from shared.api.conversion.written import Written
-from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
+from shared.api.core.metadata import (
+    Metadata,
+    choice_faults,
+    name_faults,
+    pool_metadata,
+    read_metadata,
+)
 from shared.api.core.nodes import taint_objects
 from shared.api.crd.model import UNKNOWN_FIELDS, read
 from shared.api.faults import Fault, Parsed
@@ -62,7 +68,7 @@ def parse_provisioner(raw: Json) -> Parsed[NodePool]:
     """The pool, or every fault of its spec. Never raises."""
     written = raw.get("spec")
     spec, faults = read(ProvisionerSpec, {} if written is None else written, at=("spec",))
-    faults = [*faults, *choice_faults(raw)]
+    faults = [*faults, *name_faults(raw), *choice_faults(raw)]
     if spec is None or faults:
         return Parsed(None, tuple(faults))
     resources = spec.limits.resources if spec.limits else {}
