@@ -9,6 +9,7 @@ What may go wrong: AWS adds codes. An unknown code of a launching call becomes `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -107,6 +108,9 @@ _UNAVAILABLE_CODES = frozenset(
         "Unavailable",
     }
 )
+_REFUSED_ACTION = re.compile(r"is not authorized to perform: ([a-z0-9-]{1,40}:[A-Za-z]{1,80})")
+_EXPLICIT_DENY = re.compile(r"with an explicit deny in an? ([a-z -]{1,40})")
+_NO_POLICY = re.compile(r"because no ([a-z -]{1,40}) allows the ")
 CREDENTIALS_FIX = (
     "give this process AWS credentials: an IAM role for its service account "
     "(EKS Pod Identity or IRSA), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -179,8 +183,20 @@ def _denial(code: str, status: int, text: str, permission: str) -> str | None:
     if code in _CREDENTIAL_CODES:
         return f"{text}: check this machine's clock, and {CREDENTIALS_FIX}"
     if code in _DENIED_CODES or status == 403:
-        return f"{text}: allow {permission} in the policy of this process's IAM role"
+        return f"{text}: {_permission_fix(text, permission)}"
     return None
+
+
+def _permission_fix(text: str, permission: str) -> str:
+    """AWS names the action that it refused, often another than the call's (``iam:PassRole``), and whose policy did."""
+    action = _REFUSED_ACTION.search(text)
+    denying, lacking = _EXPLICIT_DENY.search(text), _NO_POLICY.search(text)
+    named = action[1] if action else permission
+    if denying:
+        return f"remove the deny of {named} from the {denying[1]}"
+    if lacking and lacking[1] != "identity-based policy":
+        return f"allow {named} in the {lacking[1]}"
+    return f"allow {named} in the policy of this process's IAM role"
 
 
 def from_transport_error(

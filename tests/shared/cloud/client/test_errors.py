@@ -29,10 +29,10 @@ from shared.errors import (
 )
 
 
-def answer(code: str, status: int = 400) -> ClientError:
+def answer(code: str, status: int = 400, message: str = "why") -> ClientError:
     metadata = {"HTTPStatusCode": status, "RequestId": "r-1"}
     return ClientError(
-        {"Error": {"Code": code, "Message": "why"}, "ResponseMetadata": metadata}, "CreateFleet"
+        {"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}, "CreateFleet"
     )
 
 
@@ -98,6 +98,31 @@ def test_a_refused_launch_keeps_its_code(code: str) -> None:
 def test_a_denied_call_names_the_permission_to_grant() -> None:
     error = translate(answer("UnauthorizedOperation", 403))
     assert "allow ec2:CreateFleet" in error.message
+
+
+@pytest.mark.parametrize(
+    ("cause", "fix"),
+    [
+        (
+            "because no identity-based policy allows the iam:PassRole action",
+            "allow iam:PassRole in the policy of this process's IAM role",
+        ),
+        (
+            "because no permissions boundary allows the iam:PassRole action",
+            "allow iam:PassRole in the permissions boundary",
+        ),
+        (
+            "with an explicit deny in a service control policy",
+            "remove the deny of iam:PassRole from the service control policy",
+        ),
+        ("", "allow iam:PassRole in the policy of this process's IAM role"),
+    ],
+)
+def test_a_denied_call_names_the_action_and_the_policy_that_aws_names(cause: str, fix: str) -> None:
+    """``CreateFleet`` is refused for ``iam:PassRole`` or ``ec2:CreateTags`` too: to allow CreateFleet mends nothing."""
+    text = f"User: arn:aws:sts::1:assumed-role/a/b is not authorized to perform: iam:PassRole on resource: c {cause}"
+    error = translate(answer("UnauthorizedOperation", 403, text))
+    assert error.message.endswith(f": {fix}")
 
 
 def test_wrong_credentials_are_not_reported_as_a_missing_permission() -> None:
