@@ -18,7 +18,12 @@ from shared.api.faults import texts_of
 from shared.api.parsers import parser_of
 from shared.api.v1.node_overlays import parse_node_overlay
 from shared.concurrency.clock import Clock
-from shared.domain.instance_types.overlays import Overlay, asks_for_pools, judged
+from shared.domain.instance_types.overlays import (
+    GATE_OFF_REASON,
+    Overlay,
+    asks_for_pools,
+    judged,
+)
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Condition
 from shared.domain.pools.nodepools import NodePool
@@ -39,7 +44,7 @@ LIST_FRESH_SECONDS = 1.0
 INVALID = "ValidationFailed"
 CONFLICT = "Conflict"
 GATE_OFF = (
-    "FeatureGateOff",
+    GATE_OFF_REASON,
     "it has no effect while the feature gate NodeOverlay is off: set FEATURE_GATES=NodeOverlay=true",
 )
 LONGEST_MESSAGE = 1000
@@ -123,15 +128,16 @@ class Overlays:
         if self.enabled and catalogue is None:
             return
         listed = await listed_overlays(self.kube)
-        refused = await self._refused(listed, catalogue) if catalogue else {}
+        refused, idle = await self._judged(listed, catalogue) if catalogue else ({}, {})
         for raw in listed:
-            problem = refused.get(str(raw["metadata"]["name"])) if catalogue else GATE_OFF
-            await self._write(raw, problem)
+            name = str(raw["metadata"]["name"])
+            problem = refused.get(name) if catalogue else GATE_OFF
+            await self._write(raw, problem, idle.get(name, ""))
 
-    async def _refused(
+    async def _judged(
         self, listed: list[dict[str, Any]], catalogue: Catalogue
-    ) -> dict[str, tuple[str, str]]:
-        """Name -> (reason, message) of those that do not hold."""
+    ) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
+        """Name -> (reason, message) of those that do not hold, and name -> why of those that correct nothing."""
         read: dict[str, Overlay] = {}
         refused: dict[str, tuple[str, str]] = {}
         for raw in listed:
@@ -144,12 +150,13 @@ class Overlays:
         asked = any(map(asks_for_pools, read.values()))
         scopes = scopes_of(await readable_pools(self.kube)) if asked else ()
         found = await asyncio.to_thread(judged, tuple(read.values()), catalogue, scopes)
-        return refused | {name: (CONFLICT, text) for name, text in found.refused.items()}
+        conflicting = {name: (CONFLICT, text) for name, text in found.refused.items()}
+        return refused | conflicting, found.idle
 
-    async def _write(self, raw: Json, problem: tuple[str, str] | None) -> None:
-        """Write the condition where the object has another one."""
+    async def _write(self, raw: Json, problem: tuple[str, str] | None, hint: str = "") -> None:
+        """Write the condition where the object has another one. ``hint``: beside a condition that is True."""
         old = known_conditions(raw.get("status"))
-        status, (reason, message) = ("False", problem) if problem else ("True", (READY, ""))
+        status, (reason, message) = ("False", problem) if problem else ("True", (READY, hint))
         fresh = Condition(status, reason, message[:LONGEST_MESSAGE], self.clock.now())
         fresh = replace(fresh, generation=int(raw["metadata"].get("generation") or 0))
         conditions = with_condition(old, READY, fresh)

@@ -24,6 +24,8 @@ MICRO_USD_PER_HOUR = "micro_usd_per_hour"
 PARTS_PER_MILLION = "parts_per_million"
 """Kinds of PriceAdjustment."""
 MILLION = 1_000_000
+GATE_OFF_REASON = "FeatureGateOff"
+"""Reason of an overlay's condition Ready while the scheduler's and the launcher's gate is off."""
 NOT_OF_A_TYPE = (keys.ZONE_ID,)
 """Labels that an overlay cannot select by: offerings are identified by zone name."""
 OF_A_POOL = (keys.NODE_POOL, keys.PROVISIONER_NAME, keys.NODE_CLASS)
@@ -78,6 +80,8 @@ class Judged(msgspec.Struct, frozen=True):
     """Heaviest first; of equal weight by name."""
     refused: dict[str, str]
     """Name -> reason, for people."""
+    idle: dict[str, str] = {}
+    """Name -> why a usable one corrects nothing, for people: a pool or type is misspelled, or does not exist yet."""
 
 
 class PoolScope(NamedTuple):
@@ -150,7 +154,7 @@ def judged(
 ) -> Judged:
     """Separate the usable overlays from invalid and conflicting ones. Those for different pools do not conflict."""
     refused: dict[str, str] = {}
-    listed = []
+    pools, listed = tuple(pools), []
     for overlay in sorted(overlays, key=lambda one: (-one.weight, one.name)):
         wrong = [e.key for e in overlay.requirements if e.key in NOT_OF_A_TYPE]
         if wrong:
@@ -165,7 +169,19 @@ def judged(
                 text = "conflicts with this overlay for {}; give one of them another weight"
                 refused.setdefault(one.name, f"{other.name} {text.format(kind.name)}")
                 refused.setdefault(other.name, f"{one.name} {text.format(kind.name)}")
-    return Judged(tuple(one for one in listed if one.name not in refused), refused)
+    usable = [one for one in meant if one.overlay.name not in refused]
+    idle = {one.overlay.name: why for one in usable if (why := _why_idle(one, catalogue, pools))}
+    return Judged(tuple(one.overlay for one in usable), refused, idle)
+
+
+def _why_idle(meant: _Meant, catalogue: Catalogue, pools: Iterable[PoolScope]) -> str:
+    """Empty when it may correct something."""
+    if meant.asked and not any(map(meant.holds_for, pools)):
+        return f"it has no effect: no pool has {meant.asked}"
+    kinds = (*catalogue.types, *catalogue.unpriced)
+    if kinds and not any(_means_type(meant.wanted, kind) for kind in kinds):
+        return f"it has no effect: no instance type of the region has {meant.wanted}"
+    return ""
 
 
 def _general(meant: Iterable[_Meant]) -> list[_Meant]:

@@ -16,13 +16,14 @@ from services.launcher.catalogue.overlays import (
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, encode_catalogue, of_pool
 from shared.kube.client import Kube
-from shared.kube.resources import NODE_OVERLAYS, PROVISIONERS
+from shared.kube.resources import NODE_OVERLAYS, NODE_POOLS, PROVISIONERS
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
 from tests.support.clock.fake import FakeClock
 
 Look = Callable[..., Any]
+CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 ONLY_LARGE = {"key": keys.INSTANCE_TYPE, "operator": "In", "values": ["m5.large"]}
 
 
@@ -108,6 +109,34 @@ async def test_what_requires_labels_of_a_pool_holds_for_its_machines_alone(
     )
     clock.advance(LIST_FRESH_SECONDS)
     assert await cheapest(source, "Provisioner/blue") == 20_000
+
+
+async def test_an_overlay_that_corrects_nothing_says_why(
+    kube: Kube, bus: Bus, clock: FakeClock, source: OverlaidCatalogues
+) -> None:
+    """NO-01: a misspelled pool or type is ready, as the pool may come later, and its condition has the reason."""
+    nowhere = {"key": keys.NODE_POOL, "operator": "In", "values": ["nowhere"]}
+    unknown = {"key": keys.INSTANCE_TYPE, "operator": "In", "values": ["m5.lagre"]}
+    await create(kube, "pool", requirements=[ONLY_LARGE, nowhere], price="0.01")
+    await create(kube, "type", requirements=[unknown], price="0.01")
+    await create(kube, "used", requirements=[ONLY_LARGE], price="0.01")
+    await Overlays(kube, CatalogueStore(bus.redis, bus.prefix), clock, enabled=True).check_all()
+    assert set((await ready(kube)).values()) == {("True", "Ready")}
+    assert await messages(kube) == {
+        "pool": "it has no effect: no pool has karpenter.sh/nodepool In [nowhere]",
+        "type": "it has no effect: no instance type of the region has node.kubernetes.io/instance-type In [m5.lagre]",
+        "used": "",
+    }
+    pool = {"template": {"spec": {"requirements": [], "nodeClassRef": CLASS}}}
+    await kube.create(NODE_POOLS, {"metadata": {"name": "nowhere"}, "spec": pool})
+    await Overlays(kube, CatalogueStore(bus.redis, bus.prefix), clock, enabled=True).check_all()
+    assert (await messages(kube))["pool"] == ""
+
+
+async def messages(kube: Kube) -> dict[str, str]:
+    """Name -> message of its condition Ready."""
+    listed = (await kube.list(NODE_OVERLAYS)).items
+    return {one["metadata"]["name"]: one["status"]["conditions"][0]["message"] for one in listed}
 
 
 async def test_without_the_gate_nothing_is_corrected_and_each_overlay_says_so(
