@@ -10,6 +10,8 @@ import typer
 from cli.manifests.simulate import catalogue_of
 from cli.stack.bus import connected_bus
 from cli.stack.cluster import connected_to, listed
+from shared.api.conditions import READY, known_conditions
+from shared.domain.instance_types.overlays import GATE_OFF_REASON
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.snapshot import OfferingKey
 from shared.errors import DovetailError
@@ -28,7 +30,7 @@ _KINDS = (
     resources.PODS, resources.NODES, resources.NAMESPACES, resources.PVS, resources.PVCS,
     resources.DAEMON_SETS, resources.PDBS, resources.STORAGE_CLASSES, resources.CSI_NODES,
     resources.PROVISIONERS, resources.MACHINES, resources.AWS_NODE_TEMPLATES, resources.NODE_POOLS,
-    resources.NODE_CLAIMS, resources.EC2_NODE_CLASSES,
+    resources.NODE_CLAIMS, resources.EC2_NODE_CLASSES, resources.NODE_OVERLAYS,
 )  # fmt: skip
 _MAKES = {"Deployment": ("Deployment", "ReplicaSet")}
 
@@ -51,10 +53,16 @@ async def read_cluster(variables: Mapping[str, str], workloads: frozenset[str]) 
         if await kube.serves(resources.DEVICE_CLASSES):
             chosen = (*chosen, *resources.DEVICE_KINDS)
         for resource in chosen:
-            for one in await listed(kube, resource):
+            for one in filter(_is_in_force, await listed(kube, resource)):
                 documents.append({**one, "apiVersion": resource.api_version, "kind": resource.kind})
     catalogue, unavailable = await _offered(variables)
     return Held(documents, catalogue, unavailable)
+
+
+def _is_in_force(raw: Mapping[str, Any]) -> bool:
+    """False for a NodeOverlay that the launcher says has no effect, because the feature gate is off (NO-01)."""
+    ready = known_conditions(raw.get("status")).get(READY)
+    return ready is None or ready.reason != GATE_OFF_REASON
 
 
 async def _offered(
