@@ -174,17 +174,27 @@ securityContext:
     drop: [ALL]
 {{- end }}
 
-{{/* Environment of a service beyond the ConfigMap and its Secret. */}}
+{{/* Environment of a service beyond the ConfigMap and its Secret. A name twice would be refused by a server-side apply: of
+all services' extraEnv, a service's settings and its own extraEnv the last one that has the name counts. */}}
 {{- define "dovetail.environment" -}}
-{{- if include "dovetail.seesRecords" . }}
+{{- $own := .values.extraEnv | default list }}
+{{- $names := dict }}
+{{- range $own }}{{ $_ := set $names .name "own" }}{{ end }}
+{{- $extra := list }}
+{{- range .root.Values.extraEnv }}
+{{- if not (or (hasKey $names .name) (hasKey ($.values.settings | default dict) .name)) }}{{ $extra = append $extra . }}{{ $_ := set $names .name "all" }}{{ end }}
+{{- end }}
+{{- if and (include "dovetail.seesRecords" .) (not (hasKey $names "RECORD_STORE")) }}
 - name: RECORD_STORE
   value: {{ .root.Values.records.store }}
 {{- end }}
 {{- range $name, $value := .values.settings | default dict }}
+{{- if not (hasKey $names $name) }}
 - name: {{ $name }}
   value: {{ include "dovetail.settings" (dict "v" $value) | trim | trimPrefix "v: " }}
 {{- end }}
-{{- with concat .root.Values.extraEnv (.values.extraEnv | default list) }}
+{{- end }}
+{{- with concat $extra $own }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
