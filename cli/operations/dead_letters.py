@@ -179,10 +179,14 @@ async def _each(
     act: Callable[[DeadLetters, str], Awaitable[None]],
 ) -> None:
     """Call ``act`` for each dead letter. A failure is printed and does not stop the others; the exit code is then 1."""
-    if bool(ids) == every:
-        raise ConfigurationError("give ids or --all, not both")
-    chosen = [_checked(one) for one in ids or ()]
     stream = _known(stream)
+    if ids and every:
+        raise ConfigurationError("give ids or --all, not both")
+    if not ids and not every:
+        raise ConfigurationError(
+            f"give the ids of dead letters of {stream}, or --all; `dovetail dead-letters list` shows them"
+        )
+    chosen = [_checked(one) for one in ids or ()]
     failed = False
     async with _bus(directory) as bus:
         letters = bus.dead_letters(stream)

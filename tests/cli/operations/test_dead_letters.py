@@ -220,8 +220,9 @@ def test_a_dropped_letter_is_gone_and_its_neighbour_stays(url: str) -> None:
         (("show", "launches", "first"), "'first' is not the id of a dead letter"),
         (("show", "launches", f"{2**64}-0"), "is not the id of a dead letter"),
         (("list", "launch"), "launch is not a stream; the streams are pods, launches, machines"),
-        (("drop", "launches"), "give ids or --all"),
-        (("drop", "launches", "1-1", "--all"), "give ids or --all"),
+        (("drop", "launches"), "give the ids of dead letters of launches, or --all"),
+        (("drop", "lanches"), "lanches is not a stream"),
+        (("drop", "launches", "1-1", "--all"), "give ids or --all, not both"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(

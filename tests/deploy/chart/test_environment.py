@@ -1,4 +1,4 @@
-"""The environment of a service's container has each name once: a server-side apply refuses a name that is there twice."""
+"""The environment of a container has each name once: a server-side apply refuses a name that is there twice."""
 
 from __future__ import annotations
 
