@@ -111,7 +111,11 @@ def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
             yield Text(f"The node was bought: {bought_text(answer['bought'])}")
         return
     if answer["state"] == "placeable":
-        yield Text("The next round of the scheduler places it: nothing has to change.")
+        if answer["verdict"]:
+            text = f"Each round of the scheduler buys a machine for it, and it never runs there: {answer['verdict']}"
+        else:
+            text = "The next round of the scheduler places it: nothing has to change."
+        yield Text(text)
         return
     yield Text(f"It is pending: {answer['verdict']}")
     yield from _pools(answer["pools"])

@@ -25,6 +25,7 @@ from shared.simulation.changes.edits import Edit, applied, of_pod
 from shared.simulation.changes.measuring import largest_request, least_limit
 from shared.simulation.changes.pod_edits import pod_edits, smaller
 from shared.simulation.changes.pool_edits import higher_limit, pool_edits
+from shared.simulation.pool_report import TOO_SHORT
 from shared.solver.plan import Plan
 from shared.solver.solve import SolverSettings, solve
 
@@ -49,7 +50,8 @@ class PoolChange:
 
 @dataclass(frozen=True)
 class PodExplanation:
-    """``pools``: the nearest miss first. ``unexamined``: pools for which no plan was left (MOST_PLANS)."""
+    """``verdict``: of a placeable pod why its new machine is in vain. ``pools``: the nearest miss first.
+    ``unexamined``: pools for which no plan was left (MOST_PLANS)."""
 
     pod: Pod
     state: State
@@ -113,14 +115,22 @@ def explain_pod(
         return PodExplanation(pod, "bound", "" if pod.node_name else why_not_provisionable(pod))
     planning = _Planning(uid, settings, most_plans)
     world = snapshot
-    verdict = planning.plan(world).unschedulable.get(uid)
+    plan = planning.plan(world)
+    verdict = plan.unschedulable.get(uid)
     if verdict is None:
-        return PodExplanation(pod, "placeable")
+        return PodExplanation(pod, "placeable", _in_vain(plan, snapshot, uid))
     alone = without_other_pending(snapshot, uid)
     if not planning.places(alone):
         world = alone
     found, unexamined = _examine(snapshot, world, pod, planning)
     return PodExplanation(pod, "pending", verdict, found, unexamined)
+
+
+def _in_vain(plan: Plan, snapshot: Snapshot, uid: str) -> str:
+    """Why the pod will not run on the machine that is planned for it; empty when it will."""
+    machine = next((one for one in plan.machines if uid in one.pods), None)
+    pool = next((one for one in snapshot.pools if machine and one.key == machine.pool_key), None)
+    return f"{pool.key}: {TOO_SHORT}" if pool is not None and pool.lives_too_short else ""
 
 
 def without_other_pending(snapshot: Snapshot, uid: str) -> Snapshot:

@@ -39,6 +39,15 @@ def test_a_pod_that_is_placed_next_needs_nothing() -> None:
     assert "nothing has to change" in explain("web", objects=(pod(), node_pool())).stdout
 
 
+def test_a_machine_that_is_gone_before_it_is_ready_is_no_place() -> None:
+    """`explain pool` says the same of the pool."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["expireAfter"] = "0s"
+    said = explain("web", objects=(pod(), pool)).stdout
+    assert "nothing has to change" not in said
+    assert "it never runs there: NodePool/default: its machines are too old after less than" in said
+
+
 def test_a_pod_that_the_files_lack_is_an_error_with_the_next_step() -> None:
     done = explain("somebody", objects=(pod(), node_pool()))
     assert done.exit_code == 1
