@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.scheduler.state.cluster import View
+from shared.api.core.references import to_pool
 from shared.api.v1.node_claims import planned_object
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
-from shared.errors import AlreadyExists, Unavailable
+from shared.errors import AlreadyExists, DovetailError, TransientError, Unavailable
 from shared.kube.machines import Machines, Stored
 from shared.redis import streams
 from shared.redis.messages import LaunchMachine, TerminateMachine, send
@@ -29,6 +30,9 @@ from shared.runtime.tracing import Span
 from shared.runtime.tracing.tracer import MOST_NAMES
 from shared.settings import SchedulerSettings
 from shared.solver.plan import PlannedMachine
+
+REFUSED_SECONDS = 300.0
+"""Between two events of one pool with the same refusal."""
 
 
 @dataclass
@@ -56,7 +60,7 @@ class MachineActions:
             pool, body = self._body(planned, snapshot, plan, span.traceparent)
             body["metadata"].setdefault("annotations", {}).update(annotations or {})
             self._fence()
-            return self._note(await self.machines.create(body), planned, pool, reason)
+            return self._note(await self._written(body, pool), planned, pool, reason)
 
     async def create_or_adopt(
         self, planned: PlannedMachine, snapshot: Snapshot, *, plan: str, reason: str
@@ -66,12 +70,28 @@ class MachineActions:
             pool, body = self._body(planned, snapshot, plan, span.traceparent)
             self._fence()
             try:
-                stored = await self.machines.create(body)
+                stored = await self._written(body, pool)
             except AlreadyExists:
                 stored = await self.machines.stored(key_of(planned))
                 if stored.machine.terminating:
                     raise
             return self._note(stored, planned, pool, reason)
+
+    async def _written(self, body: dict[str, Any], pool: NodePool) -> Stored:
+        """The Machine as stored. Raises DovetailErrors; a refusal that stays becomes an event of the pool, since its
+        pods wait and nothing else says why: a policy of the cluster, or a lack of rights."""
+        try:
+            return await self.machines.create(body)
+        except (AlreadyExists, TransientError):
+            raise
+        except DovetailError as error:
+            name = str(body["metadata"]["name"])
+            text = f"no {pool.api.machine_kind} of it can be created: {error.message}"
+            await self.env.recorder.publish(
+                to_pool(pool), "Warning", "MachineRefused", text.replace(name, "NAME"),
+                dedupe_seconds=REFUSED_SECONDS,
+            )  # fmt: skip
+            raise
 
     def _fence(self) -> None:
         """Raises Unavailable for a former leader: it may have been stopped since it decided this (F14)."""

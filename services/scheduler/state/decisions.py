@@ -31,7 +31,8 @@ STATIC = "static capacity"
 KEPT = "kept capacity"
 NO_CAPACITY = "left out: EC2 had no capacity for it a short time ago"
 NOT_CREATED = (
-    "planned, but not created: launches for these pods are held back, or the pods need it no more"
+    "planned, but not created: launches for these pods are held back, the pods need it no more, or the API server "
+    "refused it; the events of the pool say which"
 )
 
 

@@ -7,6 +7,7 @@ relied on. What may go wrong: a body that is not JSON (kept as text, cut at 256 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from shared.kube.resources import Resource
 TEXT_LIMIT = 256
 """Longest part of a server's text in our errors, in characters."""
 
+_ADMISSION = re.compile(
+    r"admission webhook|denied the request|ValidatingAdmissionPolicy|exceeded quota"
+)
 MULTIPLE_BUDGETS = "more than one PodDisruptionBudget"
 """The eviction API's text, with code 500, for a pod that several budgets select."""
 
@@ -152,6 +156,8 @@ def _not_found(call: Call, status: Mapping[str, Any], message: str) -> errors.No
 def _unauthorized(call: Call, code: int, text: str) -> errors.Unauthorized:
     if code == 401:
         fix = "credentials are missing, wrong or expired; check KUBECONFIG or the service account"
+    elif _ADMISSION.search(text):  # Gatekeeper's webhook answers 403, as a lack of rights does.
+        fix = "an admission policy or a quota of the cluster refuses it; change that, or what it asks for"
     else:
         fix = (
             f'grant verb "{call.verb}" on resource "{call.rule}" in apiGroup '

@@ -11,10 +11,20 @@ from shared.api.v1alpha5.machines import parse_machine
 from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.lease import Lease
+from shared.kube.recorder import Recorder
+from shared.kube.resources import Resource
 from shared.runtime.leadership import Leadership
-from tests.services.conftest import create_machine
+from tests.services.conftest import create_machine, written_events
 from tests.services.scheduler.conftest import Later, Scheduler, machines, pool_of
 from tests.support.planning.builders import make_pod
+
+ADMISSION = "admissionregistration.k8s.io"
+POLICIES = Resource(
+    ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False
+)
+BINDINGS = Resource(
+    ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False
+)
 
 
 def follow(scheduler: Scheduler, kube: Kube) -> None:
@@ -31,6 +41,38 @@ async def test_a_former_leader_deletes_no_machine(scheduler: Scheduler, kube: Ku
     with pytest.raises(Unavailable, match="another scheduler may lead"):
         await scheduler.parts.actions.delete(machine)
     assert [one["metadata"]["uid"] for one in await machines(kube)] == [machine.uid]
+
+
+async def test_a_refused_machine_is_an_event_of_its_pool_once(
+    scheduler: Scheduler, kube: Kube, recorder: Recorder
+) -> None:
+    """SCH-112: each round plans the same again; the pool says what the cluster's policy asks for."""
+    await forbid_machines(kube)
+    await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("web")])
+    await scheduler.plan()
+    await scheduler.plan("again")
+    assert await machines(kube) == []
+    (event,) = [e for e in await written_events(kube, recorder) if e["reason"] == "MachineRefused"]
+    assert event["involvedObject"]["kind"] == "Provisioner"
+    assert event["message"].startswith("no Machine of it can be created: ")
+    assert "every machine needs a cost centre" in event["message"]
+
+
+async def forbid_machines(kube: Kube) -> None:
+    """As a company's own admission policy does."""
+    rule = {
+        "apiGroups": ["karpenter.sh"],
+        "apiVersions": ["*"],
+        "operations": ["CREATE"],
+        "resources": ["machines"],
+    }
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "message": "every machine needs a cost centre"}],
+    }
+    await kube.create(POLICIES, {"metadata": {"name": "cost"}, "spec": spec})
+    bound = {"policyName": "cost", "validationActions": ["Deny"]}
+    await kube.create(BINDINGS, {"metadata": {"name": "cost"}, "spec": bound})
 
 
 async def test_a_former_leader_makes_no_machine(scheduler: Scheduler, kube: Kube) -> None:

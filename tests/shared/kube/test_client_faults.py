@@ -123,6 +123,18 @@ async def test_a_403_names_the_missing_rule(api: ScriptedApi, kube: Kube) -> Non
     assert 'apiGroup "karpenter.sh"' in e.value.message
 
 
+async def test_a_403_of_an_admission_policy_asks_for_no_rights(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    """Gatekeeper answers 403 as well; a role with more rights mends nothing."""
+    text = 'admission webhook "validation.gatekeeper.sh" denied the request: a label is missing'
+    api.others = [answer({"message": text, "reason": "Forbidden"}, 403)]
+    with pytest.raises(errors.Unauthorized, match="a label is missing") as e:
+        await kube.create(MACHINES, {"metadata": {"name": "m"}})
+    assert "grant verb" not in e.value.message
+    assert "an admission policy or a quota of the cluster refuses it" in e.value.message
+
+
 async def test_an_invalid_object_names_its_field(api: ScriptedApi, kube: Kube) -> None:
     causes = [{"field": "spec.taints[0].effect", "reason": "FieldValueNotSupported"}]
     api.others = [answer(failure(422, "Invalid", "unsupported", causes=causes), 422)]
