@@ -103,7 +103,7 @@ def plan(
     is marked. Manifests are NodePools, node classes and their older kinds, and workloads; kinds that planning does not
     use have no effect. Against a recorded cluster only pools can be planned.
 
-    Exit code 0: nothing would happen; 2: something would; 1: a fault, a wrong option, or --fail-on is exceeded.
+    Exit code 0: nothing would happen; 2: something would, or may; 1: a fault, a wrong option, or --fail-on is exceeded.
 
     Examples:
 

@@ -9,7 +9,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from cli.decisions.plan.course import Course, Taken, course_of
-from cli.decisions.plan.drifting import not_judged, reason_of, with_drift
+from cli.decisions.plan.drifting import (
+    changed_selectors,
+    machines_of_class,
+    not_judged,
+    reason_of,
+    with_drift,
+)
 from cli.decisions.plan.merging import Merged, ObjectChange, merged
 from cli.decisions.plan.rules import Rules, Timing
 from shared.domain.feature_gates import FeatureGates
@@ -64,6 +70,8 @@ class Effect:
     faults: tuple[ObjectFault, ...] = ()
     """Of the manifests."""
     cluster_faults: tuple[ObjectFault, ...] = ()
+    may_drift: set[str] = field(default_factory=set)
+    """Keys of machines whose class selects otherwise: whether they drift is known in AWS only."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -89,8 +97,11 @@ class Effect:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing would happen that does not happen anyway."""
-        found = (self.disrupted, self.staying, self.not_any_more, self.bought, self.not_bought)
+        """Nothing would happen that does not happen anyway, as far as is known."""
+        found = (
+            *(self.disrupted, self.staying, self.not_any_more, self.bought, self.not_bought),
+            self.may_drift,
+        )
         return not (any(found) or self.unschedulable or self.cost_change)
 
 
@@ -165,10 +176,20 @@ def _compare(effect: Effect, after: Merged, rules: Rules, now: float) -> None:
     effect.staying = list(_staying(ours, theirs, rules.gates))
     effect.bought, effect.not_bought = _purchases(ours, theirs)
     effect.unschedulable = _without_place(ours, theirs, rules, now)
-    for change in after.changes:
-        effect.notes += not_judged(change.kind, change.name, change.fields)
+    _note_selectors(effect, after)
     if not rules.gates.static_capacity:
         effect.notes += _left_out(effect, after)
+
+
+def _note_selectors(effect: Effect, after: Merged) -> None:
+    """What a class selects may be something else after the changes; AWS alone knows."""
+    for change in after.changes:
+        selectors = changed_selectors(change.fields)
+        if selectors:
+            key = f"{change.kind}/{change.name}"
+            found = machines_of_class(effect.with_changes.before, key)
+            effect.may_drift |= {one.key for one in found}
+            effect.notes.append(not_judged(key, selectors, len(found)))
 
 
 def _left_out(effect: Effect, after: Merged) -> Iterable[str]:

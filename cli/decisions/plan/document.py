@@ -36,6 +36,7 @@ def document_of(effect: Effect) -> dict[str, Any]:
             "change": effect.cost_change / MICRO,
         },
         "disrupted": {"machines": len(effect.disrupted), "of": effect.machines},
+        "mayDrift": len(effect.may_drift),
         "seconds": round(effect.seconds, 3),
         "unfinished": ours.unfinished,
         "notes": effect.notes,

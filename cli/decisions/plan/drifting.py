@@ -11,9 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from cli.text import counted
 from services.launcher.drift.reasons import Facts, drift_of, is_judged
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import DRIFTED, Condition, Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 
 SELECTORS = ("subnetSelector", "securityGroupSelector", "amiSelector", "capacityReservationSelector")  # fmt: skip
@@ -32,8 +34,7 @@ def with_drift(snapshot: Snapshot, gates: FeatureGates, now: float) -> Snapshot:
         if machine.api.drift_needs_gate and not gates.drift:
             return _marked(machine, "", now)
         pool = pools.get(machine.pool_key)
-        follows = pool is not None and machine.api.class_follows_pool
-        key = pool.node_class_key if pool and follows else machine.node_class_key
+        key = _class_key(machine, pool)
         facts = Facts(pool, classes.get(key), types=types, type_seen=True)
         reason = drift_of(machine, facts, now=now)
         return machine if reason is None else _marked(machine, reason, now)
@@ -51,15 +52,35 @@ def _marked(machine: Machine, reason: str, now: float) -> Machine:
     return replace(machine, conditions=others)
 
 
-def not_judged(kind: str, name: str, fields: Iterable[str]) -> list[str]:
-    """What the plan does not know about a changed node class, for people."""
-    selected = sorted({one for one in fields if any(part in one for part in SELECTORS)})
-    if not selected:
-        return []
-    listed = ", ".join(selected)
+def _class_key(machine: Machine, pool: NodePool | None) -> str:
+    follows = pool is not None and machine.api.class_follows_pool
+    return pool.node_class_key if pool and follows else machine.node_class_key
+
+
+def machines_of_class(snapshot: Snapshot, key: str) -> list[Machine]:
+    """Those that drift when what the class selects is something else than now."""
+    pools = {pool.key: pool for pool in snapshot.pools}
     return [
-        f"{kind} {name}: what {listed} selects is known in AWS only; drift by it is not planned"
+        one
+        for one in snapshot.machines
+        if _class_key(one, pools.get(one.pool_key)) == key and not one.terminating
     ]
+
+
+def changed_selectors(fields: Iterable[str]) -> list[str]:
+    """Of these changed fields those that select by what only AWS knows."""
+    return sorted({one for one in fields if any(part in one for part in SELECTORS)})
+
+
+def not_judged(key: str, selectors: Iterable[str], machines: int) -> str:
+    """What the plan does not know about a changed node class with so many machines, for people."""
+    text = f"{key}: what {', '.join(selectors)} selects is known in AWS only"
+    if not machines:
+        return f"{text}; it has no machine yet"
+    return (
+        f"{text}: if it is something else than now, {counted(machines, 'machine')} of the class will drift and be "
+        "replaced beside what is planned here"
+    )
 
 
 def reason_of(machine: Machine) -> str:

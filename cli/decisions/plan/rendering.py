@@ -12,6 +12,7 @@ MOST_ROWS = 50
 """Machines, and pods, that are shown; further ones are counted. JSON has all."""
 HEADINGS = ("NODE", "POOL", "WHAT", "WHY", "$/H", "PODS", "BY", "FROM", "UNTIL")
 NOTHING = "No machine, pod or price changes."
+NOTHING_KNOWN = "Nothing changes but what AWS alone knows (see the note)."
 
 
 def table_lines(answer: Json) -> Iterator[str]:
@@ -60,7 +61,9 @@ def summary(answer: Json) -> str:
     if answer["unfinished"]:
         parts.append("not finished while the cluster was watched")
     text = ", ".join(parts)
-    return f"{NOTHING} {text}" if is_nothing(answer) else text
+    if not is_nothing(answer):
+        return text
+    return f"{NOTHING_KNOWN if answer['mayDrift'] else NOTHING} {text}"
 
 
 def is_nothing(answer: Json) -> bool:

@@ -221,7 +221,23 @@ def test_selectors_that_only_aws_knows_are_noted(written: Path) -> None:
 
     changed = ec2_node_class(amiSelectorTerms=[{"id": "ami-0123456789abcdef0"}], amiFamily="AL2023")
     found = answer(written, changed)
-    assert any("amiSelectorTerms" in note for note in found["notes"])
+    (note,) = found["notes"]
+    assert note == (
+        "EC2NodeClass/default: what spec.amiSelectorTerms selects is known in AWS only: if it is something else than "
+        "now, 3 machines of the class will drift and be replaced beside what is planned here"
+    )
+    assert found["mayDrift"] == 3
+
+
+def test_a_change_whose_effect_only_aws_knows_is_not_called_nothing(written: Path) -> None:
+    """It said that no machine changes, and in the next line that machines may drift; a pipeline went on with 0."""
+    from tests.shared.simulation.documents import ec2_node_class
+
+    changed = ec2_node_class(amiSelectorTerms=[{"id": "ami-0123456789abcdef0"}], amiFamily="AL2023")
+    done = plan(written, changed)
+    assert done.exit_code == 2
+    assert "Nothing changes but what AWS alone knows (see the note)." in done.stdout
+    assert "No machine, pod or price changes" not in done.stdout
 
 
 STATIC = ("--feature-gates", "StaticCapacity=true")
