@@ -226,7 +226,7 @@ class Console:
         return {
             "now": now.document(),
             "bound": known.bound,
-            "boundText": known.text(),
+            "boundText": known.text(self.feed.number, self.clock.monotonic()),
             "policies": known.policies,
             "series": self.costs.series(),
             "problem": known.problem,

@@ -20,7 +20,7 @@ def test_an_answer_without_a_bound_counts_as_an_answer() -> None:
     repacked = Repacked()
     repacked.take({**ANSWER, "bound": None}, 1, 100.0)
     assert not repacked.is_due(2, 100.0 + REPACK_SECONDS - 1)
-    assert repacked.text() == ""
+    assert repacked.text(2, 200.0) == ""
 
 
 def test_a_failure_keeps_the_last_answer_and_is_repeated_ever_later() -> None:
@@ -45,3 +45,14 @@ def test_prices_of_an_empty_cluster_are_no_prices() -> None:
     assert repacked.policies == {}
     repacked.take({**ANSWER, "costs": {"LowestCost": 2.0}}, 2, 60.0)
     assert repacked.policies == {"LowestCost": 2.0}
+
+
+def test_a_bound_of_before_a_change_says_how_old_it_is() -> None:
+    """Thousands of pods may come in the minute until the next answer: the cost is then many times the old bound."""
+    repacked = Repacked()
+    repacked.take(ANSWER, 1, 100.0)
+    assert repacked.text(1, 145.0).endswith("for less; daemon sets are counted.")
+    assert repacked.text(2, 101.0).endswith("for less; daemon sets are counted.")
+    assert repacked.text(2, 145.0).endswith(
+        "daemon sets are counted. That was 45 s ago, and the cluster has changed since."
+    )
