@@ -113,6 +113,7 @@ INSTEAD: Mapping[str, str] = {
     "EKS_CONTROL_PLANE": "the cluster is asked for unless CLUSTER_ENDPOINT is set",
     "ENABLE_PROFILING": "there are no profiles of a Go program",
     "HEALTH_PROBE_PORT": _STATUS,
+    "KARPENTER_SERVICE": "names Karpenter's own Service; nothing is to be done",
     "LEADER_ELECT": "DISABLE_LEADER_ELECTION",
     "LOG_ERROR_OUTPUT_PATHS": _LOGS,
     "LOG_OUTPUT_PATHS": _LOGS,

@@ -134,14 +134,15 @@ def test_hashes_change_without_drift() -> None:
 
 
 def test_the_variables_of_its_deployment_are_compared_with_the_settings() -> None:
-    names = ("BATCH_IDLE_DURATION", "METRICS_PORT", "SOMETHING_ELSE")
+    names = ("BATCH_IDLE_DURATION", "KARPENTER_SERVICE", "METRICS_PORT", "SOMETHING_ELSE")
     container = {"name": "c", "env": [{"name": name, "value": "8"} for name in names]}
     deployment = {
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "karpenter"},
         "spec": {"template": {"spec": {"containers": [container]}}},
     }  # fmt: skip
     assert {row.subject: row.verdict for row in rows(deployment)} == {
-        "BATCH_IDLE_DURATION": "kept", "METRICS_PORT": "changed", "SOMETHING_ELSE": "by hand",
+        "BATCH_IDLE_DURATION": "kept", "KARPENTER_SERVICE": "changed", "METRICS_PORT": "changed",
+        "SOMETHING_ELSE": "by hand",
     }  # fmt: skip
 
 
