@@ -49,8 +49,9 @@ class Right:
 
     def __str__(self) -> str:
         group = f".{self.group}" if self.group else ""
+        name = f" {self.name}" if self.name else ""
         place = f" in {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {self.path or self.resource + group}{place}"
+        return f"{self.verb} {self.path or self.resource + group}{name}{place}"
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,13 @@ async def accounts(installation: Installation) -> AsyncIterator[Finding]:
         if not missing:
             yield ok(check, f"{len(account.rights)} rights")
             continue
-        more = f" and {len(missing) - MOST_SHOWN} more" if len(missing) > MOST_SHOWN else ""
-        shown = "; ".join(map(str, missing[:MOST_SHOWN])) + more
-        yield failed(check, f"it may not: {shown}", "kubectl apply --server-side -k deploy")
+        text = f"it may not: {_shown(missing)}"
+        yield failed(check, text, "kubectl apply --server-side -k deploy")
+
+
+def _shown(missing: list[Right]) -> str:
+    more = f" and {len(missing) - MOST_SHOWN} more" if len(missing) > MOST_SHOWN else ""
+    return "; ".join(map(str, missing[:MOST_SHOWN])) + more
 
 
 async def _missing(kube: Kube, rights: tuple[Right, ...]) -> list[Right]:
@@ -148,5 +153,5 @@ async def own(installation: Installation) -> AsyncIterator[Finding]:
     for what, rights in wanted.items():
         missing = await _missing(installation.kube, rights)
         check, mend = f"you may {what}", "the roles of docs/operating/kubectl-plugin.md"
-        found = "; ".join(map(str, missing[:MOST_SHOWN]))
-        yield failed(check, f"you may not: {found}", mend) if missing else ok(check)
+        found = f"you may not: {_shown(missing)}"
+        yield failed(check, found, mend) if missing else ok(check)

@@ -24,6 +24,7 @@ TEXT_LIMIT = 256
 _ADMISSION = re.compile(
     r"admission webhook|denied the request|ValidatingAdmissionPolicy|exceeded quota"
 )
+_USER = re.compile(r'User "([^"]{1,200})" cannot')
 MULTIPLE_BUDGETS = "more than one PodDisruptionBudget"
 """The eviction API's text, with code 500, for a pod that several budgets select."""
 
@@ -159,9 +160,10 @@ def _unauthorized(call: Call, code: int, text: str) -> errors.Unauthorized:
     elif _ADMISSION.search(text):  # Gatekeeper's webhook answers 403, as a lack of rights does.
         fix = "an admission policy or a quota of the cluster refuses it; change that, or what it asks for"
     else:
+        who = _USER.search(text)  # a person's own, in a command
         fix = (
             f'grant verb "{call.verb}" on resource "{call.rule}" in apiGroup '
-            f'"{call.resource.group}" to Dovetail\'s service account'
+            f'"{call.resource.group}" to {who[1] if who else "the caller"}'
         )
     return errors.Unauthorized(
         f"{call}: {text} ({code}): {fix}", verb=call.verb, resource=call.rule

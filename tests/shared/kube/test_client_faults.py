@@ -123,6 +123,18 @@ async def test_a_403_names_the_missing_rule(api: ScriptedApi, kube: Kube) -> Non
     assert 'apiGroup "karpenter.sh"' in e.value.message
 
 
+async def test_a_403_names_who_lacks_the_right(api: ScriptedApi, kube: Kube) -> None:
+    """Of a command it is the caller: a right for Dovetail's own accounts mends nothing, and is too much."""
+    text = (
+        'machines is forbidden: User "alice" cannot list resource "machines" at the cluster scope'
+    )
+    api.lists = [answer({"message": text, "reason": "Forbidden"}, 403)]
+    with pytest.raises(
+        errors.Unauthorized, match=r'"machines" in apiGroup "karpenter.sh" to alice$'
+    ):
+        await kube.list(MACHINES)
+
+
 async def test_a_403_of_an_admission_policy_asks_for_no_rights(
     api: ScriptedApi, kube: Kube
 ) -> None:

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from cli.main import commands
 from cli.operations.doctor.clocks import clocks
 from cli.operations.doctor.finding import Installation
+from cli.operations.doctor.rights import own
 from local.cluster.builtin.manifests import create_account_objects, read_manifests
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import SystemClock
@@ -313,6 +314,31 @@ async def test_who_may_not_impersonate_reads_that_rights_are_not_known(
     wrong = await world.failures("rights")
     assert wrong["rights of dovetail/dovetail-launcher"]["state"] == "not checked"
     assert "may not impersonate" in wrong["rights of dovetail/dovetail-launcher"]["found"]
+
+
+async def test_rights_on_services_that_are_missing_are_named_one_by_one(world: World) -> None:
+    """Three times the same text said neither which services nor that there are more."""
+    path = Path(world.variables["KUBECONFIG"])
+    kube = await connect(path)
+    token = await account_token(kube, "dovetail-interruption")
+    await kube.close()
+    config = json.loads(path.read_text())  # noqa: ASYNC240  a small file
+    config["users"][0]["user"] = {"token": token}
+    path.write_text(json.dumps(config))  # noqa: ASYNC240  a small file
+    kube = await connect(path)
+    names = ("console", "interruption", "launcher", "scheduler")
+    services = {
+        f"DOVETAIL_{n.upper()}_URL": f"service://dovetail/dovetail-{n}:status" for n in names
+    }
+    found = {
+        one.check: one async for one in own(Installation(services, kube, "dovetail", SystemClock()))
+    }
+    await kube.close()
+    assert found["you may reach the services (services/proxy)"].found == (
+        "you may not: get services/proxy dovetail-console:status in dovetail; "
+        "get services/proxy dovetail-interruption:status in dovetail; "
+        "get services/proxy dovetail-launcher:status in dovetail and 1 more"
+    )
 
 
 async def account_token(kube: Kube, name: str) -> str:
