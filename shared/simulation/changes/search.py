@@ -35,6 +35,10 @@ MOST_CROWDED_PLANS = 100
 """Of these for one pool with all pods that wait: such a plan may take seconds."""
 OTHER_POOL = "dovetail.sh/other-pool"
 """A label within the search: of machines that the pod may not get while it is asked what one pool can do."""
+NO_CAPACITY = (
+    "EC2 had no capacity a short time ago for what would do; it is tried again after some minutes"
+)
+"""Before the verdict of a pod that waits for nothing else."""
 State = Literal["bound", "placeable", "pending"]
 
 
@@ -119,6 +123,8 @@ def explain_pod(
     verdict = plan.unschedulable.get(uid)
     if verdict is None:
         return PodExplanation(pod, "placeable", _in_vain(plan, snapshot, uid))
+    if snapshot.unavailable and planning.places(replace(snapshot, unavailable=frozenset())):
+        verdict = f"{NO_CAPACITY}; {verdict}"
     alone = without_other_pending(snapshot, uid)
     if not planning.places(alone):
         world = alone

@@ -13,7 +13,7 @@ from shared.domain.expressions import Expression
 from shared.domain.workloads.pods import Owner
 from shared.errors import NotFound
 from shared.simulation.changes.answer import document_of
-from shared.simulation.changes.search import PodExplanation, explain_pod
+from shared.simulation.changes.search import NO_CAPACITY, PodExplanation, explain_pod
 from shared.simulation.inputs import read_inputs
 from shared.solver.solve import SolverSettings
 from tests.shared.simulation.changes.manifests import edited
@@ -31,6 +31,7 @@ from tests.support.planning.builders import make_pod, make_snapshot
 
 TAINT = {"key": "example.com/gpu", "value": "yes", "effect": "NoSchedule"}
 ARCH, ZONE, TEAM = "kubernetes.io/arch", "topology.kubernetes.io/zone", "example.com/team"
+TYPE = "node.kubernetes.io/instance-type"
 TYPES = [
     instance_type(offerings=[offering(), offering("us-east-1b")]),
     instance_type("m5.xlarge", 4, "16Gi", offerings=[offering(price=0.2)]),
@@ -48,6 +49,18 @@ def explained(*documents: Document, **options: Any) -> PodExplanation:
 
 def changes(*documents: Document) -> list[tuple[str, str, Any]]:
     return [(e.field, e.action, e.value) for e in explained(*documents).smallest]
+
+
+def test_a_pod_that_waits_for_capacity_alone_is_told_so() -> None:
+    """The planner's verdict has Karpenter's words, which sound like a mistake in the requirements."""
+    gone = [offering(zone, available=False) for zone in ("us-east-1a", "us-east-1b")]
+    sold_out = instance_type("c5.large", offerings=gone)
+    only = node_pool(requirements=[{"key": TYPE, "operator": "In", "values": ["c5.large"]}])
+    found = explained(pod(), only, sold_out)
+    assert found.state == "pending"
+    assert found.verdict.startswith(f"{NO_CAPACITY}; incompatible with nodepool")
+    too_large = explained(pod(cpu="64"), only, sold_out)
+    assert NO_CAPACITY not in too_large.verdict
 
 
 def limited(**limits: str) -> Document:
