@@ -111,8 +111,8 @@ def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
             yield Text(f"The node was bought: {bought_text(answer['bought'])}")
         return
     if answer["state"] == "placeable":
-        if answer["verdict"]:
-            text = f"Each round of the scheduler buys a machine for it, and it never runs there: {answer['verdict']}"
+        if in_vain := answer.get("verdict"):
+            text = f"Each round of the scheduler buys a machine for it, and it never runs there: {in_vain}"
         else:
             text = "The next round of the scheduler places it: nothing has to change."
         yield Text(text)
