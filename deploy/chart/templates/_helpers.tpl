@@ -64,5 +64,10 @@ watcher, scheduler, launcher, terminator, interruption{{ if .Values.console.enab
 {{ end }}{{ end -}}
 {{- if and .Values.redis.secretName .Values.redis.bundled.enabled }}{{ $faults = append $faults "redis.secretName is for a Redis of your own: set redis.bundled.enabled=false, or leave it empty" }}{{ end -}}
 {{- if and .Values.agents.enabled (eq .Values.agents.namespace .Release.Namespace) }}{{ $faults = append $faults "agents.namespace must be another namespace than that of the release: agents need the host network" }}{{ end -}}
+{{- range $key := list "app.kubernetes.io/name" "app.kubernetes.io/component" }}
+{{- if hasKey $.Values.podLabels $key }}{{ $faults = append $faults (printf "podLabels must not have %s: the chart selects pods by it" $key) }}{{ end -}}
+{{- range $name, $values := $.Values }}
+{{- if and (kindIs "map" $values) (hasKey $values "podLabels") }}{{ if hasKey (get $values "podLabels" | default dict) $key }}{{ $faults = append $faults (printf "%s.podLabels must not have %s: the chart selects pods by it" $name $key) }}{{ end }}{{ end -}}
+{{ end }}{{ end -}}
 {{- if $faults }}{{ fail (printf "\n- %s\ndocs/operating/helm.md explains the values" (join "\n- " $faults)) }}{{ end -}}
 {{- end }}

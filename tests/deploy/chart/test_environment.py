@@ -1,4 +1,4 @@
-"""The environment of a container has each name once: a server-side apply refuses a name that is there twice."""
+"""Names of variables and labels are there once: a server-side apply or a strict reader of YAML refuses a second."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shared.errors import ConfigurationError
 from tests.support.cluster.helm import NEEDS_HELM, Values, rendered
 
 pytestmark = NEEDS_HELM
@@ -77,3 +78,19 @@ def test_other_names_and_their_order_stay(tmp_path: Path) -> None:
     }
     found = variables(values, tmp_path)
     assert found[-3:] == [("A", "1"), ("B", "$(A)"), ("C", "$(B)")]
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"podLabels": {"app.kubernetes.io/name": "a"}}, "podLabels"),
+        ({"scheduler": {"podLabels": {"app.kubernetes.io/component": "a"}}}, "scheduler.podLabels"),
+        ({"agents": {"podLabels": {"app.kubernetes.io/name": "a"}}}, "agents.podLabels"),
+    ],
+)
+def test_labels_by_which_the_chart_selects_are_refused(
+    values: Values, field: str, tmp_path: Path
+) -> None:
+    """They were there twice: strict readers of YAML refuse that, others take one of both."""
+    with pytest.raises(ConfigurationError, match=rf"- {field} must not have app.kubernetes.io/"):
+        rendered(values, tmp_path)
