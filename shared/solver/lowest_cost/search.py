@@ -15,7 +15,12 @@ from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.contents.columns import better_prices
 from shared.solver.lowest_cost.contents.dive import Dive
 from shared.solver.lowest_cost.contents.exchange import Exchange
-from shared.solver.lowest_cost.contents.whole import Whole, whole_machines
+from shared.solver.lowest_cost.contents.whole import (
+    Whole,
+    cheapest_mix,
+    combined,
+    whole_machines,
+)
 from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, cost_of, rank
 from shared.solver.lowest_cost.tail import Tail, packed_with
@@ -38,9 +43,13 @@ _REPACKED_ROUNDS = 3
 _TAIL_SHARE, _MOST_TAILS, _LEAST_TAIL_GAIN = 0.25, 2, 0.001
 """The tail gets this share of the rounding's units, and again while that saves a thousandth of the cost."""
 _EXCHANGES_SHARE = 0.2
-_FEW_KINDS_UNITS, _FEW_KINDS_SHARE = 2000.0, 0.125
-"""With fewer units, pods of few kinds, for which programs over whole machines can be solved, are not repacked too. Each
-of their own stages gets this share of the units: twice as much gains a thousandth in one workload of ten."""
+_MIX_SHARE = 0.25
+"""Of the rounding's units, for the search for contents of the cheapest mix."""
+_FULL_UNITS = 2000.0
+"""With fewer units, as plans of consolidation have, there is no such search, and pods of few kinds, for which programs
+over whole machines can be solved, are not repacked too."""
+_FEW_KINDS_SHARE = 0.125
+"""Of the units for each stage of few kinds alone: twice as much gains a thousandth in one workload of ten."""
 _SHARE_POWER = 0.75
 """A pool's share of the work, as a power of its share of the pods. With 1, sixteen pools of 50 pods each cost 0.7 %
 more in three fifths of the time; with 0.5 1.1 % less in three times as much."""
@@ -141,15 +150,41 @@ def _repacked(
     """The cheapest packing that repacking, rounding of the mix and exchanges give, in this order.
 
     Repacking half of the machines at once helps the most where machines are few, and rounding the mix where limits per
-    host force many of them. Exchanges of a few machines come last.
+    host force many of them. Exchanges of a few machines come last. With all units this is done once more with the
+    contents of a cheaper mix, unless the packing is nearly as cheap as that.
     """
     best = _cheapest(problem, packings)
     best = _without_tail(Tail(problem, market, extended), problem, best, units)
     dive = Dive(problem, market, [best, *packings])
+    best = _best_of_mix(problem, dive, extended, best, units)
+    if units < _FULL_UNITS:
+        return best
+    mix = cheapest_mix(problem, market, [best, *packings], Effort(_MIX_SHARE * units))
+    if mix is None or cost_of(best, problem.price) <= mix.prices.bound * GOOD_ENOUGH:
+        return best
+    again = Dive(problem, mix.prices, [best, *packings, dive.contents, mix.contents])
+    found = _best_of_mix(problem, again, extended, best, units, combines=True)
+    return _cheapest(problem, [best, found])
+
+
+def _best_of_mix(
+    problem: Problem,
+    dive: Dive,
+    extended: Indices,
+    best: list[Pattern],
+    units: float,
+    *,
+    combines: bool = False,
+) -> list[Pattern]:
+    """The cheaper one of this packing and of a rounding of the mix, after exchanges. ``combines``: a program looks for
+    the cheapest machines of all contents before these."""
     rounded = _rounded(problem, dive, _REPACKED_ROUNDS, units)
     if rounded is not None:
         tail = Tail(problem, dive.market, extended)
         best = _cheapest(problem, [best, _without_tail(tail, problem, rounded, units)])
+    found = combined(problem, dive.contents, best, Effort(units)) if combines else None
+    if found is not None:
+        best = _cheapest(problem, [best, right_sized(problem, found)])
     return Exchange(problem, dive.market).improved(best, Effort(_EXCHANGES_SHARE * units))
 
 
@@ -193,7 +228,7 @@ def _best(problem: Problem, extended: Indices, work: Work) -> list[Pattern]:
     known = market if whole is None else whole.market
     if cost_of(best, problem.price) <= known.bound * _BEST:
         return best
-    if units >= (_FEW_KINDS_UNITS if whole else 1):
+    if units >= (_FULL_UNITS if whole else 1):
         best = _repacked(problem, market, extended, [best, *packings], units)
         if whole is None:
             return best

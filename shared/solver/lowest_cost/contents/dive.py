@@ -60,6 +60,11 @@ class Dive:
         self.market = market
         """Once it ran: the prices of the mix of all pods."""
 
+    @property
+    def contents(self) -> list[Pattern]:
+        """All that it knows: those of the packings, and what it found."""
+        return self._master.patterns
+
     def run(self, effort: Effort, rounds_per_step: int = 2) -> Dived | None:
         """The machines; None when the solver fails. ``rounds_per_step``: how often contents are looked for after each
         step."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import NamedTuple
 
 import highspy
@@ -18,7 +19,12 @@ _FEW_CLASSES, _FEW_PODS = 12, 400
 _MACHINES_PER_CLASS = 2
 """With fewer machines most of the mix is not whole, and the integer program takes long and finds little."""
 _MOST_NODES, _NODES_OF_MANY = 400, 100
+_NODES_PER_UNIT, _NODES_OF_ONE_COLUMN = 0.125, 100_000
+"""A program over all known contents may take so many nodes: of a share of the effort, and fewer of more contents."""
+_MOST_COLUMNS = 1500
 _NODE_UNITS, _COLUMN_UNITS = 0.2, 0.02
+_MOST_PAIRS = 40_000
+"""With more, one round of a search for contents takes seconds."""
 
 
 class Whole(NamedTuple):
@@ -26,6 +32,13 @@ class Whole(NamedTuple):
 
     machines: list[Pattern] | None
     market: Worth
+    contents: list[Pattern]
+
+
+class Mix(NamedTuple):
+    """``prices``: of pods, whose bound no packing is below; ``contents``: all that are known."""
+
+    prices: Worth
     contents: list[Pattern]
 
 
@@ -43,6 +56,35 @@ def whole_machines(
     search.improve(effort)
     contents = list(search.master.patterns)
     return Whole(_machines(search, packing, effort), search.market(), contents)
+
+
+def cheapest_mix(
+    problem: Problem, market: Worth, packings: list[list[Pattern]], effort: Effort
+) -> Mix | None:
+    """The cheapest mix of contents, as far as ``effort`` goes; None for too many pairs of a class and an offering.
+
+    Its tables find contents that rounding down fractional ones misses: in small machines one pod is much of the room.
+    """
+    if problem.fits.sum() > _MOST_PAIRS:
+        return None
+    search = Configuration(problem, market.pods, [one for some in packings for one in some])
+    search.improve(effort)
+    return Mix(search.market(), search.master.patterns)
+
+
+def combined(
+    problem: Problem, contents: list[Pattern], packing: list[Pattern], effort: Effort
+) -> list[Pattern] | None:
+    """The cheapest machines of these contents, as far as some nodes of an integer program find them; None for too many
+    contents. ``packing``: holds all pods; the program begins with it."""
+    fitting = problem.fits.any(axis=1)
+    asked = replace(problem, counts=np.where(fitting, problem.counts, 0))
+    known = list({_identity(one): one for one in (*contents, *packing)}.values())
+    if len(known) > _MOST_COLUMNS:
+        return None
+    nodes = int(min(_NODES_PER_UNIT * effort.most, _NODES_OF_ONE_COLUMN / len(known)))
+    copies = _solved(asked, known, _copies(packing, known), effort, nodes)
+    return None if copies is None else _without_excess(asked, known, copies)
 
 
 def _machines(

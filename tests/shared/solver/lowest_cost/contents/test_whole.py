@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,12 @@ from hypothesis import strategies as st
 
 from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.dual import worth
-from shared.solver.lowest_cost.contents.whole import whole_machines
+from shared.solver.lowest_cost.contents.whole import (
+    Mix,
+    cheapest_mix,
+    combined,
+    whole_machines,
+)
 from shared.solver.lowest_cost.demand import fit
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Counts, Pattern, Problem, cost_of
@@ -79,6 +86,52 @@ def test_a_small_problem_gets_machines_that_suit_all_its_pods() -> None:
     assert found is not None
     assert (held(problem, found) == problem.counts).all()
     assert cost_of(found, problem.price) < cost_of(pairs_of(problem), problem.price) / 2
+
+
+def known_of(problem: Problem) -> Mix:
+    """The mix of a problem that is known by pairs."""
+    market = worth(problem, NO_EXTENDED)
+    assert market is not None
+    found = cheapest_mix(problem, market, [pairs_of(problem)], Effort(300.0))
+    assert found is not None
+    return found
+
+
+@pytest.mark.slow
+@given(PODS)
+@settings(max_examples=10, deadline=None)
+def test_known_contents_are_combined_for_less(pods: list[tuple[int, int, int]]) -> None:
+    """Whatever the contents: all pods are held once, for no more than the packing costs and no less than the mix."""
+    problem = problem_of(pods)
+    packing = pairs_of(problem)
+    mix, contents = known_of(problem)
+    found = combined(problem, contents, packing, Effort(400.0))
+    assert found is not None
+    assert (held(problem, found) == problem.counts).all()
+    cost = cost_of(found, problem.price)
+    assert mix.pods @ problem.counts <= cost * (1 + 1e-9)
+    assert cost <= cost_of(packing, problem.price)
+
+
+def test_more_contents_than_a_program_can_take_are_left_alone() -> None:
+    problem = problem_of([(1, 1, 2000)])
+    one = np.array([0], dtype=np.intp)
+    contents = [Pattern(3, one, np.array([count]), 1) for count in range(1, 1600)]
+    assert combined(problem, contents, pairs_of(problem), Effort(400.0)) is None
+
+
+def test_a_problem_of_too_many_pairs_has_no_mix() -> None:
+    problem = problem_of([(1, 1, 2)])
+    market = worth(problem, NO_EXTENDED)
+    assert market is not None
+    many = replace(
+        problem,
+        fits=np.ones((1, 40_001), dtype=np.bool_),
+        may=np.ones((1, 40_001), dtype=np.bool_),
+        price=np.ones(40_001),
+        capacity=np.ones((40_001, 2)),
+    )
+    assert cheapest_mix(many, market, [], Effort(400.0)) is None
 
 
 def test_a_larger_problem_is_not_asked() -> None:
