@@ -55,6 +55,9 @@ class Releases:
 @pytest.fixture
 def releases(deployed: ControlPlane, tmp_path: Path) -> Iterator[Releases]:
     """In a namespace of their own. They take the cluster-wide objects of the plain manifests over, which come back."""
+    # The one of the test before may still be on its way out; where there is none the wait fails at once.
+    gone = ("wait", "--for=delete", f"namespace/{NAMESPACE}", "--timeout=120s")
+    deployed.kubectl(*gone, check=False)
     deployed.kubectl("create", "namespace", NAMESPACE)
     label = "pod-security.kubernetes.io/enforce=restricted"
     deployed.kubectl("label", "namespace", NAMESPACE, label)
