@@ -72,7 +72,7 @@ test-stories: $(DEVELOPMENT) ## Run the other end-to-end tests: disruption, faul
 	$(BIN)/python -m pytest tests/e2e $(addprefix --ignore ,$(MAIN_STORIES)) -m "not nightly" -n 4 --dist loadscope $(ARGS)
 
 # The same tests in two runs in place of four: each worker collects all tests and starts a stack only once.
-test-all: $(DEVELOPMENT) ## Run what test, test-slow and test-stories run, a fifth faster
+test-all: $(DEVELOPMENT) ## Run what test, test-slow and test-stories run, in fewer runs
 	$(SMALL) -m "not nightly" $(ARGS)
 	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 6 --dist loadscope $(ARGS)
 

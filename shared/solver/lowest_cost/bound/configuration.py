@@ -42,6 +42,8 @@ _FIRST_WEIGHT, _LEAST_WEIGHT = 0.7, 0.05
 """Weight of the best prices so far beside those of the linear program, which jump: at first, and until it is 0."""
 _MARGIN = 1.0002
 """Contents that are worth at most this multiple of the price of their machine are not searched for."""
+MOST_PAIRS = 40_000
+"""With more pairs of a class and an offering that fits it no search is begun: one round would take seconds."""
 _WIDTH_OF_NEIGHBOURS = 3000
 _PRICED_AT_ONCE, _ENOUGH_ADDED = 32, 12
 """Offerings whose room is priced together, and contents after which no more of them are priced in a round."""

@@ -17,6 +17,7 @@ import numpy as np
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from shared.solver.encode import Indices, Mask, ResourceAxis
 from shared.solver.lowest_cost.bound.branching import whole_bound
+from shared.solver.lowest_cost.bound.configuration import MOST_PAIRS
 from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.bound.offerings import CheapestOfferings, Usable
 from shared.solver.lowest_cost.bound.zones import Zones
@@ -35,8 +36,8 @@ _SHARE_OF_EFFORT, _USUAL_EFFORT, _LEAST_UNITS = 2.0, 200, 2000.0
 many units: where zones matter it needs them."""
 _IN_ZONES = 0.75
 """The part of it for the search in which machines have zones."""
-_MOST_PAIRS, _MOST_PAIRS_IN_ZONES = 40_000, 14_000
-"""With more pairs of a class and an offering that fits it, no search is begun."""
+_MOST_PAIRS_IN_ZONES = 14_000
+"""As MOST_PAIRS, where machines have zones."""
 _GRIDS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
 _COMMON = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 
@@ -134,7 +135,7 @@ def configuration_bound(
             most *= 1 - _IN_ZONES
         else:
             found = _divided(found, apart.problem, placement.table.axis)
-    if fluid.stated.problem.fits.sum() <= _MOST_PAIRS:
+    if fluid.stated.problem.fits.sum() <= MOST_PAIRS:
         found = _better(found, whole_bound(fluid.stated.problem, prices, Effort(most)))
     return found
 

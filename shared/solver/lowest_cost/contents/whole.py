@@ -9,7 +9,7 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from shared.solver.lowest_cost.bound.configuration import Configuration
+from shared.solver.lowest_cost.bound.configuration import MOST_PAIRS, Configuration
 from shared.solver.lowest_cost.bound.dual import Worth, quiet_solver
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Counts, Pattern, Problem
@@ -23,8 +23,6 @@ _NODES_PER_UNIT, _NODES_OF_ONE_COLUMN = 0.125, 100_000
 """A program over all known contents may take so many nodes: of a share of the effort, and fewer of more contents."""
 _MOST_COLUMNS = 1500
 _NODE_UNITS, _COLUMN_UNITS = 0.2, 0.02
-_MOST_PAIRS = 40_000
-"""With more, one round of a search for contents takes seconds."""
 
 
 class Whole(NamedTuple):
@@ -65,7 +63,7 @@ def cheapest_mix(
 
     Its tables find contents that rounding down fractional ones misses: in small machines one pod is much of the room.
     """
-    if problem.fits.sum() > _MOST_PAIRS:
+    if problem.fits.sum() > MOST_PAIRS:
         return None
     search = Configuration(problem, market.pods, [one for some in packings for one in some])
     search.improve(effort)

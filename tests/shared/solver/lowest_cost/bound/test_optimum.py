@@ -50,7 +50,7 @@ def test_pods_that_are_bound_to_zones_are_in_the_bound(seed: int, least: float) 
 def divided(monkeypatch: pytest.MonkeyPatch) -> None:
     """All inputs have too many kinds for a search for contents, in zones or without: the bound divides pods."""
     monkeypatch.setattr(lower, "_MOST_PAIRS_IN_ZONES", 0)
-    monkeypatch.setattr(lower, "_MOST_PAIRS", 0)
+    monkeypatch.setattr(lower, "MOST_PAIRS", 0)
 
 
 @pytest.mark.usefixtures("divided")
