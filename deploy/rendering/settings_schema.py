@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, get_args, get_origin
 
 import yaml
 from pydantic.fields import FieldInfo
 
 from shared import settings
+from shared.settings.types import NUMBER, Form
 
 Schema = dict[str, Any]
 SERVICES: dict[str, type[settings.ServiceSettings]] = {
@@ -37,6 +39,13 @@ OF_THE_CHART = frozenset(
 )
 """Settings that are no values, because other parts of the chart must agree with them."""
 ANY = ["string", "number", "boolean"]
+BOOLEAN = "^(?i:true|t|yes|y|on|1|false|f|no|n|off|0)$"
+Word = tuple[str, Callable[[Any, Any], Any]]
+BOUNDS: dict[str, Word] = {
+    **{"ge": ("minimum", max), "gt": ("exclusiveMinimum", max)},
+    **{"le": ("maximum", min), "lt": ("exclusiveMaximum", min)},
+}
+LENGTHS: dict[str, Word] = {"min_length": ("minLength", max), "max_length": ("maxLength", min)}
 
 
 def values_schema(source: str) -> Schema:
@@ -78,11 +87,52 @@ def _settings(*kinds: type[settings.ServiceSettings]) -> Schema:
 
 
 def _setting(field: FieldInfo) -> Schema:
-    """Words are strings, so that YAML's ``off``, which is false, is refused here and not by a service at its start."""
-    schema: Schema = {"type": ANY, "description": field.description or ""}
+    """What the service takes, so that Helm and not a service at its start refuses the rest; bounds of numbers in quotes
+    are left to the service. Words are strings: YAML's ``off`` is false.
+    """
+    shape = _words(field) or _number(field) or {"type": ANY, **_found(field, LENGTHS)}
+    return {**shape, "description": field.description or ""}
+
+
+def _words(field: FieldInfo) -> Schema:
+    """Of a setting with given words or one pattern; {} for another one."""
     if get_origin(field.annotation) is Literal:
-        schema = {**schema, "type": "string", "enum": [*get_args(field.annotation)]}
+        return {"type": "string", "enum": [*get_args(field.annotation)]}
+    if _numeric(field):
+        return {}
     patterns = [one.pattern for one in field.metadata if getattr(one, "pattern", None)]
-    if patterns:
-        schema = {**schema, "type": "string", "pattern": patterns[0]}
-    return schema
+    return {"type": "string", "pattern": patterns[-1]} if patterns else {}
+
+
+def _number(field: FieldInfo) -> Schema:
+    """Of a number or a boolean, also in quotes; {} for another one."""
+    kind = _numeric(field)
+    if kind is bool:
+        return {
+            **{"type": ["boolean", "string", "integer"], "pattern": BOOLEAN},
+            **{"minimum": 0, "maximum": 1},
+        }
+    forms = [one.pattern for one in field.metadata if isinstance(one, Form)]
+    bounds = _found(field, BOUNDS)
+    if kind is int:
+        sign = "" if {"minimum", "exclusiveMinimum"} & bounds.keys() else "-?"
+        return {"type": ["integer", "string"], "pattern": f"^{sign}[0-9]+$", **bounds}
+    if kind is float:
+        return {"type": ["number", "string"], "pattern": (*forms, f"^{NUMBER}$")[0], **bounds}
+    return {}
+
+
+def _numeric(field: FieldInfo) -> type | None:
+    kinds = {field.annotation, *get_args(field.annotation)}
+    return next((kind for kind in (bool, int, float) if kind in kinds), None)
+
+
+def _found(field: FieldInfo, words: dict[str, Word]) -> Schema:
+    """Constraints of the field and of its type by the schema's words; of two the narrower counts."""
+    found: Schema = {}
+    for one in field.metadata:
+        for name, (word, narrower) in words.items():
+            limit = getattr(one, name, None)
+            if limit is not None:
+                found[word] = narrower(limit, found.get(word, limit))
+    return found

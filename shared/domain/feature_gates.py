@@ -53,6 +53,16 @@ _FIELDS = {gate_name(field): field for field in FeatureGates.__struct_fields__}
 _AWS_FIELDS = {"NodeClassCEL": "node_class_cel"}
 
 
+def _pattern(known: Mapping[str, str]) -> str:
+    gate = rf"\s*(({'|'.join(known)})\s*=\s*(?i:{'|'.join((*ON, *OFF))})\s*)?"
+    return f"^{gate}(,{gate})*$"
+
+
+GATES_PATTERN = _pattern(_FIELDS)
+"""Of every text that ``parse_feature_gates`` takes, as a regular expression of Python and Go."""
+AWS_GATES_PATTERN = _pattern(_AWS_FIELDS)
+
+
 def parse_feature_gates(text: str) -> FeatureGates:
     """``NodeRepair=true,Drift=false`` -> gates. Missing gates keep their defaults; of repeated gates the last counts.
 

@@ -6,13 +6,17 @@ A parser returns an invalid value unchanged, so that pydantic refuses it with th
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
 
-from shared.domain.durations import go_duration_seconds
+from shared.domain.durations import PATTERN, go_duration_seconds
 from shared.domain.feature_gates import (
+    AWS_GATES_PATTERN,
+    GATES_PATTERN,
     AwsFeatureGates,
     FeatureGates,
     parse_aws_feature_gates,
@@ -22,6 +26,19 @@ from shared.domain.tags import parse_tags
 
 STORE_PATTERN = "^(|/.*|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^ ]*)?)$"
 """Of the address of a store: a directory or a bucket; empty: none."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A regular expression, of Python and Go, that all text matches that a parser takes: for the chart's schema."""
+
+    pattern: str
+
+
+NUMBER = r"([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?"
+"""Of a number of zero or more as text."""
+_JSON_OBJECT = r"\s*\{(?s:.*)\}\s*"
+_REGION = re.compile("^[a-z]{2,5}(-[a-z]+)+-[0-9]{1,2}$")
 
 
 def json_object(value: object) -> object:
@@ -66,12 +83,30 @@ def _key(value: str) -> str:
     return key
 
 
-SecretKey = Annotated[str, AfterValidator(_key)]
-WebhookTemplate = Annotated[str, AfterValidator(json_object)]
-Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=30 * 24 * 3600)]
-Gates = Annotated[FeatureGates, NoDecode, BeforeValidator(_gates)]
-AwsGates = Annotated[AwsFeatureGates, NoDecode, BeforeValidator(_aws_gates)]
-Tags = Annotated[dict[str, str], NoDecode, BeforeValidator(_tags)]
+def _region(value: str) -> str:
+    """The name of a region. Raises ValueError, for a zone too: AWS would only say that a host is not found."""
+    if not _REGION.match(value):
+        zone = _REGION.match(value[:-1])
+        meant = f"{value[:-1]}; {value} is a zone" if zone else "for example eu-central-1"
+        raise ValueError(f"must be the name of a region, {meant}")
+    return value
+
+
+_KEY_FORM = rf"^\s*(\S(?s:.{{{SHORTEST_KEY - 2},}})\S)?\s*$"
+SecretKey = Annotated[str, AfterValidator(_key), Form(_KEY_FORM)]
+WebhookTemplate = Annotated[str, AfterValidator(json_object), Form(f"^{_JSON_OBJECT}$")]
+Region = Annotated[str, AfterValidator(_region), Form(_REGION.pattern)]
+Duration = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    Field(ge=0, le=30 * 24 * 3600),
+    Form(f"^({PATTERN}|{NUMBER})$"),
+]
+Gates = Annotated[FeatureGates, NoDecode, BeforeValidator(_gates), Form(GATES_PATTERN)]
+AwsGates = Annotated[
+    AwsFeatureGates, NoDecode, BeforeValidator(_aws_gates), Form(AWS_GATES_PATTERN)
+]
+Tags = Annotated[dict[str, str], NoDecode, BeforeValidator(_tags), Form(rf"^(\s*|{_JSON_OBJECT})$")]
 CountTerminating = Annotated[
     bool,
     Field(

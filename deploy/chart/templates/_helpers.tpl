@@ -63,6 +63,13 @@ watcher, scheduler, launcher, terminator, interruption{{ if .Values.console.enab
 {{- if not $arn }}{{ $faults = append $faults (printf "aws.roles.%s is missing: the ARN of its IAM role, which aws.credentials=irsa needs" $name) }}{{ end -}}
 {{ end }}{{ end -}}
 {{- if and .Values.redis.secretName .Values.redis.bundled.enabled }}{{ $faults = append $faults "redis.secretName is for a Redis of your own: set redis.bundled.enabled=false, or leave it empty" }}{{ end -}}
+{{- with .Values.redis }}
+{{- if and .bundled.persistence.enabled (not .bundled.enabled) }}{{ $faults = append $faults "redis.bundled.persistence.enabled needs redis.bundled.enabled=true: a Redis of your own keeps its data itself" }}{{ end -}}
+{{- if and .bundled.persistence.existingClaim (not .bundled.persistence.enabled) }}{{ $faults = append $faults "redis.bundled.persistence.existingClaim needs redis.bundled.persistence.enabled=true" }}{{ end -}}
+{{- if and .external.iam .bundled.enabled }}{{ $faults = append $faults "redis.external.iam is for a Redis of your own: set redis.bundled.enabled=false" }}{{ end -}}
+{{- end }}
+{{- if and .Values.records.existingClaim (not (hasPrefix "/" .Values.records.store)) }}{{ $faults = append $faults "records.existingClaim needs a directory in records.store, such as /var/lib/dovetail/records" }}{{ end -}}
+{{- if and .Values.kubectlPlugin.approvals (not .Values.kubectlPlugin.enabled) }}{{ $faults = append $faults "kubectlPlugin.approvals needs kubectlPlugin.enabled=true" }}{{ end -}}
 {{- if and .Values.agents.enabled (eq .Values.agents.namespace .Release.Namespace) }}{{ $faults = append $faults "agents.namespace must be another namespace than that of the release: agents need the host network" }}{{ end -}}
 {{- range $key := list "app.kubernetes.io/name" "app.kubernetes.io/component" }}
 {{- if hasKey $.Values.podLabels $key }}{{ $faults = append $faults (printf "podLabels must not have %s: the chart selects pods by it" $key) }}{{ end -}}

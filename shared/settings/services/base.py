@@ -13,7 +13,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from shared.settings.types import Duration, Gates, Rate, SecretKey
+from shared.settings.types import Duration, Gates, Rate, Region, SecretKey
 
 
 class Environment(EnvSettingsSource):
@@ -139,9 +139,7 @@ class ServiceSettings(BaseSettings):
 class AwsSettings(ServiceSettings):
     """Settings of services that call AWS."""
 
-    aws_region: str = Field(
-        min_length=1, description="Region of the cluster, for example us-west-2."
-    )
+    aws_region: Region = Field(description="Region of the cluster, for example us-west-2.")
     aws_endpoint_url: str | None = Field(
         None, description="Another AWS endpoint, for the local stack."
     )

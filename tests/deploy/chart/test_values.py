@@ -168,6 +168,20 @@ class TestHelm:
         [
             ({"redis": {"secretName": "mine"}}, "redis.secretName"),
             ({"agents": {"enabled": True, "namespace": "platform"}}, "agents.namespace"),
+            ({"kubectlPlugin": {"approvals": True}}, "kubectlPlugin.approvals"),
+            (
+                {"redis": {"bundled": {"enabled": False, "persistence": {"enabled": True}}}},
+                "redis.bundled.persistence.enabled",
+            ),
+            (
+                {"redis": {"bundled": {"persistence": {"existingClaim": "mine"}}}},
+                "redis.bundled.persistence.existingClaim",
+            ),
+            ({"redis": {"external": {"iam": True}}}, "redis.external.iam"),
+            (
+                {"records": {"store": "", "existingClaim": "records"}},
+                "records.existingClaim",
+            ),
         ],
     )
     def test_values_that_contradict_each_other_are_refused(

@@ -51,7 +51,7 @@ async def posting(receiver: Receiver, **said: Any) -> AsyncIterator[Webhook]:
     assert site._server is not None
     port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
     settings = read(
-        InterruptionSettings, cluster_name="c", aws_region="r",
+        InterruptionSettings, cluster_name="c", aws_region="eu-west-1",
         webhook_url=f"http://127.0.0.1:{port}/hook", **said,
     )  # fmt: skip
     hook = Webhook(settings, SystemClock(), random.Random(1))
@@ -110,7 +110,9 @@ def test_without_an_address_nothing_is_gathered_and_the_queue_is_bounded(
 ) -> None:
     monkeypatch.setattr(module, "LIMIT", 2)
     for url, waiting, dropped in (("", 0, 0), ("http://127.0.0.1:9/", 2, 1)):
-        settings = read(InterruptionSettings, cluster_name="c", aws_region="r", webhook_url=url)
+        settings = read(
+            InterruptionSettings, cluster_name="c", aws_region="eu-west-1", webhook_url=url
+        )
         hook = Webhook(settings, SystemClock(), random.Random(1))
         for name in ("a", "b", "c"):
             hook.report(report(name))
@@ -137,4 +139,4 @@ def test_of_many_the_first_ten_are_named() -> None:
 )
 def test_a_wrong_setting_stops_the_start_by_name(said: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(said)).upper()):
-        read(InterruptionSettings, cluster_name="c", aws_region="r", **said)
+        read(InterruptionSettings, cluster_name="c", aws_region="eu-west-1", **said)
