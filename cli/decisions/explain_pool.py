@@ -62,6 +62,7 @@ def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
     yield Text(f"types      {types or 'none'}")
     yield Text(f"pods       {answer['pods']}")
     yield Text(f"costs      ${answer['costPerHour']:.4f} an hour, packed by {answer['packing']}")
+    yield from map(Text, _kept(answer.get("kept", {})))
     for name, one in answer["limits"].items():
         yield Text(f"limit      {name}: {one['used']} of {one['limit']}")
     for reason, one in answer["budgets"].items():
@@ -75,3 +76,13 @@ def lines(answer: Mapping[str, Any]) -> Iterator[Text]:
         place = f"{one['instanceType']} {one['zone']} {one['capacityType']}"
         now = "refused now" if one["refusedNow"] else "refused of late"
         yield Text(f"short      {place}: {now}, counts {one['dearerPercent']:.2f} % dearer")
+
+
+def _kept(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Minimum and headroom; a scheduler of an older version does not say them."""
+    for kind, free in (("minimum", ""), ("headroom", " free")):
+        amounts, begins = answer.get(kind, {}), answer.get(f"{kind}From", ())
+        for name, one in amounts.items():
+            yield f"{kind:10} {name}: {one['has']} of {one['wanted']}{free}"
+        if begins and not amounts:
+            yield f"{kind:10} none now; from {', '.join(begins)} (UTC)"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.scheduler.state.cluster import View
+from services.scheduler.state.obstacles import Obstacles
 from shared.api.core.references import to_pool
 from shared.api.v1.node_claims import planned_object
 from shared.domain import labels as keys
@@ -45,6 +46,10 @@ class MachineActions:
     leadership: Leadership
     _deleted: PendingWrites[str, None] = field(default_factory=PendingWrites)
     """By UID."""
+    obstacles: Obstacles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.obstacles = Obstacles(self.env.clock)
 
     async def create(
         self,
@@ -87,10 +92,11 @@ class MachineActions:
         except DovetailError as error:
             name = str(body["metadata"]["name"])
             text = f"no {pool.api.machine_kind} of it can be created: {error.message}"
+            text = text.replace(name, "NAME")
+            self.obstacles.refused(pool.key, text)
             await self.env.recorder.publish(
-                to_pool(pool), "Warning", "MachineRefused", text.replace(name, "NAME"),
-                dedupe_seconds=REFUSED_SECONDS,
-            )  # fmt: skip
+                to_pool(pool), "Warning", "MachineRefused", text, dedupe_seconds=REFUSED_SECONDS
+            )
             raise
 
     def _fence(self) -> None:
@@ -127,6 +133,7 @@ class MachineActions:
         self, stored: Stored, planned: PlannedMachine, pool: NodePool, reason: str
     ) -> Machine:
         self.view.assume(stored)
+        self.obstacles.made(pool.key)
         relaxed = planned.min_values_relaxed
         self.env.metrics.count_created(reason, pool.name, pool.api, relaxed=relaxed)
         return stored.machine

@@ -202,7 +202,7 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         solver=solver,
         creation=_creation(env, actions),
         handover=handover,
-        reporter=PlanReporter(env.recorder, {}, decisions),
+        reporter=PlanReporter(env.recorder, {}, decisions, actions.obstacles),
         inputs=inputs,
         recording=recording,
         metrics=env.metrics,

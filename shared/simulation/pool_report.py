@@ -85,6 +85,7 @@ def _problems(
     checks: Mapping[str, object] = {
         pool.fault: pool.fault,
         "it is being deleted": pool.terminating,
+        pool.closed: pool.closed,
         f"its node class {pool.node_class_key} does not exist": found is None,
         _class_problem(found): _class_problem(found),
         "no offering of the catalogue is allowed by it": not offered,

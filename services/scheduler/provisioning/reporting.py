@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import Hold, workload_of
 from services.scheduler.state.decisions import DecisionLog
+from services.scheduler.state.obstacles import Obstacles
 from shared.api.core.references import to_pod, to_pool
 from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
@@ -35,6 +36,7 @@ class PlanReporter:
     last_reasons: dict[str, str]
     """Pod -> why the last plan could not place it, the oldest pod first."""
     decisions: DecisionLog
+    obstacles: Obstacles
     _logged_pools: frozenset[str] = frozenset()
     """Pools that the log has named (OPS-22)."""
     _failed_pods: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class PlanReporter:
             for pod in (snapshot.pods if held else ())
             if workload_of(pod) in held
         }
+        told: dict[tuple[str, str], str] = {}
         for hold in reported:
             pool = pools.get(hold.pool_key)
             if pool is None:
@@ -92,8 +95,10 @@ class PlanReporter:
                 f"{controllers.get(hold.workload, hold.workload)}; the next one waits. See what keeps pods off: "
                 f"kubectl describe nodes -l {pool.label_key}={pool.name}, Taints and Events"
             )
+            told[hold.pool_key, hold.workload] = text
             log.warning("launch held back", pool=pool.name, why=text, seconds=round(hold.seconds))
             await self.recorder.publish(to_pool(pool), "Warning", "LaunchHeldBack", text)
+        self.obstacles.hold(told)
 
     async def _nominated(self, pods: list[Pod], target: str) -> None:
         for pod in pods[:MOST_POD_EVENTS]:

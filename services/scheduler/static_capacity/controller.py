@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from services.scheduler.actions import MachineActions
 from services.scheduler.state.decisions import DecisionLog
 from services.scheduler.static_capacity.adjustments import Adjustment, adjustments, names_for
+from shared.api.core.references import to_pool
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
@@ -52,6 +53,10 @@ class StaticCapacity:
         planned = await asyncio.to_thread(static_machine, snapshot, pool, settings)
         if isinstance(planned, str):
             log.warning("cannot build machines of a static pool", pool=pool.name, why=planned)
+            text = f"Pool is short of {missing} of its {pool.replicas} replicas: {planned}"
+            await self.actions.env.recorder.publish(
+                to_pool(pool), "Warning", "ReplicasMissing", text
+            )
             return
         log.info(
             "provisioning nodeclaims to satisfy replica count", NodePool=pool.name, count=missing

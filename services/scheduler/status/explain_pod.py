@@ -6,11 +6,13 @@ rounds that buy never wait for it. One question at a time; a second one gets 429
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from services.scheduler.provisioning.backoff import workload_of
 from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.obstacles import Obstacles
 from services.scheduler.status.explain_purchase import Purchases
 from services.scheduler.status.one_at_a_time import OneAtATime, cannot_judge
 from shared.domain.snapshot import Snapshot
@@ -30,6 +32,8 @@ class PodRequest:
     snapshot: Snapshot
     uid: str
     settings: SolverSettings
+    obstacles: Mapping[str, str]
+    """Pool key -> why its machines are not made."""
 
 
 @dataclass
@@ -39,6 +43,7 @@ class PodExplainer:
     cluster: ClusterState
     options: Callable[[], SolverSettings]
     purchases: Purchases
+    obstacles: Obstacles
     bounds: Bounds = BOUNDS
     _turn: OneAtATime = field(
         default_factory=lambda: OneAtATime(
@@ -66,11 +71,15 @@ class PodExplainer:
         if pod.node_name:
             document = document_of(PodExplanation(pod, "bound"))
             return json_answer(200, document | {"bought": self.purchases.of_node(pod.node_name)})
-        request = PodRequest(snapshot, pod.uid, self.options())
+        request = PodRequest(
+            snapshot, pod.uid, self.options(), self.obstacles.of_workload(workload_of(pod))
+        )
         return await in_child(answer_request, request, self.bounds)
 
 
 def answer_request(request: PodRequest) -> Answer:
     """The body of the explaining process."""
-    found = explain_pod(request.snapshot, request.uid, request.settings)
+    found = explain_pod(
+        request.snapshot, request.uid, request.settings, obstacles=request.obstacles
+    )
     return json_answer(200, document_of(found))

@@ -29,17 +29,17 @@ def explainer_of(
     leadership: Leadership,
 ) -> Explainer:
     """What answers ``/explain``. ``options``: of the planner, as they are now."""
-    purchases = Purchases(cluster, decisions)
+    purchases, obstacles = Purchases(cluster, decisions), disruption.actions.obstacles
     return Explainer(
         settings,
         cluster.view,
         disruption.findings,
         disruption.commands,
         disruption.pending,
-        PodExplainer(cluster, options, purchases),
+        PodExplainer(cluster, options, purchases, obstacles),
         CostExplainer(cluster, options),
         DecisionExplainer(inputs),
-        PoolExplainer(cluster, options, settings),
+        PoolExplainer(cluster, options, settings, obstacles),
         purchases,
         lambda: leadership.held,
     )

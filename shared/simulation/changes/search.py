@@ -9,9 +9,10 @@ Pure: the same snapshot gives the same answer.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
 from msgspec.structs import replace
@@ -109,9 +110,14 @@ class _Planning:
 
 
 def explain_pod(
-    snapshot: Snapshot, uid: str, settings: SolverSettings, most_plans: int = MOST_PLANS
+    snapshot: Snapshot,
+    uid: str,
+    settings: SolverSettings,
+    most_plans: int = MOST_PLANS,
+    obstacles: Mapping[str, str] = MappingProxyType({}),
 ) -> PodExplanation:
-    """Why the pod is pending, and what would place it. Raises NotFound for an unknown UID."""
+    """Why the pod is pending, and what would place it. ``obstacles``: pool key -> why its machines are not made.
+    Raises NotFound for an unknown UID."""
     pod = next((one for one in snapshot.pods if one.uid == uid), None)
     if pod is None:
         raise NotFound(f"no pod has the UID {uid!r}")
@@ -122,7 +128,12 @@ def explain_pod(
     plan = planning.plan(world)
     verdict = plan.unschedulable.get(uid)
     if verdict is None:
-        return PodExplanation(pod, "placeable", _in_vain(plan, snapshot, uid))
+        pool = _pool_of(plan, snapshot, uid)
+        if pool is not None and pool.key in obstacles:
+            text = f"{pool.key} would place it, but {obstacles[pool.key]}"
+            return PodExplanation(pod, "pending", text)
+        in_vain = f"{pool.key}: {TOO_SHORT}" if pool is not None and pool.lives_too_short else ""
+        return PodExplanation(pod, "placeable", in_vain)
     if snapshot.unavailable and planning.places(replace(snapshot, unavailable=frozenset())):
         verdict = f"{NO_CAPACITY}; {verdict}"
     alone = without_other_pending(snapshot, uid)
@@ -132,11 +143,10 @@ def explain_pod(
     return PodExplanation(pod, "pending", verdict, found, unexamined)
 
 
-def _in_vain(plan: Plan, snapshot: Snapshot, uid: str) -> str:
-    """Why the pod will not run on the machine that is planned for it; empty when it will."""
+def _pool_of(plan: Plan, snapshot: Snapshot, uid: str) -> NodePool | None:
+    """The pool of the machine that is planned for the pod; None for a pod that gets no new one."""
     machine = next((one for one in plan.machines if uid in one.pods), None)
-    pool = next((one for one in snapshot.pools if machine and one.key == machine.pool_key), None)
-    return f"{pool.key}: {TOO_SHORT}" if pool is not None and pool.lives_too_short else ""
+    return next((one for one in snapshot.pools if machine and one.key == machine.pool_key), None)
 
 
 def without_other_pending(snapshot: Snapshot, uid: str) -> Snapshot:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
+import orjson
 import pytest
 from msgspec.structs import replace
 
@@ -56,6 +58,30 @@ async def test_a_refused_machine_is_an_event_of_its_pool_once(
     assert event["involvedObject"]["kind"] == "Provisioner"
     assert event["message"].startswith("no Machine of it can be created: ")
     assert "every machine needs a cost centre" in event["message"]
+
+
+@pytest.mark.slow
+async def test_explain_says_the_refusal_until_a_machine_is_made(
+    scheduler: Scheduler, kube: Kube
+) -> None:
+    await forbid_machines(kube)
+    await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("web")])
+    await scheduler.plan()
+    pod, pool = await explained(scheduler, pod="web"), await explained(scheduler, pool="default")
+    assert pod["state"] == "pending"
+    assert pod["verdict"].startswith("Provisioner/default would place it, but no Machine of it can")
+    for text in (pod["verdict"], *pool["problems"]):
+        assert "every machine needs a cost centre" in text
+    await kube.delete(BINDINGS, "cost")
+    await scheduler.plan("again")
+    assert len(await machines(kube)) == 1
+    assert (await explained(scheduler, pool="default"))["problems"] == []
+
+
+async def explained(scheduler: Scheduler, **question: str) -> dict[str, Any]:
+    found = await scheduler.parts.explainer.answer(b"", question)
+    document: dict[str, Any] = orjson.loads(found.body)
+    return document
 
 
 async def forbid_machines(kube: Kube) -> None:

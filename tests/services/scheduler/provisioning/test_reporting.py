@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from services.scheduler.provisioning.backoff import Hold
 from services.scheduler.provisioning.reporting import MOST_POD_EVENTS, PlanReporter
 from services.scheduler.state.decisions import DecisionLog
+from services.scheduler.state.obstacles import Obstacles
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines.machine import INITIALIZED, Condition
@@ -53,7 +55,9 @@ class Room:
     listener: Listener = field(default_factory=Listener)
 
     def __post_init__(self) -> None:
-        self.reporter = PlanReporter(cast(Recorder, self.listener), {}, DecisionLog(FakeClock()))
+        self.reporter = PlanReporter(
+            cast(Recorder, self.listener), {}, DecisionLog(FakeClock()), Obstacles(FakeClock())
+        )
 
     async def report(self, snapshot: Snapshot) -> tuple[list[Any], list[dict[str, Any]]]:
         """Events and log lines of one plan whose machines are all created."""
@@ -162,3 +166,16 @@ async def test_every_pod_is_told_in_the_end_and_logged_once(room: Room) -> None:
     assert [line["event"] for line in lines if line["log_level"] == "error"] == [
         "could not schedule pod"
     ]
+
+
+async def test_what_is_held_back_is_known_until_the_next_round(room: Room) -> None:
+    """``explain pod`` says it in place of "the next round places it"."""
+    snapshot = cluster("v1", pods=(make_pod("web"),))
+    hold = Hold(snapshot.pools[0].key, snapshot.pods[0].uid, 3, 20.0)
+    await room.reporter.held_back([hold], snapshot)
+    known = room.reporter.obstacles.of_workload(snapshot.pods[0].uid)
+    assert [*known] == [snapshot.pools[0].key]
+    assert "3 time(s) in a row new nodes took no pod" in known[snapshot.pools[0].key]
+    assert room.reporter.obstacles.of_workload("another") == {}
+    await room.reporter.held_back([], snapshot)
+    assert room.reporter.obstacles.of_workload(snapshot.pods[0].uid) == {}
