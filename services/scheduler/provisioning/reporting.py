@@ -85,7 +85,7 @@ class PlanReporter:
             for pod in (snapshot.pods if held else ())
             if workload_of(pod) in held
         }
-        told: dict[tuple[str, str], str] = {}
+        texts: dict[tuple[str, str], str] = {}
         for hold in reported:
             pool = pools.get(hold.pool_key)
             if pool is None:
@@ -95,10 +95,10 @@ class PlanReporter:
                 f"{controllers.get(hold.workload, hold.workload)}; the next one waits. See what keeps pods off: "
                 f"kubectl describe nodes -l {pool.label_key}={pool.name}, Taints and Events"
             )
-            told[hold.pool_key, hold.workload] = text
+            texts[hold.pool_key, hold.workload] = text
             log.warning("launch held back", pool=pool.name, why=text, seconds=round(hold.seconds))
             await self.recorder.publish(to_pool(pool), "Warning", "LaunchHeldBack", text)
-        self.obstacles.hold(told)
+        self.obstacles.hold(texts)
 
     async def _nominated(self, pods: list[Pod], target: str) -> None:
         for pod in pods[:MOST_POD_EVENTS]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from cli.kubectl.command import FOR_CLUSTERS, options_first
+from cli.operations import scheduler_status
 from local.cluster.builtin.services import create_services
 from local.cluster.storage.store import Store
 from shared.kube.client import Kube
@@ -45,6 +47,21 @@ async def test_a_standby_is_asked_and_then_the_leader(kube: Kube, store: Store, 
     async with scheduler(kube, store, standby_answers=3) as asked:
         done = await user("explain", "pod", "shop/web")
     assert (done.code, done.err, len(asked)) == (0, "", 4)
+
+
+async def test_a_scheduler_that_stands_still_is_noticed_before_the_question(
+    store: Store, user: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections, as a stopped process does, and answers nothing; the question may take two minutes."""
+    grant(store)
+    monkeypatch.setattr(scheduler_status, "READ_TIMEOUT_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        create_services(
+            store, f"dovetail/dovetail-scheduler=http://127.0.0.1:{silent.getsockname()[1]}"
+        )
+        done = await user(*POD)
+    assert done.code == 1
+    assert done.err.startswith("dovetail: the scheduler does not answer at service://dovetail/")
 
 
 async def test_without_the_rights_the_missing_rule_is_named(
