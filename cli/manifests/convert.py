@@ -69,7 +69,7 @@ def convert(
 
 def _faultless(files: list[ManifestFile]) -> list[Manifest]:
     """The objects in the files. If there is a fault, prints the faults and exits with the code of ``validate``."""
-    report = examine(files)
+    report = examine(files, all_yaml=True)
     if code := report.exit_code():
         print_report(report)
         raise typer.Exit(code)

@@ -131,14 +131,16 @@ def print_report(report: Report) -> None:
         typer.echo(escaped(f"dovetail: {line}"), err=True)
 
 
-def examine(files: Iterable[ManifestFile]) -> Report:
-    """Check every object of the files."""
+def examine(files: Iterable[ManifestFile], *, all_yaml: bool = False) -> Report:
+    """Check every object of the files. ``all_yaml``: and the YAML of documents of other kinds."""
     report = Report()
     for file in files:
         if file.unreadable:
             report.unreadable.append(f"{file.source}: {file.unreadable}")
         for manifest in file.manifests:
             _examine(manifest, report)
+            if all_yaml and not is_ours(manifest.document):
+                report.faults += _findings(manifest, manifest.faults)
         report.faults += [
             Finding(file.source, one.place, "", field_text(one.path), one.message)
             for one in file.faults

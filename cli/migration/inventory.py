@@ -53,6 +53,10 @@ class Inventory:
     """Read from a cluster, so that what is missing is missing there."""
 
     @property
+    def empty(self) -> bool:
+        return not (self.pools or self.classes or self.claims or self.deployments)
+
+    @property
     def lease_place(self) -> tuple[str, str]:
         """(namespace, name) of Karpenter's Lease, also if it does not exist yet."""
         found = [*self.leases, *self.deployments]

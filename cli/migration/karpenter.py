@@ -13,7 +13,7 @@ import typer
 
 from cli.manifests.simulate import documents_of
 from cli.migration.handover import Handover
-from cli.migration.inventory import Inventory, read_cluster, sorted_in
+from cli.migration.inventory import CLAIMS, CLASSES, POOLS, Inventory, read_cluster, sorted_in
 from cli.migration.report import BLOCKS, Row, as_json, report_of
 from cli.options import OutputOption
 from cli.printing import print_line, print_table
@@ -84,7 +84,11 @@ def karpenter(
             "-f is for the report only; --apply, --back and --pool need a cluster"
         )
     if filename:
-        _print(sorted_in(documents_of(filename)), "", output)
+        found = sorted_in(documents_of(filename))
+        if found.empty:
+            kinds = ", ".join((*POOLS, *CLASSES, *CLAIMS))
+            raise ConfigurationError(f"no {kinds} or Deployment of Karpenter in the files")
+        _print(found, "", output)
         return
     asyncio.run(_on_cluster(variables_of(directory), pool, apply=apply, back=back, output=output))
 

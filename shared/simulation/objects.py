@@ -92,7 +92,9 @@ class ObjectFault(NamedTuple):
     @property
     def text(self) -> str:
         """``Pod/default/web: spec.x: message``."""
-        parts = (f"{self.kind}/{self.name}", self.field, self.message)
+        known = self.kind or self.name
+        subject = f"{self.kind}/{self.name}" if known else "a document without kind and name"
+        parts = (subject, self.field, self.message)
         return ": ".join(filter(None, parts))
 
 

@@ -123,7 +123,7 @@ def plan(
         node_price=node_price,
         max_node_cpu=max_node_cpu,
     )
-    manifests = _documents(filename)
+    manifests = _manifests(filename)
     rules = Rules(options.settings, consolidation, _gates(feature_gates))
     timing, clock = Timing(join_seconds, drain_seconds), SystemClock()
     if against and is_moment(against):
@@ -167,6 +167,16 @@ def _gates(text: str) -> Any:
         return parse_feature_gates(text)
     except ValueError as error:
         raise ConfigurationError(f"--feature-gates: {error}") from error
+
+
+def _manifests(names: list[str]) -> list[Any]:
+    """The objects in the files. Exits with 1 as ``_documents``, and if there is none: a check in CI must not pass
+    because a template renders nothing."""
+    found = _documents(names)
+    if not found:
+        typer.echo(escaped(f"dovetail: no object in {', '.join(names)}"), err=True)
+        raise typer.Exit(FAULT)
+    return found
 
 
 def _documents(names: list[str]) -> list[Any]:

@@ -27,6 +27,9 @@ Path = tuple[str, ...]
 
 OWNABLE_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 BEFORE = "before-first-apply"
+MORE_KEYS = {"ports": ("protocol",), "topologySpreadConstraints": ("whenUnsatisfiable",)}
+"""Beside the merge key of strategic patches, which have only one."""
+KEY_DEFAULTS = {"protocol": "TCP"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class FieldTypes:
         """The fields that identify an entry; empty when the list is one leaf."""
         if self.schema is None:
             key = list_key(self.name, entries)
-            return (key,) if key else ()
+            return (key, *MORE_KEYS.get(self.name, ())) if key else ()
         if self.schema.get("x-kubernetes-list-type") != "map":
             return ()
         return tuple(self.schema.get("x-kubernetes-list-map-keys") or ())
@@ -116,8 +119,36 @@ def managers(document: Document) -> list[Manager]:
 
 
 def _entry_element(entry: Document, keys: tuple[str, ...]) -> str:
-    named = {key: entry.get(key) for key in keys}
+    named = {key: _part_of_key(entry, key) for key in keys}
     return "k:" + orjson.dumps(named, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _part_of_key(entry: Document, key: str) -> Any:
+    return entry.get(key, KEY_DEFAULTS.get(key))
+
+
+def refuse_doubled_entries(config: Document, types: FieldTypes, place: str) -> None:
+    """Raises the ApiError of a real server for two entries of one list with the same key. ``place``: of the object."""
+    doubled = next(_doubled(ownable(config), types, ()), None)
+    if doubled is not None:
+        path, key = field_text(doubled[:-1]), field_text(doubled[-1:])
+        text = f"failed to create typed patch object ({place}): {path}: duplicate entries for key {key}"
+        raise ApiError(500, "", text)
+
+
+def _doubled(value: Any, types: FieldTypes, path: Path) -> Iterator[Path]:
+    """The path of each entry whose key an earlier one has."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            yield from _doubled(below, types.field(name), (*path, f"f:{name}"))
+    keys = types.keys(value) if isinstance(value, list) else ()
+    seen: set[str] = set()
+    for entry in value if keys else ():
+        element = _entry_element(entry, keys)
+        if element in seen:
+            yield (*path, element)
+        seen.add(element)
+        yield from _doubled(entry, types.entry(), (*path, element))
 
 
 def _leaves(value: Any, types: FieldTypes, path: Path) -> Iterator[Path]:
@@ -171,7 +202,7 @@ def value_at(document: Any, path: Path) -> Any:
 
 def _find_entry(entries: Any, named: Document) -> Any:
     for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and all(entry.get(k) == v for k, v in named.items()):
+        if isinstance(entry, dict) and all(_part_of_key(entry, k) == v for k, v in named.items()):
             return entry
     return _MISSING
 

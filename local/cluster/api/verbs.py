@@ -24,7 +24,7 @@ from local.cluster.api.errors import (
     unsupported_media_type,
 )
 from local.cluster.api.lists import Token, page
-from local.cluster.api.ownership import applied, transferred
+from local.cluster.api.ownership import applied, refuse_doubled_entries, transferred
 from local.cluster.api.patches import json_patch, merge_patch, strategic_merge
 from local.cluster.api.requests import APPLY, JSON_PATCH, MERGE, PATCHES, STRATEGIC, Body
 from local.cluster.api.streaming.watches import (
@@ -282,6 +282,9 @@ def apply(call: Call, body: Body) -> Response:
     headers = _check_fields(call, config)
     if target.subresource == "status":
         return _apply_status(call, config)
+    kind = f"{config.get('apiVersion')}, Kind={config.get('kind')}"
+    place = f"{target.namespace or ''}/{target.name}; {kind}"
+    refuse_doubled_entries(config, call.field_types, place)
     old = call.store.find(target.plural, target.name, **call.address)
     blank: Document = {"metadata": {"managedFields": []}}
     new = applied(

@@ -143,6 +143,23 @@ def test_a_document_that_is_no_object_is_left_out() -> None:
     assert "just text" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("apiVersion: v1\nkind: Pod\nkind: Service\n", "stdin:3:1: Service/?: kind: duplicate key"),
+        ("kind: Pod\na: &a\n  b: *a\n", "stdin:3:3: Pod/?: a.b: the alias *a has no anchor"),
+    ],
+)
+def test_documents_of_other_kinds_whose_content_would_be_lost_are_refused(
+    text: str, told: str
+) -> None:
+    """They are printed as they are, so a key that is there twice would be there once."""
+    done = convert("-f", "-", "--to", "v1", *ROLE, stdin=f"{text}---\n{PAIR}")
+    assert done.exit_code == 1
+    assert told in done.stdout
+    assert "apiVersion" not in done.stdout
+
+
 def test_faults_are_told_before_options_that_exclude_each_other() -> None:
     both = (*ROLE, "--instance-profile", "p")
     assert convert("-f", "/nowhere", "--to", "v1", *both).exit_code == 2

@@ -172,6 +172,15 @@ def test_files_are_reported_as_json(tmp_path: Path) -> None:
     assert {row["object"] for row in answer["rows"]} == {"NodePool/default"}
 
 
+def test_files_without_anything_of_karpenter_are_no_report(tmp_path: Path) -> None:
+    """Its last line would be that nothing blocks the handover."""
+    path = tmp_path / "other.yaml"
+    path.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    done = run("-f", str(path))
+    assert isinstance(done.exception, ConfigurationError)
+    assert done.exception.message.startswith("no NodePool, Provisioner, ")
+
+
 def test_files_cannot_be_taken_over(tmp_path: Path) -> None:
     done = run("-f", str(tmp_path), "--apply")
     assert isinstance(done.exception, ConfigurationError)

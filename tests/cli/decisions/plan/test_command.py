@@ -43,6 +43,19 @@ def test_a_manifest_that_changes_nothing_ends_with_0(written: Path) -> None:
     assert done.stdout.startswith("No machine, pod or price changes.")
 
 
+def test_manifests_without_an_object_are_no_plan(written: Path) -> None:
+    """As where a template renders nothing: a check in CI must not pass by it."""
+    done = plan(written)
+    assert done.exit_code == 1
+    assert "dovetail: no object in -" in done.stderr
+
+
+def test_a_document_without_kind_is_named_as_such(written: Path) -> None:
+    done = plan(written, {"colour": "blue"})
+    assert done.exit_code == 1
+    assert "dovetail: a document without kind and name: kind: is required" in done.stderr
+
+
 def test_drift_is_planned_one_machine_after_another_as_the_budget_says(written: Path) -> None:
     """A budget of one machine: three replacements, each 60 s to join and 30 s to drain."""
     found = answer(written, pool(labels={"team": "a"}))

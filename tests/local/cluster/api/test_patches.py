@@ -165,3 +165,36 @@ async def test_the_first_apply_to_an_object_respects_its_values(api: Api) -> Non
     api.store.create("deployments", intent(2), group="apps")
     code, status = await api.apply(DEPLOYMENT, "one", intent(3))
     assert (code, 'conflict with "before-first-apply"' in status["message"]) == (409, True)
+
+
+async def test_apply_refuses_two_entries_with_one_key(api: Api) -> None:
+    """As a real server: plain writes of such a list are taken, with a warning."""
+    doubled = intent(2)
+    variables = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    doubled["spec"]["template"]["spec"]["containers"][0]["env"] = variables
+    code, status = await api.apply(DEPLOYMENT, "one", doubled)
+    assert code == 500
+    assert status["message"] == (
+        "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): "
+        '.spec.template.spec.containers[name="app"].env: duplicate entries for key [name="A"]'
+    )
+
+
+async def test_apply_keeps_ports_that_differ_by_protocol_alone(api: Api) -> None:
+    """As those of a DNS server."""
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "dns"},
+        "spec": {
+            "ports": [
+                {"name": "dns", "port": 53, "protocol": "UDP"},
+                {"name": "dns-tcp", "port": 53},
+            ]
+        },
+    }
+    path = "/api/v1/namespaces/default/services/dns"
+    _, made = await api.apply(path, "one", service)
+    code, again = await api.apply(path, "one", service)
+    assert (code, again["spec"]["ports"]) == (200, made["spec"]["ports"])
+    assert [one["name"] for one in again["spec"]["ports"]] == ["dns", "dns-tcp"]
