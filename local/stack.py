@@ -53,7 +53,8 @@ class Stack:
     """One local stack, named by its directory."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory.resolve()
+        # Path.resolve raises RuntimeError for a loop of links; like this, reading says what is wrong.
+        self.directory = Path(os.path.realpath(directory))
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     @property

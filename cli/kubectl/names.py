@@ -73,7 +73,7 @@ def _contexts_of(path: Path) -> list[str]:
     try:
         document = yaml.safe_load(path.read_text())
         return [str(one["name"]) for one in document["contexts"]]
-    except (OSError, ValueError, yaml.YAMLError, TypeError, KeyError):
+    except (OSError, ValueError, yaml.YAMLError, TypeError, KeyError, RecursionError):
         return []
 
 

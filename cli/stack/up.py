@@ -115,4 +115,4 @@ def _joined(kubeconfig: Path | None, accept_any: bool) -> ExistingCluster | None
         if accept_any:
             raise ConfigurationError("--yes-this-cluster has an effect only with --kubeconfig")
         return None
-    return ExistingCluster(str(kubeconfig.resolve()), accept_any)
+    return ExistingCluster(os.path.realpath(kubeconfig), accept_any)

@@ -52,8 +52,9 @@ def read_context(path: Path) -> KubeContext:
         config = yaml.safe_load(path.read_text())
     except OSError as error:
         raise ConfigurationError(f"--kubeconfig: cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"--kubeconfig: {path} is not YAML: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise ConfigurationError(f"--kubeconfig: {path} is not YAML: {problem}") from error
     if not isinstance(config, dict) or not config.get("current-context"):
         raise ConfigurationError(
             f"--kubeconfig: {path} has no current-context; choose one with "

@@ -34,6 +34,12 @@ def surroundings(stack: Stack) -> StackSettings:
     return StackSettings(directory=stack.directory, services=())
 
 
+def test_a_directory_that_is_a_loop_of_links_is_named(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ConfigurationError, match=r"cannot read .*loop/state.json: Too many levels"):
+        Stack(tmp_path / "loop").state()
+
+
 def test_without_redis_nothing_is_started_or_written(
     stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -90,7 +90,7 @@ class AutoscalerStatus:
         try:
             held = await self.kube.get(CONFIG_MAPS, name, namespace)
             found = yaml.safe_load(str((held.get("data") or {}).get("status", "")))
-        except (NotFound, yaml.YAMLError):
+        except (NotFound, yaml.YAMLError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

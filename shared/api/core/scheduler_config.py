@@ -39,7 +39,7 @@ def default_spread(document: str) -> tuple[SpreadConstraint, ...]:
     """
     try:
         raw = yaml.safe_load(document)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidObject(f"is not YAML: {error}", field="SCHEDULER_CONFIG") from error
     if raw is None:
         return ()

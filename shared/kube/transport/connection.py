@@ -287,7 +287,7 @@ async def _load_kubeconfig(paths: str, configuration: Any, clock: Clock, context
     except _LOAD_ERRORS as error:
         used = f"the context {context}" if context else "current-context"
         raise ConfigurationError(
-            f"cannot use kubeconfig {paths}: {cut(str(error))}; "
+            f"cannot use kubeconfig {paths}: {cut(_load_problem(error))}; "
             f"check {used} and that its cluster and user exist (kubectl config view)"
         ) from error
     configuration.refresh_api_key_hook = _TokenRefresh(loader, clock)
@@ -345,17 +345,24 @@ def _is_file(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.R_OK)
 
 
+_WRONG_SHAPE = (AttributeError, AssertionError, KeyError, TypeError)
+"""The loader raises these for files of the wrong shape, such as a list instead of a mapping."""
 _LOAD_ERRORS = (
     kube_config.ConfigException,
     yaml.YAMLError,
     OSError,
-    # The loader raises these for files of the wrong shape, such as a list instead of a mapping.
-    AttributeError,
-    AssertionError,
-    KeyError,
-    TypeError,
+    *_WRONG_SHAPE,
     ValueError,
+    RecursionError,
 )
+
+
+def _load_problem(error: Exception) -> str:
+    if isinstance(error, _WRONG_SHAPE):
+        return "it is no kubeconfig, with contexts, clusters and users"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return " ".join(str(error).split())
 
 
 class _TokenRefresh:

@@ -49,7 +49,7 @@ def read_priorities(text: str) -> Priorities:
     that names the fault."""
     try:
         found = yaml.safe_load(text) if text.strip() else {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"priorities of pools are not YAML: {error}") from error
     if not isinstance(found, Mapping) or len(found) > MOST_PRIORITIES:
         raise ConfigurationError(

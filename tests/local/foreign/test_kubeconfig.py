@@ -71,6 +71,11 @@ def test_each_fault_is_named(tmp_path: Path, document: Any, words: str) -> None:
 def test_a_file_that_is_missing_or_no_yaml_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot read .*nowhere: No such file"):
         read_context(tmp_path / "nowhere")
-    (tmp_path / "config").write_text("a: [")
-    with pytest.raises(ConfigurationError, match="is not YAML"):
-        read_context(tmp_path / "config")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ConfigurationError, match=r"cannot read .*loop: Too many levels"):
+        read_context(tmp_path / "loop")
+    for text in ("a: [", "a: " + "[" * 5000, "a: 2020-13-01"):
+        (tmp_path / "config").write_text(text)
+        with pytest.raises(ConfigurationError, match="is not YAML") as refusal:
+            read_context(tmp_path / "config")
+        assert "\n" not in refusal.value.message

@@ -137,6 +137,20 @@ async def test_it_is_made_renewed_and_left_alone_between(scheduler: Scheduler, k
     assert renewed["time"] != document["time"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a: [", "[" * 5000, "a: 2020-13-01", "[]", "clusterWide: 5", "nodeGroups: [5, {name: 5}]"],
+)
+async def test_what_somebody_else_wrote_there_is_replaced(
+    scheduler: Scheduler, kube: Kube, text: str
+) -> None:
+    body = {"metadata": {"name": NAME}, "data": {"status": text}}
+    await kube.create(CONFIG_MAPS, body, "default")
+    await scheduler.show(nodepools=[POOL])
+    await AutoscalerStatus(kube, scheduler.cluster, FakeClock(wall=NOW), PLACE, list).step()
+    assert "clusterWide" in yaml.safe_load((await stored(kube))["data"]["status"])
+
+
 async def test_a_clock_that_jumped_back_holds_up_no_renewal(
     scheduler: Scheduler, kube: Kube
 ) -> None:

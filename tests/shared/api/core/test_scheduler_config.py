@@ -125,3 +125,9 @@ def test_any_document_is_read_or_refused(document: Any) -> None:
     except InvalidObject:
         return
     assert all(isinstance(one, SpreadConstraint) for one in found)
+
+
+def test_text_that_yaml_cannot_read_is_refused() -> None:
+    for text in ("a: [", "[" * 5000, "a: 2020-13-01"):
+        with pytest.raises(InvalidObject, match="is not YAML"):
+            default_spread(text)

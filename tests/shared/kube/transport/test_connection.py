@@ -47,6 +47,25 @@ async def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str) -> None:
         await connect(str(path))
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "it is no kubeconfig"),
+        ("[]", "it is no kubeconfig"),
+        ("a: " + "[" * 5000, "it is nested too deeply"),
+        ("a: [", "while parsing a flow node"),
+    ],
+)
+async def test_what_is_wrong_with_a_kubeconfig_is_said_on_one_line(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    path = tmp_path / "broken"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=words) as refusal:
+        await connect(str(path))
+    assert "\n" not in refusal.value.message
+
+
 async def test_without_kubeconfig_it_must_be_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(ConfigurationError, match="set KUBECONFIG to a kubeconfig file"):

@@ -106,6 +106,8 @@ def test_a_higher_weight_comes_first_whatever_the_expander(expander: str) -> Non
         ("1: a", "priority 1: must be a list"),
         ("1: ['(']", "priority 1: '('"),
         ("1: [", "not YAML"),
+        ("1: " + "[" * 5000, "not YAML"),
+        ("1: [2020-13-01]", "not YAML"),
         (f"1: [{'a' * 501}]", "longer than 500"),
     ],
 )
