@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from cli.text import counted
-from cli.top.cells import dollars, fitted, safe
+from cli.top.cells import age, dollars, fitted, safe
 from cli.top.records import Node
 from cli.top.state import Picture, Received
 from shared.concurrency.clock import rfc3339
@@ -60,6 +60,12 @@ def _status(known: Received, live: bool, now: float) -> Iterable[Text]:
     else:
         yield Text("live", style="green")
     yield Text("trusted", style="green") if picture.trusted.ok else Text("not trusted", "bold red")
+    if picture.trusted.heard > 0:
+        yield Text(f"as of {age(picture.trusted.heard)} ago", style="dim")
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
 
 
 def _timestamp(at: float) -> str:
@@ -73,9 +79,9 @@ def _warnings(known: Received, live: bool, now: float) -> Iterable[str]:
     """In full sentences, what restricts the use of the picture."""
     picture, silent = known.picture, now - known.heard
     if picture is not None and not picture.trusted.ok:
-        yield f"Not trusted: {safe(picture.trusted.reason) or 'no reason is given'}."
+        yield _sentence(f"Not trusted: {safe(picture.trusted.reason) or 'no reason is given'}")
     if picture is not None and picture.trusted.missing:
-        yield f"{safe(picture.trusted.missing)}."
+        yield _sentence(safe(picture.trusted.missing))
     if live and known.problem:
         wait = max(0, round(known.retry - now))
         yield f"No connection: {safe(known.problem)}; next attempt in {wait} s."

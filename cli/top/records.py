@@ -58,6 +58,8 @@ class Trust(Struct, frozen=True):
     reason: str = ""
     missing: str = ""
     """What the picture lacks although it can be relied on."""
+    heard: int = 0
+    """Seconds since the API server last sent anything; a console of an older version does not say."""
 
 
 class Put(Struct, frozen=True):

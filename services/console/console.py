@@ -110,7 +110,12 @@ class Console:
         age = self.reader.age(self.clock.monotonic())
         old = OLD if self.reader.complete and age > OLD_SECONDS else ""
         why = old or self._not_synced() or _unreadable_text(self.unreadable)
-        return Trust(not why, why, self._missing_reasons())
+        return Trust(not why, why, self._missing_reasons(), self._heard())
+
+    def _heard(self) -> int:
+        now = self.clock.monotonic()
+        found = (self.reader.position(plural, now) for plural in self.reader.watched())
+        return int(min((one.seconds for one in found if one is not None), default=0.0)) // 10 * 10
 
     def _missing_reasons(self) -> str:
         problem = self.peers.statuses["scheduler"].problem

@@ -27,6 +27,8 @@ class Trust(msgspec.Struct, frozen=True):
     reason: str = ""
     missing: str = ""
     """What the picture lacks although it can be relied on: empty, or a sentence."""
+    heard: int = 0
+    """Seconds since the API server last sent anything to the watcher, in whole tens: the picture may be that old."""
 
 
 NOT_LOADED = Trust(False, "the mirror is not loaded yet")

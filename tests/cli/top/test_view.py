@@ -191,6 +191,17 @@ def test_a_picture_that_cannot_be_trusted_says_why() -> None:
     assert "Not trusted: the copy of the cluster is 40 s old." in text
 
 
+def test_the_header_says_how_old_the_picture_may_be() -> None:
+    """Watches are silent while nothing changes, and where the API server stands still."""
+    silent = known([node()], trusted={"ok": True, "heard": 70})
+    assert "live  trusted  as of 70s ago  q ends" in shown(silent)[0]
+
+
+def test_a_reason_that_is_a_question_ends_as_one() -> None:
+    asking = known([node()], trusted={"ok": False, "reason": "is the watcher running?"})
+    assert "Not trusted: is the watcher running?\n" in text_of(asking) + "\n"
+
+
 def test_silence_makes_a_picture_old() -> None:
     assert "live" in shown(LARGE, now=15.0)[0]
     late = text_of(LARGE, now=16.5)

@@ -102,7 +102,7 @@ def test_nothing_is_sent_while_nothing_changes_but_a_doubt_is() -> None:
     body = feed.take(3.0, Trust(False, "the watch of pods is broken"))
     assert body is not None
     assert orjson.loads(body)["trusted"] == {
-        "ok": False, "reason": "the watch of pods is broken", "missing": "",
+        "ok": False, "reason": "the watch of pods is broken", "missing": "", "heard": 0,
     }  # fmt: skip
 
 

@@ -8,13 +8,14 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from services.console.status.access import COOKIE, check_open
 from services.console.status.page_files import page_files
 from shared.errors import ConfigurationError
 from shared.redis.bus import Bus
 from shared.redis.mirror import Change
-from tests.services.console.conftest import NOBODY, Console, Start
+from tests.services.console.conftest import NOBODY, SOUND, Console, Start
 from tests.support.network.status_server import free_port
 from tests.support.planning.builders import make_machine, make_node, make_pod
 
@@ -147,6 +148,15 @@ async def test_a_picture_that_cannot_be_trusted_says_so(start_console: Start) ->
         assert "is the watcher running?" in found["trusted"]["reason"]
         status, ready = await console.get("/readyz")
         assert (status, ready["reasons"]) == (503, [ready["reasons"][0]])
+
+
+async def test_the_picture_has_the_time_since_the_api_server_was_heard(console: Console) -> None:
+    """Of the watch that was heard last, in tens of seconds."""
+    silent = {plural: replace(one, seconds=47.0) for plural, one in SOUND.items()}
+    await console.writer.heartbeat(silent)
+    await console.until("/api/cluster", lambda picture: picture["trusted"]["heard"] == 40)
+    await console.writer.heartbeat({**silent, "pods": SOUND["pods"]})
+    await console.until("/api/cluster", lambda picture: picture["trusted"]["heard"] == 0)
 
 
 async def test_a_silent_watcher_makes_the_picture_old_long_before_the_scheduler_stops(
