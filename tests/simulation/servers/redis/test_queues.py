@@ -6,8 +6,9 @@ Small worlds without Kubernetes and AWS: a seed takes less than a second.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextvars import copy_context
 from random import Random
 from typing import Any
@@ -26,6 +27,15 @@ from simulation.servers.redis import REDIS_6, REDIS_7, RedisServer
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Here, and not in the test of another file that runs when the collector does."""
+    yield
+    gc.collect()
+
+
 SEEDS = range(4)
 PLACE = ("10.0.0.1", 6379)
 URL = "redis://10.0.0.1:6379/0"
