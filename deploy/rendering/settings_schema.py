@@ -101,7 +101,8 @@ def _words(field: FieldInfo) -> Schema:
     if _numeric(field):
         return {}
     patterns = [one.pattern for one in field.metadata if getattr(one, "pattern", None)]
-    return {"type": "string", "pattern": patterns[-1]} if patterns else {}
+    lengths = _found(field, LENGTHS)
+    return {"type": "string", "pattern": patterns[-1], **lengths} if patterns else {}
 
 
 def _number(field: FieldInfo) -> Schema:

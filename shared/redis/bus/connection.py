@@ -38,6 +38,7 @@ _SENTINEL_TIMEOUTS = {
 BLOCK_MILLISECONDS = 4000
 """Of reads that wait for messages: a connection that is half open is noticed three seconds later."""
 POOL_CONNECTIONS = 8
+LONGEST_CLUSTER = 100
 RECONNECT_PAUSES_SECONDS = (0.1, 5.0)
 """First and longest pause between two attempts to reach an unreachable Redis."""
 
@@ -63,11 +64,17 @@ def reconnect_pauses(random: Random | None) -> Backoff:
     return Backoff(random, first=first, cap=longest)
 
 
+def _is_special(character: str) -> bool:
+    return character in "{}:*?[]\\" or character.isspace() or not character.isprintable()
+
+
 def key_prefix(cluster: str) -> str:
-    """The prefix of every key of one cluster. The braces keep all of them in one hash slot."""
-    if not cluster or any(character in cluster for character in "{}: \n"):
+    """The prefix of every key of one cluster. The braces keep all of them in one hash slot. In the rights of Redis'
+    users it is a pattern: a wildcard would open the keys of other clusters."""
+    if not 0 < len(cluster) <= LONGEST_CLUSTER or any(map(_is_special, cluster)):
         raise errors.ConfigurationError(
-            f"CLUSTER_NAME {cluster!r} must be set and hold no braces, colons or spaces"
+            f"CLUSTER_NAME {cluster[:LONGEST_CLUSTER]!r} must be set, have at most {LONGEST_CLUSTER} characters, and "
+            "hold no braces, colons, spaces or wildcards"
         )
     return f"dovetail:{{{cluster}}}:"
 

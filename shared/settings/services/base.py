@@ -49,6 +49,7 @@ class ServiceSettings(BaseSettings):
     cluster_name: str = Field(
         min_length=1,
         max_length=100,
+        pattern=r"^[^{}:*?\[\]\\\s]+$",
         description="Name of the cluster; tags and stream names use it.",
     )
     redis_url: str = Field(

@@ -148,3 +148,11 @@ def test_a_name_that_sentinel_cannot_have_is_refused(name: str) -> None:
     done = CliRunner().invoke(commands, words)
     assert isinstance(done.exception, ConfigurationError)
     assert f"--sentinel {name!r}: give the name" in done.exception.message
+
+
+@pytest.mark.parametrize("name", ["", "*", "blue-?", "[a-z]", "a\\", "a\tb", "a b", "a" * 101])
+def test_a_name_that_is_no_plain_part_of_a_pattern_is_refused(name: str) -> None:
+    """The users' rights are patterns of keys: * would open those of every cluster in this Redis."""
+    done = CliRunner().invoke(commands, ["secrets", "--cluster-name", name])
+    assert isinstance(done.exception, ConfigurationError)
+    assert done.exception.message.startswith("CLUSTER_NAME ")

@@ -31,6 +31,7 @@ TEXTS = (
     *("eu-central-1a", "Frankfurt", "eu-central", "EU-CENTRAL-1", "eu_central_1", "euc1"),
     *('{"team": "web"}', "{}", "[]", "team=web", "delete", "cordon", "Respect", "info", "INFO"),
     *("a" * 16, "a" * 15, "http://collector:4318", "collector:4318", "s3://records/prod", "s3://"),
+    *("blue-*", "blue[1]", "a:b", "a\\b", "my_cluster.1"),
     *("kube-system/status", "status", "a" * 101, "a" * 301),
 )
 
