@@ -37,6 +37,7 @@ class NoEvents(Recorder):
         *,
         dedupe_seconds: float = 120,
         once: str = "",
+        alike: str = "",
     ) -> None:
         """Nothing happens."""
 

@@ -107,6 +107,11 @@ _WORDS = {
 """What advice names, by generation."""
 
 
+def cause_of(text: str) -> str:
+    """What reasons of this kind have in common, without names and numbers; the whole text of one that is not known."""
+    return next((known for known, _ in _ADVICE if known in text), text)
+
+
 def change_for(text: str, machine: Machine, pod: str = "") -> str:
     """The advice for this reason; empty when there is none. ``pod``: namespace/name of the pod that blocks."""
     advice = next((advice for known, advice in _ADVICE if known in text), "")

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
 from shared.concurrency.clock import Clock, rfc3339
+from shared.concurrency.expiring import Expiring
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import AlreadyExists, DovetailError, NotFound, TransientError
 from shared.kube.client import Kube
@@ -30,6 +31,8 @@ log = get_logger(__name__)
 
 QUEUE_SIZE = 1000
 CACHED_EVENTS_LIMIT = 10_000
+KEPT_SECONDS = 3600.0
+"""How long Kubernetes keeps an event after its last change, by default."""
 EVENTS_PER_SECOND, BURST = 10.0, 50
 COMPONENT = "dovetail"
 IDLE_SECONDS = 10.0
@@ -58,28 +61,19 @@ class LocalSeenEvents:
 
     def __init__(self, clock: Clock, size: int = CACHED_EVENTS_LIMIT) -> None:
         self._clock = clock
-        self._size = size
-        self._until: OrderedDict[str, float] = OrderedDict()
+        self._seen = Expiring[bool](size)
 
     async def first(self, key: str, seconds: float) -> bool:
         """Whether ``key`` was not seen in the last ``seconds``; it is now."""
-        now = self._clock.monotonic()
-        if self._until.get(key, now) > now:
-            return False
-        self._until[key] = now + seconds
-        self._until.move_to_end(key)
-        if len(self._until) > self._size:
-            self._until.popitem(last=False)
-        return True
+        return self._seen.begin(key, now=self._clock.monotonic(), seconds=seconds)
 
     async def has(self, key: str) -> bool:
         """Whether ``key`` was seen and has not expired."""
-        now = self._clock.monotonic()
-        return self._until.get(key, now) > now
+        return self._seen.get(key, self._clock.monotonic()) is not None
 
     def forget(self, key: str) -> None:
         """Remove ``key``: its event was not written."""
-        self._until.pop(key, None)
+        self._seen.forget(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +87,13 @@ class Occurrence:
     at: float
     dedupe_seconds: float
     once: str = ""
+    alike: str = ""
 
     @property
     def key(self) -> str:
         """Occurrences with the same key are the same event (EVT-01)."""
         object_id = self.involved.get("uid") or "/".join(sorted(self.involved.values()))
-        text = "\0".join((self.reason, object_id, self.message))
+        text = "\0".join((self.reason, object_id, self.alike or self.message))
         return _digest(text)
 
     @property
@@ -138,7 +133,7 @@ class Recorder:
     def __post_init__(self) -> None:
         self.last_progress = self.clock.monotonic()
         self._here = LocalSeenEvents(self.clock)
-        self._series: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self._series = Expiring[tuple[str, int]](CACHED_EVENTS_LIMIT)
         """Key of an occurrence -> name and count of its event."""
         self._bucket = TokenBucket(EVENTS_PER_SECOND, BURST, self.clock)
         self._warnings: deque[Occurrence] = deque()
@@ -154,17 +149,20 @@ class Recorder:
         *,
         dedupe_seconds: float = 120,
         once: str = "",
+        alike: str = "",
     ) -> None:
         """Queue an event about ``involved`` (apiVersion, kind, name, uid, maybe namespace).
 
         ``type`` is Normal or Warning, ``reason`` one word in CamelCase. ``once`` identifies the occasion: an event with
         the same content and ``once`` is not written again while Kubernetes keeps the first, also not after a restart.
+        ``alike``: what the messages of equal events have in common, where names or numbers in them change; empty: the
+        whole message.
         Never fails, never waits for the network.
         """
         if self._waiting() >= QUEUE_SIZE:
             self.dropped += 1
             return
-        happened = self._occurrence(involved, type, reason, message, dedupe_seconds, once)
+        happened = self._occurrence(involved, type, reason, message, dedupe_seconds, once, alike)
         if await self._here.first(happened.key, dedupe_seconds):
             # A burst of Normal events (400 pods Nominated) must not delay the warning why a pod cannot run.
             (self._warnings if type == "Warning" else self._others).append(happened)
@@ -192,6 +190,7 @@ class Recorder:
         message: str,
         dedupe_seconds: float,
         once: str,
+        alike: str = "",
     ) -> Occurrence:
         return Occurrence(
             {field: involved[field] for field in INVOLVED_FIELDS if involved.get(field)},
@@ -201,6 +200,7 @@ class Recorder:
             self.clock.now(),
             dedupe_seconds,
             once,
+            alike,
         )
 
     def _waiting(self) -> int:
@@ -263,10 +263,13 @@ class Recorder:
 
     async def _counted(self, happened: Occurrence) -> bool:
         """Increment the count of the equal event that this process wrote before; False when there is none."""
-        name, count = self._series.get(happened.key, ("", 0))
-        if not name:
+        known = self._series.get(happened.key, self.clock.monotonic())
+        if known is None:
             return False
-        body = {"count": count + 1, "lastTimestamp": rfc3339(happened.at)}
+        name, count = known
+        body: dict[str, Any] = {"count": count + 1, "lastTimestamp": rfc3339(happened.at)}
+        if happened.alike:
+            body["message"] = happened.message
         try:
             await self.kube.patch(EVENTS, name, body, happened.namespace)
         except NotFound:  # Kubernetes deletes events after an hour
@@ -276,10 +279,8 @@ class Recorder:
         return True
 
     def _remember(self, happened: Occurrence, name: str, count: int) -> None:
-        self._series[happened.key] = (name, count)
-        self._series.move_to_end(happened.key)
-        if len(self._series) > CACHED_EVENTS_LIMIT:
-            self._series.popitem(last=False)
+        now = self.clock.monotonic()
+        self._series.put(happened.key, (name, count), now=now, seconds=KEPT_SECONDS)
 
     async def _was_seen(self, happened: Occurrence) -> bool:
         """Whether any service has seen the event before; records it as seen."""

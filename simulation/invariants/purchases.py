@@ -82,7 +82,7 @@ class BoughtOnce:
 
     Judged for the new machine alone, and together with those that were made before it and are not ready yet. Machines
     that replace others, and those of static pools, are made for another reason. A machine whose node somebody deleted
-    takes no pods any more, also before the terminator has seen it.
+    or cordoned takes no pods any more, also before the terminator has seen it.
     """
 
     launches: Launches
@@ -117,12 +117,13 @@ class BoughtOnce:
         return usable and machine.key not in self.launches.replaces
 
     def _surplus(self, machine: Machine, at: float, world: World) -> list[str]:
-        leaving = {node.name for node in self.launches.picture.nodes() if node.terminating}
+        nodes = self.launches.picture.nodes()
+        closed = {node.name for node in nodes if node.terminating or node.unschedulable}
         under_way = [
             one
             for one in self.launches.picture.machines()
             if not one.terminating
-            and one.node_name not in leaving
+            and one.node_name not in closed
             and not one.has(INITIALIZED)
             and labels.PLAN_ANNOTATION in one.annotations
             and self._is_for_pods(one)

@@ -20,7 +20,6 @@ from services.interruption.actions.policy import (
     policy_of,
     step_for,
 )
-from services.interruption.actions.recent_actions import RecentActions
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.notice import (
@@ -35,6 +34,7 @@ from services.interruption.notices.notice import (
 )
 from shared.api.core.references import to_machine, to_node
 from shared.concurrency.clock import rfc3339
+from shared.concurrency.expiring import Expiring
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import Machine
@@ -82,7 +82,8 @@ class MachineActions:
     webhook: Webhook
     deleted: int = 0
     """Machines whose deletion was ordered."""
-    _recent: RecentActions = field(default_factory=RecentActions)
+    _recent: Expiring[bool] = field(default_factory=Expiring)
+    """What this process did a moment ago, while the mirror may not show it yet."""
 
     async def act(self, machine: Machine, instance: str, action: Action, notice: Notice) -> None:
         """Act on one machine. Raises the translated error of what failed."""

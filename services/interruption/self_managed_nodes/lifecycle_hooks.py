@@ -19,7 +19,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from services.interruption.actions.policy import NORMAL, WARNING
-from services.interruption.actions.recent_actions import RecentActions
 from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.notice import OUR_TAINT_VALUE, Notice, NoticeKind
@@ -29,6 +28,7 @@ from shared.api.core.references import to_node
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, HookTimes, Token
 from shared.cloud.ec2.calls import Ec2
 from shared.concurrency.clock import rfc3339
+from shared.concurrency.expiring import Expiring
 from shared.domain import labels as keys
 from shared.domain.expressions import NO_SCHEDULE, Taint
 from shared.domain.machines.lifecycle_actions import (
@@ -142,7 +142,8 @@ class LifecycleHooks:
     """None: AWS is asked nothing about a hook."""
     taken: int = 0
     """Notices that changed a node."""
-    _recent: RecentActions = field(default_factory=RecentActions)
+    _recent: Expiring[bool] = field(default_factory=Expiring)
+    """What this process did a moment ago, while the mirror may not show it yet."""
 
     async def take(self, notice: Notice) -> None:
         """Write on the nodes what the notice asks for. Raises TransientError and Unauthorized: it comes again."""

@@ -14,6 +14,7 @@ from services.scheduler.disruption.conditions import ConditionChange
 from services.scheduler.disruption.methods import CONSOLIDATIONS
 from services.scheduler.state.decisions import DecisionLog, Rejected
 from shared.api.core.references import to_machine, to_node, to_pod, to_pool
+from shared.disruption.advice import cause_of
 from shared.disruption.budgets import Allowance
 from shared.disruption.methods import drift, emptiness, expiration, rebalance, static_drift
 from shared.disruption.pod_blocks import annotation_event
@@ -316,7 +317,7 @@ class DisruptionReporter:
             pod = f", pod {rejection.pod}" if rejection.pod else ""
             await self.recorder.publish(
                 involved, "Normal", rejection.event, f"{rejection.text}{pod}",
-                dedupe_seconds=REJECTED_SECONDS,
+                dedupe_seconds=REJECTED_SECONDS, alike=cause_of(rejection.text),
             )  # fmt: skip
 
 

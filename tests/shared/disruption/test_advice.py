@@ -10,6 +10,7 @@ from shared.disruption.advice import (
     NO_BUDGET,
     POOL_SWITCHED_OFF,
     SWITCHED_OFF,
+    cause_of,
     change_for,
 )
 from shared.disruption.methods import consolidation
@@ -73,3 +74,11 @@ def test_the_answer_names_the_objects_in_the_words_of_their_generation(
 
 def test_a_text_that_nobody_knows_gets_no_guess() -> None:
     assert change_for("the moon is full", make_machine()) == ""
+
+
+def test_reasons_that_differ_by_a_name_are_one_cause() -> None:
+    """Else each of 50 nodes had an event about each node that is not ready yet."""
+    first, second = (f"would schedule against uninitialized node {name}" for name in "ab")
+    assert cause_of(first) == cause_of(second)
+    assert cause_of(first) != cause_of("Can't replace with a cheaper node")
+    assert cause_of("of nobody's table") == "of nobody's table"

@@ -96,6 +96,24 @@ async def test_what_happens_again_is_counted_on_its_event(
     assert again["count"] == 1
 
 
+async def test_events_that_differ_only_by_a_name_are_one(cluster: Cluster) -> None:
+    """Of 50 nodes each would have an event about each node that is not ready yet: 2,500 for what is one reason."""
+    node = NODE | {"name": "n-alike"}
+    clock = FakeClock()
+    events = recorder(cluster.kube, clock=clock)
+    async with running(events):
+        for other in ("a", "b"):
+            text = f"waits for node {other}"
+            await events.publish(node, "Normal", "Blocked", text, alike="waits for")
+        await eventually(lambda: events.written == 1)
+        clock.advance(121)
+        await events.publish(node, "Normal", "Blocked", "waits for node c", alike="waits for")
+        await eventually(lambda: events.written == 2)
+    found = (await cluster.kube.list(EVENTS, "default")).items
+    (one,) = [event for event in found if event["involvedObject"]["name"] == "n-alike"]
+    assert (one["count"], one["message"]) == (2, "waits for node c")
+
+
 async def test_services_share_the_memory(api: ScriptedApi, kube: Kube) -> None:
     """EVT-03: de-dupe is global."""
     api.others = [answer({"kind": "Event"}, 201)]

@@ -101,6 +101,16 @@ def test_a_machine_whose_node_is_deleted_takes_no_pods_any_more() -> None:
     assert history.judge() == []
 
 
+def test_a_machine_whose_node_a_person_cordoned_takes_no_pods_any_more() -> None:
+    history = shop("a")
+    buy(history, "m1", 1)
+    history.status("m1", "i-1", "Launched", "Registered")
+    node = history.store.get("nodes", history.node("i-1"))
+    history.store.update("nodes", {**node, "spec": {**node["spec"], "unschedulable": True}})
+    buy(history, "m2", 1)
+    assert history.judge() == []
+
+
 def test_pods_of_a_node_that_leaves_need_another_place() -> None:
     history = shop()
     history.machine("old", "i-1", conditions=("Launched", "Initialized"))
