@@ -3,7 +3,7 @@
 Pods with topology rules come first, one by one, alternating between zones, because a spread rule refuses a zone that
 has more pods than the others. Of them those come first whose rules by host name count other pods: a machine that has
 some of these already may refuse them, while nothing refuses the pods that are counted. Pods without rules come last,
-all of a class at once.
+all of a class at once: until then a pod that is refused where it was to go may change places with one of them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ _TYPES_UNDER_LIMITS = 15
 """With limits a machine lists only so many types, because it counts against them with its largest type."""
 _MAX_REFUSALS = 4
 """Machines of one zone that are tried per pod: a zone that is full refuses on each of them."""
+_MOST_EXCHANGES = 60
+"""Machines on which a refused pod may change places, of those that are tried."""
 
 
 Place = tuple[int, Pins]
 """Zone (or ANY_ZONE) and labels."""
+Share = tuple["Blueprint", PodClass, list[str]]
+"""(machine, class, UIDs of pods of this class that are to go there)."""
 
 
 class Packed(NamedTuple):
@@ -83,7 +87,7 @@ class Building:
         blueprints = [one for packed in packings for one in self._blueprints(packed)]
         placed: set[str] = set()
         single: dict[PodClass, list[tuple[Place, Blueprint, list[str]]]] = defaultdict(list)
-        others: list[tuple[Blueprint, PodClass, list[str]]] = []
+        others: list[Share] = []
         for blueprint in blueprints:
             for pods, place, uids in blueprint.portions:
                 if self._site.is_single(pods):
@@ -97,8 +101,13 @@ class Building:
             before = len(placed)
             for pods in order:
                 placed.update(self._one_by_one(pods, single[pods], placed))
+                if self._site.counts_others(pods):
+                    placed.update(self._exchanged(pods, single[pods], others, placed))
+        for pods in order:
+            placed.update(self._exchanged(pods, single[pods], others, placed))
         for blueprint, pods, uids in others:
-            placed.update(uids[: self._add(blueprint, pods, uids)])
+            if uids:
+                placed.update(uids[: self._add(blueprint, pods, uids)])
         return placed
 
     def _blueprints(self, packed: Packed) -> Iterator[Blueprint]:
@@ -193,6 +202,39 @@ class Building:
                     break
             else:
                 return found
+
+    def _exchanged(
+        self,
+        pods: PodClass,
+        portions: list[tuple[Place, Blueprint, list[str]]],
+        others: list[Share],
+        done: set[str],
+    ) -> list[str]:
+        """Places refused pods of one class where pods of the same size without rules were to go, which get the places
+        of the refused ones in ``others``. Returns the UIDs of the placed pods."""
+        refused = [(blueprint, uid) for _, blueprint, uids in portions for uid in uids]
+        refused = [(blueprint, uid) for blueprint, uid in refused if uid not in done]
+        equal = (
+            [one for one in others if (one[1].requests == pods.requests).all()] if refused else []
+        )
+        found: list[str] = []
+        for blueprint, uid in refused:
+            given_up = self._given_up(pods, uid, equal)
+            if given_up is None:
+                break
+            other, theirs = given_up
+            others.append((blueprint, other, [theirs]))
+            found.append(uid)
+        return found
+
+    def _given_up(
+        self, pods: PodClass, uid: str, equal: list[Share]
+    ) -> tuple[PodClass, str] | None:
+        """(class, UID) of the pod whose place the pod took; None when all these places refuse."""
+        for blueprint, other, uids in [one for one in equal if one[2]][:_MOST_EXCHANGES]:
+            if self._add(blueprint, pods, [uid]):
+                return other, uids.pop()
+        return None
 
     def _first_admitted(self, pods: PodClass, slots: deque[tuple[Blueprint, str]]) -> str | None:
         """The UID of a pod that one of the next machines of a zone took; None when all refuse."""

@@ -9,9 +9,9 @@ Prices of pods are whole thousandths of a micro-USD. How much a content can be w
 ``Tables``. Prices of room are sums of at most some thousand terms that are all at least zero, whose relative rounding
 error is below 1e-12; ``_ROUNDING`` is far above that. They look at whole pods only (``with_whole_pods``): where two
 pods of 5 CPUs do not share a machine of 9, prices of CPUs alone let nine tenths of the second one in. Tables add whole
-numbers, and round sizes of pods down.
+numbers, and round sizes of pods down. What both leave open is searched at last (``diagram``).
 
-Where neither rules out a content that no machine can have, such as one of rounded sizes, the program gets it too. Its
+Where none rules out a content that no machine can have, such as one of rounded sizes, the program gets it too. Its
 prices then need hardly be scaled down: an offering about which little is known lowers the bound by what it could do for
 the whole mix, and not by what its best content exceeds its price.
 """
@@ -45,15 +45,33 @@ _MARGIN = 1.0002
 MOST_PAIRS = 40_000
 """With more pairs of a class and an offering that fits it no search is begun: one round would take seconds."""
 _WIDTH_OF_NEIGHBOURS = 3000
+_SEARCHED_AT_ONCE, _WIDTH_OF_SEARCH, _CONTENTS_OF_SEARCH = 12, 6000, 2
+"""Offerings that are searched in a round, the most states of a search, and contents that it gives."""
 _PRICED_AT_ONCE, _ENOUGH_ADDED = 32, 12
 """Offerings whose room is priced together, and contents after which no more of them are priced in a round."""
 _ENOUGH_OF_TABLES = 4
-_TABLE_UNITS = (15.0, 150.0)
-"""The most units of a table: while contents are still found, and once no more are."""
 _CELL_UNITS = 1e-6
 """Units per offering, class and resource of a look at prices of room."""
-_MAX_ROUNDS = 200
+_MAX_ROUNDS = 500
 _NEIGHBOURS_PER_OFFER = 400
+
+
+class _Means(NamedTuple):
+    """How contents are looked for."""
+
+    table_units: float
+    """The most units of a table."""
+    searches: bool
+    """Are the contents of an offering searched one by one where tables leave open what they can be worth?"""
+
+
+_STAGES = (
+    _Means(15.0, searches=False),
+    _Means(150.0, searches=False),
+    _Means(150.0, searches=True),
+)
+"""Each begins once the one before finds no more. Searches say the most of small machines: sizes of pods that suit no
+grid need tables that are too large, but few of these pods fit."""
 
 
 class _Worth(NamedTuple):
@@ -163,7 +181,7 @@ class Configuration:
     def improve(self, effort: Effort) -> bool:
         """Raises the bound until it is nearly that of the linear program or the effort is used up. Says whether it is
         nearly that."""
-        weight, units = _FIRST_WEIGHT, list(_TABLE_UNITS)
+        weight, stages = _FIRST_WEIGHT, list(_STAGES)
         solved = self.master.solve(effort)
         for _ in range(_MAX_ROUNDS):
             if solved is None or not effort.is_left:
@@ -171,15 +189,15 @@ class Configuration:
             worth = np.floor(solved[0] * _SCALE)
             is_near = float(self._demand @ worth) <= self.bound * _ENOUGH
             if is_near or weight < 0:
-                if self._limits or len(units) == 1:
+                if self._limits or len(stages) == 1:
                     return True
-                units.pop(0)
+                stages.pop(0)
                 weight = _FIRST_WEIGHT
                 self.master.forget_relaxed()
                 solved = self.master.solve(effort)
                 continue
             guide = np.floor(weight * self.prices + (1 - weight) * worth)
-            if self._round(guide, worth, units[0], effort):
+            if self._round(guide, worth, stages[0], effort):
                 solved = self.master.solve(effort)
             elif weight > 0:
                 weight = weight / 2 if weight > _LEAST_WEIGHT else 0.0
@@ -207,7 +225,7 @@ class Configuration:
         anything = _Worth(np.full(len(self.prices), np.inf), self._price)
         self._add(open_to[rows], contents, anything)
 
-    def _round(self, guide: Floats, worth: Floats, units: float, effort: Effort) -> int:
+    def _round(self, guide: Floats, worth: Floats, means: _Means, effort: Effort) -> int:
         """Proves what it can at the prices ``guide`` and adds contents. Returns how many."""
         pods, price = self._prices_of(guide)
         room = self._rooms.proved(pods)
@@ -218,7 +236,9 @@ class Configuration:
         known = _Known(pods, price, found, room, target, room.ceiling.copy(), nothing)
         added = self._priced(known, effort)
         if not added:
-            added = self._valued(known, units, effort)
+            added = self._valued(known, means.table_units, effort)
+        if not added and means.searches:
+            added = self._searched(known, effort)
         if not added:
             added = self._relaxed(known)
         self._prove(guide, known)
@@ -253,6 +273,20 @@ class Configuration:
             added += self._add(at, found.contents, known.worth)
             if added >= _ENOUGH_OF_TABLES:
                 break
+        return added
+
+    def _searched(self, known: _Known, effort: Effort) -> int:
+        """Searches the contents of the offerings that may still have one above the target, and adds contents. Returns
+        how many."""
+        added = 0
+        for row in self._by_excess(known)[:_SEARCHED_AT_ONCE]:
+            if not effort.is_left or added >= _ENOUGH_OF_TABLES:
+                break
+            some = np.array([row])
+            diagram = self._diagram(known.prices, known.room, known.target, some, _WIDTH_OF_SEARCH)
+            most, _, contents = diagram.run(effort, _CONTENTS_OF_SEARCH)
+            known.most[row] = min(known.most[row], most[0])
+            added += self._add(np.repeat(some, len(contents)), contents, known.worth)
         return added
 
     def _relaxed(self, known: _Known) -> int:

@@ -37,9 +37,13 @@ def test_four_hundred_small_pods_cost_a_fifth_less_on_the_aws_catalogue() -> Non
 
 
 @pytest.mark.slow
-def test_where_small_burstable_machines_are_the_cheapest_plans_are_near_the_bound() -> None:
-    """600 pods of 25 kinds in a pool of all types stood at 1.073: contents of small machines were not found."""
-    plan = lowest(realistic(93, bundled_catalogue().types), effort=200)
+@pytest.mark.parametrize("seed", [93, 99])
+def test_where_small_burstable_machines_are_the_cheapest_plans_are_near_the_bound(
+    seed: int,
+) -> None:
+    """600 pods in a pool of all types stood at 1.073, as contents of small machines were not found (93), and at 1.035,
+    as the bound knew too little of them (99)."""
+    plan = lowest(realistic(seed, bundled_catalogue().types), effort=200)
     assert plan.lower_bound_micro_usd_per_hour is not None
     assert plan.cost_micro_usd_per_hour <= 1.03 * plan.lower_bound_micro_usd_per_hour
 
