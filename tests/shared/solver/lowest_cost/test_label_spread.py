@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from bench.inputs import workloads
 from shared.cloud.catalogue.bundled import bundled_catalogue
@@ -75,3 +76,21 @@ def test_pods_whose_rule_by_host_counts_others_share_machines_with_these() -> No
     assert not plan.unschedulable
     kinds = [{"counted" in uid for uid in machine.pods} for machine in plan.machines]
     assert {True, False} in kinds
+
+
+def test_pods_that_a_machine_refuses_change_places_with_pods_without_rules() -> None:
+    """Two kinds keep two of the other off their host; planned together, one kind had a fourth machine to itself."""
+    labels = {"app": "first"}, {"app": "second"}
+    rules = [(SpreadConstraint(1, keys.HOSTNAME, match_labels=one),) for one in reversed(labels)]
+    pods = [
+        pod
+        for own, rule in zip(labels, rules, strict=True)
+        for pod in workloads.replicas(2, own["app"], 970, 512, labels=own, spread=rule)
+    ]
+    small, large = (workloads.karpenter_types()[i - 1] for i in (4, 12))
+    offerings = (replace(one, price_micro_usd_per_hour=10**7) for one in large.offerings)
+    types = (small, replace(large, offerings=tuple(offerings)))
+    given = workloads.snapshot([*pods, *workloads.replicas(8, "without", 970, 512)], types)
+    plan = solve(given, now=0.0, settings=SolverSettings(packing_policy="LowestCost", effort=50))
+    assert not plan.unschedulable
+    assert [machine.instance_type for machine in plan.machines] == [small.name] * 3
