@@ -11,7 +11,6 @@ one list of commands and one list of keys per user: there a service may also wri
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -223,7 +222,7 @@ def user_rules(
     cluster: str, passwords: Mapping[str, str], *, selectors: bool = True
 ) -> Iterator[str]:
     """One rule per user in ``passwords``: the text after ``user`` in Redis' ACL file. Raises as ``acl_file``."""
-    prefix = _literal(key_prefix(cluster))
+    prefix = key_prefix(cluster)
     for user, password in passwords.items():
         digest = hashlib.sha256(password.encode()).hexdigest()
         words = _selector_rules(prefix, user) if selectors else _flat_rules(prefix, user)
@@ -256,8 +255,3 @@ def _keyless(user: str) -> tuple[str, ...]:
 
 def _allowed(commands: Sequence[str]) -> Iterator[str]:
     return (f"+{command}" for command in commands)
-
-
-def _literal(text: str) -> str:
-    """The text as a pattern that matches only itself."""
-    return re.sub(r"([*?\[\]\\^])", r"\\\1", text)
