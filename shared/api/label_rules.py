@@ -40,13 +40,24 @@ def reserved_v1(key: str) -> str:
 
 
 def cel_free_v1(key: str) -> str:
-    """NP-17 for the API server: a CEL condition on the variable ``key``.
+    """NP-17 for the API server: a CEL condition on the variable ``key``."""
+    return _cel_free(key, _V1_DOMAINS)
 
-    Only ``reserved_v1`` checks subdomains: a CEL search takes time in proportion to the key's length, for which the
-    server has no bound for keys of a map, so that the whole rule could exceed its cost limit.
+
+def cel_free_v1alpha5(key: str) -> str:
+    """P-17 for the API server: a CEL condition on the variable ``key``."""
+    return _cel_free(key, _V1ALPHA5_DOMAINS)
+
+
+def _cel_free(key: str, domains: tuple[str, ...]) -> str:
+    """Whether ``key`` is in none of the domains, or well known and free.
+
+    Only ``reserved_v1`` and ``reserved_v1alpha5`` check subdomains: a CEL search takes time in proportion to the
+    key's length, for which the server has no bound for keys of a map, so that the whole rule could exceed its cost
+    limit.
     """
-    kept = " || ".join(f"{key}.startsWith('{domain}/')" for domain in _V1_DOMAINS)
-    free = ", ".join(f"'{name}'" for name in sorted(_FREE) if _within(name, _V1_DOMAINS))
+    kept = " || ".join(f"{key}.startsWith('{domain}/')" for domain in domains)
+    free = ", ".join(f"'{name}'" for name in sorted(_FREE) if name.rpartition("/")[0] in domains)
     return f"({key} != '{keys.HOSTNAME}' && (!({kept}) || {key} in [{free}]))"
 
 

@@ -16,6 +16,16 @@ LABEL_VALUE_FORM = "at most 63 letters, digits, -, _ and ., with a letter or dig
 """What a message about an invalid label value ends with."""
 
 
+def cel_is_qualified_name(text: str) -> str:
+    """``is_qualified_name`` as a CEL condition; ``text`` needs a bound on its length in the schema."""
+    return f"{text}.matches('^{_QUALIFIED_NAME.pattern}$')"
+
+
+def cel_is_label_value(text: str) -> str:
+    """``is_label_value`` as a CEL condition."""
+    return f"{text}.matches('^{_LABEL_VALUE.pattern}$')"
+
+
 def is_qualified_name(text: str) -> bool:
     """Whether ``text`` has the form ``name`` or ``example.com/name``."""
     return _QUALIFIED_NAME.fullmatch(text) is not None

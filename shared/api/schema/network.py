@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from shared.api.crd.model import ApiModel
+from shared.api.crd.model import ApiModel, Rule
 from shared.api.schema.scalars import DURATION_PATTERN, LONGEST_TEXT, duration_seconds, worded
 
 LARGEST_INDEX = 2**31 - 1
@@ -36,6 +36,17 @@ def _between(least: int, most: int) -> tuple[PlainValidator, WithJsonSchema]:
     return PlainValidator(seconds), WithJsonSchema(schema)
 
 
+def _range_rule(name: str, least: int, most: int) -> Rule:
+    """The bounds of ``_between`` for the API server; the field reports them when it is read."""
+    field = f"self.{name}"
+    written = f"duration(string({field}))"
+    cel = (
+        f"!has({field}) || (type({field}) == int ? {field} >= {least} && {field} <= {most} : "
+        f"{written} >= duration('{least}s') && {written} <= duration('{most}s'))"
+    )
+    return Rule(f"{name} must be from {least} to {most} seconds", cel)
+
+
 class NetworkInterface(ApiModel):
     """One network interface that every instance gets."""
 
@@ -49,6 +60,12 @@ class NetworkInterface(ApiModel):
 
 class ConnectionTracking(ApiModel):
     """Idle timeouts of the connection tracking of security groups; shorter timeouts keep the table small."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        _range_rule("tcpEstablishedTimeout", 60, 432_000),
+        _range_rule("udpStreamTimeout", 60, 180),
+        _range_rule("udpTimeout", 30, 60),
+    )
 
     tcp_established_timeout: Annotated[int, *_between(60, 432_000)] | None = None
     """For established TCP connections: 60s to 432000s (5 days)."""

@@ -7,7 +7,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qualified_name
+from shared.api.core.label_syntax import (
+    LABEL_VALUE_FORM,
+    cel_is_qualified_name,
+    is_label_value,
+    is_qualified_name,
+)
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.label_rules import KEPT_SUBDOMAIN_PATTERN, in_kept_subdomain
@@ -51,6 +56,13 @@ def _check_key(raw: Json) -> Iterable[tuple[Path, str]]:
         yield ("key",), f"{key[:80]!r} is not a qualified name such as example.com/team"
 
 
+_KEY_RULE = Rule(
+    "key must be a qualified name such as example.com/team",
+    cel_is_qualified_name("self.key"),
+    _check_key,
+)
+
+
 def _check_min_values(raw: Json) -> Iterable[tuple[Path, str]]:
     least, values = raw.get("minValues"), raw.get("values")
     if raw.get("operator") != "In" or not isinstance(least, int) or not isinstance(values, list):
@@ -74,7 +86,7 @@ class SelectorRequirement(ApiModel):
             "(self.operator == 'NotIn' || !has(self.values) || size(self.values) == 0))",
             _check_values,
         ),
-        Rule("key must be a qualified name", check=_check_key),
+        _KEY_RULE,
     )
 
     key: Annotated[str, Field(max_length=316)]
@@ -105,7 +117,7 @@ class MinValuesRequirement(ApiModel):
             "(has(self.values) && size(self.values) >= self.minValues)",
             _check_min_values,
         ),
-        Rule("key must be a qualified name", check=_check_key),
+        _KEY_RULE,
     )
 
     key: Annotated[str, Field(max_length=316)]

@@ -7,7 +7,13 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qualified_name
+from shared.api.core.label_syntax import (
+    LABEL_VALUE_FORM,
+    cel_is_label_value,
+    cel_is_qualified_name,
+    is_label_value,
+    is_qualified_name,
+)
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.domain.expressions import Taint
@@ -27,7 +33,12 @@ class NodeTaint(ApiModel):
     """A taint: pods that do not tolerate it are not placed on the node."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule("key must be a qualified name and value a label value", check=_check_taint),
+        Rule(
+            "key must be a qualified name and value a label value",
+            f"{cel_is_qualified_name('self.key')} && "
+            f"(!has(self.value) || {cel_is_label_value('self.value')})",
+            _check_taint,
+        ),
     )
 
     key: Annotated[str, Field(min_length=1, max_length=316)]
@@ -57,6 +68,25 @@ def check_unique(raw: Json) -> Iterable[tuple[Path, str]]:
             if pair in seen:
                 yield (name, index), f"{pair[0]}:{pair[1]} is a duplicate; remove one"
             seen.add(pair)
+
+
+def _cel_unique() -> str:
+    within = " && ".join(
+        f"(!has(self.{name}) || self.{name}.all(a, self.{name}.exists_one(b, {_SAME})))"
+        for name in ("taints", "startupTaints")
+    )
+    return (
+        f"{within} && (!has(self.taints) || !has(self.startupTaints) || "
+        f"!self.taints.exists(a, self.startupTaints.exists(b, {_SAME})))"
+    )
+
+
+_SAME = "a.key == b.key && a.effect == b.effect"
+UNIQUE_RULE = Rule(
+    "taints and startupTaints must not repeat a pair of key and effect",
+    _cel_unique(),
+    check_unique,
+)
 
 
 def _pair(taint: object) -> tuple[str, str] | None:

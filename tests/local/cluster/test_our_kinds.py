@@ -176,6 +176,9 @@ async def test_a_dynamic_pool_is_not_scaled(cluster: OurKinds) -> None:
     assert 'the spec replicas field ".spec.replicas" does not exist' in text
 
 
+SEAT = {"key": "example.com/seat", "effect": "NoSchedule"}
+POOL_TEMPLATE = POOL.spec["template"]
+
 BAD_IN = {"key": ZONE, "operator": "In"}
 EBS = [{"deviceName": "/dev/xvda", "ebs": {"encrypted": True}}]
 REFUSED_ON_APPLY: list[tuple[Kind, Document, str]] = [
@@ -212,6 +215,30 @@ REFUSED_ON_APPLY: list[tuple[Kind, Document, str]] = [
     (CLASS, {"tags": {"kubernetes.io/cluster/demo": "owned"}}, "tags must have keys other than"),
     (OVERLAY, {"price": "1.5"}, "price and priceAdjustment exclude each other"),
     (RECORD, {"machines": []}, "spec.machines: Invalid value"),
+    (PROVISIONER, {"labels": {"kubernetes.io/team": "a"}}, "labels must not use keys"),
+    (PROVISIONER, {"labels": {"karpenter.k8s.aws/team": "a"}}, "labels must not use keys"),
+    (PROVISIONER, {"labels": {"team": "a b"}}, "values of labels have"),
+    (
+        PROVISIONER,
+        {"requirements": [{"key": "karpenter.sh/team", "operator": "Exists"}]},
+        "requirements must not use keys",
+    ),
+    (
+        PROVISIONER,
+        {"requirements": [{"key": "a b", "operator": "Exists"}]},
+        "key must be a qualified name",
+    ),
+    (PROVISIONER, {"taints": [SEAT], "startupTaints": [SEAT]}, "must not repeat a pair"),
+    (PROVISIONER, {"taints": [SEAT, SEAT]}, "must not repeat a pair"),
+    (PROVISIONER, {"taints": [SEAT | {"value": "a b"}]}, "value a label value"),
+    (MACHINE, {"startupTaints": [SEAT, SEAT]}, "must not repeat a pair"),
+    (
+        POOL,
+        {"template": POOL_TEMPLATE | {"metadata": {"labels": {"team": "a b"}}}},
+        "values of labels have",
+    ),
+    (CLASS, {"connectionTracking": {"udpStreamTimeout": "181s"}}, "from 60 to 180 seconds"),
+    (CLASS, {"connectionTracking": {"tcpEstablishedTimeout": 59}}, "from 60 to 432000 seconds"),
 ]
 
 
@@ -261,6 +288,23 @@ async def test_a_change_is_refused_and_the_object_stays(
     assert code != 0
     assert words in text
     assert cluster.stored(kind, name)["metadata"]["generation"] == 1
+
+
+async def test_keys_of_reserved_domains_that_are_free_are_taken(cluster: OurKinds) -> None:
+    """P-17: well-known labels, their old names, and the domains that are excepted."""
+    labels = ("kops.k8s.io/a", "node.kubernetes.io/a", "x.node-restriction.kubernetes.io/a")
+    keys = (
+        "topology.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/zone",
+        "kubernetes.io/arch",
+        "karpenter.k8s.aws/instance-family",
+        "karpenter.sh/capacity-type",
+    )
+    requirements = [{"key": key, "operator": "Exists"} for key in keys]
+    taints = [SEAT, SEAT | {"effect": "NoExecute"}]
+    spec = {"labels": dict.fromkeys(labels, "a"), "requirements": requirements, "taints": taints}
+    code, text = await cluster.apply([PROVISIONER.object("free-keys", spec)])
+    assert code == 0, text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from shared.api.crd.model import ApiModel, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import V1Requirement
 from shared.api.schema.scalars import Duration, DurationOrNever
-from shared.api.schema.taints import V1Taint, check_unique
+from shared.api.schema.taints import UNIQUE_RULE, V1Taint
 from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, NodeClassRef, Resources
 
 
@@ -28,9 +28,7 @@ class NodeClaimSpec(ApiModel):
         Rule(
             "spec is immutable; delete the NodeClaim, and its pods get a new one", "self == oldSelf"
         ),
-        Rule(
-            "taints and startupTaints must not repeat a pair of key and effect", check=check_unique
-        ),
+        UNIQUE_RULE,
     )
 
     requirements: Annotated[list[V1Requirement], Field(max_length=MOST_REQUIREMENTS)]

@@ -8,14 +8,19 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.types import StringConstraints
 
-from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value, is_qualified_name
+from shared.api.core.label_syntax import (
+    LABEL_VALUE_FORM,
+    cel_is_label_value,
+    is_label_value,
+    is_qualified_name,
+)
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.label_rules import cel_free_v1, reserved_v1
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import MinValuesRequirement
 from shared.api.schema.scalars import Duration, DurationOrNever, ResourceList
-from shared.api.schema.taints import V1Taint, check_unique
+from shared.api.schema.taints import UNIQUE_RULE, V1Taint
 from shared.domain import labels as keys
 from shared.domain.pools.budgets import (
     LONGEST_NODES,
@@ -90,6 +95,10 @@ class TemplateMetadata(ApiModel):
             f"!has(self.labels) || self.labels.all(k, {cel_free_v1('k')})",
             _check_labels,
         ),
+        Rule(
+            f"values of labels have {LABEL_VALUE_FORM}",
+            f"!has(self.labels) || self.labels.all(k, {cel_is_label_value('self.labels[k]')})",
+        ),
         Rule("annotations must have qualified names", check=_check_annotations),
     )
 
@@ -119,9 +128,7 @@ class TemplateSpec(ApiModel):
             f"self.requirements.all(r, {cel_free_v1('r.key')})",
             _check_keys,
         ),
-        Rule(
-            "taints and startupTaints must not repeat a pair of key and effect", check=check_unique
-        ),
+        UNIQUE_RULE,
     )
 
     requirements: Annotated[list[MinValuesRequirement], Field(max_length=MOST_REQUIREMENTS)]

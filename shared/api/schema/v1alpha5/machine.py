@@ -11,7 +11,7 @@ from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import ProvisionerKubelet
 from shared.api.schema.requirements import MinValuesRequirement
 from shared.api.schema.scalars import Text
-from shared.api.schema.taints import NodeTaint, check_unique
+from shared.api.schema.taints import UNIQUE_RULE, NodeTaint
 from shared.api.schema.v1.node_claim import ResourceRequests
 from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, Resources
 from shared.api.schema.v1alpha5.provisioner import NodeTemplateReference
@@ -20,11 +20,7 @@ from shared.api.schema.v1alpha5.provisioner import NodeTemplateReference
 class MachineSpec(ApiModel):
     """Specification of the node."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "taints and startupTaints must not repeat a pair of key and effect", check=check_unique
-        ),
-    )
+    RULES: ClassVar[tuple[Rule, ...]] = (UNIQUE_RULE,)
 
     requirements: Annotated[list[MinValuesRequirement], Field(max_length=MOST_REQUIREMENTS)]
     """Requirements on the labels of the node."""

@@ -7,15 +7,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.core.label_syntax import LABEL_VALUE_FORM, is_label_value
+from shared.api.core.label_syntax import LABEL_VALUE_FORM, cel_is_label_value, is_label_value
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
-from shared.api.label_rules import reserved_v1alpha5
+from shared.api.label_rules import cel_free_v1alpha5, reserved_v1alpha5
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import ProvisionerKubelet
 from shared.api.schema.requirements import SelectorRequirement
 from shared.api.schema.scalars import Text
-from shared.api.schema.taints import NodeTaint, check_unique
+from shared.api.schema.taints import UNIQUE_RULE, NodeTaint
 from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, Resources
 from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplateSpec
 from shared.domain import labels as keys
@@ -74,9 +74,6 @@ def _mapping(raw: Json, name: str) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-_OURS = f"['{keys.PROVISIONER_NAME}', '{keys.HOSTNAME}', 'karpenter.sh/emptiness-timestamp']"
-
-
 class NodeTemplateReference(ApiModel):
     """Reference to the AWSNodeTemplate that defines how nodes are created."""
 
@@ -117,17 +114,20 @@ class ProvisionerSpec(ApiModel):
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "labels must not use keys that the autoscaler or Kubernetes reserves",
-            f"!has(self.labels) || self.labels.all(key, !(key in {_OURS}))",
+            f"!has(self.labels) || self.labels.all(key, {cel_free_v1alpha5('key')})",
             _check_labels,
         ),
         Rule(
-            "requirements must not use keys that the autoscaler or Kubernetes reserves",
-            f"!has(self.requirements) || self.requirements.all(one, !(one.key in {_OURS}))",
-            _check_keys,
+            f"values of labels have {LABEL_VALUE_FORM}",
+            f"!has(self.labels) || self.labels.all(key, {cel_is_label_value('self.labels[key]')})",
         ),
         Rule(
-            "taints and startupTaints must not repeat a pair of key and effect", check=check_unique
+            "requirements must not use keys that the autoscaler or Kubernetes reserves",
+            "!has(self.requirements) || "
+            f"self.requirements.all(one, {cel_free_v1alpha5('one.key')})",
+            _check_keys,
         ),
+        UNIQUE_RULE,
         Rule(
             "consolidation cannot be enabled together with ttlSecondsAfterEmpty; remove one",
             "!has(self.ttlSecondsAfterEmpty) || !has(self.consolidation) || "

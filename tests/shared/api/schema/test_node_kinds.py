@@ -82,7 +82,7 @@ def test_what_may_not_change_is_said_as_transition_rules() -> None:
     reference = rules(template["properties"]["nodeClassRef"])
     assert reference == ["self.group == oldSelf.group", "self.kind == oldSelf.kind"]
     assert "has(self.replicas) == has(oldSelf.replicas)" in rules(spec_schema(NodePool))
-    assert rules(spec_schema(NodeClaim)) == ["self == oldSelf"]
+    assert "self == oldSelf" in rules(spec_schema(NodeClaim))
 
 
 def test_a_claim_is_read_with_its_defaults() -> None:
