@@ -22,7 +22,7 @@ from cli.drill.watch import watch
 from cli.operations.scheduler_status import VARIABLE, compute, scheduler_url
 from cli.options import Output, OutputOption, SeedOption
 from cli.printing import print_line, print_table
-from cli.stack.cluster import connected_to
+from cli.stack.cluster import answering
 from cli.stack.environment import StackOption, variables_of
 from cli.text import print_json
 from local.stack import DEFAULT_DIRECTORY
@@ -111,7 +111,7 @@ class Selection:
 async def _drill(
     variables: Mapping[str, str], selection: Selection, simulate: bool
 ) -> dict[str, Any]:
-    async with connected_to(variables, command="drill") as kube:
+    async with answering(variables, command="drill") as kube:
         # Before the notices are sent: afterwards the terminator moves pods while they are read.
         cluster = await ClusterState.read(kube)
         matching = [target for target in cluster.targets() if selection.matches(target)]

@@ -17,7 +17,7 @@ from cli.migration.inventory import CLAIMS, CLASSES, POOLS, Inventory, read_clus
 from cli.migration.report import BLOCKS, Row, as_json, report_of
 from cli.options import OutputOption
 from cli.printing import print_line, print_table
-from cli.stack.cluster import connected_to
+from cli.stack.cluster import answering
 from cli.stack.environment import StackOption, variables_of
 from cli.text import escaped, print_json
 from local.stack import DEFAULT_DIRECTORY
@@ -98,7 +98,7 @@ async def _on_cluster(
 ) -> None:
     cluster = variables.get("CLUSTER_NAME", "")
     async with (
-        connected_to(variables, command="migrate") as kube,
+        answering(variables, command="migrate") as kube,
         cloud_of(variables) as cloud,
     ):
         inventory = await with_instances(await read_cluster(kube), cloud)

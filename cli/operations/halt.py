@@ -16,7 +16,7 @@ from rich.console import Console
 from cli.kubectl import names
 from cli.operations.scheduler_status import VARIABLE, ask
 from cli.printing import print_line
-from cli.stack.cluster import connected_to, listed
+from cli.stack.cluster import answering, listed
 from cli.stack.environment import StackOption, command_for, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
@@ -108,7 +108,7 @@ async def _switch(
     if pool and all_pools:
         raise ConfigurationError("give --pool or --all, not both")
     named = list(dict.fromkeys(_parsed(text) for text in pool or ()))
-    async with connected_to(variables, command="halt") as kube:
+    async with answering(variables, command="halt") as kube:
         pools = await _pools(kube)
         chosen = named or pools
         # Before the first write: a wrong name must not leave some pools halted and others not.

@@ -8,8 +8,9 @@ from random import Random
 
 from cli.kubectl.addresses import CONTEXT
 from shared.concurrency.clock import SystemClock
-from shared.errors import ConfigurationError, NotFound
+from shared.errors import ConfigurationError, NotFound, Unreachable
 from shared.kube.client import Kube, Object
+from shared.kube.raw_requests import server_time
 from shared.kube.resources import Resource
 
 
@@ -38,6 +39,26 @@ def connected_to(
     context = variables.get(CONTEXT, "")
     path = kubeconfig_of(variables)
     return connected(path, command=command, context=context, impersonate=impersonate)
+
+
+@asynccontextmanager
+async def answering(variables: Mapping[str, str], *, command: str) -> AsyncIterator[Kube]:
+    """As ``connected_to``, for commands that can do nothing without an API server: they end within ten seconds at one
+    that is frozen, instead of repeating each request for two minutes. Raises Unreachable also."""
+    async with connected_to(variables, command=command) as kube:
+        await must_answer(kube, kubeconfig_of(variables))
+        yield kube
+
+
+async def must_answer(kube: Kube, kubeconfig: str) -> None:
+    """Raises Unreachable when the API server does not answer one short question within ten seconds."""
+    try:
+        await server_time(kube.connection)
+    except Unreachable as error:
+        raise Unreachable(
+            f"{error.message}; nothing was changed. See whether `kubectl get --raw /readyz` answers with "
+            f"{kubeconfig}, and run the command again"
+        ) from error
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ from cli.operations.console_queues import depths_of, queues_of
 from cli.operations.queues import QueueDepth, queue_depths
 from cli.operations.scheduler_status import ask
 from cli.printing import print_part, titled_table
-from cli.stack.cluster import connected
+from cli.stack.cluster import connected, must_answer
 from cli.stack.environment import Environment, StackOption, from_variables, variables_of
 from cli.stack.requests import exchange_in_cluster, is_in_cluster
 from cli.top.terminal import ended_by_user
@@ -179,6 +179,7 @@ def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
 
 async def _cluster(environment: Environment) -> list[RenderableType]:
     async with _connected(environment) as kube:
+        await must_answer(kube, environment.kubeconfig)
         nodes, machines, claims, pods = await asyncio.gather(
             kube.list(NODES), kube.list(MACHINES), kube.list(NODE_CLAIMS), kube.list(PODS)
         )

@@ -9,7 +9,7 @@ import typer
 
 from cli.manifests.simulate import catalogue_of
 from cli.stack.bus import connected_bus
-from cli.stack.cluster import connected_to, listed
+from cli.stack.cluster import answering, listed
 from shared.api.conditions import READY, known_conditions
 from shared.domain.instance_types.overlays import GATE_OFF_REASON
 from shared.domain.instance_types.types import Catalogue
@@ -49,7 +49,7 @@ async def read_cluster(variables: Mapping[str, str], workloads: frozenset[str]) 
     wanted = {made for kind in workloads for made in _MAKES.get(kind, (kind,))}
     chosen = (*_KINDS, *(one for one in _WORKLOADS if one.kind in wanted))
     documents: list[Any] = []
-    async with connected_to(variables, command="plan") as kube:
+    async with answering(variables, command="plan") as kube:
         if await kube.serves(resources.DEVICE_CLASSES):
             chosen = (*chosen, *resources.DEVICE_KINDS)
         for resource in chosen:

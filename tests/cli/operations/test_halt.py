@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientTimeout
 
 from cli.kubectl.addresses import IN_CLUSTER
 from cli.operations.halt import halt, resume
@@ -17,11 +18,17 @@ from local.process import ProcessIdentity, start_stamp
 from local.stack import Stack
 from local.stack_state import READY, StackState, write_state
 from shared.domain.labels import DISRUPTION_ANNOTATION
-from shared.errors import ConfigurationError
+from shared.errors import ConfigurationError, Unreachable
+from shared.kube import raw_requests
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_POOLS, PROVISIONERS
 from tests.services.conftest import CRDS, our_definitions
-from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
+from tests.support.cluster.fixture import (
+    connect,
+    embedded_api_server,
+    frozen_api_server,
+    write_kubeconfig,
+)
 
 NODE_POOL: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1",
@@ -149,3 +156,15 @@ def test_the_command_that_undoes_it_is_for_the_same_installation(
     assert command_for(here, "resume") == f"dovetail resume --directory {here}"
     monkeypatch.setenv(IN_CLUSTER, "1")
     assert command_for(here, "resume") == "kubectl dovetail resume"
+
+
+@pytest.mark.parametrize("command", [halt, resume])
+def test_a_frozen_api_server_is_not_waited_for(
+    command: Callable[..., None], here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One question with a short bound comes first; requests of their own would be repeated for two minutes."""
+    monkeypatch.setattr(raw_requests, "SHORT", ClientTimeout(total=0.2))
+    with frozen_api_server(tmp_path / "frozen") as kubeconfig:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        with pytest.raises(Unreachable, match=r"nothing was changed.*kubectl get --raw /readyz"):
+            command(directory=here)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientTimeout
 from typer.testing import CliRunner, Result
 
 from cli.main import commands
@@ -14,9 +15,14 @@ from cli.operations.queues import QueueDepth
 from cli.stack.status import _is_ready, _node_rows, _queue_row, policy_lines
 from shared.domain import labels
 from shared.errors import ConfigurationError
+from shared.kube import raw_requests
 from tests.cli.on_terminal import LEAVES_SECOND_SCREEN, SHOWS_CURSOR, Terminal
 from tests.services.conftest import store_with_our_kinds
-from tests.support.cluster.fixture import embedded_api_server, write_kubeconfig
+from tests.support.cluster.fixture import (
+    embedded_api_server,
+    frozen_api_server,
+    write_kubeconfig,
+)
 from tests.support.cluster.local_cluster import LocalCluster
 from tests.support.redis.fixture import redis_server
 from tests.support.redis.server import RedisServer
@@ -132,6 +138,19 @@ def test_what_does_not_answer_is_told_and_the_rest_is_shown(
     assert NOWHERE in row
     assert "127.0.0.1:9" in done.stderr
     assert "12 pods" in done.stdout
+
+
+def test_a_frozen_api_server_is_told_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One question with a short bound comes before the lists, which would be repeated for two minutes."""
+    monkeypatch.setattr(raw_requests, "SHORT", ClientTimeout(total=0.2))
+    with frozen_api_server(tmp_path / "frozen") as kubeconfig:
+        done = status(
+            tmp_path, KUBECONFIG=str(kubeconfig), REDIS_URL="redis://127.0.0.1:9/0", AWS_ENDPOINT_URL=NOWHERE,
+        )  # fmt: skip
+    assert done.exit_code == 1
+    assert "kubectl get --raw /readyz" in done.stderr
 
 
 @pytest.mark.slow

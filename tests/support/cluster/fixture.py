@@ -67,6 +67,13 @@ async def connect(kubeconfig: Path, timeouts: Timeouts | None = None) -> Kube:
     )
 
 
+@contextmanager
+def frozen_api_server(path: Path) -> Iterator[Path]:
+    """The kubeconfig, written to ``path``, of an API server that takes connections and answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield write_kubeconfig(path, f"http://127.0.0.1:{server.getsockname()[1]}")
+
+
 def write_kubeconfig(path: Path, url: str) -> Path:
     """A kubeconfig for a server without TLS or users."""
     config = {
