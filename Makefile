@@ -144,11 +144,14 @@ dashboards: $(RUNTIME) ## Write deploy/observability/dashboards from the modules
 manifests: $(RUNTIME) ## Write the plain manifests, the schema and the table of values from deploy/chart; needs Helm
 	$(BIN)/python -m deploy.generate_manifests
 
+# Without its Kubernetes version, which is that of its client-go, Helm says 1.20, and the chart refuses to be rendered.
 helm: ## Build Helm with Go into a cache folder, if there is none
 	@command -v helm >/dev/null || { \
 	  command -v go >/dev/null || { echo "neither helm nor go found: install Helm from https://helm.sh, or Go 1.25 or newer" >&2; exit 1; }; \
 	  echo "building Helm $(HELM_VERSION) into $(HELM_FOLDER), some minutes"; \
-	  GOBIN=$(HELM_FOLDER) CGO_ENABLED=0 go install -ldflags="-s -w" helm.sh/helm/v3/cmd/helm@$(HELM_VERSION); }
+	  minor=$$(sed -n 's|.*k8s.io/client-go v0\.\([0-9]*\).*|\1|p' "$$(go list -m -f '{{.GoMod}}' helm.sh/helm/v3@$(HELM_VERSION))"); \
+	  test -n "$$minor" || { echo "no version of k8s.io/client-go in go.mod of Helm $(HELM_VERSION)" >&2; exit 1; }; \
+	  GOBIN=$(HELM_FOLDER) CGO_ENABLED=0 go install -ldflags="-s -w $(foreach part,lint/rules chartutil,-X helm.sh/helm/v3/pkg/$(part).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(part).k8sVersionMinor=$$minor)" helm.sh/helm/v3/cmd/helm@$(HELM_VERSION); }
 
 spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
 	$(BIN)/python -m tests.support.texts.citations

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).resolve().parents[2]
-TOOLS = ("sh", "awk", "grep", "cat", "echo", "touch")
+TOOLS = ("sh", "awk", "grep", "cat", "echo", "touch", "sed")
 PLATFORMS = [
     (system, machine, minor)
     for system, machine in (
@@ -102,3 +102,18 @@ def test_the_makefile_knows_where_the_lock_brings_redis(
         "sys_platform": system, "platform_machine": machine, "python_version": f"3.{minor}",
     }  # fmt: skip
     assert (done.returncode == 0) is marker.evaluate(there)
+
+
+def test_helm_is_built_with_the_kubernetes_version_of_its_client(bare: Path) -> None:
+    """Without it Helm says 1.20, for which it refuses our chart."""
+    module = bare / "go.mod"
+    module.write_text("require (\n\tk8s.io/api v0.1.0\n\tk8s.io/client-go v0.37.0\n)\n")
+    go = bare / "bin" / "go"
+    go.write_text(f'#!/bin/sh\n[ "$1" = list ] && echo {module} || echo "$@" >{bare}/asked\n')
+    go.chmod(0o755)
+    code, lines = make(bare, "helm")
+    assert (code, lines) == (0, [])
+    asked = (bare / "asked").read_text()
+    for package in ("chartutil", "lint/rules"):
+        assert f"{package}.k8sVersionMajor=1 " in asked
+        assert f"{package}.k8sVersionMinor=37" in asked
