@@ -7,6 +7,7 @@ CEL rules, as in an API server.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Annotated, Literal
 
 import typer
@@ -22,6 +23,7 @@ from shared.api.crd.definitions import custom_resource_definition
 from shared.api.faults import Fault, field_text
 from shared.api.parsers import schema_of
 from shared.api.registry import check, identity, is_ours, title_of
+from shared.api.schema.kinds import Resource
 
 GenerationOption = Annotated[
     Literal["v1", "v1alpha5"], typer.Option("--to", help="The API generation to convert to.")
@@ -120,9 +122,15 @@ def _faults(written: Written) -> Iterator[tuple[str, str]]:
     model = schema_of(identity(written.document))
     if model is None:  # the ConfigMap of settings: the API server has no schema of ours for it
         return
-    version = CustomKind(custom_resource_definition(model)).version_of(written.document)
+    version = _served(model).version_of(written.document)
     for error in version.validator.errors(written.document):
         yield error.field, error.message
+
+
+@cache
+def _served(model: type[Resource]) -> CustomKind:
+    """The kind as an API server has it. To make one takes some 40 ms, so it is not made for each object."""
+    return CustomKind(custom_resource_definition(model))
 
 
 def _with_note(fault: Fault, notes: dict[str, str]) -> tuple[str, str]:
