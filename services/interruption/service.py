@@ -51,9 +51,9 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
     timed = partial(periodic, clock=env.clock, jitter=env.random)
     loops = [
         Loop("mirror", mirror.run, progress=lambda: mirror.last_progress),
-        Loop("queue", queue.run, progress=lambda: queue.last_progress or env.clock.monotonic()),
-        Loop("queue deletions", queue.run_deletions, progress=env.clock.monotonic),
-        Loop("queue renewals", queue.run_renewals, progress=env.clock.monotonic),
+        Loop("queue", queue.run, progress=lambda: queue.last_progress or None),
+        Loop("queue deletions", queue.run_deletions, progress=queue.deleting),
+        Loop("queue renewals", queue.run_renewals, progress=lambda: queue.last_renewal or None),
         Loop("instance statuses", statuses.run, progress=statuses.progress),
         timed("scheduled events", PERIOD_SECONDS, events.check),
         timed("lifecycle hooks", HOOK_PERIOD_SECONDS, keeper.check),

@@ -224,14 +224,13 @@ async def build(env: Environment[LauncherSettings]) -> Service:
 
 def _watched(launcher: Launcher) -> list[Loop]:
     """Loops with a rhythm of their own, which say themselves how far they came."""
-    catalogues, garbage, clock = launcher.catalogues, launcher.garbage, launcher.ports.clock
+    catalogues, garbage = launcher.catalogues, launcher.garbage
     return [
         Loop(
             "catalogue",
             catalogues.run,
             late_seconds=2 * READ_SECONDS,
-            # Before the first progress the loop is young, not late: a reading may take READ_SECONDS.
-            progress=lambda: catalogues.last_progress or clock.monotonic(),
+            progress=lambda: catalogues.last_progress or None,
         ),
         Loop(
             "garbage",

@@ -94,7 +94,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         Loop(
             "mirror",
             write,
-            progress=lambda: journal.last_progress if journal.begun else env.clock.monotonic(),
+            progress=lambda: journal.last_progress if journal.begun else None,
         ),
         timed("heartbeat", TICK_SECONDS, journal.tick),
         timed("statuses", STATUS_SECONDS, write_statuses),

@@ -40,6 +40,8 @@ class Leadership:
     _lost: asyncio.Event = field(default_factory=asyncio.Event)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
     _terms: int = 0
+    _looked: float | None = None
+    """Monotonic time of the last look at the Lease."""
 
     def __post_init__(self) -> None:
         self._idle.set()
@@ -78,7 +80,7 @@ class Leadership:
             """Monotonic time of the last progress; a standby always makes progress."""
             if not self.held:
                 return self.clock.monotonic()
-            return max(loop.beat, progress() if progress else loop.beat)
+            return max(loop.beat, (progress() if progress else None) or loop.beat)
 
         # The same object, because both the runtime and the loop itself record its state on it.
         loop.run, loop.progress = run, latest
@@ -103,7 +105,7 @@ class Leadership:
 
         return [
             Loop(f"{self.scope}lease", elect, progress=lambda: lease.last_progress),
-            Loop(f"{self.scope}lead", watch, progress=self.clock.monotonic),
+            Loop(f"{self.scope}lead", watch, progress=lambda: self._looked),
         ]
 
     async def _watch(self, stop: asyncio.Event, lease: Lease) -> None:
@@ -112,6 +114,7 @@ class Leadership:
 
     async def _follow(self, lease: Lease) -> None:
         while True:
+            self._looked = self.clock.monotonic()
             if lease.held:
                 self._lost.clear()
                 self._gained.set()

@@ -45,9 +45,12 @@ class Loop:
     run: Callable[[asyncio.Event], Coroutine[None, None, None]]
     late_seconds: float = 120.0
     """Without progress for this long the service is not ready (R8)."""
-    progress: Callable[[], float] | None = None
-    """Monotonic time of the last progress; None: the loop reports by ``beat``."""
+    progress: Callable[[], float | None] | None = None
+    """Monotonic time of the last progress, or None before the first one; None: the loop reports by ``beat``."""
     beat: float = 0.0
+    """Monotonic time of the last turn, or of the first start."""
+    ended: bool = False
+    """Nothing runs the loop any more, whatever it says of its progress."""
     error: str = ""
     started: float = -inf
     """Monotonic time of its last start."""
@@ -60,10 +63,17 @@ class Loop:
         """Why the loop is not working; "" when it is."""
         if self.failures > MOST_FAILURES and now - self.started < HEALTHY_SECONDS:
             return f"loop {self.name} failed {self.failures} times in a row: {self.error}"
-        last = self.progress() if self.progress else self.beat
+        if self.ended:
+            return f"loop {self.name} has ended {self.error}".rstrip()
+        last = self.latest()
         if now - last > self.late_seconds:
             return f"loop {self.name} made no progress for {now - last:.0f} s {self.error}".rstrip()
         return ""
+
+    def latest(self) -> float:
+        """Monotonic time of the last progress; of the start before the first one."""
+        last = self.progress() if self.progress else None
+        return self.beat if last is None else last
 
     def succeeded(self, now: float) -> None:
         """Record a completed turn."""
@@ -174,7 +184,17 @@ async def until_stopped(stop: asyncio.Event) -> None:
 
 
 async def supervise(loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Clock) -> None:
-    """Run a loop until ``stop``; on an error log it and start it again."""
+    """Run a loop until ``stop``; on an error log it and start it again. A loop that ends in any other way says so."""
+    loop.ended = False
+    try:
+        await _run_again_and_again(loop, stop, metrics, clock)
+    finally:
+        loop.ended = True
+
+
+async def _run_again_and_again(
+    loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Clock
+) -> None:
     backoff = _pauses()
     loop.count_turn = metrics.count_turn
     metrics.expect_loop(loop.name)

@@ -149,7 +149,7 @@ class LoopsAreHonest:
             self._missing.pop(key, None)
         elif now - missing > patience:
             return f"its loop {loop.name} ended {now - missing:.0f} s ago"
-        last = loop.progress() if loop.progress else loop.beat
+        last = loop.latest()
         if now - last > patience:
             return f"its loop {loop.name} made no progress for {now - last:.0f} s"
         return ""

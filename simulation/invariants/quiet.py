@@ -49,7 +49,7 @@ class NothingLeaked:
         machines = [m for m in self.picture.machines() if m.provider_id]
         named = Counter(provider_instance_id(machine.provider_id) for machine in machines)
         orphans = live - named.keys()
-        held = held_back(orphans, bool(machines), world)
+        held = held_back(named.keys(), world)
         found = [f"{name} runs without a machine" for name in sorted(orphans - held)]
         found += [f"{count} machines name {name}" for name, count in named.items() if count > 1]
         found += [
@@ -60,8 +60,9 @@ class NothingLeaked:
         return found
 
 
-def held_back(orphans: Set[str], has_machines: bool, world: World) -> set[str]:
-    """Those of these instances that may stay until a person decides, because a launcher says that it holds them (F23).
+def held_back(claimed: Set[str], world: World) -> set[str]:
+    """Instances without a machine that may stay until a person decides, as a launcher says that it holds them (F23).
+    ``claimed``: all instances that machines name.
 
     It may do so where so many of a pool at once look like a wrong list, counted with those that have ended already: a
     run is not much longer than the ten minutes in which they count. And where there is no machine at all.
@@ -69,17 +70,17 @@ def held_back(orphans: Set[str], has_machines: bool, world: World) -> set[str]:
     launchers = (one for name, one in world.processes.items() if name.startswith("launcher-"))
     if not any("instances" in str(one.status().get("deletionsHeld", "")) for one in launchers):
         return set()
-    if not has_machines:
-        return set(orphans)
+    if not claimed:
+        return {one.instance_id for one in ours(world)}
     pools: dict[str, list[Any]] = {}
     for one in ours(world):
         pools.setdefault(pool_of(one), []).append(one)
     found: set[str] = set()
     for instances in pools.values():
         running = {one.instance_id for one in instances if one.state in LIVE}
-        lost = len(instances) - len(running) + len(running & orphans)
+        lost = len(instances) - len(running) + len(running - claimed)
         if lost > max(HELD_LEAST, int(len(running) * HELD_SHARE)):
-            found |= running & orphans
+            found |= running - claimed
     return found
 
 
@@ -101,7 +102,7 @@ class NodesHaveMachines:
             for node in nodes
             if node.provider_id not in machines
         }
-        kept = held_back(alone.keys(), bool(machines), world)
+        kept = held_back({provider_instance_id(name) for name in machines}, world)
         found = [
             f"node {node.name} has no machine"
             for instance, node in alone.items()

@@ -173,19 +173,12 @@ class NoticeHandling:
         return cls(backlog, worker, notifier, webhook)
 
     def loops(self) -> list[Loop]:
-        clock = self.notifier.clock
         return [
             Loop("notices", self.worker.run, progress=lambda: self.worker.last_progress),
             Loop(
-                "notifier",
-                self.notifier.run,
-                progress=lambda: self.notifier.last_progress or clock.monotonic(),
+                "notifier", self.notifier.run, progress=lambda: self.notifier.last_progress or None
             ),
-            Loop(
-                "webhook",
-                self.webhook.run,
-                progress=lambda: self.webhook.last_progress or clock.monotonic(),
-            ),
+            Loop("webhook", self.webhook.run, progress=lambda: self.webhook.last_progress or None),
         ]
 
     def status(self) -> dict[str, object]:

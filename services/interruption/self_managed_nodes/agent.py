@@ -32,9 +32,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         env.settings, imds, handling.backlog, own, env.clock, env.random, env.metrics
     )
     loops = [
-        Loop(
-            "metadata", source.run, progress=lambda: source.last_progress or env.clock.monotonic()
-        ),
+        Loop("metadata", source.run, progress=lambda: source.last_progress or None),
         *handling.loops(),
     ]
 

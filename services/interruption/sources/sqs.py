@@ -81,11 +81,15 @@ class SqsSource:
     problem: str = ""
     last_progress: float = 0.0
     """Monotonic time of the last poll that SQS answered, or of the last reading of an empty setting."""
+    last_renewal: float = 0.0
+    """Monotonic time of the last look at what is to be renewed."""
     deliveries: Deliveries = field(init=False)
     _done: asyncio.Queue[str] = field(default_factory=lambda: asyncio.Queue(WAITING_RECEIPTS))
     _idle: bool = False
     _dead_letters_from: float = 0.0
     """Monotonic time before which no dead letter is kept."""
+    _moved: float = 0.0
+    """Monotonic time when a message was taken to be deleted, or began to wait for that while no other one did."""
     _undeleted: str = ""
     _undeleted_at: float = float("-inf")
 
@@ -207,6 +211,7 @@ class SqsSource:
     def _delete(self, receipt: str) -> None:
         """Have the message deleted soon; with too many waiting it is forgotten, and comes again."""
         try:
+            self._moved = self.deleting()
             self._done.put_nowait(receipt)
         except asyncio.QueueFull:
             log.warning("too many messages wait to be deleted, one comes again")
@@ -217,6 +222,11 @@ class SqsSource:
         while await pause(stop, RENEWAL_PERIOD_SECONDS):
             if self.url:
                 await self.deliveries.renew(self.url)
+            self.last_renewal = self.clock.monotonic()
+
+    def deleting(self) -> float:
+        """Monotonic time since when a message waits to be deleted that none was taken after; now when none waits."""
+        return self.clock.monotonic() if self._done.empty() else self._moved
 
     async def run_deletions(self, stop: asyncio.Event) -> None:
         """Delete handled messages until ``stop``, then what is left, for at most three seconds."""
@@ -256,6 +266,7 @@ class SqsSource:
     async def _gather(self, batch: list[str]) -> None:
         """Fill ``batch``, or take what comes within ``GATHER_SECONDS`` of the first."""
         batch.append(await self._done.get())
+        self._moved = self.clock.monotonic()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GATHER_SECONDS):
                 while len(batch) < BATCH:

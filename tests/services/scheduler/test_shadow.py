@@ -147,12 +147,10 @@ async def test_a_message_is_seen_and_taken_from_nobody(
     service = await shadow_of(account, bus, redis_url, record_store=str(tmp_path / "records"))
     (follow,) = (loop for loop in service.loops if loop.name == "streams")
     stop = asyncio.Event()
-    progress = follow.progress
-    assert progress is not None
-    started = progress()
+    started = follow.latest()
     async with asyncio.TaskGroup() as group:
         group.create_task(follow.run(stop))
-        await wait_until(lambda: progress() > started, "the first read")
+        await wait_until(lambda: follow.latest() > started, "the first read")
         message = PodUnschedulable(uid="uid-pod-00000", pod="default/pod-00000", generation=1)
         await send(bus, streams.PODS, message, cause="test", clock=SystemClock())
         stop.set()

@@ -116,6 +116,35 @@ async def test_a_cancelled_loop_is_not_started_again(metrics: Metrics) -> None:
     assert failures(metrics, "x") == 0
 
 
+@pytest.mark.parametrize("how", ["cancelled", "returns"])
+async def test_a_loop_that_ends_makes_the_service_unready_whatever_it_says_of_its_progress(
+    metrics: Metrics, how: str
+) -> None:
+    """R8: nothing runs it any more, so its progress is nobody's word."""
+    begun, over = asyncio.Event(), asyncio.Event()
+
+    async def end(_stop: asyncio.Event) -> None:
+        begun.set()
+        await over.wait()
+
+    loop = Loop("ended", end, progress=CLOCK.monotonic)
+    service = Service("one", [loop], metrics, dict)
+    task = asyncio.ensure_future(supervise(loop, asyncio.Event(), metrics, CLOCK))
+    await begun.wait()
+    assert service.unready(CLOCK.monotonic()) == []
+    over.set() if how == "returns" else task.cancel()
+    await asyncio.wait([task])
+    assert service.unready(CLOCK.monotonic()) == ["loop ended has ended"]
+
+
+def test_before_its_first_progress_a_loop_counts_from_its_start(metrics: Metrics) -> None:
+    """R8: a first turn that hangs is seen as any other."""
+    young = Loop("young", until_stopped, late_seconds=10, progress=lambda: None, beat=100.0)
+    service = Service("one", [young], metrics, dict)
+    assert service.unready(105.0) == []
+    assert service.unready(111.0) == ["loop young made no progress for 11 s"]
+
+
 async def test_a_periodic_loop_acts_at_once_and_beats() -> None:
     acts, clock = [], FakeClock(seconds=50.0)
 

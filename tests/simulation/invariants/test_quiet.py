@@ -89,6 +89,15 @@ def test_only_so_many_orphans_as_look_like_a_wrong_list_may_be_held(
     assert (check(NothingLeaked, history) == []) is sound
 
 
+def test_nodes_of_held_instances_are_held_also_where_others_have_none(history: History) -> None:
+    # F23, F24: seed 2024 of rollback, where twelve instances were held and three of them had a node
+    for number in range(2, 8):
+        history.start(f"i-{number}")
+    history.node("i-2")
+    hold(history, HELD)
+    assert check(NodesHaveMachines, history) == []
+
+
 def test_many_orphans_that_nobody_reports_are_leaked(history: History) -> None:
     for number in range(2, 8):
         history.start(f"i-{number}")
