@@ -34,6 +34,7 @@ from bench.stacks.sqs_queue import Queue, served
 from local.stack import Stack, StackSettings
 from local.stack_plan import PROJECT, clean_environment
 from shared.concurrency.clock import SystemClock, rfc3339
+from shared.concurrency.tasks import TaskGroup
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
@@ -249,7 +250,7 @@ async def play(storm: Storm, count: int, kills: int) -> Row:
     bystanders = range(numbers[-1] + 1, numbers[-1] + 1 + BYSTANDERS)
     await storm.create([*numbers, *bystanders])
     watcher = Watcher(storm.kube)
-    async with asyncio.TaskGroup() as group:
+    async with TaskGroup() as group:
         watching = [group.create_task(watcher.run(kind)) for kind in (MACHINES, NODE_CLAIMS)]
         await asyncio.sleep(1)  # the watcher has written the last Machine to the mirror
         storm.count_cpu()

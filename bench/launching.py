@@ -33,6 +33,7 @@ from bench.stacks.local_stack import Bench, running
 from cli.demo.workload import DEPLOYMENTS, apply, apply_pool
 from local.aws.capacity.stated import Statement
 from shared.concurrency.clock import SystemClock
+from shared.concurrency.tasks import TaskGroup
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED
 from shared.domain.pools.generations import GENERATIONS, V1, Generation
@@ -212,7 +213,7 @@ async def played(bench: Bench, play: Play, started: float) -> Observed:
     """Creates the Deployments and watches until all steps are reached, at most PATIENCE_SECONDS."""
     observed = Observed()
     kinds = (MACHINE_KINDS[play.api.machine_kind], PODS)
-    async with asyncio.TaskGroup() as group:
+    async with TaskGroup() as group:
         watching = [group.create_task(observed.follow(bench.kube, kind)) for kind in kinds]
         for deployment in play.deployments:
             await apply(bench.kube, DEPLOYMENTS, deployment)

@@ -24,6 +24,7 @@ from services.launcher.catalogue.publish import Catalogues
 from services.launcher.catalogue.read import CatalogueRequest
 from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.concurrency.clock import SystemClock
+from shared.concurrency.tasks import TaskGroup
 from shared.domain.instance_types.reservations import Reservation
 from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import NodeClass, SelectorTerm
@@ -61,7 +62,7 @@ class Ticker:
 async def watched(what: str, work: Work) -> Row:
     """Runs the work beside a ticker, and returns its row."""
     ticker = Ticker()
-    async with asyncio.TaskGroup() as group:
+    async with TaskGroup() as group:
         ticking = group.create_task(ticker.run())
         await asyncio.sleep(4 * TICK_SECONDS)
         started = time.monotonic()

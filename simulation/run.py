@@ -19,6 +19,7 @@ from typing import Any
 from local.aws.capacity.bill import pool_of
 from local.aws.ec2.instances import Instance
 from local.cluster.kubeconfig import write_kubeconfig
+from shared.concurrency.tasks import TaskGroup
 from shared.kube.client import Kube
 from simulation import determinism
 from simulation.faults import Fault, end_faults
@@ -226,7 +227,7 @@ class _Simulation:
         entries: Sequence[Any],
         act: Callable[[World, Any], Coroutine[Any, Any, None]],
     ) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             for entry in entries:
                 await asyncio.sleep(max(0.0, entry.at_seconds - world.elapsed))
                 group.create_task(act(world, entry))

@@ -22,6 +22,7 @@ from playwright.async_api import Browser, Page, expect
 from bench.console.content import Large
 from bench.console.process import console
 from local.stack import Stack
+from shared.concurrency.tasks import TaskGroup
 from shared.redis.mirror import Change
 from tests.support.console.browser import MISSING, chromium, launched
 from tests.support.console.records import launching, pending
@@ -127,7 +128,7 @@ async def story(browser: Browser, folder: Path) -> None:
 async def story_frames(browser: Browser, stack: Stack) -> list[Image.Image]:
     """One picture every ``FRAME_SECONDS`` until the story ends, at most ``MOST_FRAMES``. Equal ones are left out."""
     frames: list[bytes] = []
-    async with playground_on(stack) as playground, asyncio.TaskGroup() as group:
+    async with playground_on(stack) as playground, TaskGroup() as group:
         url = playground.environment.services["console"]
         async with page_at(browser, url, ("light", 900, 520)) as page:
             playing = group.create_task(playground.play("burst-400"))

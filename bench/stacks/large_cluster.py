@@ -34,6 +34,7 @@ from services.scheduler.disruption.conditions import due, occupied_nodes
 from services.watcher.conversion import KINDS
 from shared.cloud.catalogue.bundled import bundled_catalogue
 from shared.concurrency.clock import SystemClock
+from shared.concurrency.tasks import TaskGroup
 from shared.domain.instance_types.types import encode_catalogue
 from shared.domain.machines.machine import Condition
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, PODS
@@ -170,7 +171,7 @@ async def measure(nodes: int, seconds: int) -> Row:
             )
             await writer.begin(contents(snapshot))
             feed = Feed(bus, writer, snapshot)
-            async with asyncio.TaskGroup() as group:
+            async with TaskGroup() as group:
                 always = [group.create_task(one) for one in (feed.hearts(), feed.changes())]
                 row = await _measured(bench, feed, Path(folder), snapshot, seconds)
                 for task in always:

@@ -15,6 +15,7 @@ import typer
 from cli.kubectl import names
 from cli.kubectl.addresses import NAMESPACE, SERVICES, SYSTEM_NAMESPACE
 from cli.stack.cluster import connected_to
+from shared.concurrency.tasks import TaskGroup
 from shared.errors import ConfigurationError, DovetailError, NotFound
 from shared.kube.client import Kube, Object
 from shared.kube.raw_requests import pod_log
@@ -58,7 +59,7 @@ async def _print_logs(service: str, tail: int, *, follow: bool) -> None:
     async with connected_to(os.environ, command="logs") as kube:
         pods = await _pods_of(kube, service, namespace)
         several = len(pods) > 1
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             for name in pods:
                 prefix = f"{name}: " if several else ""
                 group.create_task(_print_one(kube, namespace, name, prefix, tail, follow))

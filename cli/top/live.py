@@ -19,6 +19,7 @@ from cli.top.reports.views import Shown, View, report_of, view_after
 from cli.top.state import Lost, Received, received
 from cli.top.view import Screen, lines_of
 from shared.concurrency.clock import Clock
+from shared.concurrency.tasks import TaskGroup
 from shared.concurrency.waiting import pause, pause_unless, run_until, woken_by
 from shared.errors import DovetailError
 
@@ -67,7 +68,7 @@ async def watch(
     latest: Latest, updates: Updates, fetch: Fetch, stop: asyncio.Event, draw: Callable[[], None]
 ) -> None:
     """Receive and draw until ``stop`` is set. Raises the error with which ``updates`` ends."""
-    async with asyncio.TaskGroup() as tasks:
+    async with TaskGroup() as tasks:
         tasks.create_task(run_until(stop, _receive(latest, updates, stop)))
         tasks.create_task(run_until(stop, _read_reports(latest, fetch, stop)))
         async with woken_by(stop, latest.changed):

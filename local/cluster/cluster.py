@@ -29,6 +29,7 @@ from local.cluster.kubeconfig import write_kubeconfig
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, SystemClock
+from shared.concurrency.tasks import TaskGroup
 from shared.errors import ConfigurationError
 from shared.log import get_logger
 
@@ -73,7 +74,7 @@ async def running_cluster(
     url = f"http://{settings.cluster_host}:{listener.getsockname()[1]}"
     access = access_to(store)
     server = ApiServer(store, access)
-    async with asyncio.TaskGroup() as group:
+    async with TaskGroup() as group:
         group.create_task(server.serve(sockets=[listener]))
         working = group.create_task(control_plane.run())
         try:

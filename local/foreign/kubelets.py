@@ -32,6 +32,7 @@ from local.foreign.kubeconfig import read_context
 from local.foreign.objects import LABEL
 from local.foreign.remote_store import RemoteInformers, RemoteStore
 from shared.concurrency.clock import SystemClock, rfc3339
+from shared.concurrency.tasks import TaskGroup
 from shared.kube.client import Kube
 from shared.log import configure
 
@@ -92,7 +93,7 @@ async def run(
         user_agent="dovetail-local-kubelets",
     )
     program = assemble(settings, kubeconfig, kube, stack)
-    async with asyncio.TaskGroup() as tasks, InstanceClient(settings.aws_endpoint_url or "") as aws:
+    async with TaskGroup() as tasks, InstanceClient(settings.aws_endpoint_url or "") as aws:
         tasks.create_task(program.informers.run())
         await program.informers.listed.wait()
         create_fixed_nodes(program.store, settings, SystemClock().now())

@@ -23,6 +23,7 @@ from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.informers import Handler, Key, Obj, key_of
 from local.cluster.control_plane.supervision import supervise
 from local.foreign.kubeconfig import KubeContext
+from shared.concurrency.tasks import TaskGroup
 from shared.errors import DovetailError, Gone
 from shared.kube.client import MERGE_PATCH, Kube
 from shared.kube.resources import CSI_NODES, NODES, PODS, VOLUME_ATTACHMENTS, Resource
@@ -161,7 +162,7 @@ class RemoteInformers:
 
     async def run(self) -> None:
         """Follow all watched kinds until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             for plural, resource in WATCHED.items():
                 tasks.create_task(supervise(f"watch {plural}", self._follow(plural, resource)))
 

@@ -19,6 +19,7 @@ from services.terminator.termination import Termination
 from services.terminator.waiting.changes import Mark, MirrorChanges
 from services.terminator.waiting.step import AGAIN, DONE, Next, Wait
 from shared.concurrency.backoff import doubled
+from shared.concurrency.tasks import TaskGroup
 from shared.concurrency.waiting import pause
 from shared.domain import labels as keys
 from shared.errors import Conflict, DovetailError
@@ -130,7 +131,7 @@ class TerminationQueue:
     async def run(self, stop: asyncio.Event) -> None:
         """Work on everything that is open until ``stop``."""
         gate = asyncio.Semaphore(STEPS_AT_ONCE)
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             while not stop.is_set():
                 self.last_progress = self.ports.clock.monotonic()
                 try:

@@ -27,6 +27,7 @@ from random import Random
 from typing import Any
 
 from shared.concurrency.clock import Clock
+from shared.concurrency.tasks import TaskGroup
 from shared.concurrency.waiting import pause_unless, run_until
 from shared.errors import AlreadyExists, Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
@@ -144,7 +145,7 @@ class Lease:
                 await self._release()
 
     async def _compete_and_watch(self) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             group.create_task(self._compete())
             # A shared Lease is another program's, whose role allows no watch, and nobody frees it at its stop.
             if not self.shared:

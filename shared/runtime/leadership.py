@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
 from shared.concurrency.clock import Clock
+from shared.concurrency.tasks import TaskGroup
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import NotFound
 from shared.kube.client import Kube
@@ -94,7 +95,7 @@ class Leadership:
 
         async def elect(stop: asyncio.Event) -> None:
             over = asyncio.Event()
-            async with asyncio.TaskGroup() as group:
+            async with TaskGroup() as group:
                 group.create_task(lease.run(over))
                 await stop.wait()
                 await pause(self._idle, FINISH_SECONDS)

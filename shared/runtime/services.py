@@ -20,6 +20,7 @@ import orjson
 
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
+from shared.concurrency.tasks import TaskGroup, is_cancelled
 from shared.concurrency.waiting import pause
 from shared.errors import DovetailError
 from shared.log import get_logger
@@ -208,7 +209,13 @@ async def _run_again_and_again(
             metrics.count_failed_turn(loop.name, foreseen=True)
             loop.failed(clock.monotonic(), error.message)
             log.warning("loop failed", loop=loop.name, error=error.message, **_safe(error.context))
-        except Exception as error:  # the runtime is one of the two places that may
+        except (
+            Exception,
+            asyncio.CancelledError,
+        ) as error:  # the runtime is one of the two places that may
+            # Of a task that nobody cancelled, what it waited for was: a failure as any other.
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
             metrics.count_failed_turn(loop.name, foreseen=False)
             loop.failed(clock.monotonic(), repr(error)[:256])
             log.exception("loop failed unexpectedly", loop=loop.name)
@@ -237,7 +244,7 @@ async def run(services: Sequence[Service], serve: Loop, *, clock: Clock) -> None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with asyncio.TaskGroup() as group:
+    async with TaskGroup() as group:
         tasks = [
             group.create_task(supervise(part, stop, service.metrics, clock), name=part.name)
             for service in services

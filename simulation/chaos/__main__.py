@@ -14,6 +14,7 @@ from random import Random
 
 from rich.console import Console
 
+from shared.concurrency.tasks import TaskGroup
 from shared.errors import DovetailError
 from shared.log import configure
 from simulation.chaos.display import Display, closing
@@ -37,7 +38,7 @@ async def play(directory: Path, limits: Limits, seed: int, display: Display) -> 
                 display.show(chaos.outcome, world.elapsed, limits.minutes * 60)
                 await asyncio.sleep(DRAW_SECONDS)
 
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             drawing = group.create_task(draw())
             outcome = await chaos.run(limits, seed)
             drawing.cancel()

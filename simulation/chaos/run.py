@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from shared.concurrency.tasks import TaskGroup
 from simulation.chaos.logs import unordered_ends, unseen_errors
 from simulation.chaos.promises import NO_END, NO_UNSEEN_ERROR, QUEUES, Broken, Promises
 from simulation.chaos.scenario import CHAOS
@@ -68,7 +69,7 @@ class Chaos:
         """The whole run."""
         actions = plan_users(Random(f"{seed} users"), limits.minutes, PEOPLE)
         faults = faults_of(CHAOS, Random(f"{seed} faults"), limits.minutes)
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             background = (
                 group.create_task(self._observer.follow(Random(f"{seed} watches"))),
                 group.create_task(self._look_at_queues()),
@@ -88,7 +89,7 @@ class Chaos:
     async def _disturb(
         self, actions: Sequence[Action], faults: Sequence[Fault], minutes: float
     ) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             group.create_task(self._act("user", actions, self._perform))
             group.create_task(self._act("fault", faults, self._apply))
             group.create_task(asyncio.sleep(minutes * 60))
@@ -99,7 +100,7 @@ class Chaos:
         entries: Sequence[Any],
         act: Callable[[Any], Coroutine[Any, Any, str]],
     ) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             for entry in entries:
                 await asyncio.sleep(max(0.0, entry.at_seconds - self._world.elapsed))
                 group.create_task(self._do(kind, entry, act))

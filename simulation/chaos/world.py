@@ -10,6 +10,7 @@ from random import Random
 from redis.exceptions import RedisError
 
 from shared.concurrency.clock import Clock
+from shared.concurrency.tasks import TaskGroup
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.informer import Event, Informer, Key, OnEvent
@@ -61,7 +62,7 @@ class Observer:
 
     async def follow(self, random: Random) -> None:
         """Watch every kind and look at the instances until this is cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             for resource in SEEN:
                 informer = Informer(
                     self._world.kube, resource, self._taking(resource), self._world.clock, random

@@ -31,6 +31,7 @@ from local.cluster.storage.snapshots import Snapshot, expire_changes, restore, s
 from local.cluster.storage.store import Store
 from local.cluster.storage.watches import Change
 from shared.concurrency.clock import Clock
+from shared.concurrency.tasks import TaskGroup
 from shared.distribution.files import packaged
 from simulation.servers.aws import AwsServer
 from simulation.servers.http import Connection, ConnectionLost, Connections, Request
@@ -95,7 +96,7 @@ class ClusterServer:
 
     async def run(self) -> None:
         """The control plane: controllers, scheduler and kubelets; and the backups of etcd."""
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             group.create_task(self._control_plane.run())
             group.create_task(self._keep_backups())
 

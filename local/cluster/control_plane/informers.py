@@ -21,6 +21,7 @@ from local.cluster.builtin.resources import CRD_GROUP, CRD_PLURAL, Resource
 from local.cluster.control_plane.supervision import TimeSlice, supervise
 from local.cluster.storage.collection import Collection
 from local.cluster.storage.store import Store
+from shared.concurrency.tasks import TaskGroup
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -75,7 +76,7 @@ class Informers:
     async def run(self) -> None:
         """Deliver events until cancelled. Kinds that are added or removed later are followed too."""
         tasks: dict[ResourceKey, tuple[Collection, asyncio.Task[None]]] = {}
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             while True:  # a subscription ends when its reader must list again
                 definitions = self._store.subscribe(CRD_PLURAL, group=CRD_GROUP)
                 self._follow_kinds(group, tasks)
@@ -84,7 +85,7 @@ class Informers:
 
     def _follow_kinds(
         self,
-        group: asyncio.TaskGroup,
+        group: TaskGroup,
         tasks: dict[ResourceKey, tuple[Collection, asyncio.Task[None]]],
     ) -> None:
         followed = set(self._handlers)

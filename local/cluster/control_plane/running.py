@@ -6,7 +6,6 @@ controller is called.
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 from local.cluster.addons.catalogue import chosen
@@ -39,6 +38,7 @@ from local.cluster.storage.store import Store
 from local.cluster.volumes.attach_controller import AttachmentController
 from local.cluster.volumes.ephemeral_controller import EphemeralVolumeController
 from shared.concurrency.clock import Clock, rfc3339
+from shared.concurrency.tasks import TaskGroup
 
 WORKLOADS = (ReplicaSetController, DaemonSetController, StatefulSetController, JobController)
 
@@ -124,7 +124,7 @@ class ControlPlane:
         self._runner.register(self._informers)
         for controller in self._controllers:
             controller.register(self._informers)
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             group.create_task(supervise("informers", self._informers.run))
             group.create_task(supervise("events", self._recorder.run))
             group.create_task(supervise("scheduler", self._scheduler.run))

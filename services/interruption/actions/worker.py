@@ -22,6 +22,7 @@ from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind
 from shared.concurrency.clock import Clock
 from shared.concurrency.parallel import in_parallel
+from shared.concurrency.tasks import TaskGroup
 from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError
 from shared.kube.machines import Machines
@@ -71,10 +72,10 @@ class Worker:
         """Handle what comes until ``stop``; what is being handled then is finished."""
         slots = asyncio.Semaphore(AT_ONCE)
         self._moved = self.clock.monotonic()
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             await run_until(stop, self._dispatch(group, slots))
 
-    async def _dispatch(self, group: asyncio.TaskGroup, slots: asyncio.Semaphore) -> None:
+    async def _dispatch(self, group: TaskGroup, slots: asyncio.Semaphore) -> None:
         while True:
             await slots.acquire()
             entry = await self.backlog.take(self.clock.monotonic)

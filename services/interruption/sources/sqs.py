@@ -31,6 +31,7 @@ from services.interruption.sources.deliveries import (
 from shared.cloud.sqs import BATCH, QueueMessage, Sqs
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
+from shared.concurrency.tasks import TaskGroup
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, NotFound
 from shared.log import get_logger
@@ -250,7 +251,7 @@ class SqsSource:
                 unfinished.remove(batch)
 
         try:
-            async with asyncio.TaskGroup() as group:
+            async with TaskGroup() as group:
                 while True:
                     await gate.acquire()
                     batch: list[str] = []

@@ -26,6 +26,7 @@ from typing import NamedTuple
 from services.watcher.conversion import Kind
 from services.watcher.mirror.journal import Journal
 from shared.concurrency.clock import Clock
+from shared.concurrency.tasks import TaskGroup
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, Unavailable
 from shared.kube.client import Kube
@@ -142,7 +143,7 @@ class Comparison:
 
     async def compare(self) -> None:
         """Every kind once. One that cannot be listed is left for the next time."""
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             for watch in self.watches:
                 if not watch.informer.absent:
                     group.create_task(self._attempt(watch))

@@ -28,6 +28,7 @@ from shared.cloud.catalogue.instance_model import ModelSettings, build_instance_
 from shared.cloud.catalogue.pricing import KnownPrices, Priced, SpotPool
 from shared.cloud.catalogue.reference_data import bundled_prices, network_bandwidth, vpc_limits
 from shared.cloud.client.session import Cloud
+from shared.concurrency.tasks import TaskGroup
 from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
 from shared.domain.labels import ON_DEMAND, SPOT
 from shared.domain.resources import MEMORY
@@ -94,7 +95,7 @@ async def read_market(
 async def _read_together(
     cloud: Cloud, settings: ModelSettings, previous: KnownPrices | None
 ) -> Market:
-    async with asyncio.TaskGroup() as group:
+    async with TaskGroup() as group:
         types = group.create_task(cloud.ec2.instance_types())
         offered = group.create_task(cloud.ec2.offerings())
         zones = group.create_task(cloud.ec2.zones())

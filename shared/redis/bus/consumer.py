@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from shared.concurrency.clock import Clock
+from shared.concurrency.tasks import TaskGroup
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
@@ -116,7 +117,7 @@ class Consumer:
     async def run(self, stop: asyncio.Event) -> None:
         """Consume until ``stop`` is set; then finish or hand over the held entries, and return."""
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with TaskGroup() as tasks:
                 background = [
                     tasks.create_task(self._acknowledge_forever()),
                     tasks.create_task(self._run_periodic_tasks()),
@@ -130,7 +131,7 @@ class Consumer:
         finally:
             await self._leave()
 
-    async def _read(self, tasks: asyncio.TaskGroup) -> None:
+    async def _read(self, tasks: TaskGroup) -> None:
         backoff = reconnect_pauses(self.random)
         while True:
             try:
@@ -144,7 +145,7 @@ class Consumer:
                 self._note_connected()
                 backoff.reset()
 
-    async def _read_once(self, tasks: asyncio.TaskGroup) -> None:
+    async def _read_once(self, tasks: TaskGroup) -> None:
         if not self._recovered:
             await self._recover(tasks)
         if self.clock.monotonic() >= self._next_reap:
@@ -159,7 +160,7 @@ class Consumer:
         self._recovered = True
         self._begin(deliveries, tasks)
 
-    async def _recover(self, tasks: asyncio.TaskGroup) -> None:
+    async def _recover(self, tasks: TaskGroup) -> None:
         """Create the group if needed, then take the entries that are pending for us and not held."""
         created = await self.group.create()
         if created and self._group_seen:
@@ -168,18 +169,18 @@ class Consumer:
         await self._take(await self.group.pending_of(self.group.name), tasks)
         self._recovered = True
 
-    async def _reap(self, tasks: asyncio.TaskGroup) -> None:
+    async def _reap(self, tasks: TaskGroup) -> None:
         ids = await self._reaper.find(self._slots.free, trust_heartbeats=self._heartbeat_works)
         await self._take(ids, tasks)
         self._next_reap = self.clock.monotonic() + self.settings.reap_seconds
 
-    async def _take(self, ids: list[str], tasks: asyncio.TaskGroup) -> None:
+    async def _take(self, ids: list[str], tasks: TaskGroup) -> None:
         not_held = [entry_id for entry_id in ids if entry_id not in self._slots]
         # Entries that do not fit now stay pending for us; the reaper finds them when they are idle.
         deliveries = await self.group.take(not_held[: self._slots.free])
         self._begin(deliveries, tasks)
 
-    def _begin(self, deliveries: list[Delivery], tasks: asyncio.TaskGroup) -> None:
+    def _begin(self, deliveries: list[Delivery], tasks: TaskGroup) -> None:
         for delivery in deliveries:
             self._slots.hold(delivery.entry_id)
             task = tasks.create_task(self._attempt(delivery))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import uvicorn
 from fastapi import FastAPI
 
+from shared.concurrency.tasks import TaskGroup
 from shared.errors import ConfigurationError
 from shared.runtime.services import Loop
 from shared.runtime.status.connections import STATUS_LIMITS, Limits, bounded
@@ -42,7 +43,7 @@ def server_loop(*listeners: Listener) -> Loop:
     servers = [(_server(listener), listener) for listener in listeners]
 
     async def run(stop: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             serving = [group.create_task(_serve(server, at)) for server, at in servers]
             await stop.wait()
             for server, _ in servers:

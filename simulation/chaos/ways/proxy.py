@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+from shared.concurrency.tasks import TaskGroup
 from simulation.chaos.ways.answers import chunk, is_watch, method_of_whole, refusal
 from simulation.servers.refusals import Refusals
 
@@ -156,7 +157,7 @@ class Proxy:
     ) -> None:
         self._open.add(one)
         try:
-            async with asyncio.TaskGroup() as group:
+            async with TaskGroup() as group:
                 group.create_task(_until_lost(self._requests(requests, one)))
                 group.create_task(_until_lost(self._answers(answers, one)))
         finally:

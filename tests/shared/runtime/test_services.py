@@ -145,6 +145,25 @@ def test_before_its_first_progress_a_loop_counts_from_its_start(metrics: Metrics
     assert service.unready(111.0) == ["loop young made no progress for 11 s"]
 
 
+async def test_a_loop_whose_work_is_cancelled_by_others_starts_again(metrics: Metrics) -> None:
+    """F29: only its own cancellation ends a loop."""
+    runs = 0
+
+    async def wait(_stop: asyncio.Event) -> None:
+        nonlocal runs
+        runs += 1
+        awaited = asyncio.get_running_loop().create_future()
+        awaited.cancel()
+        await awaited
+
+    stop, loop = asyncio.Event(), Loop("x", wait)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(supervise(loop, stop, metrics, CLOCK))
+        await wait_until(lambda: runs >= 3, "three starts")
+        stop.set()
+    assert failures(metrics, "x") == runs
+
+
 async def test_a_periodic_loop_acts_at_once_and_beats() -> None:
     acts, clock = [], FakeClock(seconds=50.0)
 
