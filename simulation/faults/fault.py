@@ -99,6 +99,9 @@ class FaultyWorld(Protocol):
     def trace(self) -> Trace: ...
 
 
+LEAST_SECONDS = 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """When a fault begins and when its effect must have ended at the latest, in seconds from the start of the run."""
@@ -107,8 +110,9 @@ class Span:
     latest_end: float
 
     def seconds(self, random: Random, shortest: float, longest: float) -> float:
-        """A duration between the two that ends in time."""
-        return round(min(random.uniform(shortest, longest), self.latest_end - self.begin), 1)
+        """A duration between the two that ends in time; never none, which servers refuse."""
+        drawn = min(random.uniform(shortest, longest), self.latest_end - self.begin)
+        return max(round(drawn, 1), LEAST_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulation.faults.fault import Span
 from simulation.faults.plan import CALM_SECONDS, faults_of, plan_faults
 from simulation.faults.processes import LEASE_SECONDS, WAIT_SECONDS
 from simulation.faults.scenarios import KINDS, SCENARIOS
@@ -86,3 +87,8 @@ def test_a_leader_is_stopped_for_longer_than_its_lease(seed: int, minutes: float
     """A short stop is another fault: what was read before it may be written after it."""
     stops = [one for one in plan_faults(Random(seed), minutes, "leaders")]
     assert all(one.seconds > LEASE_SECONDS + WAIT_SECONDS for one in stops)  # type: ignore[attr-defined]
+
+
+def test_a_fault_at_the_very_end_still_has_a_duration() -> None:
+    """Seed 2025 of late-lists: a fault of no seconds was refused by the server."""
+    assert Span(59.98, 60.0).seconds(Random(1), 2.0, 20.0) > 0.0
