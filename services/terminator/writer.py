@@ -47,16 +47,18 @@ class Writer:
     ports: Ports
     machines: Machines
 
-    async def close(self, node: Node, api: Generation) -> None:
-        """No new pods, no load balancer traffic (TRM-03, TRM-04). Raises Conflict: an open node is not drained."""
+    async def close(self, node: Node, api: Generation) -> bool:
+        """No new pods, no load balancer traffic (TRM-03, TRM-04). True when the node was open. Raises Conflict: an open
+        node is not drained."""
         closed = is_cordoned(node) if api.closes_by_taint else node.unschedulable
         if closed and keys.EXCLUDE_FROM_BALANCERS in node.labels:
-            return
+            return False
         try:
             await NodeTaints(self.ports.kube).cordon(node.name, api, EXCLUDED, uid=node.uid)
         except NotFound:
-            return
+            return False
         log.info("tainted node" if api.closes_by_taint else "cordoned node", node=node.name)
+        return True
 
     async def deadline(self, machine: Machine, node: Node | None) -> Machine:
         """Write once when the Machine's drain ends, from its terminationGracePeriod (TRM-10)."""

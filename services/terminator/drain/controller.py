@@ -48,7 +48,7 @@ class DrainController:
     async def is_drained(self, target: TerminatingNode) -> bool:
         """One round of the drain. True when the instance may be terminated."""
         # Closed first: the scheduler must not bind a pod to a node whose pods were counted.
-        await self.writer.close(target.node, target.api)
+        was_open = await self.writer.close(target.node, target.api)
         clock, deadline = self.ports.clock, target.deadline
         known = self._drains.get(target.node.uid)
         drain = known or DrainState.begin(clock)
@@ -58,6 +58,8 @@ class DrainController:
         if known is None:
             self._drains[target.node.uid] = drain
             await self.writer.draining(target)
+        if was_open:
+            drain.ended = False  # Pods may have come while somebody had opened the node again.
         if not drain.ended:
             drain.ended = await self._are_pods_gone(target, drain)
         return drain.ended and await self._is_detached(target, drain)

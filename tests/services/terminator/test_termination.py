@@ -68,6 +68,31 @@ async def test_a_drain_lasts_at_least_five_seconds(
     assert control.alive() == []
 
 
+@pytest.mark.parametrize("generation", [V1, V1ALPHA5])
+async def test_pods_that_came_to_a_node_opened_again_are_drained_before_its_instance_ends(
+    world: World, control: Control, generation: str
+) -> None:
+    """TRM-02, I4: somebody uncordons a drained node whose instance EC2 does not end yet (seed 60199 of mixed)."""
+    (place,) = await world.places([generation])
+    code = "RequestLimitExceeded"
+    control.post("faults", action="TerminateInstances", status=503, code=code, count=1)
+    world.delete(place)
+    await world.step()
+    world.clock.advance(10)
+    with pytest.raises(Throttled):
+        await world.step()
+    opened = {"unschedulable": None, "taints": None}
+    world.store.patch("nodes", place.node, {"spec": opened})
+    world.pod("web", place.node)
+    await world.budget("web", "web", minAvailable=1)
+    for _ in range(3):
+        await world.turn(10)
+    assert control.alive(), "its pod may not leave"
+    world.store.delete("poddisruptionbudgets", "web", group="policy", namespace="default")
+    await world.until_gone(place)
+    assert control.alive() == []
+
+
 async def test_a_disruption_budget_holds_the_drain_until_it_allows(
     world: World, place: Place, control: Control, events: Any
 ) -> None:
