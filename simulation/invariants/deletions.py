@@ -158,7 +158,9 @@ class ProvenDeletions:
             return [
                 f"{machine.key} was deleted as garbage although its node is ready and its instance runs"
             ]
-        if change.by == "terminator":
+        # A terminator that saw the deleted node just before a restore cannot know of it.
+        since_restore = event.at - self.launches.picture.rolled_back_at
+        if change.by == "terminator" and since_restore >= RESTORE_SECONDS:
             node = self.launches.picture.node_of(machine.provider_id)
             if node is not None and not node.terminating:
                 return [f"{machine.key} was deleted although its node {node.name} stays"]

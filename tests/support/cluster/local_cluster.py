@@ -21,7 +21,7 @@ FAST: dict[str, Any] = {
     "kubelet_poll_seconds": 0.02,
     "boot_seconds": 0.0,
     "ready_seconds": 0.05,
-    "node_monitor_grace_seconds": 0.1,
+    "node_monitor_grace_seconds": 40.0,
     "fixed_nodes": 0,
     "addons": "none",
 }
