@@ -145,7 +145,7 @@ async def build(env: SchedulerEnvironment) -> Service:
         loops,
         env.metrics,
         lambda: {**leadership.status(), **_status(parts)},
-        lambda: list(filter(None, [parts.cluster.not_synced(PATIENCE_SECONDS)])),
+        lambda: parts.cluster.complaints(PATIENCE_SECONDS),
         questions=_questions(env, parts, leadership),
         admit_profile=profile_admission(env.settings.questions, env.kube, env.clock),
         close=None if recorder is None else recorder.close,

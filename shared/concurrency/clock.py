@@ -38,6 +38,10 @@ class SteadyTime:
         """Seconds since the epoch."""
         return min(clock.now(), self.wall + clock.monotonic() - self.monotonic)
 
+    def seconds_ahead(self, clock: Clock) -> float:
+        """How much further the wall clock went than the monotonic one; negative: it fell behind."""
+        return clock.now() - self.wall - (clock.monotonic() - self.monotonic)
+
 
 LARGEST_SKEW_SECONDS = 60.0
 """Between the clocks of two machines whose clocks are set."""

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from shared.cloud.ec2.ownership import TOKEN_TAG
-from shared.concurrency.clock import parse_rfc3339
+from shared.concurrency.clock import LARGEST_SKEW_SECONDS, parse_rfc3339
 from shared.domain import labels
 from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, REGISTERED, Machine
@@ -291,10 +291,10 @@ class ReplacedFirst:
 
 
 def is_expired(machine: Machine, world: World) -> bool:
-    """By the clock that is furthest ahead: the scheduler's may be wrong."""
+    """By a clock of the scheduler that is not so wrong that it shows."""
     if machine.expire_seconds is None or machine.api.replaces_expired:
         return False
-    ahead = skew_of("scheduler", world) + SKEW_SECONDS
+    ahead = min(skew_of("scheduler", world), LARGEST_SKEW_SECONDS) + SKEW_SECONDS
     return world.clock.now() + ahead >= machine.created_at + machine.expire_seconds
 
 

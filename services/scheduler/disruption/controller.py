@@ -1,9 +1,10 @@
 """Decides which machines go, one command at a time, and has ``commands`` carry it out (DIS-01..05, DIS-27).
 
-Each step: let running commands go on, bring the conditions of machines up to date, delete v1 machines that expired, and
+Each step: let running commands go on, bring the conditions of machines up to date, delete those whose time is up, and
 now and then evaluate all machines for a new command. The methods are tried in their generation's order; the first that
 finds something wins. A consolidation is validated again after a delay and dropped when it is not right any more.
-Nothing is decided on a mirror that is incomplete or old (OPS-13).
+Nothing is decided on a mirror that is incomplete or old (OPS-13), or by a clock that Redis' clock contradicts: ages,
+delays, windows of budgets and hours of pools would all be wrong.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from services.scheduler.approval.approvals import Approvals, Start
 from services.scheduler.disruption.commands import Commands, start_id, with_names_of_its_own
 from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.conditions import ConditionChange
+from services.scheduler.disruption.deadlines import Deadlines
 from services.scheduler.disruption.methods import (
     Findings,
     Inputs,
@@ -41,12 +43,9 @@ from shared.concurrency.clock import Clock
 from shared.disruption.budgets import REASONS, by_budget, usage
 from shared.disruption.delays import delayed as delayed_pools
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.methods import expiration
 from shared.disruption.records import Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import EMPTY, Machine
-from shared.domain.nodes import Node
-from shared.domain.pools import hours
 from shared.domain.pools.generations import GENERATIONS, Generation
 from shared.domain.pools.kept_capacity import keeps_capacity
 from shared.domain.snapshot import Snapshot
@@ -103,6 +102,7 @@ class Disruption:
     start: Start
     """Begins a command: ``Approvals.start``, or nothing in a shadow."""
     findings: Findings = field(default_factory=Findings)
+    _clock_doubted: bool = False
     _schedules: dict[Generation, Schedule] = field(
         default_factory=lambda: {one: Schedule() for one in GENERATIONS.values()}
     )
@@ -114,6 +114,7 @@ class Disruption:
         return {
             "off": self._is_off() or (bool(pools) and len(halted) == len(pools)),
             "offBySetting": self._is_off(),
+            "clock": self.cluster.clock_doubt(),
             "poolsOff": halted,
             "delayed": self._delayed(),
             "candidates": len(self.findings.candidates),
@@ -141,19 +142,21 @@ class Disruption:
         await self.commands.clean()
         for change in await self.conditions.step():
             self._hasten(change)
-        if not self._is_off():
-            await self._expire()
-            await self._close()
+        doubt = self._note_clock()
+        if not doubt and not self._is_off():
+            due = Deadlines(self.cluster, self.actions, self.reporter, self.commands)
+            await due.delete(now=self.clock.now())
         if self.settings.feature_gates.static_capacity:
             await self._keep_replicas()
         await self._keep_capacity()
         await self.approvals.load()
         await self.approvals.tidy()
-        await self._decide_all()
+        if not doubt:
+            await self._decide_all()
 
     async def decide(self) -> None:
         """Only look for commands, as a shadow does: those that run are the real scheduler's."""
-        if not self.cluster.not_synced():
+        if not self.cluster.not_synced() and not self.cluster.clock_doubt():
             self.commands.changes.note(self.cluster.view.machines())
             await self.approvals.load()
             await self._decide_all()
@@ -161,6 +164,14 @@ class Disruption:
     async def _decide_all(self) -> None:
         for generation, schedule in self._schedules.items():
             await self._decide(generation, schedule)
+
+    def _note_clock(self) -> str:
+        """Why nothing is decided by the wall clock now; logged when it changes. Pods are planned for all the same."""
+        doubt = self.cluster.clock_doubt()
+        if bool(doubt) != self._clock_doubted:
+            log.warning("disruption waits for the clock" if doubt else "clock agrees", why=doubt)
+        self._clock_doubted = bool(doubt)
+        return doubt
 
     def _is_off(self) -> bool:
         return self.settings.disruption == "off"
@@ -173,33 +184,6 @@ class Disruption:
         ttl = (pool.empty_ttl_seconds or 0.0) if pool and change.condition == EMPTY else 0.0
         schedule = self._schedules[change.machine.api]
         schedule.next_pass = min(schedule.next_pass, self.clock.monotonic() + ttl)
-
-    async def _expire(self) -> None:
-        """Delete v1 machines whose time is up, without budgets, replacements or simulation (DIS-60). A pool's kill
-        switch holds them."""
-        view = self.cluster.view
-        pools = view.pools()
-        for machine in expiration.forceful(view.machines(), now=self.clock.now()):
-            pool = pools.get(machine.pool_key)
-            if pool is not None and pool.disruption_off:
-                continue
-            if await self.actions.delete(machine):
-                await self.reporter.expired(machine, self._node_of(machine))
-                await self.actions.request_termination(machine, "expired", machine.uid)
-
-    def _node_of(self, machine: Machine) -> Node | None:
-        return self.cluster.view.nodes().get(machine.node_name)
-
-    async def _close(self) -> None:
-        """Delete the machines of pools that close, as those that expired. A pool's kill switch holds them."""
-        pools = [p for p in self.cluster.view.pools().values() if not p.disruption_off]
-        if not any(pool.drains_when_closed for pool in pools):
-            return
-        busy, machines = self.commands.busy(), self.cluster.view.machines()
-        for machine in hours.outside_hours(machines, pools, now=self.clock.now()):
-            if machine.uid not in busy and await self.actions.delete(machine):
-                await self.reporter.closed(machine, self._node_of(machine))
-                await self.actions.request_termination(machine, "closed", machine.uid)
 
     async def _keep_capacity(self) -> None:
         """Pools get the machines of their minimum and headroom."""

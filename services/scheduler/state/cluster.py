@@ -52,7 +52,7 @@ from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
 from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
 from shared.redis.mirror.catalogue.shortages import ShortageHistory
 from shared.redis.mirror.pending_writes import PendingWrites
-from shared.redis.mirror.trust import not_synced
+from shared.redis.mirror.trust import clock_doubt, not_synced
 from shared.settings import SchedulerSettings
 from shared.simulation.decisions.assembling import DecodedRecords, assembled
 
@@ -199,6 +199,14 @@ class ClusterState:
             max_age=self.settings.mirror_max_age,
             patience=patience,
         )
+
+    def clock_doubt(self) -> str:
+        """Why no machine may be deleted for its age, an hour of the day or a delay; empty when it may."""
+        return clock_doubt(self.view.reader, self.clock)
+
+    def complaints(self, patience: float) -> list[str]:
+        """For ``/readyz``: what keeps planning or disruption from its work."""
+        return list(filter(None, [self.not_synced(patience), self.clock_doubt()]))
 
     async def snapshot(self) -> Snapshot | None:
         """The cluster now; None while there is no catalogue or the picture may not be acted on. Raises

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from shared.concurrency.clock import Clock
+from shared.concurrency.clock import Clock, SteadyTime
 from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError, Unavailable
 from shared.log import get_logger
@@ -122,6 +122,8 @@ class MirrorReader:
         self.loads = 0
         self.last_progress = clock.monotonic()
         """Monotonic time of the last pass of the loop that Redis answered."""
+        self.server_time: SteadyTime | None = None
+        """The time by the clock of Redis at the last comparison; None before the first load."""
 
     def bodies(self, kind: str) -> Mapping[str, bytes]:
         """Key -> record of one kind; empty for a kind that the mirror does not have."""
@@ -243,6 +245,7 @@ class MirrorReader:
             _text(kind): {_text(key): value for key, value in pairs(flat).items()}
             for kind, flat in zip(kinds, hashes, strict=True)
         }
+        self.server_time = SteadyTime(self._clock.monotonic(), server_milliseconds / 1000)
         self._position, self._loaded, self.complete = position, True, True
         self.epoch, self.generation = _text(status[0]), _number(status[1])
         self.loads += 1
@@ -326,6 +329,9 @@ class MirrorReader:
             log.warning("mirror was lost or replaced", epoch=self.epoch, generation=self.generation)
             self._loaded = self.complete = False
             return
+        seconds, microseconds = await call(self._redis, "compare the clocks", "TIME")
+        at = int(seconds) + int(microseconds) / 1e6
+        self.server_time = SteadyTime(self._clock.monotonic(), at)
         self._note_status(status)
 
     def _note_status(self, status: list[bytes | None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.concurrency.clock import LARGEST_SKEW_SECONDS, Clock
 from shared.redis.mirror.reader import MirrorReader
 
 BOOKMARK_SECONDS = 60.0
@@ -19,6 +20,14 @@ def not_synced(reader: MirrorReader, *, now: float, max_age: float, patience: fl
     if reader.doubt and reader.doubtful_seconds(now) >= patience:
         return f"the mirror is not verified: {reader.doubt}"
     return unsound(reader, now=now, max_age=max_age)
+
+
+def clock_doubt(reader: MirrorReader, clock: Clock) -> str:
+    """Why nothing that lasts may be decided by the wall clock; empty when the clock of Redis agrees with it."""
+    ahead = 0.0 if reader.server_time is None else reader.server_time.seconds_ahead(clock)
+    if abs(ahead) <= LARGEST_SKEW_SECONDS:
+        return ""
+    return f"the clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of Redis: set both"
 
 
 def unsound(reader: MirrorReader, *, now: float, max_age: float) -> str:

@@ -211,6 +211,19 @@ class Later:
         return self._clock.monotonic() + self._seconds
 
 
+class AnotherTime:
+    """A clock whose wall time is some seconds off."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self.seconds = clock, seconds
+
+    def now(self) -> float:
+        return self._clock.now() + self.seconds
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+
 async def hear(scheduler: Scheduler, positions: Mapping[str, Position]) -> None:
     """A heartbeat of the watcher that the scheduler has read."""
     await scheduler.writer.heartbeat(positions)

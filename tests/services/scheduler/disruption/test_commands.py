@@ -353,21 +353,6 @@ async def test_a_rate_is_kept_across_commands(oversized: Scheduler, kube: Kube) 
     assert not await tainted(kube)
 
 
-async def test_v1_machines_expire_without_a_command(
-    oversized: Scheduler, kube: Kube, events: Any
-) -> None:
-    """DIS-04, DIS-60: by the claim's age; no replacement first, no budget holds it. Claim and node say why they go."""
-    await oversized.show(nodepools=[replace(POOL, budgets=(Budget("0"),))])
-    claims = await shown(oversized, kube)
-    old = replace(claims[LARGE.machine.name], expire_seconds=60.0, created_at=1.0)
-    await oversized.show(machines=[old])
-    await oversized.disruption.step()
-    assert await is_deleted(kube)
-    assert len((await kube.list(NODE_CLAIMS)).items) == 1
-    said = set(await events())
-    assert {("DisruptionTerminating", old.name), ("DisruptionTerminating", old.node_name)} <= said
-
-
 async def test_a_replacement_never_bears_the_name_of_what_it_replaces(
     oversized: Scheduler, kube: Kube
 ) -> None:
