@@ -40,7 +40,7 @@ class CloudMetrics:
         self.launch_failures = declare.by("launcher").counter(
             "karpenter_cloudprovider_instance_launch_failures_total",
             "Failed launches by zone, capacity type and EC2 error code.",
-            "zone", "capacity_type", "reason",
+            "zone", "zone_id", "capacity_type", "reason",
         )  # fmt: skip
         self.termination_failures = declare.by("terminator").counter(
             "karpenter_cloudprovider_instance_termination_failures_total",

@@ -12,7 +12,7 @@ subnets only: none is ever left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,9 +134,12 @@ class SubnetReservations:
     is_ipv6: Callable[[], bool]
     """Do pods have IPv6 addresses, as far as is known?"""
     addresses: SubnetAddresses = field(default_factory=SubnetAddresses)
+    zone_ids: dict[str, str] = field(default_factory=dict)
+    """Zone -> its id, of all subnets that this launcher chose among (MET-10); EC2's errors name the zone alone."""
 
-    def choose(self, subnets: Iterable[Subnet]) -> dict[str, str]:
+    def choose(self, subnets: Sequence[Subnet]) -> dict[str, str]:
         """Zone -> id of the subnet to launch into."""
+        self.zone_ids.update({subnet.zone: subnet.zone_id for subnet in subnets})
         return self.addresses.choose(subnets, self.clock.monotonic(), is_ipv6=self.is_ipv6())
 
     async def reserve(self, record: LaunchRecord) -> None:

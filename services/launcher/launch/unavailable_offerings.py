@@ -71,7 +71,10 @@ class CapacityErrors:
         forbidden: set[OfferingKey] = set()
         for error in errors:
             zone = error.zone or ""
-            self.metrics.launch_failures.labels(zone, record.capacity_type, error.code).inc()
+            zone_id = self.subnets.zone_ids.get(zone, "")
+            self.metrics.launch_failures.labels(
+                zone, zone_id, record.capacity_type, error.code
+            ).inc()
             if error.code == SUBNET_IS_FULL and error.subnet_id:
                 self.subnets.exhausted(error.subnet_id)
             if error.code == SPOT_ROLE_MISSING:
@@ -83,7 +86,7 @@ class CapacityErrors:
 
     def count(self, record: LaunchRecord, code: str) -> None:
         """One failure of the whole call: it names no zone."""
-        self.metrics.launch_failures.labels("", record.capacity_type, code).inc()
+        self.metrics.launch_failures.labels("", "", record.capacity_type, code).inc()
 
     async def record_call(self, record: LaunchRecord, code: str) -> None:
         """The call itself failed with a code of LCH-60, or for want of the spot role: it names no offering."""

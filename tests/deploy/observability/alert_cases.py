@@ -52,7 +52,7 @@ FOUND = 'dovetail_resync_found_work_total{loop="launcher"}'
 REDIS, REDIS_LIMIT = "dovetail_redis_memory_bytes", "dovetail_redis_memory_limit_bytes"
 FAILED = (
     "karpenter_cloudprovider_instance_launch_failures_total"
-    '{zone="us-west-2a", capacity_type="spot", reason="%s"}'
+    '{zone="us-west-2a", zone_id="usw2-az1", capacity_type="spot", reason="%s"}'
 )
 AWS = (
     'karpenter_cloudprovider_errors_total{controller="launcher", method="CreateFleet", '

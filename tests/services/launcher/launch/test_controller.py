@@ -208,7 +208,7 @@ async def test_one_throttled_call_counts_once(
     launcher = start()
     assert all(isinstance(one, RetryLater) for one in await launch_all(launcher))
     failures = "karpenter_cloudprovider_instance_launch_failures_total"
-    labels = {"zone": "", "capacity_type": "on-demand", "reason": code}
+    labels = {"zone": "", "zone_id": "", "capacity_type": "on-demand", "reason": code}
     assert metrics.registry.get_sample_value(failures, labels) == 1
     assert await events() == []
     assert len(calls(control)) == 1, "the client library sends nothing again by itself"

@@ -315,7 +315,7 @@ async def test_no_capacity_ends_the_machine_and_marks_the_offerings(
     assert any(isinstance(m, TerminateMachine) for m in await published(streams.TERMINATIONS))
     assert await events() == [("InsufficientCapacityError", NAME)]
     failures = "karpenter_cloudprovider_instance_launch_failures_total"
-    labels = {"zone": ZONES[0], "capacity_type": "on-demand"}
+    labels = {"zone": ZONES[0], "zone_id": "usw2-az2", "capacity_type": "on-demand"}
     reason = {"reason": "InsufficientInstanceCapacity"}
     assert metrics.registry.get_sample_value(failures, {**labels, **reason})
 

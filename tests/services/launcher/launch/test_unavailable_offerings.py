@@ -84,7 +84,7 @@ async def test_each_code_marks_its_offering_for_three_minutes(
     """LCH-60, LCH-61, ACC-63: one zone of one type, seen by every service."""
     await world.errors.record_fleet(record(), partly(error(code)))
     assert await world.elsewhere.current() == {FIRST}
-    labels = {"zone": ZONES[0], "capacity_type": "spot", "reason": code}
+    labels = {"zone": ZONES[0], "zone_id": "", "capacity_type": "spot", "reason": code}
     assert metrics.registry.get_sample_value(FAILURES, labels) == 1
     await elapse(bus.redis, bus.prefix, 181)
     assert await world.elsewhere.current() == frozenset()
