@@ -150,6 +150,18 @@ class V1Requirement(MinValuesRequirement):
     )
 
 
+class ImageRequirement(ApiModel):
+    """A requirement on a label of the nodes that an image suits. Only the controllers write it, so it has no rules."""
+
+    # Over all images and requirements of a status, rules would be above the cost that API servers allow.
+    key: str
+    """The label's key."""
+    operator: str
+    """How the label's value is compared with the values."""
+    values: list[str] | None = None
+    """Values to compare with."""
+
+
 def expressions_of(
     written: Iterable[SelectorRequirement | MinValuesRequirement],
 ) -> tuple[Expression, ...]:

@@ -6,6 +6,7 @@ cheap enough to run. Each function yields one sentence for every node at fault.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -35,6 +36,9 @@ RESERVED = re.compile(
     r"|namespace|return|var|void|while)\b"
 )
 ACROSS_TIME = "oldSelf"
+MATCHES = re.compile(r"\b(self[.\w]*)\.matches\('([^']*)'\)")
+COST_LIMIT = 10_000_000
+"""What a rule may cost, by the API server's estimate, over all entries of the lists and maps around it."""
 
 
 def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
@@ -120,6 +124,30 @@ def cost_faults(schema: Schema) -> Iterator[str]:
             yield from (f"{path}: {fault}" for fault in _around(schema, path))
             walked = _named(PRESENCE.sub("", rule["rule"]), node)
             yield from (f"{path}{text}: no bound" for text, at in walked if at and _open(at))
+            if (
+                cost := _cost_of_patterns(rule["rule"], node) * _entries(schema, path)
+            ) > COST_LIMIT:
+                yield f"{path}: patterns cost {cost}, more than {COST_LIMIT}"
+
+
+def _cost_of_patterns(rule: str, node: Schema) -> int:
+    """For patterns alone: a tenth of the text's bytes, four to a character, by a quarter of the pattern."""
+    cost = 0
+    for text, pattern in MATCHES.findall(rule):
+        ((_, target),) = _named(text, node) if "." in text else (("", node),)
+        longest = 4 * (target or {}).get("maxLength", 0)
+        cost += math.ceil(longest / 10) * math.ceil(len(pattern) / 4)
+    return cost
+
+
+def _entries(schema: Schema, path: str) -> int:
+    """How often a rule at ``path`` is run at most, where every list and map around it has a bound."""
+    counts = [
+        node.get(BOUND_OF[node["type"]], 1)
+        for above, node in nodes(schema)
+        if path.startswith((f"{above}[]", f"{above}.*"))
+    ]
+    return math.prod(counts)
 
 
 def _around(schema: Schema, path: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ from shared.api.schema.network import (
     Index,
     NetworkInterface,
 )
+from shared.api.schema.requirements import ImageRequirement
 from shared.api.schema.scalars import Text, worded
 from shared.api.schema.v1.kubelet import NodeClassKubelet, extra_fields
 from shared.api.schema.v1alpha5.aws_node_template import MOST_TAGS
@@ -312,17 +313,6 @@ class FoundSecurityGroup(ApiModel):
     """Id of the group."""
     name: str | None = None
     """Name of the group."""
-
-
-class ImageRequirement(ApiModel):
-    """A requirement on a label of the nodes that an image suits. Only the controllers write it, so it has no rules."""
-
-    key: str
-    """The label's key."""
-    operator: str
-    """How the label's value is compared with the values."""
-    values: list[str] | None = None
-    """Values to compare with."""
 
 
 class FoundImage(ApiModel):

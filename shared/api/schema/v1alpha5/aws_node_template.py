@@ -12,7 +12,7 @@ from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.schema.block_devices import MOST_VOLUMES, BlockDevice, MetadataOptions
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
-from shared.api.schema.requirements import MinValuesRequirement
+from shared.api.schema.requirements import ImageRequirement
 from shared.api.schema.scalars import Text
 
 DEFAULT_FAMILY = "AL2"
@@ -203,7 +203,7 @@ class SelectedImage(ApiModel):
     """Id of the image."""
     name: str | None = None
     """Name of the image."""
-    requirements: Annotated[list[MinValuesRequirement], Field(max_length=100)] = []
+    requirements: Annotated[list[ImageRequirement], Field(max_length=100)] = []
     """Requirements on the nodes that the image suits."""
 
 

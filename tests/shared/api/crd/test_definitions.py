@@ -252,6 +252,11 @@ def ruled(rule: str, **fields: Schema) -> Schema:
     return {"type": "object", "properties": fields, "x-kubernetes-validations": rules}
 
 
+KEYED = ruled("self.key.matches('^[a-z]{90}$')", key={"type": "string", "maxLength": 316})
+LISTED = {"type": "array", "maxItems": 200, "items": KEYED}
+MANY_PATTERNS = {"type": "array", "maxItems": 200, "items": LISTED}
+
+
 @pytest.mark.parametrize(
     ("faults", "schema"),
     [
@@ -270,12 +275,14 @@ def ruled(rule: str, **fields: Schema) -> Schema:
         (rule_faults, {"type": "array", "items": ruled("self == oldSelf")}),
         (cost_faults, ruled("self.a.all(x, x != '')", a=TEXTS)),
         (cost_faults, {"type": "array", "items": ruled("self.a", a={"type": "boolean"})}),
+        (cost_faults, MANY_PATTERNS),
     ],
 )
 def test_what_an_api_server_refuses_is_found(faults: Any, schema: Schema) -> None:
     """The checks of ``tests.support.cluster.structural_rules`` themselves."""
     assert list(faults(schema)) != []
     assert list(cost_faults(ruled("has(self.a)", a=TEXTS))) == []
+    assert list(cost_faults(LISTED)) == []
 
 
 class Shelf(ApiModel):
