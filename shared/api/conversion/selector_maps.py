@@ -68,19 +68,18 @@ def _combinations(written: Mapping[str, str]) -> int:
 
 
 def _entry_fault(key: str, written: Mapping[str, str], kind: Selectable) -> str:
-    if not key:
-        return "has an empty tag key"
+    if not key or not written[key]:
+        return "needs a key and a value; * is any value"
     if key in ID_KEYS and len(written) > 1:
         return "must be the only key of the selector"
     if key == NAME_KEY and not kind.named:
         return "is not allowed here; select by tags or aws-ids"
     if key == OWNERS_KEY and not kind.owned:
         return "is allowed in amiSelector only; remove it"
-    special = key in (*ID_KEYS, NAME_KEY, OWNERS_KEY)
     found = alternatives(written[key])
     if key in ID_KEYS and (fault := _id_fault(found, kind)):
         return fault
-    return "" if found and not (special and found == [""]) else "must hold at least one value"
+    return "" if found else "must hold at least one value"
 
 
 def _id_fault(ids: Iterable[str], kind: Selectable) -> str:

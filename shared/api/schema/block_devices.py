@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
-from shared.api.schema.scalars import Quantity, Text
+from shared.api.schema.scalars import Text, quantity
 from shared.domain.resources import parse_quantity
 from shared.errors import InvalidObject
 
@@ -47,6 +47,22 @@ def _bytes(size: object) -> Decimal | None:
         return None
 
 
+VolumeSize = Annotated[
+    Any,
+    PlainValidator(quantity),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": r"^\+?([0-9]{10,14}|[0-9]{1,14}(\.[0-9]*)?([KMGTPE]i|[kMGTPE]|[eE]\+?[0-9]+))$",
+            "minimum": SMALLEST_BYTES,
+            "maximum": LARGEST_BYTES,
+            "x-kubernetes-int-or-string": True,
+        }
+    ),
+]
+"""A quantity in bytes. The pattern refuses sizes below 1G that have no unit, such as 20, which mean bytes."""
+
+
 class EbsVolume(ApiModel):
     """The EBS volume behind a device."""
 
@@ -71,7 +87,7 @@ class EbsVolume(ApiModel):
     """Id of the snapshot that the volume is created from."""
     throughput: Rate | None = None
     """Provisioned throughput in MiB per second (gp3)."""
-    volume_size: Quantity | None = None
+    volume_size: VolumeSize | None = None
     """Size, from 1G to 64T, such as 30Gi. Required unless snapshotID is set."""
     volume_type: Literal["standard", "io1", "io2", "gp2", "sc1", "st1", "gp3"] | None = None
     """Type of the volume."""

@@ -28,7 +28,7 @@ def worded(pattern: str, example: str) -> tuple[AfterValidator, WithJsonSchema]:
 
 
 QUANTITY_PATTERN = (
-    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
 DURATION_PATTERN = r"^([0-9]+(s|m|h))+$"
@@ -61,6 +61,7 @@ Quantity = Annotated[
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "pattern": QUANTITY_PATTERN,
+            "minimum": 0,
             "x-kubernetes-int-or-string": True,
         }
     ),

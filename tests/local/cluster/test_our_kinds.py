@@ -181,6 +181,14 @@ POOL_TEMPLATE = POOL.spec["template"]
 
 BAD_IN = {"key": ZONE, "operator": "In"}
 EBS = [{"deviceName": "/dev/xvda", "ebs": {"encrypted": True}}]
+RESERVED = 'spec.kubeletConfiguration.systemReserved.cpu: Invalid value: "-1"'
+
+
+def volume(size: int | str) -> Document:
+    """Block devices with one volume of that size."""
+    return {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": size}}]}
+
+
 REFUSED_ON_APPLY: list[tuple[Kind, Document, str]] = [
     (PROVISIONER, {"weight": 101}, "spec.weight: Invalid value: 101"),
     (PROVISIONER, {"requirements": [{"key": ZONE}]}, "spec.requirements[0].operator: Required"),
@@ -239,6 +247,20 @@ REFUSED_ON_APPLY: list[tuple[Kind, Document, str]] = [
     ),
     (CLASS, {"connectionTracking": {"udpStreamTimeout": "181s"}}, "from 60 to 180 seconds"),
     (CLASS, {"connectionTracking": {"tcpEstablishedTimeout": 59}}, "from 60 to 432000 seconds"),
+    (PROVISIONER, {"limits": {"resources": {"cpu": "-5"}}}, "spec.limits.resources.cpu"),
+    (PROVISIONER, {"limits": {"resources": {"cpu": -5}}}, "greater than or equal to 0"),
+    (PROVISIONER, {"kubeletConfiguration": {"systemReserved": {"cpu": "-1"}}}, RESERVED),
+    (PROVISIONER, {"kubeletConfiguration": {"kubeReserved": {"cpu": -1}}}, "kubeReserved.cpu"),
+    (POOL, {"limits": {"cpu": "-5"}}, 'spec.limits.cpu: Invalid value: "-5"'),
+    (POOL, {"limits": {"cpu": -5}}, "spec.limits.cpu: Invalid value: -5"),
+    (CLAIM, {"resources": {"requests": {"cpu": "-5"}}}, "spec.resources.requests.cpu"),
+    (TEMPLATE, volume("-20Gi"), "ebs.volumeSize: Invalid value"),
+    (TEMPLATE, volume("20"), "ebs.volumeSize: Invalid value"),
+    (TEMPLATE, volume(20), "ebs.volumeSize: Invalid value: 20"),
+    (TEMPLATE, {"subnetSelector": {"team": ""}}, "entries of subnetSelector need a key and"),
+    (TEMPLATE, {"subnetSelector": {"team": ",,"}}, "entries of subnetSelector need a key and"),
+    (TEMPLATE, {"securityGroupSelector": {"": "a"}}, "entries of securityGroupSelector need a"),
+    (TEMPLATE, {"amiSelector": {"aws::name": ""}}, "entries of amiSelector need a key and"),
 ]
 
 

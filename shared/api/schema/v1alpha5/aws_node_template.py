@@ -108,6 +108,14 @@ def _well_formed(name: str, kind: selector_maps.Selectable) -> Rule:
     )
 
 
+def _written_out(name: str) -> Rule:
+    """T-10: no entry without a key or a value. ``_well_formed`` checks the same."""
+    cel = f"self.{name}.all(key, key != '' && self.{name}[key].matches('[^ ,]'))"
+    return Rule(
+        f"entries of {name} need a key and a value; * is any value", f"!has(self.{name}) || {cel}"
+    )
+
+
 _FREE_TAG = " && ".join(f"!key.startsWith('{prefix}')" for prefix in RESERVED_TAGS)
 
 
@@ -139,6 +147,7 @@ class AWSNodeTemplateSpec(ApiModel):
         _well_formed("subnetSelector", selector_maps.SUBNETS),
         _well_formed("securityGroupSelector", selector_maps.SECURITY_GROUPS),
         _well_formed("amiSelector", selector_maps.IMAGES),
+        *map(_written_out, ("subnetSelector", "securityGroupSelector", "amiSelector")),
         *(
             _excluded(name)
             for name in (

@@ -168,7 +168,8 @@ def test_a_custom_family_brings_its_images() -> None:
             "spec.subnetSelector[aws::owners]: is allowed in amiSelector only",
         ),
         ({"a": ","}, "spec.subnetSelector.a: must hold at least one value"),
-        ({"": "b"}, "spec.subnetSelector[]: has an empty tag key"),
+        ({"": "b"}, "spec.subnetSelector[]: needs a key and a value; * is any value"),
+        ({"a": ""}, "spec.subnetSelector.a: needs a key and a value; * is any value"),
         (
             {"a": "1,2,3,4,5,6,7,8,9,10,11", "b": "1,2,3,4,5,6,7,8,9,10"},
             "spec.subnetSelector: lists more",
@@ -232,7 +233,7 @@ def test_a_full_template_comes_back_from_its_document() -> None:
                 "aws::owners": "self,amazon",
                 "a": "1,2",
                 "b": "3,4",
-                "c": "",
+                "c": "*",
             },
             amiFamily="Bottlerocket",
             instanceProfile="p",
