@@ -37,3 +37,5 @@ const shared = address.place.at !== null;
 if (!shared) time.start();
 time.load().then(() => { if (shared) time.start(); });
 setInterval(() => time.load(), 10_000);
+// An age grows without a message.
+setInterval(status, 1000);

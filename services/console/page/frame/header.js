@@ -1,6 +1,6 @@
 /** The head of the page: what cluster this is, its sums, and whether the picture can be relied on. */
 
-import { clock, hourly } from "../model/words.js";
+import { hourly, oldness } from "../model/words.js";
 import { byId, setText } from "../parts/dom.js";
 
 /**
@@ -19,6 +19,7 @@ export function showHeader(cluster, source) {
   setText(byId("price"), cluster.known ? hourly(cluster.price) : "–");
   document.title = `${cluster.pending.size ? `(${cluster.pending.size}) ` : ""}${cluster.name || "Dovetail"} – Dovetail`;
   showConnection(cluster, source);
+  showAge(cluster, source);
   showTrust(cluster, source);
 }
 
@@ -34,8 +35,16 @@ function showConnection(cluster, source) {
 function connectionOf(cluster, source) {
   if (source.player) return { kind: "past", text: source.playing ? "playing the past" : "showing the past" };
   const { state } = source.stream;
-  if (state === "old") return { kind: "old", text: `old picture since ${clock(cluster.at)}` };
+  if (state === "old") return { kind: "old", text: "old picture" };
   return { kind: state, text: state };
+}
+
+/** No live region: a text that changes each second would be read out each second. @param {Cluster} cluster @param {Source} source */
+function showAge(cluster, source) {
+  const element = byId("data-age");
+  const { ok, heard } = cluster.trusted;
+  element.hidden = source.player !== null || !cluster.known || (source.stream.state === "live" && ok && !heard);
+  setText(element, element.hidden ? "" : `data is ${oldness(cluster.asOf, source.now())}`);
 }
 
 /** @param {Cluster} cluster @param {Source} source */

@@ -28,7 +28,7 @@ export class Source {
     this.stream = new Stream({
       snapshot: (snapshot) => this.#live(snapshot.at, () => cluster.replace(snapshot)),
       change: (change) => this.#live(change.at, () => cluster.apply(change)),
-      beat: (beat) => this.#live(beat.at, () => { Object.assign(cluster, beat); return UNCHANGED; }),
+      beat: (beat) => this.#live(beat.at, () => { cluster.confirm(beat); return UNCHANGED; }),
       connection: () => listener.status(),
     });
   }

@@ -23,6 +23,8 @@ const nothing = () => ({ all: false, nodes: new Set(), members: false, pending: 
 const movesBetweenGroups = (before, after) =>
   !before || before.pool !== after.pool || before.zone !== after.zone || before.type !== after.type || before.cpu !== after.cpu;
 
+const HEARD_STEP = 10;
+
 export class Cluster {
   /** @type {Map<string, ClusterNode>} */ nodes = new Map();
   /** @type {Map<string, Pod>} */ pods = new Map();
@@ -32,6 +34,7 @@ export class Cluster {
   name = "";
   version = "";
   at = 0;
+  /** Seconds since the epoch: the picture is that of this moment, or a newer one. */ asOf = 0;
   price = 0;
 
   /** @returns {boolean} whether a picture has arrived: before, "no nodes" would be a false statement */
@@ -65,10 +68,19 @@ export class Cluster {
     return this.usage.get(id) ?? { cpu: 0, memory: 0, pods: new Map() };
   }
 
-  /** @param {{at: number, trusted: import("./types.js").Trusted}} message */
-  #note(message) {
+  /** @param {{at: number, trusted: import("./types.js").Trusted}} message that the picture holds, or changes nothing */
+  confirm(message) {
     this.at = message.at;
     this.trusted = message.trusted;
+    const heard = message.trusted.heard ?? 0;
+    const asOf = message.at - heard;
+    // "heard" is rounded down: less than its step later is the same moment.
+    if (heard === 0 || asOf < this.asOf || asOf >= this.asOf + HEARD_STEP) this.asOf = asOf;
+  }
+
+  /** @param {{at: number, trusted: import("./types.js").Trusted}} message */
+  #note(message) {
+    this.confirm(message);
     // Added anew each time: adding and subtracting would let rounding errors grow for days.
     this.price = 0;
     for (const node of this.nodes.values()) this.price += node.price ?? 0;

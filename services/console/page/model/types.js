@@ -2,7 +2,8 @@
  * The shapes that the server of the console sends. Times are seconds since the epoch, cpu is millicores, memory is bytes,
  * prices are US dollars an hour.
  *
- * @typedef {{ok: boolean, reason: string, missing?: string}} Trusted missing: what the picture lacks although it can be relied on
+ * @typedef {{ok: boolean, reason: string, missing?: string, heard?: number}} Trusted missing: what the picture lacks although it
+ *   can be relied on; heard: whole tens of seconds since the API server sent anything
  *
  * @typedef {"launching"|"registering"|"initializing"|"ready"|"draining"|"terminating"} NodeState
  *

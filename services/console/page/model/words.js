@@ -55,6 +55,9 @@ export function clock(at) {
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
 }
 
+/** @param {number} asOf @param {number} now @returns {string} how old a picture of the moment `asOf` is: "50s old, since 14:03:22" */
+export const oldness = (asOf, now) => `${duration(now - asOf)} old, since ${clock(asOf)}`;
+
 /** @param {string} zone "us-west-2a" @returns {string} what differs between zones: "2a" */
 export const shortZone = (zone) => zone.match(/\d+[a-z]$/)?.[0] ?? zone.split("-").pop() ?? zone;
 

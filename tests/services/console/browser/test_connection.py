@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -10,6 +12,8 @@ from tests.support.console.records import pair, pending
 from tests.support.console.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+AGE = re.compile(r"^data is \d+s old, since \d\d:\d\d:\d\d$")
 
 
 @pytest.mark.slow
@@ -25,8 +29,10 @@ async def test_the_page_connects_again_and_is_current(stage: Stage, visitor: Vis
     gone = [("machines", old[0].key), ("nodes", old[1].name)]
     await stage.show(gone, machines=[current[0]], nodes=[current[1]], pods=[pending("web-1")])
     await expect(nodes_of(page)).to_contain_text("ip-default-old")
+    await expect(page.get_by_test_id("data-age")).to_have_text(AGE)
     await stage.start()
     await expect(page.get_by_test_id("connection")).to_have_text("live")
+    await expect(page.get_by_test_id("data-age")).to_be_hidden()
     await expect(nodes_of(page)).to_contain_text("ip-default-new")
     await expect(nodes_of(page)).to_have_count(1)
     await expect(page.get_by_test_id("pending-count")).to_have_text("1")

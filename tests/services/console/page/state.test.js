@@ -88,3 +88,13 @@ test("the price is the sum of the nodes of which it is known", () => {
   cluster.replace(aSnapshot({ nodes: [aNode({ id: "a", price: 0.1 }), aNode({ id: "b", price: null }), aNode({ id: "c", price: 0.2 })] }));
   assert.equal(cluster.price.toFixed(6), "0.300000");
 });
+
+test("the moment of the data stands still while the API server is not heard", () => {
+  const cluster = new Cluster();
+  const heard = (/** @type {number} */ at, /** @type {number} */ seconds) => {
+    cluster.confirm({ at, trusted: { ok: true, reason: "", heard: seconds } });
+    return cluster.asOf;
+  };
+  assert.deepEqual([heard(100, 0), heard(112, 10), heard(117, 10), heard(121, 20)], [100, 100, 100, 100]);
+  assert.deepEqual([heard(150, 0), heard(165, 10)], [150, 150]);
+});
