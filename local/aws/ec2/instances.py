@@ -83,6 +83,8 @@ class Instance:
     capacity_reservation_id: str = ""
     placement_group: tuple[str, str] = ("", "")
     """Name and id; empty for none."""
+    tenancy: str = "default"
+    monitoring: bool = False
     metadata_options: dict[str, str] = field(default_factory=dict)
     volumes: tuple[tuple[str, str], ...] = ()
     """Device name and id of those it was launched with."""

@@ -47,6 +47,9 @@ class LaunchSpecification:
     """The capacity reservation that the launch names; empty for none."""
     placement_group: tuple[str, str] = ("", "")
     """Name and id of the group; empty for none."""
+    tenancy: str = "default"
+    monitoring: bool = False
+    """Whether detailed monitoring is asked for."""
 
 
 @dataclass(slots=True)
@@ -138,6 +141,8 @@ class Launcher:
             key_name=spec.key_name,
             ebs_optimized=spec.ebs_optimized,
             placement_group=spec.placement_group,
+            tenancy=spec.tenancy,
+            monitoring=spec.monitoring,
             capacity_reservation_id=spec.reservation_id or self._automatic_reservation(spec),
             metadata_options={key: str(value) for key, value in spec.metadata_options.items()},
         )
@@ -195,6 +200,8 @@ def _create_volumes(backend: Any, spec: LaunchSpecification, instance: Instance)
             encrypted=bool(ebs.get("Encrypted")),
             kms_key_id=ebs.get("KmsKeyId"),
             volume_type=ebs.get("VolumeType") or "gp3",
+            iops=ebs.get("Iops"),
+            throughput=ebs.get("Throughput"),
         )
         backend.create_tags([volume.id], dict(spec.volume_tags))
         attach_volume(volume, instance.instance_id, name)

@@ -24,6 +24,7 @@ LAUNCH_KEYS = (
     "InstanceType",
     "KeyName",
     "MetadataOptions",
+    "Monitoring",
     "NetworkInterfaces",
     "Placement",
     "SecurityGroupIds",

@@ -82,7 +82,8 @@ def _identity(instance: Instance) -> str:
         f"<launchTime>{_timestamp(instance.launched_at)}</launchTime><architecture>{instance.facts.architecture}"
         f"</architecture><placement><availabilityZone>{instance.zone}</availabilityZone>"
         f"<availabilityZoneId>{instance.zone_id}</availabilityZoneId>{_placement_group(instance)}"
-        "<tenancy>default</tenancy></placement><monitoring><state>disabled</state></monitoring>"
+        f"<tenancy>{escape(instance.tenancy)}</tenancy></placement>"
+        f"<monitoring><state>{'enabled' if instance.monitoring else 'disabled'}</state></monitoring>"
         "<rootDeviceType>ebs</rootDeviceType><virtualizationType>hvm</virtualizationType>"
         "<hypervisor>nitro</hypervisor>"
     )

@@ -259,6 +259,8 @@ def specification_from_template(
         ebs_optimized=bool(data.get("EbsOptimized")),
         reservation_id=_reservation_id(data),
         placement_group=placement_group(emulator, region, data.get("Placement") or {}),
+        tenancy=str((data.get("Placement") or {}).get("Tenancy") or "default"),
+        monitoring=bool((data.get("Monitoring") or {}).get("Enabled")),
     )
 
 

@@ -195,3 +195,28 @@ async def test_a_hundred_connections_launch_at_the_same_time(
     assert len({instance_ids(answer)[0] for answer in answers}) == 100
     addresses = [row["privateIp"] for row in control.get("instances")["instances"]]
     assert len(set(addresses)) == 100
+
+
+async def test_monitoring_tenancy_and_volumes_are_those_of_the_template(
+    ec2: Any, network: Network
+) -> None:
+    """T-06: detailed monitoring; T-09: io1 and io2 volumes need iops, gp3 may have iops and throughput."""
+    sizes = {"VolumeSize": 10, "Iops": 4000}
+    volumes = [
+        {"DeviceName": "/dev/xvda", "Ebs": {**sizes, "VolumeType": "gp3", "Throughput": 200}},
+        {"DeviceName": "/dev/xvdb", "Ebs": {**sizes, "VolumeType": "io2"}},
+    ]
+    asked = {"Monitoring": {"Enabled": True}, "Placement": {"Tenancy": "dedicated"}}
+    answer = await ec2.run_instances(
+        ImageId=network.image_id, InstanceType="m5.large", MinCount=1, MaxCount=1,
+        BlockDeviceMappings=volumes, **asked,
+    )  # fmt: skip
+    (instance,) = answer["Instances"]
+    assert instance["Monitoring"]["State"] == "enabled"
+    assert instance["Placement"]["Tenancy"] == "dedicated"
+    ids = [one["Ebs"]["VolumeId"] for one in instance["BlockDeviceMappings"]]
+    described = await ec2.describe_volumes(VolumeIds=ids)
+    found = {
+        one["VolumeType"]: (one["Iops"], one.get("Throughput")) for one in described["Volumes"]
+    }
+    assert found == {"gp3": (4000, 200), "io2": (4000, None)}
