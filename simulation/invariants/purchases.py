@@ -118,12 +118,13 @@ class BoughtOnce:
 
     def _surplus(self, machine: Machine, at: float, world: World) -> list[str]:
         nodes = self.launches.picture.nodes()
-        closed = {node.name for node in nodes if node.terminating or node.unschedulable}
+        # By the instance: a machine does not know the name of its node before that registers.
+        closed = {node.provider_id for node in nodes if node.terminating or node.unschedulable}
         under_way = [
             one
             for one in self.launches.picture.machines()
             if not one.terminating
-            and one.node_name not in closed
+            and not (one.provider_id and one.provider_id in closed)
             and not one.has(INITIALIZED)
             and labels.PLAN_ANNOTATION in one.annotations
             and self._is_for_pods(one)

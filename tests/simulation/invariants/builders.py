@@ -206,10 +206,11 @@ class History:
         return str(made["metadata"]["uid"])
 
     def status(self, name: str, instance_id: str, *conditions: str) -> None:
-        """The status of a NodeClaim."""
+        """The status of a NodeClaim, which knows its node once that registered."""
+        joined = set(conditions) - {"Launched"}
         status = {
             "providerID": f"aws:///us-west-2a/{instance_id}",
-            "nodeName": f"node-{instance_id}",
+            "nodeName": f"node-{instance_id}" if joined else "",
             "conditions": [condition(one, self.clock.now()) for one in conditions],
         }
         body = {"status": status}

@@ -101,10 +101,14 @@ def test_a_machine_whose_node_is_deleted_takes_no_pods_any_more() -> None:
     assert history.judge() == []
 
 
-def test_a_machine_whose_node_a_person_cordoned_takes_no_pods_any_more() -> None:
+@pytest.mark.parametrize("conditions", [("Launched", "Registered"), ("Launched",)])
+def test_a_machine_whose_node_a_person_cordoned_takes_no_pods_any_more(
+    conditions: tuple[str, ...],
+) -> None:
+    """Also before the machine knows its node (mixed 60237)."""
     history = shop("a")
     buy(history, "m1", 1)
-    history.status("m1", "i-1", "Launched", "Registered")
+    history.status("m1", "i-1", *conditions)
     node = history.store.get("nodes", history.node("i-1"))
     history.store.update("nodes", {**node, "spec": {**node["spec"], "unschedulable": True}})
     buy(history, "m2", 1)
