@@ -28,6 +28,29 @@ def test_a_changed_value_is_a_change() -> None:
     assert pool_hash(changed) != pool_hash(TEMPLATE)
 
 
+def volume(size: object) -> dict[str, Any]:
+    return {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": size}}]}
+
+
+def kubelet(period: str, name: str = "kubelet") -> dict[str, Any]:
+    return {name: {"evictionSoftGracePeriod": {"memory.available": period}}}
+
+
+def test_two_spellings_of_an_amount_are_no_change() -> None:
+    """EC-22, as in Karpenter."""
+    assert class_hash(volume("1Ti")) == class_hash(volume("1024Gi")) == class_hash(volume(2**40))
+    assert class_hash(volume("1Ti")) != class_hash(volume("1T"))
+    assert class_hash(kubelet("90s")) == class_hash(kubelet("1m30s")) != class_hash(kubelet("91s"))
+    old = "kubeletConfiguration"
+    assert pool_hash(kubelet("60s", old)) == pool_hash(kubelet("1m", old))
+
+
+@given(st.sampled_from(["blockDeviceMappings", "kubelet"]), json_values("ebs", "volumeSize"))
+def test_fields_of_any_form_have_a_hash(name: str, value: Any) -> None:
+    assert class_hash({name: value}).isdigit()
+    assert class_hash({name: [{"ebs": value}]}).isdigit()
+
+
 def test_excluded_fields_of_a_class_do_not_count() -> None:
     """EC-22: what selectors find is drift of its own, not the selector's text."""
     spec = {"role": "a", "subnetSelectorTerms": [{"id": "subnet-1"}]}
