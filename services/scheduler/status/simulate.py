@@ -44,6 +44,9 @@ MOST_EFFORT = 5_000
 MOST_ANSWER_BYTES = 32 * 1024 * 1024
 """The answer passes through the scheduler, whose RAM is for the cluster."""
 BOUNDS = Bounds("the simulation", seconds=120.0, memory_bytes=640 << 20, niceness=10)
+UNUSABLE = (
+    "the planner uses none of these objects; send pods or workloads, and pools with their classes"
+)
 ENVELOPE = ("objects", "items")
 """Where the objects are in a body that is neither a list nor an object of Kubernetes."""
 
@@ -124,7 +127,7 @@ def _simulated(request: Request) -> Answer:
 
 
 def _answer(found: Simulation) -> Answer:
-    body = orjson.dumps(found.answer)
+    body = orjson.dumps(found.answer if found.usable else {**found.answer, "error": UNUSABLE})
     if len(body) > MOST_ANSWER_BYTES:
         text = f"the answer has {len(body)} bytes, at most {MOST_ANSWER_BYTES}"
         raise Refused(413, f"{text}; send fewer pods, or use dovetail simulate")

@@ -187,6 +187,14 @@ def test_nothing_usable_is_422_with_every_fault() -> None:
     assert [one["field"] for one in found["faults"]] == ["metadata.name", "metadata.name"]
 
 
+@pytest.mark.parametrize("body", [[], {"objects": []}, {"kind": "List", "items": []}])
+def test_nothing_at_all_is_422_with_what_to_send(body: Any) -> None:
+    status, found = answer_here(body)
+    assert status == 422
+    assert found["error"].startswith("the planner uses none of these objects; send pods")
+    assert "error" not in answer_here(OBJECTS)[1]
+
+
 def test_replicas_are_bounded() -> None:
     crowd = controller("Deployment", replicas=2_000_000_000)
     status, found = answer_here([crowd, *OBJECTS])
