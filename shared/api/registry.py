@@ -117,9 +117,15 @@ def is_ours(document: object) -> bool:
     if (version, kind) == CONFIG_MAP:
         return _metadata(document).get("name") == SETTINGS_NAME
     group = version.partition("/")[0]
-    # That group has kinds of other programs too.
-    shared = group == SHARED_GROUP and kind in {name for _, name in SCHEMAS}
+    known = kind in {name for _, name in SCHEMAS}
+    # That group has kinds of other programs too, and other groups have a NodePool.
+    shared = known and (group == SHARED_GROUP or _is_misspelt(group))
     return shared or group in GROUPS
+
+
+def _is_misspelt(group: str) -> bool:
+    """Whether the group of a kind of ours is missing, or close to one of ours."""
+    return not group or bool(difflib.get_close_matches(group, GROUPS, n=1, cutoff=0.88))
 
 
 def title_of(document: object) -> str:
@@ -143,6 +149,8 @@ def _metadata(document: Json) -> Json:
 
 def _unknown_kind(version: str, kind: str) -> Fault:
     served = sorted(known for known, name in SCHEMAS if name == kind)
+    if served and not version:
+        return Fault(("apiVersion",), f"is required; use {' or '.join(served)}")
     if served:
         return Fault(
             ("apiVersion",), f"{kind} is not supported in {version}; use {' or '.join(served)}"

@@ -91,6 +91,23 @@ def test_an_older_version_is_told_which_one_to_write() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("version", "fault"),
+    [
+        (None, "is required; use karpenter.sh/v1"),
+        ("", "is required; use karpenter.sh/v1"),
+        ("karpentr.sh/v1", "NodePool is not supported in karpentr.sh/v1; use karpenter.sh/v1"),
+        ("karpenter.sh.v1", "NodePool is not supported in karpenter.sh.v1; use karpenter.sh/v1"),
+    ],
+)
+def test_a_pool_without_its_group_is_not_ignored(version: str | None, fault: str) -> None:
+    document = {"apiVersion": version, "kind": "NodePool", "metadata": {"name": "a"}}
+    assert is_ours(document)
+    assert told(document) == [f"apiVersion: {fault}"]
+    for other in ("hypershift.openshift.io/v1beta1", "karpenter.ibm.sh/v1", "v1"):
+        assert not is_ours({**document, "apiVersion": other})
+
+
 def test_a_misspelt_kind_is_told_its_name() -> None:
     document = {"apiVersion": PROVISIONER, "kind": "Provisoner"}
     assert told(document) == [
@@ -193,7 +210,7 @@ def test_a_placeholder_is_told_but_not_inside_of_user_data() -> None:
     assert [warning.path for warning in warnings(template)] == [("spec", "subnetSelector", "a")]
 
 
-@pytest.mark.parametrize("document", [None, [], "text", 5, {}, {"kind": "Provisioner"}])
+@pytest.mark.parametrize("document", [None, [], "text", 5, {}, {"kind": "Pod"}])
 def test_what_is_no_object_of_ours_is_not_ours(document: Any) -> None:
     assert not is_ours(document)
     assert isinstance(title_of(document), str)
