@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from shared.api.core.label_syntax import cel_is_qualified_name
 from shared.api.core.metadata import POOL_CHOICES, Choice
+from shared.api.label_rules import cel_allowed_v1, cel_allowed_v1alpha5
 from shared.api.schema.kinds import Resource
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.v1.node_claim import NodeClaim
@@ -51,6 +53,8 @@ def policies() -> list[Document]:
             _annotations(),
             _settings_fit(NodePool, "object.spec.limits"),
             _settings_fit(Provisioner, "object.spec.limits.resources"),
+            _keys(NodePool, "object.spec.template.metadata", cel_allowed_v1("k")),
+            _keys(Provisioner, "object.spec", cel_allowed_v1alpha5("k")),
             _class_kind(),
             _fit("class-of-pool", NodePool, EC2NodeClass, pool="object", node_class="params"),
             _fit("pools-of-class", EC2NodeClass, NodePool, pool="params", node_class="object"),
@@ -137,12 +141,51 @@ def _value(choice: Choice) -> Document:
     )
 
 
+def _keys(kind: Kind, holder: str, allowed: str) -> Policy:
+    """Keys of labels and annotations of the machines: the schema has no bound for their length, so no rule may search
+    them."""
+    annotated = cel_is_qualified_name("k.lowerAscii()")
+    rules = (
+        _rule(
+            f"variables.{name}.all(k, k in variables.{name}Before || {condition})",
+            f"{name} of the machines must have {words}",
+            f"'{name} of the machines must have {words}: ' + variables.{name}.filter(k, "
+            f"!(k in variables.{name}Before || {condition})).join(', ')",
+        )
+        for name, condition, words in (
+            (
+                "labels",
+                allowed,
+                "qualified names such as example.com/team, in domains that nobody reserves",
+            ),
+            ("annotations", annotated, "qualified names such as example.com/team"),
+        )
+    )
+    old = holder.replace("object", "oldObject", 1)
+    return Policy(
+        f"{kind.INFO.kind.lower()}-keys",
+        (kind,),
+        tuple(rules),
+        variables=tuple(
+            (f"{name}{suffix}", f"{present} ? {at}.{name} : {{}}")
+            for name in ("labels", "annotations")
+            for suffix, at, first in (("", holder, ""), ("Before", old, "oldObject != null && "))
+            for present in (first + _present(f"{at}.{name}"),)
+        ),
+        conditions=_CHANGED_SPEC,
+    )
+
+
+def _present(path: str) -> str:
+    return " && ".join(f"has({one})" for one in _prefixes(path))
+
+
 def _settings_fit(kind: Kind, limits: str) -> Policy:
     """Capacity that is kept beside the limits and the size of the pool."""
     read = (keys.MINIMUM_ANNOTATION, keys.HEADROOM_ANNOTATION, keys.HOURS_ANNOTATION,
             keys.OUTSIDE_HOURS_ANNOTATION)  # fmt: skip
     # Provisioner: spec.limits and spec.limits.resources may both be absent.
-    present = " && ".join(f"has({path})" for path in _prefixes(limits))
+    present = _present(limits)
     rules = [
         _rule(
             f"!('{name}' in variables.limits) || variables.{which}.findAll('{_assigned(name)}')"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shared.api.core.label_syntax import is_qualified_name
+from shared.api.core.label_syntax import cel_is_qualified_name, is_qualified_name
 from shared.api.faults import Fault, Path
 from shared.domain import labels as keys
 
@@ -47,6 +47,33 @@ def cel_free_v1(key: str) -> str:
 def cel_free_v1alpha5(key: str) -> str:
     """P-17 for the API server: a CEL condition on the variable ``key``."""
     return _cel_free(key, _V1ALPHA5_DOMAINS)
+
+
+def cel_allowed_v1(key: str) -> str:
+    """NP-17 with subdomains and the form of the key. Only where the cost has a bound: for keys of requirements, whose
+    length is bounded, and in admission policies, whose cost is not estimated beforehand."""
+    return _cel_allowed(key, _V1_DOMAINS, ())
+
+
+def cel_allowed_v1alpha5(key: str) -> str:
+    """P-15, P-17 with subdomains, old names and the form of the key; where ``cel_allowed_v1`` may be used."""
+    return _cel_allowed(key, _V1ALPHA5_DOMAINS, _V1ALPHA5_EXCEPTIONS)
+
+
+def _cel_allowed(key: str, domains: tuple[str, ...], exceptions: tuple[str, ...]) -> str:
+    free = [*sorted(_FREE), *(old for old in keys.ALIASES if keys.normalise(old) in _FREE)]
+    listed = ", ".join(f"'{name}'" for name in free if _within(name, domains))
+    outside = f"!{key}.matches('{_domain_pattern(domains)}')"
+    excepted = f" || {key}.matches('{_domain_pattern(exceptions)}')" if exceptions else ""
+    return (
+        f"({cel_is_qualified_name(key)} && {key} != '{keys.HOSTNAME}' && "
+        f"({outside}{excepted} || {key} in [{listed}]))"
+    )
+
+
+def _domain_pattern(domains: tuple[str, ...]) -> str:
+    """Matches the keys in these domains and their subdomains."""
+    return f"^([^/]+[.])?({'|'.join(domains).replace('.', '[.]')})/"
 
 
 def _cel_free(key: str, domains: tuple[str, ...]) -> str:

@@ -159,7 +159,7 @@ The labels of pools and classes are not included: each pool's template defines i
 NodePool must not be placed on the machine of a Provisioner (MAP-01).
 """
 
-_ALIASES = {
+ALIASES = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "failure-domain.beta.kubernetes.io/region": REGION,
     "beta.kubernetes.io/arch": ARCH,
@@ -167,8 +167,9 @@ _ALIASES = {
     "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
     "topology.ebs.csi.aws.com/zone": ZONE,
 }
+"""Old name of a label -> its current name."""
 
 
 def normalise(key: str) -> str:
     """The current name of a legacy key; other keys unchanged (SCH-03)."""
-    return _ALIASES.get(key, key)
+    return ALIASES.get(key, key)

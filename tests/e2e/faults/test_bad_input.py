@@ -57,8 +57,8 @@ async def test_what_only_we_can_check_is_named_on_its_pool_and_other_pools_go_on
     """F27, F28, P-16: the condition and the event name every faulty field."""
     broken = workload.provisioner(TTL_SECONDS)
     broken["metadata"]["name"] = "broken"
-    broken["spec"]["requirements"].append({"key": "a.kubernetes.io/b", "operator": "Exists"})
-    broken["spec"]["labels"] = {"no such key": "a"}
+    broken["spec"]["labels"] = {"a.kubernetes.io/b": "a"}
+    broken["spec"]["annotations"] = {"no such key": "a"}
     await playground.create(PROVISIONERS, broken)
 
     async def told() -> tuple[str, str]:
@@ -69,8 +69,8 @@ async def test_what_only_we_can_check_is_named_on_its_pool_and_other_pools_go_on
 
     condition, event = await until(told, "condition and event")
     for text in (condition, event):
-        assert "spec.requirements[1].key: a.kubernetes.io/b is in a restricted domain" in text
-        assert "spec.labels[no such key]: 'no such key' is not a qualified name" in text
+        assert "spec.labels[a.kubernetes.io/b]: a.kubernetes.io/b is in a restricted domain" in text
+        assert "spec.annotations[no such key]: 'no such key' is not a qualified name" in text
     await assert_other_pods_run(playground)
     assert {one.name.rpartition("-")[0] for one in (await playground.look()).machines} == {
         "default"

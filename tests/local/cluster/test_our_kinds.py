@@ -254,6 +254,20 @@ REFUSED_ON_APPLY: list[tuple[Kind, Document, str]] = [
     (POOL, {"limits": {"cpu": "-5"}}, 'spec.limits.cpu: Invalid value: "-5"'),
     (POOL, {"limits": {"cpu": -5}}, "spec.limits.cpu: Invalid value: -5"),
     (CLAIM, {"resources": {"requests": {"cpu": "-5"}}}, "spec.resources.requests.cpu"),
+    (
+        PROVISIONER,
+        {"requirements": [{"key": "a.kubernetes.io/b", "operator": "Exists"}]},
+        "requirements must not use keys",
+    ),
+    (
+        POOL,
+        {
+            "template": {
+                "spec": {"requirements": [{"key": "a.karpenter.sh/b", "operator": "Exists"}]}
+            }
+        },
+        "requirements must not use keys",
+    ),
     (TEMPLATE, volume("-20Gi"), "ebs.volumeSize: Invalid value"),
     (TEMPLATE, volume("20"), "ebs.volumeSize: Invalid value"),
     (TEMPLATE, volume(20), "ebs.volumeSize: Invalid value: 20"),

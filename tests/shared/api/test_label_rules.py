@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import cel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.label_rules import cel_free_v1, reserved_v1, reserved_v1alpha5
+from shared.api.label_rules import (
+    cel_allowed_v1,
+    cel_allowed_v1alpha5,
+    cel_free_v1,
+    reserved_v1,
+    reserved_v1alpha5,
+)
 from shared.domain import labels as keys
 
 BOTH = (reserved_v1alpha5, reserved_v1)
@@ -71,3 +78,39 @@ def test_the_servers_condition_names_every_free_key_of_karpenters_domains() -> N
 @given(st.text())
 def test_any_text_is_judged_in_words_of_bounded_length(key: str) -> None:
     assert all(len(rule(key)) < 2000 for rule in BOTH)
+
+
+PARTS = (
+    "a",
+    "beta",
+    "x.node",
+    "kops",
+    "node",
+    "node-restriction",
+    "karpenter",
+    "kubernetes",
+    "k8s",
+    "B b",
+    "",
+)
+ENDS = ("kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws", "example.com", "")
+MADE = st.tuples(
+    st.sampled_from(PARTS), st.sampled_from(ENDS), st.sampled_from(("team", "arch", "os", "a b"))
+)
+KNOWN = (*sorted(keys.WELL_KNOWN), *keys.ALIASES, keys.HOSTNAME, keys.NODE_POOL, keys.NODE_CLASS)
+
+
+@given(
+    MADE.map(lambda p: ".".join(x for x in p[:2] if x) + "/" + p[2])
+    | st.sampled_from(KNOWN)
+    | st.text()
+)
+def test_cel_with_subdomains_says_the_same_as_the_functions(key: str) -> None:
+    for condition, rule in (
+        (cel_allowed_v1("k"), reserved_v1),
+        (cel_allowed_v1alpha5("k"), reserved_v1alpha5),
+    ):
+        assert cel.evaluate(condition, {"k": key}) == (rule(keys.normalise(key)) == ""), (
+            key,
+            condition,
+        )

@@ -30,7 +30,18 @@ def _pool(annotations: Document | None = None, **spec: Any) -> Document:
     return _object(POOL, "blue", {"metadata": {"annotations": annotations or {}}, "spec": spec})
 
 
-def _provisioner(annotations: Document | None = None, name: str = "blue", **spec: Any) -> Document:
+def _labelled(labels: Document) -> Document:
+    return {"template": {"metadata": {"labels": labels}}}
+
+
+def _provisioner(
+    annotations: Document | None = None,
+    name: str = "blue",
+    annotations_of_nodes: Document | None = None,
+    **spec: Any,
+) -> Document:
+    if annotations_of_nodes is not None:
+        spec["annotations"] = annotations_of_nodes
     change = {"metadata": {"annotations": annotations or {}}, "spec": spec}
     return _object(PROVISIONER, name, change)
 
@@ -121,6 +132,25 @@ SETTINGS = (
         before=(_pool({keys.MINIMUM_ANNOTATION: "nodes: 4"}, limits={"nodes": 4}),),
     ),
 )
+KEYS = (
+    Case("keys of one's own", _pool(**_labelled({"team": "a", "example.com/team": "b"}))),
+    Case("Kubernetes' keys in v1", _pool(**_labelled({"a.k8s.io/team": "a", keys.ZONE: "b"}))),
+    Case(
+        "a subdomain of Karpenter",
+        _pool(**_labelled({"a.karpenter.sh/b": "c"})),
+        "a.karpenter.sh/b",
+    ),
+    Case("no qualified name", _pool(**_labelled({"no name": "c"})), "qualified names such as"),
+    Case(
+        "an annotation without a qualified name",
+        _pool(template={"metadata": {"annotations": {"no name": "c", "UPPER.com/a": "b"}}}),
+        "annotations of the machines must have qualified names such as example.com/team: no name",
+    ),
+    Case("a subdomain of Kubernetes", _provisioner(labels={"a.k8s.io/b": "c"}), ": a.k8s.io/b"),
+    Case("an exception", _provisioner(labels={"x.node.kubernetes.io/b": "c"})),
+    Case("an old name", _provisioner(labels={"beta.kubernetes.io/arch": "amd64"})),
+    Case("an annotation", _provisioner(annotations_of_nodes={"no name": "c"}), ": no name"),
+)
 TOGETHER = (
     Case("a class of another provider", _pool(template={"spec": {"nodeClassRef": {
         "group": "karpenter.azure.com", "kind": "AKSNodeClass"}}}), "must name a EC2NodeClass"),
@@ -169,4 +199,4 @@ TOGETHER = (
     Case("a machine of another pool", _claim("other"), "cannot change", before=(_claim("blue"),)),
     Case("a machine of the same pool", _claim("blue"), before=(_claim("blue"),)),
 )  # fmt: skip
-CASES = (*ANNOTATIONS, *SETTINGS, *TOGETHER)
+CASES = (*ANNOTATIONS, *SETTINGS, *KEYS, *TOGETHER)

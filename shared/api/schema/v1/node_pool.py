@@ -16,7 +16,7 @@ from shared.api.core.label_syntax import (
 )
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
-from shared.api.label_rules import cel_free_v1, reserved_v1
+from shared.api.label_rules import cel_allowed_v1, cel_free_v1, reserved_v1
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import MinValuesRequirement
 from shared.api.schema.scalars import Duration, DurationOrNever, ResourceList
@@ -68,7 +68,8 @@ def _check_labels(raw: Json) -> Iterable[tuple[Path, str]]:
             yield ("labels", key), f"{value[:40]!r} is not a label value: {LABEL_VALUE_FORM}"
 
 
-def _check_annotations(raw: Json) -> Iterable[tuple[Path, str]]:
+def check_annotations(raw: Json) -> Iterable[tuple[Path, str]]:
+    """The keys in ``annotations`` that an API server refuses."""
     for key, _ in _texts(raw, "annotations"):
         # Kubernetes accepts upper-case letters in the domain of an annotation.
         if not is_qualified_name(key.lower()):
@@ -99,7 +100,7 @@ class TemplateMetadata(ApiModel):
             f"values of labels have {LABEL_VALUE_FORM}",
             f"!has(self.labels) || self.labels.all(k, {cel_is_label_value('self.labels[k]')})",
         ),
-        Rule("annotations must have qualified names", check=_check_annotations),
+        Rule("annotations must have qualified names", check=check_annotations),
     )
 
     labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=100)] = {}
@@ -125,7 +126,7 @@ class TemplateSpec(ApiModel):
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "requirements must not use keys that the autoscaler sets or reserves",
-            f"self.requirements.all(r, {cel_free_v1('r.key')})",
+            f"self.requirements.all(r, {cel_allowed_v1('r.key')})",
             _check_keys,
         ),
         UNIQUE_RULE,

@@ -10,13 +10,22 @@ from pydantic import Field
 from shared.api.core.label_syntax import LABEL_VALUE_FORM, cel_is_label_value, is_label_value
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
-from shared.api.label_rules import cel_free_v1alpha5, reserved_v1alpha5
+from shared.api.label_rules import (
+    cel_allowed_v1alpha5,
+    cel_free_v1alpha5,
+    reserved_v1alpha5,
+)
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import ProvisionerKubelet
 from shared.api.schema.requirements import SelectorRequirement
 from shared.api.schema.scalars import Text
 from shared.api.schema.taints import UNIQUE_RULE, NodeTaint
-from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, Resources
+from shared.api.schema.v1.node_pool import (
+    MOST_REQUIREMENTS,
+    MOST_TAINTS,
+    Resources,
+    check_annotations,
+)
 from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplateSpec
 from shared.domain import labels as keys
 
@@ -124,9 +133,10 @@ class ProvisionerSpec(ApiModel):
         Rule(
             "requirements must not use keys that the autoscaler or Kubernetes reserves",
             "!has(self.requirements) || "
-            f"self.requirements.all(one, {cel_free_v1alpha5('one.key')})",
+            f"self.requirements.all(one, {cel_allowed_v1alpha5('one.key')})",
             _check_keys,
         ),
+        Rule("annotations must have qualified names", check=check_annotations),
         UNIQUE_RULE,
         Rule(
             "consolidation cannot be enabled together with ttlSecondsAfterEmpty; remove one",

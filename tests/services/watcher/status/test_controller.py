@@ -91,19 +91,18 @@ async def test_a_faulty_pool_says_so_until_it_is_mended(
     kube: Kube, watcher: Watcher, events: Any
 ) -> None:
     """F27: a condition with every fault and an event; mended, it is active again."""
-    odd = {"key": "team.kubernetes.io/a", "operator": "Exists"}
-    await create_pool(kube, labels={"bad key": "a"}, requirements=[odd])
+    await create_pool(kube, labels={"bad key": "a"}, annotations={"odd key": "a"})
     await make_ready(kube, AWS_NODE_TEMPLATES)
     await watcher.turn()
     status, reason, message = await watcher.condition(PROVISIONERS, "Active")
     assert (status, reason) == ("False", "ValidationFailed")
     assert "spec.labels[bad key]" in message
-    assert "spec.requirements[0].key" in message
+    assert "spec.annotations[odd key]" in message
     assert watcher.journal.records["nodepools"] == {}, "nothing is planned with it"
     pool = await kube.get(PROVISIONERS, "default")
     await watcher.turn()
     assert await kube.get(PROVISIONERS, "default") == pool, "said once is enough"
-    await kube.patch(PROVISIONERS, "default", {"spec": {"labels": None, "requirements": None}})
+    await kube.patch(PROVISIONERS, "default", {"spec": {"labels": None, "annotations": None}})
     await watcher.turn()
     assert (await watcher.condition(PROVISIONERS, "Active"))[0] == "True"
     assert set(watcher.journal.records["nodepools"]) == {"Provisioner/default"}
