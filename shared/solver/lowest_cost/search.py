@@ -15,6 +15,7 @@ from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.contents.columns import better_prices
 from shared.solver.lowest_cost.contents.dive import Dive
 from shared.solver.lowest_cost.contents.exchange import Exchange
+from shared.solver.lowest_cost.contents.reopened import ContentsTrial
 from shared.solver.lowest_cost.contents.whole import (
     Whole,
     cheapest_mix,
@@ -43,6 +44,8 @@ _REPACKED_ROUNDS = 3
 _TAIL_SHARE, _MOST_TAILS, _LEAST_TAIL_GAIN = 0.25, 2, 0.001
 """The tail gets this share of the rounding's units, and again while that saves a thousandth of the cost."""
 _EXCHANGES_SHARE = 0.2
+_REOPENED_SHARE = 0.5
+"""Of the rounding's units, for few machines at once whose contents are searched for anew."""
 _MIX_SHARE = 0.25
 """Of the rounding's units, for the search for contents of the cheapest mix."""
 _FULL_UNITS = 2000.0
@@ -164,7 +167,8 @@ def _repacked(
         return best
     again = Dive(problem, mix.prices, [best, *packings, dive.contents, mix.contents])
     found = _best_of_mix(problem, again, extended, best, units, combines=True)
-    return _cheapest(problem, [best, found])
+    reopening = Exchange(problem, mix.prices, ContentsTrial.of)
+    return reopening.improved(_cheapest(problem, [best, found]), Effort(_REOPENED_SHARE * units))
 
 
 def _best_of_mix(

@@ -31,7 +31,7 @@ from shared.solver.plan import CONFIGURATION, FLUID
 from shared.solver.pod_classes import PodClass
 
 _MOST_CLASSES = 1500
-_SHARE_OF_EFFORT, _USUAL_EFFORT, _LEAST_UNITS = 2.0, 200, 3000.0
+_SHARE_OF_EFFORT, _USUAL_EFFORT, _LEAST_UNITS = 2.0, 200, 6000.0
 """The configuration bound may take so many times the effort of the packing, and from the usual effort on at least so
 many units: where zones matter it needs them."""
 _IN_ZONES = 0.75

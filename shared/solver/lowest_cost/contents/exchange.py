@@ -1,13 +1,17 @@
 """Improves a packing by exchanging a few of its machines for the cheapest ones that hold the same pods.
 
 What a packing loses is mostly in its last machines: their sizes do not suit what is left. An integer program finds
-better sizes, but only for few machines at once, so machines of little value per dollar are taken in turn: those whose
-pods could share a machine (one zone, one architecture), and every other time any.
+better ones, but only for few machines at once, so machines of little value per dollar are taken in turn: those whose
+pods could share a machine (one zone, one architecture), and every other time any. The program is over sizes of machines
+and the pods that each gets, or over whole contents.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
+from typing import Protocol
 
 import numpy as np
 
@@ -36,12 +40,39 @@ _ENOUGH = 1.002
 """Nothing is exchanged any more once the cost is at most this multiple of the bound."""
 
 
-class Exchange:
-    """Improves packings of one problem. No attempt is repeated."""
+class Trial(Protocol):
+    """Machines that are opened, and how others for their pods are found."""
 
-    def __init__(self, problem: Problem, market: Worth) -> None:
+    @property
+    def opened(self) -> list[Pattern]: ...
+
+    @property
+    def identity(self) -> tuple[bytes, bytes]:
+        """Equal for trials that find the same."""
+        ...
+
+    @property
+    def units(self) -> float:
+        """Of effort, as expected; infinite for a program that is too large."""
+        ...
+
+    def solve(self, effort: Effort) -> list[Pattern] | None:
+        """Machines for the same pods; None when nothing is found."""
+        ...
+
+
+class Exchange:
+    """Improves packings of one problem. No attempt is repeated. ``trial``: by sizes, unless another one is given."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        market: Worth,
+        trial: Callable[[Problem, Worth, list[Pattern]], Trial] | None = None,
+    ) -> None:
         self._problem = problem
         self._market = market
+        self._trial = trial or _SizesTrial.of
         self._tried: set[tuple[bytes, bytes]] = set()
 
     def improved(self, packing: list[Pattern], effort: Effort) -> list[Pattern]:
@@ -100,15 +131,13 @@ class Exchange:
         """[offers]: those that each of the machine's pods may use."""
         return np.asarray(self._problem.fits[machine.classes].all(axis=0), dtype=np.bool_)
 
-    def _affordable(self, opened: list[Pattern], effort: Effort) -> _Trial | None:
+    def _affordable(self, opened: list[Pattern], effort: Effort) -> Trial | None:
         """The trial with the first of these machines that is small enough; None without one that is new."""
         for count in range(len(opened), 1, -1):
-            trial = _Trial.of(self._problem, self._market, opened[:count])
-            if trial.columns > _MOST_COLUMNS:
+            trial = self._trial(self._problem, self._market, opened[:count])
+            if trial.units > max(_PART * effort.most, 1.0):
                 continue
-            if expected_units(trial.columns) > max(_PART * effort.most, 1.0):
-                continue
-            if expected_units(trial.columns) > effort.most - effort.used:
+            if trial.units > effort.most - effort.used:
                 continue
             if trial.identity in self._tried:
                 return None
@@ -118,7 +147,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class _SizesTrial:
     """Machines, the problem of their pods, and the offerings for other machines."""
 
     opened: list[Pattern]
@@ -129,7 +158,7 @@ class _Trial:
     identity: tuple[bytes, bytes]
 
     @classmethod
-    def of(cls, problem: Problem, market: Worth, opened: list[Pattern]) -> _Trial:
+    def of(cls, problem: Problem, market: Worth, opened: list[Pattern]) -> _SizesTrial:
         counts = np.zeros_like(problem.counts)
         for one in opened:
             counts[one.classes] += one.counts
@@ -141,8 +170,9 @@ class _Trial:
         )
 
     @property
-    def columns(self) -> int:
-        return columns_of(self.problem, self.offers)
+    def units(self) -> float:
+        columns = columns_of(self.problem, self.offers)
+        return inf if columns > _MOST_COLUMNS else expected_units(columns)
 
     def solve(self, effort: Effort) -> list[Pattern] | None:
         """Machines for the same pods; None when nothing is found."""

@@ -12,7 +12,7 @@ import numpy as np
 from shared.solver.lowest_cost.bound.configuration import MOST_PAIRS, Configuration
 from shared.solver.lowest_cost.bound.dual import Worth, quiet_solver
 from shared.solver.lowest_cost.fill import Effort
-from shared.solver.lowest_cost.problem import Counts, Pattern, Problem
+from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem
 
 _MOST_CLASSES = 30
 _FEW_CLASSES, _FEW_PODS = 12, 400
@@ -23,6 +23,9 @@ _NODES_PER_UNIT, _NODES_OF_ONE_COLUMN = 0.125, 100_000
 """A program over all known contents may take so many nodes: of a share of the effort, and fewer of more contents."""
 _MOST_COLUMNS = 1500
 _NODE_UNITS, _COLUMN_UNITS = 0.2, 0.02
+_NODES_OF_FEW, _PIVOT_UNITS = 100, 0.05
+"""For few machines: a program with many contents takes most of its time before the first node."""
+_LEAST_GAIN = 0.001
 
 
 class Whole(NamedTuple):
@@ -68,6 +71,22 @@ def cheapest_mix(
     search = Configuration(problem, market.pods, [one for some in packings for one in some])
     search.improve(effort)
     return Mix(search.market(), search.master.patterns)
+
+
+def cheapest_contents(
+    problem: Problem, prices: Floats, packing: list[Pattern], effort: Effort
+) -> list[Pattern] | None:
+    """The cheapest machines of the contents that the search for the cheapest mix finds; None where that mix shows that
+    nothing is much cheaper. ``prices``: [classes], proved ones; ``packing``: holds all pods. For few machines."""
+    search = Configuration(problem, prices, packing)
+    search.improve(effort)
+    cost = sum(problem.price[one.offer] * one.copies for one in packing)
+    if search.micro_usd_per_hour >= cost * (1 - _LEAST_GAIN):
+        return None
+    known = search.master.patterns
+    start = _copies(packing, known)
+    copies = _solved(problem, known, start, effort, _NODES_OF_FEW, _PIVOT_UNITS)
+    return None if copies is None else _without_excess(problem, known, copies)
 
 
 def combined(
@@ -117,9 +136,15 @@ def _copies(packing: list[Pattern], known: list[Pattern]) -> Counts:
 
 
 def _solved(
-    problem: Problem, known: list[Pattern], start: Counts, effort: Effort, most_nodes: int
+    problem: Problem,
+    known: list[Pattern],
+    start: Counts,
+    effort: Effort,
+    most_nodes: int,
+    pivot_units: float = 0.0,
 ) -> Counts | None:
-    """Copies of each content. ``start``: copies that hold all pods, to begin with."""
+    """Copies of each content. ``start``: copies that hold all pods, to begin with; ``pivot_units``: of effort, for each
+    iteration of the simplex method."""
     unit = float(problem.price.mean())
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = len(known), len(problem.counts)
@@ -144,8 +169,9 @@ def _solved(
     first.col_value, first.value_valid = start.astype(np.float64), True
     solver.setSolution(first)
     solver.run()
-    nodes = max(int(solver.getInfo().mip_node_count), 0)
-    effort.used += _COLUMN_UNITS * len(known) + _NODE_UNITS * nodes
+    info = solver.getInfo()
+    nodes, pivots = max(int(info.mip_node_count), 0), max(int(info.simplex_iteration_count), 0)
+    effort.used += _COLUMN_UNITS * len(known) + _NODE_UNITS * nodes + pivot_units * pivots
     found = np.array(solver.getSolution().col_value, dtype=np.float64)
     return np.rint(found).astype(np.int64) if len(found) == len(known) else None
 
