@@ -44,6 +44,14 @@ ENDING = (
         "drains",
     ),
     Mutant(
+        "clock-not-compared",
+        f"{DISRUPTION}/controller.py",
+        "        doubt = self.cluster.clock_doubt()",
+        '        doubt = ""',
+        "machines are deleted by a clock that is an hour ahead",
+        "clock",
+    ),
+    Mutant(
         "second-look-skipped",
         f"{DISRUPTION}/commands.py",
         "            if record.method == emptiness.METHOD and await self._is_occupied(machine):",
