@@ -18,6 +18,9 @@ from shared.api.faults import Path
 MOST_TERMS = 30
 MOST_TERM_TAGS = 20
 LONGEST_TAG_KEY = 128
+AWS_TAG_PREFIX = "aws:"
+MOST_TAGS = 50
+"""Of what is created."""
 LONGEST_TAG_VALUE = 256
 ALIAS_FAMILIES = {
     "al2": "AL2",
@@ -82,6 +85,29 @@ TAGS_RULE = Rule(
     f"key != '' && key.size() <= {LONGEST_TAG_KEY} && self.tags[key] != '')",
     _check_tags,
 )
+
+
+def _check_tag_keys(raw: Json) -> Iterable[tuple[Path, str]]:
+    tags = raw.get("tags")
+    if not isinstance(tags, Mapping) or len(tags) > MOST_TAGS:
+        return
+    for key in filter(lambda one: isinstance(one, str), tags):
+        if not 1 <= len(key) <= LONGEST_TAG_KEY:
+            yield ("tags", key[:40]), f"needs a key of 1 to {LONGEST_TAG_KEY} characters"
+        elif key.lower().startswith(AWS_TAG_PREFIX):
+            yield (
+                ("tags", key),
+                f"AWS reserves keys that begin with {AWS_TAG_PREFIX}; choose another",
+            )
+
+
+GIVEN_TAGS_RULE = Rule(
+    f"keys of tags have 1 to {LONGEST_TAG_KEY} characters and do not begin with {AWS_TAG_PREFIX}",
+    f"!has(self.tags) || self.tags.all(key, key != '' && key.size() <= {LONGEST_TAG_KEY} && "
+    f"!key.startsWith('{AWS_TAG_PREFIX}') && !key.startsWith('{AWS_TAG_PREFIX.upper()}'))",
+    _check_tag_keys,
+)
+"""For the tags of what is created. Selectors may name tags that AWS sets."""
 
 
 class SubnetSelectorTerm(ApiModel):

@@ -28,7 +28,6 @@ from shared.api.schema.network import (
 from shared.api.schema.requirements import ImageRequirement
 from shared.api.schema.scalars import Text, worded
 from shared.api.schema.v1.kubelet import NodeClassKubelet, extra_fields
-from shared.api.schema.v1alpha5.aws_node_template import MOST_TAGS
 
 CUSTOM = "Custom"
 KUBELET_FAMILY = "AL2023"
@@ -104,14 +103,10 @@ def is_reserved_tag(key: str) -> bool:
 
 def _check_tags(raw: Json) -> Iterable[tuple[Path, str]]:
     tags = raw.get("tags")
-    if not isinstance(tags, Mapping) or len(tags) > MOST_TAGS:
+    if not isinstance(tags, Mapping) or len(tags) > terms.MOST_TAGS:
         return
     for key in tags:
-        if not isinstance(key, str):
-            continue
-        if not 1 <= len(key) <= terms.LONGEST_TAG_KEY:
-            yield ("tags", key[:40]), f"needs a key of 1 to {terms.LONGEST_TAG_KEY} characters"
-        elif is_reserved_tag(key):
+        if isinstance(key, str) and is_reserved_tag(key):
             yield ("tags", key), "this tag is set by the autoscaler; choose another key"
 
 
@@ -221,6 +216,7 @@ class EC2NodeClassSpec(ApiModel):
             f"(key == '{RESERVED_TAG_PREFIX}' || !key.startsWith('{RESERVED_TAG_PREFIX}')))",
             _check_tags,
         ),
+        terms.GIVEN_TAGS_RULE,
         Rule(
             "only one of blockDeviceMappings can be the root volume",
             "!has(self.blockDeviceMappings) || self.blockDeviceMappings.filter(volume, "
@@ -273,7 +269,7 @@ class EC2NodeClassSpec(ApiModel):
     """How many IPv4 prefixes the primary network interface gets."""
     instance_store_policy: Literal["RAID0"] | None = None
     """RAID0 combines the local disks of an instance into one volume for pods and images."""
-    tags: Annotated[dict[str, terms.TagValue], Field(max_length=MOST_TAGS)] | None = None
+    tags: Annotated[dict[str, terms.TagValue], Field(max_length=terms.MOST_TAGS)] | None = None
     """Tags of every resource that is created. Keys that the autoscaler sets itself are refused."""
     kubelet: NodeClassKubelet | None = None
     """Settings of the kubelet."""

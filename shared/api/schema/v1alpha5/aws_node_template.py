@@ -14,6 +14,7 @@ from shared.api.schema.block_devices import MOST_VOLUMES, BlockDevice, MetadataO
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import ImageRequirement
 from shared.api.schema.scalars import Text
+from shared.api.schema.selector_terms import GIVEN_TAGS_RULE, MOST_TAGS
 
 DEFAULT_FAMILY = "AL2"
 Family = Literal["AL2", "AL2023", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Custom"]
@@ -22,7 +23,6 @@ RESERVED_TAGS = (
     "kubernetes.io/cluster/",
     "karpenter.sh/managed-by",
 )
-MOST_TAGS = 50
 MOST_SELECTED_TAGS = 20
 MOST_FOUND = 1000
 MOST_IMAGES = 100
@@ -67,7 +67,7 @@ def _check_custom(raw: Json) -> Iterable[tuple[Path, str]]:
 def _check_tags(raw: Json) -> Iterable[tuple[Path, str]]:
     tags = raw.get("tags")
     for key in tags if isinstance(tags, Mapping) else ():
-        if isinstance(key, str) and (not key or key.startswith(RESERVED_TAGS)):
+        if isinstance(key, str) and key.startswith(RESERVED_TAGS):
             yield ("tags", key), "this tag is set by the autoscaler; choose another key"
 
 
@@ -141,9 +141,10 @@ class AWSNodeTemplateSpec(ApiModel):
         ),
         Rule(
             "tags with these keys are set by the autoscaler; choose other keys",
-            f"!has(self.tags) || self.tags.all(key, key != '' && {_FREE_TAG})",
+            f"!has(self.tags) || self.tags.all(key, {_FREE_TAG})",
             _check_tags,
         ),
+        GIVEN_TAGS_RULE,
         _well_formed("subnetSelector", selector_maps.SUBNETS),
         _well_formed("securityGroupSelector", selector_maps.SECURITY_GROUPS),
         _well_formed("amiSelector", selector_maps.IMAGES),

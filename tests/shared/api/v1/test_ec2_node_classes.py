@@ -194,7 +194,7 @@ def test_nodes_have_a_role_or_an_instance_profile() -> None:
     "key",
     [
         "", "eks:eks-cluster-name", "kubernetes.io/cluster/demo", "karpenter.sh/nodepool",
-        "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass", "k" * 129,
+        "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass", "k" * 129, "aws:a", "Aws:a",
     ],
 )  # fmt: skip
 def test_tags_that_the_autoscaler_sets_are_refused(key: str) -> None:

@@ -86,6 +86,7 @@ def test_the_template_of_the_seed_arrives_complete() -> None:
         ({"tags": {"kubernetes.io/cluster/x": "owned"}}, "spec.tags[kubernetes.io/cluster/x]"),
         ({"tags": {"karpenter.sh/managed-by": "x"}}, "spec.tags[karpenter.sh/managed-by]"),
         ({"tags": {"": "x"}}, "spec.tags[]"),
+        ({"tags": {"aws:x": "x"}}, "spec.tags[aws:x]: AWS reserves keys that begin with aws:"),
         (
             {"tags": {"auto-delete": False}},
             "spec.tags[auto-delete]: must be a string; put it in quotes",
