@@ -11,6 +11,7 @@ _QUALIFIED_NAME = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+LABEL_VALUE_PATTERN = f"^{_LABEL_VALUE.pattern}$"
 LONGEST_LABEL_VALUE = 63
 LABEL_VALUE_FORM = "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends"
 """What a message about an invalid label value ends with."""
@@ -23,7 +24,7 @@ def cel_is_qualified_name(text: str) -> str:
 
 def cel_is_label_value(text: str) -> str:
     """``is_label_value`` as a CEL condition."""
-    return f"{text}.matches('^{_LABEL_VALUE.pattern}$')"
+    return f"{text}.matches('{LABEL_VALUE_PATTERN}')"
 
 
 def is_qualified_name(text: str) -> bool:

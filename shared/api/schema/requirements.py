@@ -9,6 +9,7 @@ from pydantic import Field
 
 from shared.api.core.label_syntax import (
     LABEL_VALUE_FORM,
+    LABEL_VALUE_PATTERN,
     cel_is_qualified_name,
     is_label_value,
     is_qualified_name,
@@ -20,7 +21,8 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 
 MOST_VALUES = 1000
-Value = Annotated[str, Field(max_length=63)]
+# A pattern for the API server alone: reading names the fault in words, and for Gt and Lt as that of a number.
+Value = Annotated[str, Field(max_length=63, json_schema_extra={"pattern": LABEL_VALUE_PATTERN})]
 BOUNDS = ("Gt", "Lt", "Gte", "Lte")
 LARGEST_BOUND = 2**63 - 1
 

@@ -179,6 +179,7 @@ async def test_a_dynamic_pool_is_not_scaled(cluster: OurKinds) -> None:
 SEAT = {"key": "example.com/seat", "effect": "NoSchedule"}
 POOL_TEMPLATE = POOL.spec["template"]
 
+ODD_VALUE = {"key": ZONE, "operator": "In", "values": ["a b"]}
 BAD_IN = {"key": ZONE, "operator": "In"}
 EBS = [{"deviceName": "/dev/xvda", "ebs": {"encrypted": True}}]
 RESERVED = 'spec.kubeletConfiguration.systemReserved.cpu: Invalid value: "-1"'
@@ -272,6 +273,8 @@ REFUSED_ON_APPLY: list[tuple[Kind, Document, str]] = [
     (TEMPLATE, {"tags": {"AWS:team": "a"}}, "do not begin with aws:"),
     (TEMPLATE, {"tags": {"": "a"}}, "keys of tags have 1 to 128 characters"),
     (TEMPLATE, {"tags": {"k" * 129: "a"}}, "keys of tags have 1 to 128 characters"),
+    (PROVISIONER, {"requirements": [ODD_VALUE]}, "spec.requirements[0].values[0]: Invalid value"),
+    (OVERLAY, {"requirements": [ODD_VALUE]}, "spec.requirements[0].values[0]: Invalid value"),
     (TEMPLATE, volume("-20Gi"), "ebs.volumeSize: Invalid value"),
     (TEMPLATE, volume("20"), "ebs.volumeSize: Invalid value"),
     (TEMPLATE, volume(20), "ebs.volumeSize: Invalid value: 20"),
