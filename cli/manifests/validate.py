@@ -67,8 +67,12 @@ class Report:
     warnings: list[Finding] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
+    def is_empty(self) -> bool:
+        """Whether no document and no fault was found: a pipe whose first command failed must not count as checked."""
+        return not (self.checked or self.ignored or self.faults or self.unreadable)
+
     def exit_code(self) -> int:
-        """2: a file could not be read; 1: at least one fault; 0: neither."""
+        """2: a file could not be read, or no document is there; 1: at least one fault; 0: neither."""
         return UNREADABLE if self.unreadable else FAULTY if self.faults else 0
 
     def summary(self) -> str:
@@ -97,7 +101,7 @@ def validate(
     CapacityBuffer, ProvisioningRequest, DeviceTemplate and the ConfigMap karpenter-global-settings; NodePool,
     EC2NodeClass and NodeClaim also of v1beta1. The checks cover structure, rules over several fields, unknown fields,
     names and duplicate keys. Documents of other kinds are ignored and counted. Exit code 1: at least one fault; 2: a
-    file could not be read.
+    file could not be read, or there is no document.
 
     Examples:
 
@@ -112,6 +116,10 @@ def validate(
       pools.yaml:12:9: NodePool/default: spec.weight: must be at most 100
     """
     report = examine(read_manifests(filename))
+    if report.is_empty():
+        report.unreadable.append(
+            "the inputs have no document; did the command fail that was to write them?"
+        )
     if output == "json":
         print_json(_fields(report))
     else:

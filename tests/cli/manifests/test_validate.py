@@ -244,3 +244,12 @@ def test_a_closed_standard_input_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("sys.stdin", None)
     (found,) = read_manifests(["-"])
     assert found.unreadable == "standard input is closed"
+
+
+@pytest.mark.parametrize("text", ["", "\n# nothing\n", "---\n---\n"])
+def test_inputs_without_a_document_are_not_taken_for_checked(text: str) -> None:
+    """As after ``helm template chart | dovetail validate -f -`` with a chart that cannot be rendered."""
+    done = validate("-f", "-", stdin=text)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("dovetail: the inputs have no document")
+    assert validate("-f", "-", stdin="kind: Pod\n").exit_code == 0
