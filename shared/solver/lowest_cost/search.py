@@ -44,8 +44,9 @@ _REPACKED_ROUNDS = 3
 _TAIL_SHARE, _MOST_TAILS, _LEAST_TAIL_GAIN = 0.25, 2, 0.001
 """The tail gets this share of the rounding's units, and again while that saves a thousandth of the cost."""
 _EXCHANGES_SHARE = 0.2
-_REOPENED_SHARE = 0.5
-"""Of the rounding's units, for few machines at once whose contents are searched for anew."""
+_REOPENED_SHARE, _REOPENED_PODS = 0.5, 300
+"""Of the rounding's units, for few machines at once whose contents are searched for anew; with fewer pods less of it,
+as these plans should be there sooner and gain little."""
 _MIX_SHARE = 0.25
 """Of the rounding's units, for the search for contents of the cheapest mix."""
 _FULL_UNITS = 2000.0
@@ -167,8 +168,9 @@ def _repacked(
         return best
     again = Dive(problem, mix.prices, [best, *packings, dive.contents, mix.contents])
     found = _best_of_mix(problem, again, extended, best, units, combines=True)
+    share = _REOPENED_SHARE * min(1.0, int(problem.counts.sum()) / _REOPENED_PODS)
     reopening = Exchange(problem, mix.prices, ContentsTrial.of)
-    return reopening.improved(_cheapest(problem, [best, found]), Effort(_REOPENED_SHARE * units))
+    return reopening.improved(_cheapest(problem, [best, found]), Effort(share * units))
 
 
 def _best_of_mix(
