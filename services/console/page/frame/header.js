@@ -18,21 +18,21 @@ export function showHeader(cluster, source) {
   byId("pending-fact").dataset.some = String(cluster.pending.size > 0);
   setText(byId("price"), cluster.known ? hourly(cluster.price) : "–");
   document.title = `${cluster.pending.size ? `(${cluster.pending.size}) ` : ""}${cluster.name || "Dovetail"} – Dovetail`;
-  showConnection(cluster, source);
+  showConnection(source);
   showAge(cluster, source);
   showTrust(cluster, source);
 }
 
-/** @param {Cluster} cluster @param {Source} source */
-function showConnection(cluster, source) {
+/** @param {Source} source */
+function showConnection(source) {
   const element = byId("connection");
-  const { kind, text } = connectionOf(cluster, source);
+  const { kind, text } = connectionOf(source);
   element.dataset.kind = kind;
   setText(element, text);
 }
 
-/** @param {Cluster} cluster @param {Source} source @returns {{kind: string, text: string}} */
-function connectionOf(cluster, source) {
+/** @param {Source} source @returns {{kind: string, text: string}} */
+function connectionOf(source) {
   if (source.player) return { kind: "past", text: source.playing ? "playing the past" : "showing the past" };
   const { state } = source.stream;
   if (state === "old") return { kind: "old", text: "old picture" };
