@@ -6,7 +6,7 @@ own. For few machines both the search for contents and the program that chooses 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,8 +38,7 @@ class ContentsTrial:
         counts = np.zeros_like(problem.counts)
         for one in opened:
             counts[one.classes] += one.counts
-        rows = np.flatnonzero(counts)
-        part = replace(problem.without_empty(counts), counts=counts[rows])
+        part, rows = problem.without_empty(counts), np.flatnonzero(counts)
         there = np.array(sorted(one.offer for one in opened), dtype=np.intp)
         return cls(opened, part, rows, market.pods[rows], (counts.tobytes(), there.tobytes()))
 
