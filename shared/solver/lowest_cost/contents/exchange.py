@@ -17,6 +17,7 @@ import numpy as np
 
 from shared.solver.encode import Indices, Mask
 from shared.solver.lowest_cost.bound.dual import Worth
+from shared.solver.lowest_cost.contents.opened import Opened
 from shared.solver.lowest_cost.contents.sizes import cheapest_machines, columns_of, expected_units
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.offers import covering, unbeaten
@@ -41,15 +42,7 @@ _ENOUGH = 1.002
 
 
 class Trial(Protocol):
-    """Machines that are opened, and how others for their pods are found."""
-
-    @property
-    def opened(self) -> list[Pattern]: ...
-
-    @property
-    def identity(self) -> tuple[bytes, bytes]:
-        """Equal for trials that find the same."""
-        ...
+    """How other machines for the pods of opened ones are found."""
 
     @property
     def units(self) -> float:
@@ -57,7 +50,7 @@ class Trial(Protocol):
         ...
 
     def solve(self, effort: Effort) -> list[Pattern] | None:
-        """Machines for the same pods; None when nothing is found."""
+        """Machines of the opened problem for all its pods; None when nothing is found."""
         ...
 
 
@@ -68,12 +61,12 @@ class Exchange:
         self,
         problem: Problem,
         market: Worth,
-        trial: Callable[[Problem, Worth, list[Pattern]], Trial] | None = None,
+        trial: Callable[[Opened, Worth], Trial] | None = None,
     ) -> None:
         self._problem = problem
         self._market = market
         self._trial = trial or _SizesTrial.of
-        self._tried: set[tuple[bytes, bytes]] = set()
+        self._tried: set[tuple[bytes, bytes, bytes]] = set()
 
     def improved(self, packing: list[Pattern], effort: Effort) -> list[Pattern]:
         """The packing, or a cheaper one."""
@@ -86,14 +79,16 @@ class Exchange:
                 break
             chosen = self._chosen(machines, attempt)
             failed += 1
-            trial = self._affordable([machines[at] for at in chosen], effort)
-            again = trial and trial.solve(effort)
-            if not trial or not again:
+            found = self._affordable([machines[at] for at in chosen], effort)
+            again = found and found[1].solve(effort)
+            if not found or not again:
                 continue
-            old, new = (rank(some, self._problem.price) for some in (trial.opened, again))
+            opened = found[0]
+            old, new = (rank(some, self._problem.price) for some in (opened.machines, again))
             if new < old:
-                taken = set(chosen[: len(trial.opened)])
-                machines = [one for at, one in enumerate(machines) if at not in taken] + again
+                taken = set(chosen[: len(opened.machines)])
+                kept = [one for at, one in enumerate(machines) if at not in taken]
+                machines = kept + opened.named(again)
                 failed = 0
         return machines
 
@@ -131,55 +126,42 @@ class Exchange:
         """[offers]: those that each of the machine's pods may use."""
         return np.asarray(self._problem.fits[machine.classes].all(axis=0), dtype=np.bool_)
 
-    def _affordable(self, opened: list[Pattern], effort: Effort) -> Trial | None:
+    def _affordable(self, machines: list[Pattern], effort: Effort) -> tuple[Opened, Trial] | None:
         """The trial with the first of these machines that is small enough; None without one that is new."""
-        for count in range(len(opened), 1, -1):
-            trial = self._trial(self._problem, self._market, opened[:count])
+        for count in range(len(machines), 1, -1):
+            opened = Opened.of(self._problem, machines[:count])
+            trial = self._trial(opened, self._market)
             if trial.units > max(_PART * effort.most, 1.0):
                 continue
             if trial.units > effort.most - effort.used:
                 continue
-            if trial.identity in self._tried:
+            if opened.identity in self._tried:
                 return None
-            self._tried.add(trial.identity)
-            return trial
+            self._tried.add(opened.identity)
+            return opened, trial
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class _SizesTrial:
-    """Machines, the problem of their pods, and the offerings for other machines."""
+    """``offers``: for other machines."""
 
-    opened: list[Pattern]
-    problem: Problem
-    rows: Indices
-    """[classes of ``problem``]: the classes of the whole problem."""
+    opened: Opened
     offers: Indices
-    identity: tuple[bytes, bytes]
 
     @classmethod
-    def of(cls, problem: Problem, market: Worth, opened: list[Pattern]) -> _SizesTrial:
-        counts = np.zeros_like(problem.counts)
-        for one in opened:
-            counts[one.classes] += one.counts
-        there = np.array(sorted(one.offer for one in opened), dtype=np.intp)
-        part = problem.without_empty(counts)
-        offers = _worth_choosing(part, market, there)
-        return cls(
-            opened, part, np.flatnonzero(counts), offers, (counts.tobytes(), there.tobytes())
-        )
+    def of(cls, opened: Opened, market: Worth) -> _SizesTrial:
+        return cls(opened, _worth_choosing(opened.problem, market, opened.offers))
 
     @property
     def units(self) -> float:
-        columns = columns_of(self.problem, self.offers)
+        columns = columns_of(self.opened.problem, self.offers)
         return inf if columns > _MOST_COLUMNS else expected_units(columns)
 
     def solve(self, effort: Effort) -> list[Pattern] | None:
         """Machines for the same pods; None when nothing is found."""
-        rows = self.rows
-        known = [p._replace(classes=np.searchsorted(rows, p.classes)) for p in self.opened]
-        found = cheapest_machines(self.problem, self.offers, known, effort)
-        return found and [one._replace(classes=rows[one.classes]) for one in found]
+        opened = self.opened
+        return cheapest_machines(opened.problem, self.offers, opened.known(), effort)
 
 
 def _worth_choosing(problem: Problem, market: Worth, there: Indices) -> Indices:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.dual import Worth
+from shared.solver.lowest_cost.contents.opened import Opened
 from shared.solver.lowest_cost.contents.whole import cheapest_contents
 from shared.solver.lowest_cost.fill import Effort, right_sized
-from shared.solver.lowest_cost.problem import Floats, Pattern, Problem
+from shared.solver.lowest_cost.problem import Floats, Pattern
 
 _UNITS = 100.0
 """Of the search for contents; the program takes about as much."""
@@ -22,37 +20,22 @@ _UNITS = 100.0
 
 @dataclass(frozen=True, eq=False)
 class ContentsTrial:
-    """Machines that are opened, and the problem of their pods (``Trial`` of an exchange)."""
+    """``Trial`` of an exchange. ``prices``: [classes of the opened problem], proved ones."""
 
-    opened: list[Pattern]
-    problem: Problem
-    rows: Indices
-    """[classes of ``problem``]: the classes of the whole problem."""
+    opened: Opened
     prices: Floats
-    """[classes of ``problem``]: proved ones."""
-    identity: tuple[bytes, bytes]
     units: float = _UNITS
 
     @classmethod
-    def of(cls, problem: Problem, market: Worth, opened: list[Pattern]) -> ContentsTrial:
-        counts = np.zeros_like(problem.counts)
-        for one in opened:
-            counts[one.classes] += one.counts
-        part, rows = problem.without_empty(counts), np.flatnonzero(counts)
-        there = np.array(sorted(one.offer for one in opened), dtype=np.intp)
-        return cls(opened, part, rows, market.pods[rows], (counts.tobytes(), there.tobytes()))
+    def of(cls, opened: Opened, market: Worth) -> ContentsTrial:
+        return cls(opened, market.pods[opened.rows])
 
     def solve(self, effort: Effort) -> list[Pattern] | None:
         """Machines for the same pods; None when nothing is found."""
-        known = [p._replace(classes=np.searchsorted(self.rows, p.classes)) for p in self.opened]
-        part = Effort(_UNITS)
-        found = cheapest_contents(self.problem, self.prices, known, part)
+        problem, part = self.opened.problem, Effort(_UNITS)
+        found = cheapest_contents(problem, self.prices, self.opened.known(), part)
         effort.used += part.used
         if not found:
             return None
-        sized = right_sized(self.problem, found)
-        return [
-            one._replace(classes=self.rows[one.classes], copies=1)
-            for one in sized
-            for _ in range(one.copies)
-        ]
+        sized = right_sized(problem, found)
+        return [one._replace(copies=1) for one in sized for _ in range(one.copies)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.contents.exchange import Exchange, Trial
+from shared.solver.lowest_cost.contents.opened import Opened
 from shared.solver.lowest_cost.contents.reopened import ContentsTrial
 from shared.solver.lowest_cost.contents.sizes import cheapest_machines, columns_of
 from shared.solver.lowest_cost.fill import Effort
@@ -68,7 +69,7 @@ def assert_possible(problem: Problem, machines: list[Pattern]) -> None:
             assert counts[problem.groups == group].sum() <= slots
 
 
-Way = Callable[[Problem, Worth, list[Pattern]], Trial]
+Way = Callable[[Opened, Worth], Trial]
 both_ways = pytest.mark.parametrize(
     "way", [None, ContentsTrial.of], ids=["by sizes", "by contents"]
 )
@@ -154,7 +155,8 @@ def test_contents_are_searched_for_that_no_machine_has() -> None:
 
 def test_the_effort_is_counted() -> None:
     problem = problem_of([(7, 2), (5, 2), (4, 2)], [(10, 100), (16, 150)])
-    trial = ContentsTrial.of(problem, prices_of(problem), [machine(0, 1), machine(0, 0, 1, 1)])
+    opened = Opened.of(problem, [machine(0, 1), machine(0, 0, 1, 1)])
+    trial = ContentsTrial.of(opened, prices_of(problem))
     effort = Effort(1000.0, used=500.0)
     trial.solve(effort)
     assert 500.0 < effort.used < 1000.0
