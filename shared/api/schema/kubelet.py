@@ -5,15 +5,20 @@ The settings are written into the user data of a node, so strings are checked.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
-from shared.api.schema.scalars import Quantity, worded
+from shared.api.schema.scalars import (
+    EXAMPLE_ADDRESS,
+    IpAddress,
+    Quantity,
+    cel_is_address,
+    worded,
+)
 
 EVICTION_SIGNALS = (
     "memory.available", "nodefs.available", "nodefs.inodesFree",
@@ -33,20 +38,6 @@ GracePeriod = Annotated[str, *worded(GRACE_PERIOD_PATTERN, "1m30s")]
 Thresholds = Annotated[dict[str, Threshold], Field(max_length=len(EVICTION_SIGNALS))]
 GracePeriods = Annotated[dict[str, GracePeriod], Field(max_length=len(EVICTION_SIGNALS))]
 Reserved = Annotated[dict[str, Quantity], Field(max_length=len(RESERVED_RESOURCES))]
-
-
-def _address(text: str) -> str:
-    # A scope ("fe80::1%eth0") may hold any character, and this text is written into a shell script.
-    if "%" in text:
-        raise ValueError(f"{text[:40]!r} has a scope; remove the scope, from % on")
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        raise ValueError(f"{text[:40]!r} is not an IP address such as 10.100.0.10") from None
-    return text
-
-
-IpAddress = Annotated[str, Field(max_length=45), AfterValidator(_address)]
 
 
 def _only_keys(name: str, allowed: tuple[str, ...]) -> Rule:
@@ -109,6 +100,10 @@ class KubeletConfiguration(ApiModel):
             "!has(self.imageGCHighThresholdPercent) || !has(self.imageGCLowThresholdPercent) || "
             "self.imageGCHighThresholdPercent >= self.imageGCLowThresholdPercent",
             _check_collection,
+        ),
+        Rule(
+            f"clusterDNS must list IP addresses such as {EXAMPLE_ADDRESS}",
+            f"!has(self.clusterDNS) || self.clusterDNS.all(a, {cel_is_address('a')})",
         ),
     )
 

@@ -1,7 +1,8 @@
-"""Scalar types that many fields share: quantities, durations, bounded strings."""
+"""Scalar types that many fields share: quantities, durations, bounded strings, IP addresses."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Annotated, Any
 
@@ -91,3 +92,43 @@ def duration_seconds(text: str | None) -> float | None:
 def duration_text(seconds: float | None) -> str:
     """The inverse of ``duration_seconds``: ``2592000s`` (MAP-04), or ``Never`` for None."""
     return NEVER if seconds is None else f"{int(seconds)}s"
+
+
+LONGEST_ADDRESS = 45
+"""Characters of the longest way to write an IPv6 address."""
+EXAMPLE_ADDRESS = "10.100.0.10"
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = rf"(?:{_OCTET}[.]){{3}}{_OCTET}"
+_GROUP = "[0-9a-fA-F]{1,4}"
+_WHOLE_IPV6 = f"(?:{_GROUP}:){{6}}(?:{_GROUP}:{_GROUP}|{_IPV4})"
+_BEFORE = f"(?:{_GROUP}(?::{_GROUP}){{0,6}})?"
+_AFTER = f"(?:(?:{_GROUP}:){{0,6}}(?:{_GROUP}|{_IPV4}))?"
+_SHORT_IPV6 = f"{_BEFORE}::{_AFTER}"
+_MOST_COLONS = "(?:[^:]*:){2,7}[^:]*"
+"""Of an address with groups on both sides of ``::``, which are at most seven."""
+
+
+def _address(text: str) -> str:
+    # A scope ("fe80::1%eth0") may hold any character, and this text is written into a shell script.
+    if "%" in text:
+        raise ValueError(f"{text[:40]!r} has a scope; remove the scope, from % on")
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not an IP address such as {EXAMPLE_ADDRESS}") from None
+    return text
+
+
+IpAddress = Annotated[str, Field(max_length=LONGEST_ADDRESS), AfterValidator(_address)]
+
+
+def cel_is_address(text: str) -> str:
+    """``text`` is an IP address without a scope, as a CEL condition; CEL has ``isIP`` only since Kubernetes 1.31.
+
+    An IPv4 address at the end of an IPv6 address counts as one group here, where it is two.
+    """
+    return (
+        f"({text}.matches('^(?:{_IPV4}|{_WHOLE_IPV6})$') || "
+        f"({text}.matches('^{_SHORT_IPV6}$') && ({text}.startsWith('::') || {text}.endsWith('::') || "
+        f"{text}.matches('^{_MOST_COLONS}$'))))"
+    )
