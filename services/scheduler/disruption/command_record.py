@@ -7,13 +7,17 @@ no machine can be in two commands.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
+from shared.disruption.records import Command
 from shared.domain.machines.commands import CommandRecord, holder
 from shared.domain.machines.machine import INITIALIZED, Machine
+from shared.solver.output import machine_name
 
 LEAST_WAIT_SECONDS, MOST_WAIT_SECONDS = 600.0, 3600.0
 WAIT_PER_CANDIDATE_SECONDS = 0.08
@@ -108,3 +112,19 @@ def patience(disrupted: int) -> float:
     """Seconds that replacements may take (EXE-05)."""
     scaled = WAIT_PER_CANDIDATE_SECONDS * disrupted
     return min(MOST_WAIT_SECONDS, max(LEAST_WAIT_SECONDS, scaled))
+
+
+def start_id(command: Command, now: float) -> str:
+    """Of this start: the same decision taken twice makes two commands, and the outcome of one says nothing of the
+    other."""
+    return hashlib.sha256(f"{command.id}|{now}".encode()).hexdigest()[:16]
+
+
+def with_names_of_its_own(command: Command, id_: str) -> Command:
+    """A plan names machines after what it is about, so the simulation's replacement may well be called what the machine
+    is called that it replaces: planned for the same pods once. A retried command must not meet its own leftovers."""
+    renamed = (
+        replace(planned, name=machine_name(planned.pool, id_, index))
+        for index, planned in enumerate(command.replacements)
+    )
+    return replace(command, replacements=tuple(renamed))

@@ -9,14 +9,20 @@ yet are deleted; one that is ready stays as a normal node.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from services.scheduler.actions import MachineActions, key_of
-from services.scheduler.disruption.command_record import Shown, Step, Written, is_shown, step
+from services.scheduler.disruption.command_record import (
+    Shown,
+    Step,
+    Written,
+    is_shown,
+    step,
+    with_names_of_its_own,
+)
 from services.scheduler.disruption.conditions import occupied_nodes
 from services.scheduler.disruption.drift_backoff import DriftBackoff
 from services.scheduler.disruption.methods import CONSOLIDATIONS, DRIFTS
@@ -48,7 +54,6 @@ from shared.log import get_logger
 from shared.redis.mirror.pending_writes import PendingWrites
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.settings import SchedulerSettings
-from shared.solver.output import machine_name
 
 log = get_logger(__name__)
 
@@ -198,6 +203,7 @@ class Commands:
     ) -> None:
         held = [m for key in record.candidates if (m := machines.get(key)) and not m.terminating]
         if what.next == "delete":
+            held = await self._holding(record)
             self.reporter.replaced(record, machines)
             if record.method in DRIFTS:
                 for machine in held:
@@ -276,6 +282,13 @@ class Commands:
             await self.actions.request_launch(key, record.id)
         return True
 
+    async def _holding(self, record: CommandRecord) -> list[Machine]:
+        """The candidates that have this record on the API server."""
+        # What we remember is no proof: the record may never have been written, or be taken off since.
+        stored = [m for key in record.candidates if (m := await self._stored(key))]
+        known = ((m, holder(m)) for m in stored if not m.terminating)
+        return [m for m, found in known if found is not None and found.id == record.id]
+
     async def _delete(self, record: CommandRecord, held: list[Machine]) -> None:
         """Delete the candidates (EXE-06). Emptiness asks the API server for pods once more (R5)."""
         for machine in held:
@@ -316,6 +329,9 @@ class Commands:
         except DovetailError as second:
             log.warning("roll back waits", command=record.id, error=second.message)
             self._written.discard(record.id)
+        except asyncio.CancelledError:
+            self._written.discard(record.id)  # as in ``start``
+            raise
         return False
 
     async def _roll_back(self, record: CommandRecord, why: str) -> None:
@@ -382,19 +398,3 @@ def _is_held_by(machine: Machine, record: CommandRecord) -> bool:
     """Not by another command, whose record and taints must stay."""
     known = holder(machine)
     return known is None or known.id == record.id
-
-
-def start_id(command: Command, now: float) -> str:
-    """Of this start: the same decision taken twice makes two commands, and the outcome of one says nothing of the
-    other."""
-    return hashlib.sha256(f"{command.id}|{now}".encode()).hexdigest()[:16]
-
-
-def with_names_of_its_own(command: Command, id_: str) -> Command:
-    """A plan names machines after what it is about, so the simulation's replacement may well be called what the machine
-    is called that it replaces: planned for the same pods once. A retried command must not meet its own leftovers."""
-    renamed = (
-        replace(planned, name=machine_name(planned.pool, id_, index))
-        for index, planned in enumerate(command.replacements)
-    )
-    return replace(command, replacements=tuple(renamed))

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from services.scheduler.actions import MachineActions
 from services.scheduler.approval.approvals import Approvals, Start
-from services.scheduler.disruption.commands import Commands, start_id, with_names_of_its_own
+from services.scheduler.disruption.command_record import start_id, with_names_of_its_own
+from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.conditions import ConditionChange
 from services.scheduler.disruption.deadlines import Deadlines

@@ -44,14 +44,30 @@ async def test_a_command_of_an_earlier_epoch_is_what_its_objects_say(
     oversized: Scheduler, kube: Kube
 ) -> None:
     """EXE-04, F14: another scheduler led meanwhile, and took it back when its replacement was ready."""
-    replacement = await begun(oversized, kube)
-    await initialise(kube, replacement.name)
-    note = {"metadata": {"annotations": {keys.COMMAND_ANNOTATION: None}}}
-    await kube.patch(NODE_CLAIMS, LARGE.machine.name, note)
-    await shown(oversized, kube)
+    await ready_without_record(oversized, kube)
     oversized.commands.actions.leadership = LaterTerm(None, oversized.commands.clock)
     await oversized.commands.step()
     assert not await is_deleted(kube)
+
+
+async def test_a_machine_is_deleted_only_for_a_command_that_is_on_it(
+    oversized: Scheduler, kube: Kube
+) -> None:
+    """EXE-04: whatever this scheduler remembers; it led all the time, or won the Lease again before another did."""
+    await ready_without_record(oversized, kube)
+    assert oversized.commands.records()
+    await oversized.commands.step()
+    assert not await is_deleted(kube)
+    assert oversized.commands.records() == []
+
+
+async def ready_without_record(scheduler: Scheduler, kube: Kube) -> None:
+    """A command whose replacement is ready, and whose record somebody took off the machine."""
+    replacement = await begun(scheduler, kube)
+    await initialise(kube, replacement.name)
+    note = {"metadata": {"annotations": {keys.COMMAND_ANNOTATION: None}}}
+    await kube.patch(NODE_CLAIMS, LARGE.machine.name, note)
+    await shown(scheduler, kube)
 
 
 class LaterTerm(Leadership):
