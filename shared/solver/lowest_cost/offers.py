@@ -23,8 +23,9 @@ from shared.solver.pools.templates import PoolTemplate
 
 MIN_SPOT_POOLS = 15
 """A spot launch should have at least so many spot pools (type and zone) to choose from."""
-_SPOT_POOL_PROBABILITY = 0.2
-"""The assumed probability that a spot pool has capacity."""
+SPOT_POOL_PROBABILITY = 0.95
+"""The assumed probability that a spot pool has capacity. Plans state the price of the cheapest pool: the lower this is,
+the further the packing's prices are from those (docs/development/measured/cost.md#spot)."""
 _SIZE_SHARES = (1.0, 0.97, 0.92)
 """Sizes that are offered per type, as shares of the type's own size."""
 _MIN_PRICE_MICRO_USD = 1.0
@@ -199,10 +200,10 @@ def expected_price(could: Mask, prices: Counts) -> tuple[Floats, Counts]:
     pools = np.zeros(len(could), dtype=np.int64)
     for at in order:
         hit = could[:, types[at]]
-        share = np.where(hit, chance * _SPOT_POOL_PROBABILITY, 0.0)
+        share = np.where(hit, chance * SPOT_POOL_PROBABILITY, 0.0)
         total += share * float(amounts[at])
         weight += share
-        chance[hit] *= 1 - _SPOT_POOL_PROBABILITY
+        chance[hit] *= 1 - SPOT_POOL_PROBABILITY
         pools += hit
     return np.where(weight > 0, total / np.maximum(weight, 1e-300), np.inf), pools
 

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 from shared.solver.encode import NO_PRICE
-from shared.solver.lowest_cost.offers import covering, expected_price, unbeaten
+from shared.solver.lowest_cost.offers import (
+    SPOT_POOL_PROBABILITY,
+    covering,
+    expected_price,
+    unbeaten,
+)
 
 
 def test_a_launch_mostly_finds_one_of_the_cheapest_pools() -> None:
     prices = np.array([[100, 110], [300, NO_PRICE]], dtype=np.int64)
     could = np.array([[True, True], [False, True], [False, False]])
     price, pools = expected_price(could, prices)
-    weights = 0.2 * 0.8 ** np.arange(3)
+    weights = SPOT_POOL_PROBABILITY * (1 - SPOT_POOL_PROBABILITY) ** np.arange(3)
     assert price[0] == pytest.approx((weights @ [100, 110, 300]) / weights.sum())
     assert price[1] == 300
     assert price[2] == np.inf
