@@ -13,9 +13,9 @@ from typing import Any
 
 from cli.migration.autoscaler_flags import Translation, written_duration
 from shared.api.label_rules import reserved_v1
-from shared.api.schema.v1.node_pool import CLASS_GROUP
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
+from shared.domain.pools.generations import CLASS_GROUP
 
 Json = Mapping[str, Any]
 LABEL_TAG = "k8s.io/cluster-autoscaler/node-template/label/"

@@ -18,6 +18,7 @@ from shared.api.schema.v1.node_claim import NodeClaim
 from shared.api.schema.v1.node_pool import NodePool
 from shared.api.schema.v1alpha5.machine import Machine
 from shared.api.schema.v1alpha5.provisioner import Provisioner
+from shared.api.v1.auto_mode import AUTO_MODE_GROUP
 from shared.domain import labels as keys
 from shared.domain.pools.usage import NODES
 from shared.domain.resources import CPU, MEMORY
@@ -29,6 +30,10 @@ WRITTEN_BY_SERVICES = (keys.HASHED_BY, keys.INLINE_ANNOTATION, keys.MIGRATION_AN
 """Annotations under our prefix that pools have and nobody sets by hand."""
 _AMOUNT = r"[0-9][0-9.]*[A-Za-z]*"
 _ABSENT = "!has(object.metadata.annotations)"
+_CLASS_REFS: dict[Kind, str] = {
+    NodePool: "spec.template.spec.nodeClassRef",
+    NodeClaim: "spec.nodeClassRef",
+}
 _CHANGED_SPEC = (("changed", "oldObject == null || object.spec != oldObject.spec"),)
 
 
@@ -55,7 +60,8 @@ def policies() -> list[Document]:
             _settings_fit(Provisioner, "object.spec.limits.resources"),
             _keys(NodePool, "object.spec.template.metadata", cel_allowed_v1("k")),
             _keys(Provisioner, "object.spec", cel_allowed_v1alpha5("k")),
-            _class_kind(),
+            _class_kind("pool-class-kind", NodePool),
+            _class_kind("nodeclaim-class-kind", NodeClaim),
             _fit("class-of-pool", NodePool, EC2NodeClass, pool="object", node_class="params"),
             _fit("pools-of-class", EC2NodeClass, NodePool, pool="params", node_class="object"),
             _names(NodePool, Provisioner),
@@ -172,7 +178,7 @@ def _keys(kind: Kind, holder: str, allowed: str) -> Policy:
             for suffix, at, first in (("", holder, ""), ("Before", old, "oldObject != null && "))
             for present in (first + _present(f"{at}.{name}"),)
         ),
-        conditions=_CHANGED_SPEC,
+        conditions=(*_CHANGED_SPEC, *_ours_alone(kind)),
     )
 
 
@@ -246,20 +252,27 @@ def _assigned(name: str) -> str:
     return rf"\\b{name}[\"]?[ ]*:[ ]*[\"]?{_AMOUNT}"
 
 
-def _class_kind() -> Policy:
+def _class_kind(name: str, kind: Kind) -> Policy:
     """Only one kind of class exists; another is found by nobody."""
-    ref, info = "object.spec.template.spec.nodeClassRef", EC2NodeClass.INFO
+    ref, info = f"object.{_CLASS_REFS[kind]}", EC2NodeClass.INFO
     return Policy(
-        "pool-class-kind",
-        (NodePool,),
+        name,
+        (kind,),
         (
             _rule(
                 f"{ref}.group == '{info.group}' && {ref}.kind == '{info.kind}'",
-                f"nodeClassRef must name a {info.kind} of {info.group}",
+                f"nodeClassRef must name an {info.kind} of {info.group}",
             ),
         ),
-        conditions=_CHANGED_SPEC,
+        conditions=(*_CHANGED_SPEC, *_ours_alone(kind)),
     )
+
+
+def _ours_alone(kind: Kind) -> tuple[tuple[str, str], ...]:
+    """EKS Auto Mode has NodePools and NodeClaims of its own, which are not ours to refuse."""
+    if kind not in _CLASS_REFS:
+        return ()
+    return (("ours", f"object.{_CLASS_REFS[kind]}.group != '{AUTO_MODE_GROUP}'"),)
 
 
 def _fit(name: str, written: Kind, other: Kind, *, pool: str, node_class: str) -> Policy:
@@ -293,6 +306,7 @@ def _fit(name: str, written: Kind, other: Kind, *, pool: str, node_class: str) -
         (written,),
         tuple(
             _rule(
+                f"{template}.nodeClassRef.group != '{EC2NodeClass.INFO.group}' || "
                 f"{template}.nodeClassRef.name != {node_class}.metadata.name || ({text})",
                 f"pool and class do not fit: {words}",
                 f"{who} + ': {words}'",
@@ -325,6 +339,7 @@ def _names(kind: Kind, other: Kind) -> Policy:
                 f"a {other.INFO.kind} has this name already; choose another",
             ),
         ),
+        conditions=_ours_alone(kind),
         parameter=other,
         operations=("CREATE",),
     )
@@ -342,6 +357,7 @@ def _owner(kind: Kind, label: str) -> Policy:
                 f"the label {label} cannot change: it says which pool the machine counts for",
             ),
         ),
+        conditions=_ours_alone(kind),
         operations=("UPDATE",),
     )
 

@@ -22,6 +22,7 @@ from shared.concurrency.backoff import doubled
 from shared.concurrency.tasks import TaskGroup
 from shared.concurrency.waiting import pause
 from shared.domain import labels as keys
+from shared.domain.nodes import is_of_auto_mode
 from shared.errors import Conflict, DovetailError
 from shared.kube.machines import split_key
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
@@ -189,6 +190,7 @@ class TerminationQueue:
 def _listed(raw: Mapping[str, Any]) -> Listed:
     meta = raw["metadata"]
     ours = keys.FINALIZER in (meta.get("finalizers") or ())
+    ours = ours and not is_of_auto_mode(meta.get("labels") or {})
     owners = meta.get("ownerReferences") or ()
     return Listed(
         name=meta["name"],

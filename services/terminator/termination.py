@@ -113,7 +113,7 @@ class Termination:
         if raw is None:
             return self._forget(f"Node/{name}")
         node = parse_node(raw)
-        if not node.terminating or keys.FINALIZER not in node.finalizers:
+        if not node.terminating or not node.waits_for_us:
             return DONE
         return await self._end(f"Node/{name}", node.provider_id, node, None)
 
@@ -123,7 +123,7 @@ class Termination:
         if raw is None:
             return ""
         node = parse_node(raw)
-        if not node.terminating or keys.FINALIZER not in node.finalizers or not node.provider_id:
+        if not node.terminating or not node.waits_for_us or not node.provider_id:
             return ""
         for machine in await self.lists.machines():
             if machine.provider_id == node.provider_id:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.pools.nodepools import NodeClass, NodePool
@@ -59,7 +58,7 @@ def _pod(old: Record, pod: Pod, generation: int) -> list[Addressed]:
 def _node(old: Record, node: Node, version: str) -> list[Addressed]:
     if node.terminating:
         known = isinstance(old, Node) and old.terminating
-        if known or keys.FINALIZER not in node.finalizers:
+        if known or not node.waits_for_us:
             return []
         order = TerminateMachine(
             kind="Node", name=node.name, reason="node deleted", resource_version=version

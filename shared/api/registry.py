@@ -17,6 +17,7 @@ from shared.api.faults import Fault, Path
 from shared.api.label_rules import value_warnings
 from shared.api.parsers import INSTANCE_TYPE, PARSERS, SCHEMAS, parser_of, schema_of, warner_of
 from shared.api.schema.kinds import Resource
+from shared.api.v1.auto_mode import is_of_others
 from shared.api.v1alpha5.global_settings import NAME as SETTINGS_NAME
 from shared.api.v1alpha5.global_settings import parse_global_settings
 from shared.domain import labels as keys
@@ -110,12 +111,14 @@ def _warnings_of_kind(document: Json) -> list[Fault]:
 
 
 def is_ours(document: object) -> bool:
-    """Whether the document is of a kind that Dovetail reads, or in one of its API groups."""
+    """Whether the document is of a kind that Dovetail reads, or in one of its API groups, and not EKS Auto Mode's."""
     if not isinstance(document, Mapping):
         return False
     version, kind = identity(document)
     if (version, kind) == CONFIG_MAP:
         return _metadata(document).get("name") == SETTINGS_NAME
+    if is_of_others(kind, document):
+        return False
     group = version.partition("/")[0]
     known = kind in {name for _, name in SCHEMAS}
     # That group has kinds of other programs too, and other groups have a NodePool.

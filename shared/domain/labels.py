@@ -23,6 +23,11 @@ RESERVED = "reserved"
 
 NODE_CLASS = "karpenter.k8s.aws/ec2nodeclass"
 """v1: on machines and nodes, the name of their class (NC-06)."""
+AUTO_MODE_CLASS = "eks.amazonaws.com/nodeclass"
+"""On nodes of EKS Auto Mode: the name of their class."""
+COMPUTE_TYPE = "eks.amazonaws.com/compute-type"
+AUTO_MODE = "auto"
+"""Value of that label on nodes of EKS Auto Mode; those of Fargate have another."""
 
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 DO_NOT_EVICT = "karpenter.sh/do-not-evict"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from shared.domain import labels as keys
@@ -29,13 +31,24 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def pool(self) -> str:
         """The owning pool's name, empty for a node that is not ours (MAP-01)."""
-        return self.labels.get(keys.PROVISIONER_NAME) or self.labels.get(keys.NODE_POOL) or ""
+        found = self.labels.get(keys.PROVISIONER_NAME) or self.labels.get(keys.NODE_POOL) or ""
+        return "" if found and self.is_of_auto_mode else found
 
     @property
     def pool_key(self) -> str:
         """Key of the owning pool (MAP-01: one label decides, v1alpha5's first); empty for a node that is not ours."""
         kind = "Provisioner" if self.labels.get(keys.PROVISIONER_NAME) else "NodePool"
         return f"{kind}/{self.pool}" if self.pool else ""
+
+    @property
+    def is_of_auto_mode(self) -> bool:
+        """Whether EKS Auto Mode keeps it, whose nodes have the label and the finalizer of a NodePool as ours do."""
+        return is_of_auto_mode(self.labels)
+
+    @property
+    def waits_for_us(self) -> bool:
+        """Whether its deletion ends only when the terminator has taken our finalizer off."""
+        return keys.FINALIZER in self.finalizers and not self.is_of_auto_mode
 
     @property
     def is_managed(self) -> bool:
@@ -95,6 +108,11 @@ CORDONED = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
 OUT_OF_SERVICE = Taint("node.kubernetes.io/out-of-service", NO_EXECUTE, "nodeshutdown")
 """Has Kubernetes delete the pods of a node and detach its volumes at once, as if the node were known to be off."""
 EPHEMERAL_TAINT_PREFIX = "readiness.k8s.io/"
+
+
+def is_of_auto_mode(labels: Mapping[str, str]) -> bool:
+    """Whether EKS Auto Mode keeps the node with these labels: it alone drains and ends it."""
+    return labels.get(keys.COMPUTE_TYPE) == keys.AUTO_MODE or keys.AUTO_MODE_CLASS in labels
 
 
 def is_ephemeral(taint: Taint) -> bool:

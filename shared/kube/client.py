@@ -18,9 +18,10 @@ from random import Random
 from typing import Any, TypeVar
 
 from shared import errors
+from shared.api.v1.auto_mode import KINDS_OF_OTHERS, is_of_others
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
-from shared.kube.listing import KubeList, read_pages
+from shared.kube.listing import KubeList, items_of, read_pages
 from shared.kube.resources import PODS, Resource
 from shared.kube.transport.connection import JSON, Connection, Observer, Timeouts
 from shared.kube.transport.pacing import TokenBucket
@@ -42,7 +43,6 @@ METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 """Requests metadata only; a server without this feature sends whole objects."""
 _VERSION = Resource("", "v1", "version", "Info", False)
 Object = dict[str, Any]
-Objects = list[Object]
 T = TypeVar("T")
 
 
@@ -101,9 +101,12 @@ class Kube:
         await self._connection.close()
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
-        """The current state of one object (quorum read). Raises NotFound."""
+        """The current state of one object (quorum read). Raises NotFound, also when another autoscaler keeps it."""
         call = Call("get", resource, name, namespace)
-        return decode_object(call, await self._read(call, {}))
+        found = decode_object(call, await self._read(call, {}))
+        if is_of_others(resource.kind, found):
+            raise errors.NotFound(f"{call}: another autoscaler keeps it")
+        return found
 
     async def list(
         self,
@@ -148,11 +151,13 @@ class Kube:
         page_size: int = LARGE_PAGE,
         metadata_only: bool = False,
     ) -> AsyncGenerator[KubeList, None]:
-        """One consistent list, page by page, so that 10,000 pods are never in memory at once.
+        """One consistent list, page by page, so that 10,000 pods are never in memory at once; without objects of other
+        autoscalers.
 
-        ``metadata_only`` requests only the metadata of each object. Raises Gone when the list expired
-        between pages: the pages read so far are not a complete list, start again.
+        ``metadata_only`` requests only the metadata, where they show whose an object is. Raises Gone when the list
+        expired between pages: the pages read so far are not a complete list, start again.
         """
+        metadata_only = metadata_only and resource.kind not in KINDS_OF_OTHERS
         call = Call("list", resource, None, namespace)
         asked = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query = {name: text for name, text in asked.items() if text} | {"limit": str(page_size)}
@@ -160,7 +165,7 @@ class Kube:
             data = await self._read(call, query, METADATA if metadata_only else JSON)
             page = decode_object(call, data)
             metadata = page.get("metadata") or {}
-            yield KubeList(_typed(page, resource), str(metadata.get("resourceVersion", "")))
+            yield KubeList(items_of(page, resource), str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
                 return
             query["continue"] = metadata["continue"]
@@ -383,12 +388,3 @@ def _delete_options(
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
     return options
-
-
-def _typed(page: Object, resource: Resource) -> Objects:
-    """The items, with the apiVersion and kind that the API server omits in lists of built-in kinds."""
-    items: Objects = page.get("items") or []
-    for item in items:
-        item.setdefault("apiVersion", resource.api_version)
-        item.setdefault("kind", resource.kind)
-    return items

@@ -16,7 +16,9 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
+from shared.api.v1.auto_mode import KINDS_OF_OTHERS, is_of_others
 from shared.errors import Gone
+from shared.kube.resources import Resource
 
 LIST_TRIES = 3
 Json = dict[str, Any]
@@ -54,6 +56,18 @@ async def _read_once(pages: Pages, read: Callable[[Json], Found]) -> tuple[list[
             found += map(read, page.items)
             version = page.resource_version
     return found, version
+
+
+def items_of(page: Json, resource: Resource) -> list[Json]:
+    """The items of a page, with the apiVersion and kind that the API server omits in lists of built-in kinds; without
+    objects of other autoscalers."""
+    items: list[Json] = page.get("items") or []
+    for item in items:
+        item.setdefault("apiVersion", resource.api_version)
+        item.setdefault("kind", resource.kind)
+    if resource.kind not in KINDS_OF_OTHERS:
+        return items
+    return [item for item in items if not is_of_others(resource.kind, item)]
 
 
 class Unchanged(Generic[Found]):

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from shared.api.v1.auto_mode import is_of_others
 from shared.errors import DovetailError, Gone, Unavailable, Unreachable
 from shared.kube.transport.connection import Answer
 from shared.kube.transport.statuses import Call, error_of
@@ -69,7 +70,10 @@ async def read_lines(
 
 
 def parse_event(call: Call, line: bytes) -> WatchEvent:
-    """One line of a watch as an event. Raises Gone, or the error that another ERROR event reports."""
+    """One line of a watch as an event: DELETED for an object of another autoscaler, so that it never counts as there.
+
+    Raises Gone, or the error that another ERROR event reports.
+    """
     try:
         event = orjson.loads(line)
         kind, body = event["type"], event["object"]
@@ -79,6 +83,8 @@ def parse_event(call: Call, line: bytes) -> WatchEvent:
         raise _error_event(call, body if isinstance(body, dict) else {})
     if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
         raise Unavailable(f"{call}: a {kind} event carries no object")
+    if kind != "BOOKMARK" and is_of_others(call.resource.kind, body):
+        kind = "DELETED"
     return WatchEvent(kind, body)
 
 

@@ -21,6 +21,7 @@ from shared.api.conversion.written import Written
 from shared.api.faults import Fault, field_text
 from shared.api.registry import check, identity, is_object_name, is_ours
 from shared.api.shapes import entries, mapping, text, text_list, texts
+from shared.api.v1.auto_mode import is_of_others
 from shared.concurrency.clock import parse_rfc3339
 from shared.errors import InvalidObject
 
@@ -153,7 +154,7 @@ class Objects:
         known = KINDS.get(kind)
         if not kind:
             self.faults.append(_nameless(document, "is required", "kind"))
-        elif known is None or not _is_same_group(version, known):
+        elif known is None or not _is_same_group(version, known) or is_of_others(kind, document):
             self._ignore_or_refuse(document, kind)
         elif known.version and version not in ("", served := f"{known.group}/{known.version}"):
             wrong = Fault(("apiVersion",), f"{kind} is not read as {version}; write {served}")

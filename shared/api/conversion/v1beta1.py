@@ -27,7 +27,7 @@ from shared.api.faults import Fault, Path
 from shared.api.schema.scalars import NEVER
 from shared.api.schema.selector_terms import ALIAS_FAMILIES
 from shared.api.schema.v1.ec2_node_class import is_reserved_tag
-from shared.api.schema.v1.node_pool import CLASS_GROUP
+from shared.domain.pools.generations import CLASS_GROUP
 
 Json = Mapping[str, Any]
 OLD_POLICIES = {"WhenEmpty": "WhenEmpty", "WhenUnderutilized": "WhenEmptyOrUnderutilized"}

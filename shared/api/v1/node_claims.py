@@ -11,13 +11,12 @@ from shared.api.schema.scalars import (
     duration_seconds,
     duration_text,
 )
-from shared.api.schema.v1.node_pool import CLASS_GROUP
 from shared.api.shapes import TIMESTAMP_EXAMPLE, mapping, text
 from shared.api.v1alpha5 import machines
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.generations import CLASS_GROUP, GENERATIONS, V1, V1ALPHA5
 from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.errors import InvalidObject
 from shared.solver.plan import PlannedMachine

@@ -28,9 +28,9 @@ from shared.api.schema.pool_capacity import conflicts
 from shared.api.schema.requirements import expressions_of, requirement_objects
 from shared.api.schema.scalars import duration_seconds, duration_text
 from shared.api.schema.taints import taints_of
-from shared.api.schema.v1.node_pool import CLASS_GROUP, Disruption, DisruptionBudget, NodePoolSpec
+from shared.api.schema.v1.node_pool import Disruption, DisruptionBudget, NodePoolSpec
 from shared.domain import labels as keys
-from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.generations import CLASS_GROUP, GENERATIONS, V1, V1ALPHA5
 from shared.domain.pools.nodepools import LEAST_LIFE_SECONDS, Budget, NodePool
 from shared.domain.resources import format_resources, parse_amount, parse_resources
 from shared.errors import InvalidObject

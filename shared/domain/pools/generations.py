@@ -13,6 +13,8 @@ from shared.domain import labels as keys
 
 V1ALPHA5 = "v1alpha5"
 V1 = "v1"
+CLASS_GROUP = "karpenter.k8s.aws"
+"""API group of the node classes of both."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)

@@ -8,7 +8,10 @@ from random import Random
 import pytest
 
 from shared.domain.pools.generations import V1, V1ALPHA5
-from tests.services.terminator.world import Place, World
+from shared.kube.resources import NODE_CLAIMS
+from tests.services.conftest import Control
+from tests.services.terminator.world import FINALIZER, Place, World
+from tests.support.cluster.others import OTHERS_LABELS, others_claim
 
 HANDS = ("delete machine", "delete node", "terminate instance", "strip node")
 ORDERS = tuple(itertools.permutations(HANDS, 2))
@@ -66,3 +69,22 @@ async def test_whatever_goes_first_everything_goes_fifty_times(world: World) -> 
     """F24: 12 orders x 50 seeds."""
     for seed in range(50):
         await play(world, Random(seed))
+
+
+async def test_what_eks_auto_mode_ends_is_not_ended_by_us(world: World, control: Control) -> None:
+    """Its claims and nodes have the finalizer of ours, and it takes it off itself."""
+    (theirs,) = await world.instances(1)
+    world.node("theirs", theirs, labels=OTHERS_LABELS)
+    await world.kube.create(NODE_CLAIMS, others_claim("theirs"))
+    (ours,) = await world.places([V1])
+    world.delete_node("theirs")
+    world.store.delete(NODE_CLAIMS.plural, "theirs", group=NODE_CLAIMS.group)
+    world.delete(ours)
+    await world.until_gone(ours)
+    for stored in (
+        world.store.get("nodes", "theirs"),
+        world.store.get(NODE_CLAIMS.plural, "theirs", group=NODE_CLAIMS.group),
+    ):
+        assert stored["metadata"]["finalizers"] == [FINALIZER]
+    assert "unschedulable" not in world.store.get("nodes", "theirs")["spec"]
+    assert len(control.alive()) == 1, "its instance runs"

@@ -8,6 +8,7 @@ import pytest
 
 from shared.simulation.objects import collect
 from tests.shared.simulation.documents import node, pod
+from tests.support.cluster.others import others_claim, others_pool
 
 
 def test_a_pod_from_a_file_gets_namespace_uid_and_age() -> None:
@@ -112,3 +113,12 @@ def test_bad_metadata_is_a_fault_of_its_object_only(document: Any, field: str) -
     found = collect([document, pod("good")])
     assert [one.field for one in found.faults] == [field]
     assert [one.name for one in found.of("Pod")] == ["default/good"]
+
+
+def test_objects_of_eks_auto_mode_are_counted_and_not_used() -> None:
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", **others_pool("general-purpose")}
+    claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", **others_claim("a")}
+    found = collect([pool, claim, node("theirs")])
+    assert found.ignored == {"NodePool": 1, "NodeClaim": 1}
+    assert not found.of("NodePool", "NodeClaim")
+    assert not found.faults

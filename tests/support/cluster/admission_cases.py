@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from local.cluster.api.patches import merge_patch
 from shared.domain import labels as keys
+from tests.support.cluster.others import others_claim, others_pool
 from tests.support.cluster.our_kinds import CLAIM, CLASS, POOL, PROVISIONER, Kind
 
 Document = dict[str, Any]
@@ -153,7 +154,11 @@ KEYS = (
 )
 TOGETHER = (
     Case("a class of another provider", _pool(template={"spec": {"nodeClassRef": {
-        "group": "karpenter.azure.com", "kind": "AKSNodeClass"}}}), "must name a EC2NodeClass"),
+        "group": "karpenter.azure.com", "kind": "AKSNodeClass"}}}), "must name an EC2NodeClass"),
+    Case("a machine with a class of another kind", _object(CLAIM, "blue-1", {"spec": {
+        "nodeClassRef": {"group": "karpenter.azure.com", "kind": "AKSNodeClass"}}}), "must name an EC2NodeClass"),
+    Case("a pool of EKS Auto Mode", merge_patch(_pool(**_labelled({"a.k8s.io/b": "c"})), others_pool("theirs"))),
+    Case("a machine of EKS Auto Mode", merge_patch(CLAIM.object("theirs"), others_claim("theirs"))),
     Case("Linux on Linux", _pool(**_asks(keys.OS, "linux")), before=(_class(),)),
     Case(
         "Windows on Linux images",

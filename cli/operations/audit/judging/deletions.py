@@ -42,6 +42,8 @@ def deletions_end(reading: Reading, graces: Graces) -> list[Finding]:
         node = by_key.get(one.key)
         if not FINALIZERS & set(one.finalizers) or (node and node.provider_id in owned):
             continue
+        if node is not None and node.is_of_auto_mode:
+            continue
         if node is not None:
             found += _judged(one.key, one.deleted_at, None, node, reading, graces)
         elif one.key not in used:

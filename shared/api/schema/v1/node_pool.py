@@ -30,8 +30,6 @@ from shared.domain.pools.budgets import (
     schedule_fault,
 )
 
-CLASS_GROUP = "karpenter.k8s.aws"
-"""API group of the node classes."""
 NODES = "nodes"
 """Key in ``spec.limits`` of the limit on a pool's number of machines."""
 LARGEST_COUNT = 2**31 - 1

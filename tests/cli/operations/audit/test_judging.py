@@ -23,7 +23,7 @@ from cli.operations.audit.picture import (
 from cli.operations.audit.rounds import changes
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, REGISTERED
-from shared.domain.nodes import DISRUPTED
+from shared.domain.nodes import DISRUPTED, Node
 from shared.domain.pools.generations import V1
 from shared.errors import ConfigurationError
 from tests.cli.operations.audit.clusters import (
@@ -39,6 +39,7 @@ from tests.cli.operations.audit.clusters import (
     machine_of,
     ready,
 )
+from tests.support.cluster.others import OTHERS_LABELS
 
 GRACES = Graces()
 TAGS = {keys.NODE_POOL: "default", keys.NODE_CLASS: "default"}
@@ -60,6 +61,15 @@ def test_a_healthy_cluster_breaks_no_promise_whatever_it_does(parts: Parts) -> N
     reading = parts.reading()
     assert broken(reading) == set()
     assert {one.result for one in judged(reading, GRACES)} == {"holds"}
+
+
+@given(healthy_parts())
+def test_a_node_of_eks_auto_mode_whose_deletion_lasts_breaks_no_promise(parts: Parts) -> None:
+    """It has the label of a pool and the finalizer, as ours have, and no machine that we know."""
+    theirs = Node("u-theirs", "theirs", labels=OTHERS_LABELS, terminating=True)
+    one = Leaving("Node/theirs", NOW - HOUR, (keys.FINALIZER,))
+    seen = replace(parts, nodes=[*parts.nodes, theirs], leaving=[*parts.leaving, one])
+    assert broken(seen.reading()) == set()
 
 
 def stray(parts: Parts) -> Reading:

@@ -33,6 +33,7 @@ from shared.redis.mirror import MirrorWriter
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from tests.services.conftest import create_machine, create_node_class, create_node_pool, create_pool
 from tests.support.clock.fake import FakeClock
+from tests.support.cluster.others import others_pool
 
 KIND = {kind.resource.kind: kind for kind in KINDS}
 WATCHED = (PROVISIONERS, NODE_POOLS, AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, MACHINES, NODE_CLAIMS)
@@ -107,6 +108,20 @@ async def test_a_faulty_pool_says_so_until_it_is_mended(
     assert (await watcher.condition(PROVISIONERS, "Active"))[0] == "True"
     assert set(watcher.journal.records["nodepools"]) == {"Provisioner/default"}
     assert await events() == [("ValidationFailed", "default")]
+
+
+async def test_a_pool_of_eks_auto_mode_is_left_alone(
+    kube: Kube, watcher: Watcher, events: Any
+) -> None:
+    """No condition, no annotation, no event, and nothing is planned with it."""
+    theirs = await kube.create(NODE_POOLS, others_pool("general-purpose"))
+    await create_node_pool(kube)
+    await watcher.turn()
+    assert set(watcher.journal.records["nodepools"]) == {"NodePool/default"}
+    # Its own version changes nothing, and is a conflict if anybody has written to it.
+    unchanged = {"metadata": {"resourceVersion": theirs["metadata"]["resourceVersion"]}}
+    assert await kube.patch(NODE_POOLS, "general-purpose", unchanged) == theirs
+    assert {name for _, name in await events()} == {"default"}
 
 
 async def test_a_v1_pool_follows_its_class(kube: Kube, watcher: Watcher) -> None:
