@@ -21,6 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
+from shared.runtime.ending import INTERRUPTED, LINE
 from shared.runtime.ram import COMMANDS_COLLECT_EVERY
 
 MISUSE = 2
@@ -201,12 +202,16 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 def run(program: Callable[[], object]) -> None:
-    """Call ``program``; a DovetailError or an OSError ends it with a message and exit code 1."""
+    """Call ``program``; a DovetailError or an OSError ends it with a message and exit code 1, Ctrl-C with 130."""
     try:
         program()
     except (DovetailError, OSError) as error:
         print(f"dovetail: {error}", file=sys.stderr)
         sys.exit(1)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # typer catches Ctrl-C and prints nothing
+            print(LINE, file=sys.stderr)
+        raise
     except ModuleNotFoundError as error:
         if error.name not in MODULES:
             raise

@@ -2,3 +2,5 @@
 
 The local stack reads them too, so they are part of the package.
 """
+
+import shared  # noqa: F401 - Ctrl-C ends in one line, also during the imports that follow

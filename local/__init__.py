@@ -1,0 +1,3 @@
+"""The local stack: cluster, AWS emulator, Redis, supervisor."""
+
+import shared  # noqa: F401 - Ctrl-C ends in one line, also during the imports that follow

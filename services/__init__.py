@@ -1,0 +1,3 @@
+"""The five services and the console."""
+
+import shared  # noqa: F401 - Ctrl-C ends in one line, also during the imports that follow

@@ -12,7 +12,4 @@ if __name__ == "__main__":
     configure("critical")
     from simulation.runner.main import run
 
-    try:
-        sys.exit(run(options))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(run(options))

@@ -4,7 +4,7 @@ The function neither blocks the event loop of this process nor keeps memory in i
 and when the caller is cancelled. A thread waits for the child, so that its start and end do not block the loop either.
 
 Errors of the function are raised here; a child that dies, exceeds its time or its memory raises ChildFailed. A child
-whose parent is killed exits.
+whose parent is killed exits. Ctrl-C is for the parent alone.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
@@ -68,7 +70,7 @@ def _in_child(
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_answer, args=(theirs, work, argument, bounds), daemon=True)
     with ours:
-        child.start()
+        _start(child)
         theirs.close()  # Only the child holds the sending end now, so its death closes the pipe.
         try:
             found = _received(ours, bounds, abandoned)
@@ -80,6 +82,23 @@ def _in_child(
     if isinstance(found, DovetailError):
         raise found
     return found  # type: ignore[no-any-return]
+
+
+def _start(child: BaseProcess) -> None:
+    """Start a child that SIGINT does not reach: a terminal sends it to all, and the parent ends the child.
+
+    The child inherits the mask of this thread, so SIGINT is blocked from its first instruction on, before our code
+    runs there. The tracker of resources must run already, because its start unblocks SIGINT.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        child.start()
+        return
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        child.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _received(pipe: Connection, bounds: Bounds, abandoned: threading.Event) -> Any:

@@ -17,6 +17,7 @@ from rich.console import Console
 from shared.concurrency.tasks import TaskGroup
 from shared.errors import DovetailError
 from shared.log import configure
+from shared.runtime.ending import INTERRUPTED
 from simulation.chaos.display import Display, closing
 from simulation.chaos.run import Chaos, Limits, Outcome
 from simulation.chaos.stack import running
@@ -24,8 +25,6 @@ from simulation.faults.plan import CALM_SECONDS
 
 DRAW_SECONDS = 0.5
 LONGEST_MINUTES = 24 * 60.0
-INTERRUPTED = 130
-"""Exit status of a run that a person or a supervisor ended."""
 
 
 async def play(directory: Path, limits: Limits, seed: int, display: Display) -> Outcome:

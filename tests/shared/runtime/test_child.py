@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -13,6 +15,7 @@ import pytest
 
 from shared.errors import Unauthorized
 from shared.runtime.child import Bounds, ChildFailed, in_child
+from shared.runtime.ending import INTERRUPTED, LINE
 from tests.support.processes.child_processes import working_children
 from tests.support.waiting import wait_until
 
@@ -102,6 +105,28 @@ async def test_a_child_whose_parent_is_killed_ends_by_itself(tmp_path: Path) -> 
     parent.kill()
     await parent.wait()
     await wait_until(lambda: gone(started), "the child is gone")
+
+
+async def test_ctrl_c_reaches_the_parent_alone_and_the_child_prints_nothing(tmp_path: Path) -> None:
+    """A terminal sends SIGINT to the whole group."""
+    script, started = tmp_path / "parent.py", tmp_path / "pid"
+    script.write_text(PARENT)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        script,
+        started,
+        env=environment,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        # A shell that starts this test in the background ignores SIGINT for all that it starts.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+    )
+    await wait_until(started.exists, "the child runs")
+    os.killpg(parent.pid, signal.SIGINT)
+    _, errors = await parent.communicate()
+    assert (parent.returncode, errors.decode()) == (INTERRUPTED, f"{LINE}\n")
+    assert gone(started)
 
 
 def gone(pid_file: Path) -> bool:
