@@ -17,6 +17,10 @@ WINDOWS_OWNER = "801119661308"
 CANONICAL_OWNER = "099720109477"
 RECOMMENDED_DATE = "20260101"
 BOTTLEROCKET_VERSION = "1.50.0"
+"""The newest release. Every well-formed version from 1.0.0 to it counts as published."""
+FIRST_AL2_DATE = "20180605"
+FIRST_AL2023_DATE = "20230315"
+"""Every day from then to ``RECOMMENDED_DATE`` counts as a release: the makers' lists of days are not kept here."""
 KUBERNETES_VERSIONS = tuple(f"1.{minor}" for minor in range(28, 36))
 LAST_AL2_MINOR = 32
 """EKS publishes no Amazon Linux 2 image for Kubernetes versions above 1.32."""
@@ -40,7 +44,7 @@ AL2023 = re.compile(
 )
 BOTTLEROCKET = re.compile(
     BOTTLEROCKET_PREFIX + r"aws-k8s-(?P<version>1\.\d\d)(?P<variant>-nvidia|)/"
-    r"(?P<architecture>x86_64|arm64)/(?P<release>latest|v?\d+\.\d+\.\d+)/image_id"
+    r"(?P<architecture>x86_64|arm64)/(?P<release>latest|1(\.(0|[1-9]\d?)){2})/image_id"
 )
 WINDOWS = re.compile(
     WINDOWS_PREFIX + r"(?P<name>Windows_Server-(?P<year>2019|2022|2025)-English-Core-EKS_Optimized-"
@@ -85,9 +89,13 @@ def image_for(parameter: str) -> PublishedImage | None:
     )
     for pattern, build in builders:
         match = pattern.fullmatch(parameter)
-        if match is not None:
+        if match is not None and _order(match["version"]) <= _order(KUBERNETES_VERSIONS[-1]):
             return build(parameter, match)
     return None
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def published_parameters(version: str) -> list[str]:
@@ -123,6 +131,8 @@ def _al2(parameter: str, match: re.Match[str]) -> PublishedImage | None:
         return None
     date = _date(match["release"])
     name = f"amazon-eks{variant}-node-{version}-v{date}"
+    if match["release"] not in ("recommended", name) or date < FIRST_AL2_DATE:
+        return None
     return _eks_image(parameter, name, version, "arm64" if variant == "-arm64" else "x86_64", date)
 
 
@@ -132,6 +142,8 @@ def _al2023(parameter: str, match: re.Match[str]) -> PublishedImage | None:
         return None
     date = _date(match["release"])
     name = f"amazon-eks-node-al2023-{architecture}-{variant}-{version}-v{date}"
+    if match["release"] not in ("recommended", name) or date < FIRST_AL2023_DATE:
+        return None
     return _eks_image(parameter, name, version, architecture, date)
 
 
@@ -139,7 +151,7 @@ def _eks_image(
     parameter: str, name: str, version: str, architecture: str, date: str
 ) -> PublishedImage | None:
     created = _parse_date(date)
-    if created is None:
+    if created is None or date > RECOMMENDED_DATE:
         return None
     return PublishedImage(
         parameter=parameter,
@@ -153,8 +165,10 @@ def _eks_image(
 
 
 def _bottlerocket(parameter: str, match: re.Match[str]) -> PublishedImage | None:
-    release = match["release"].removeprefix("v")
-    release = BOTTLEROCKET_VERSION if release == "latest" else release
+    latest = match["release"] == "latest"
+    release = BOTTLEROCKET_VERSION if latest else match["release"]
+    if _order(release) > _order(BOTTLEROCKET_VERSION):
+        return None
     kind = f"aws-k8s-{match['version']}{match['variant']}"
     name = f"bottlerocket-{kind}-{match['architecture']}-v{release}"
     return PublishedImage(

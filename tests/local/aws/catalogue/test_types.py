@@ -161,10 +161,19 @@ async def test_an_image_parameter_leads_to_a_described_image(
     assert image["CreationDate"].startswith("2026-01-01")
 
 
-async def test_an_unpublished_image_parameter_is_not_found(aws: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        IMAGE_PARAMETER.replace("standard", "gold"),
+        "/aws/service/bottlerocket/aws-k8s-1.32/x86_64/9.9.9/image_id",
+    ],
+)
+async def test_an_unpublished_image_parameter_is_not_found(
+    aws: Callable[..., Any], parameter: str
+) -> None:
     ssm = await aws("ssm")
     with pytest.raises(ClientError) as refused:
-        await ssm.get_parameter(Name=IMAGE_PARAMETER.replace("standard", "gold"))
+        await ssm.get_parameter(Name=parameter)
     assert refused.value.response["Error"]["Code"] == "ParameterNotFound"
 
 
