@@ -19,7 +19,7 @@ import orjson
 
 from services.launcher.launch_template.variants import Variant
 from services.launcher.resolved_class import Resolved
-from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, NAME_TAG, cluster_tag
 from shared.cloud.ec2.records import tag_specification
 from shared.domain import labels as keys
 from shared.domain.instance_types.size_settings import WINDOWS_BUILDS
@@ -297,7 +297,7 @@ def instance_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict
     if machine.api.own_tags:
         return {**node_class.tags, **owned, **v1_tags(machine, node_class, cluster)}
     return {
-        "Name": f"karpenter.sh/provisioner-name/{machine.pool}",
+        NAME_TAG: f"karpenter.sh/provisioner-name/{machine.pool}",
         **node_class.tags,
         **owned,
         keys.PROVISIONER_NAME: machine.pool,

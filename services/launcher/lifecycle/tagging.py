@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.ownership import NAME_TAG
 from shared.cloud.ec2.records import Instance
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
@@ -26,7 +27,6 @@ log = get_logger(__name__)
 PERIOD_SECONDS = 15.0
 CALLS_PER_SECOND = 1.0
 MOST_PER_ROUND = 15
-NAME_TAG = "Name"
 
 
 def needs_tags(machine: Machine) -> bool:

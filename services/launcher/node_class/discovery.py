@@ -28,6 +28,7 @@ from services.launcher.node_class.status import (
     Problem,
     part,
     snapshots_of,
+    tag_problems,
     volume_problems,
 )
 from services.launcher.resolved_class import BootImage
@@ -79,6 +80,7 @@ class Discovery:
     async def find(self, node_class: NodeClass, cluster: EksCluster) -> Findings:
         """Everything of this class, for nodes of this cluster. Raises TransientError."""
         problems = problems_of(node_class, cluster)
+        problems += tag_problems(node_class, self.settings.aws_tags)
         subnets, groups, found, profile, snapshots, (reserved, group) = await asyncio.gather(
             part(
                 self._network(node_class, "subnets", self._subnets),

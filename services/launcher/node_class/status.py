@@ -17,6 +17,8 @@ from services.launcher.resolved_class import BootImage
 from shared.api.class_statuses import refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.api.faults import Fault, texts_of
+from shared.api.schema.selector_terms import MOST_TAGS
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.cloud.ec2.records import (
     CapacityReservation,
     Image,
@@ -26,6 +28,7 @@ from shared.cloud.ec2.records import (
     Subnet,
 )
 from shared.concurrency.clock import rfc3339
+from shared.domain import labels as keys
 from shared.domain.machines.machine import Condition
 from shared.domain.pools.generations import Generation
 from shared.domain.pools.nodepools import NodeClass
@@ -33,6 +36,12 @@ from shared.errors import InvalidObject, Unauthorized
 
 Found = TypeVar("Found")
 TOO_SMALL, NO_SNAPSHOT = "VolumeTooSmall", "SnapshotNotFound"
+_TAGS_OF_BOTH = {NAME_TAG, cluster_tag(""), TOKEN_TAG, keys.MACHINE_TAG}
+_TAGS_V1ALPHA5 = frozenset({*_TAGS_OF_BOTH, keys.PROVISIONER_NAME, keys.MANAGED_BY})
+_TAGS_V1 = frozenset(
+    {*_TAGS_OF_BOTH, keys.NODE_POOL, keys.NODE_CLASS, keys.NODE_CLAIM_TAG, CLUSTER_NAME_TAG}
+)
+"""What an instance gets by its launch and later; all but Name are reserved, whatever the cluster is called."""
 VOLUMES_FIELD = "spec.blockDeviceMappings"
 LONGEST_MESSAGE = 1000
 NOT_READY = "NodeClassNotReady"
@@ -109,6 +118,20 @@ def volume_problems(
         else:
             found += _by_images(mapping, images, field)
     return found
+
+
+def tag_problems(node_class: NodeClass, given: Mapping[str, str]) -> list[Problem]:
+    """Tags that would not fit on an instance. ``given``: those that the operator gives to all resources (OPS-04)."""
+    set_by_us = _TAGS_V1 if node_class.api.own_tags else _TAGS_V1ALPHA5
+    chosen = {*given, *node_class.tags}
+    room = MOST_TAGS - len(set_by_us - chosen)
+    if len(chosen) <= room:
+        return []
+    text = (
+        f"spec.tags: {len(chosen)} tags with those of AWS_TAGS are too many: an instance has at most {MOST_TAGS}, and "
+        f"Dovetail sets {MOST_TAGS - room} more; leave {len(chosen) - room} out"
+    )
+    return [Problem(Part.VALIDATION, refusal_reason([text]), text)]
 
 
 def _by_snapshot(

@@ -7,6 +7,8 @@ from shared.domain import labels as keys
 
 TOKEN_TAG = "dovetail.sh/launch-token"  # a tag key, no secret
 CLUSTER_NAME_TAG = "eks:eks-cluster-name"
+NAME_TAG = "Name"
+"""What the AWS console shows as the name."""
 GONE_STATES = frozenset({"shutting-down", "terminated"})
 """An instance never leaves these states."""
 STOPPED_STATES = frozenset({"stopping", "stopped"})

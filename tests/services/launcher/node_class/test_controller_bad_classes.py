@@ -19,6 +19,8 @@ from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, EVENTS, 
 from tests.services.conftest import CLUSTER, create_node_class
 from tests.support.aws.emulator import make_snapshot
 
+MANY_TAGS = {f"team-{number}": "web" for number in range(45)}
+"""The schema takes them; with Dovetail's own they are more than EC2's 50."""
 TOO_LARGE = "#!/bin/bash\n# " + "x" * 16_350
 """The schema takes it; with what starts the kubelet it is over EC2's 16 KiB."""
 DISCOVERY = {"karpenter.sh/discovery": CLUSTER}
@@ -46,6 +48,7 @@ def v1_mistakes(snapshot: str) -> dict[str, tuple[dict[str, Any], str]]:
         "subnet": ({"subnetSelectorTerms": nothing}, "subnet-00000000"),
         "group": ({"securityGroupSelectorTerms": [{"id": "sg-00000000"}]}, "sg-00000000"),
         "user-data": ({"userData": TOO_LARGE}, "spec.userData"),
+        "tags": ({"tags": MANY_TAGS}, "spec.tags: 45 tags"),
         "snapshot": ({"blockDeviceMappings": volumes(snapshot)}, snapshot),
     }
 
@@ -58,6 +61,7 @@ def old_mistakes(snapshot: str) -> dict[str, tuple[dict[str, Any], str]]:
         "subnet": ({"subnetSelector": {"aws-ids": "subnet-00000000"}}, "subnet-00000000"),
         "group": ({"securityGroupSelector": {"aws-ids": "sg-00000000"}}, "sg-00000000"),
         "user-data": ({"userData": TOO_LARGE}, "spec.userData"),
+        "tags": ({"tags": MANY_TAGS}, "spec.tags: 45 tags"),
         "snapshot": ({"blockDeviceMappings": volumes(snapshot)}, snapshot),
     }
 
@@ -88,7 +92,7 @@ async def test_condition_and_event_name_the_mistake_and_the_good_class_goes_on(
     kube: Kube, node_classes: NodeClasses, recorder: Recorder, aws_emulator_url: str, events: Any,
     generation: str,
 ) -> None:  # fmt: skip
-    """EC-16, EC-17, F27: role, image, subnet, group, user data, snapshot."""
+    """EC-16, EC-17, F27: role, image, subnet, group, user data, tags, snapshot."""
     snapshot = await make_snapshot(aws_emulator_url, SNAPSHOT_GIB)
     is_new = generation == "v1"
     kind = EC2_NODE_CLASSES if is_new else AWS_NODE_TEMPLATES
