@@ -50,7 +50,7 @@ def convert(
     NodeClaims are converted too. Objects of the target generation and of other
     kinds are printed unchanged. v1 has no default instance profile: give --role or --instance-profile, or include the
     ConfigMap karpenter-global-settings. If the input or the result has a fault, only the faults are printed, in the
-    format of `dovetail validate`; the exit code is 1.
+    format of `dovetail validate`; the exit code is 1, or 2 when there is no document.
 
     Examples:
 
@@ -72,6 +72,7 @@ def convert(
 def _faultless(files: list[ManifestFile]) -> list[Manifest]:
     """The objects in the files. If there is a fault, prints the faults and exits with the code of ``validate``."""
     report = examine(files, all_yaml=True)
+    report.require_document()
     if code := report.exit_code():
         print_report(report)
         raise typer.Exit(code)

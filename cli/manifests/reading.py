@@ -106,26 +106,35 @@ def _octets(path: File | None) -> bytes:
 
 
 def parse_manifests(source: str, text: str) -> ManifestFile:
-    """The objects in ``text``. A List gives its items; empty documents are left out."""
+    """The documents in ``text``. A List gives its items; empty documents are left out."""
     documents, broken = read_yaml(text)
     file = ManifestFile(source, faults=[broken] if broken is not None else [])
     for document in documents:
-        whole = Manifest(source, document.value, document)
-        if not _is_list(document.value):
-            file.manifests += [whole] if document.value is not None else []
-            continue
-        items = document.value["items"]
-        file.manifests += [
-            Manifest(source, item, document, ("items", index)) for index, item in enumerate(items)
-        ]
-        file.faults += [one for one in document.faults if len(one.path) < len(("items", 0))]
+        if isinstance(document.value, dict) and document.value.get("kind") == "List":
+            _read_list(document, file)
+        elif document.value is not None:
+            file.manifests.append(Manifest(source, document.value, document))
     return file
 
 
-def _is_list(document: object) -> bool:
-    if not isinstance(document, dict) or document.get("kind") != "List":
-        return False
-    return isinstance(document.get("items"), list)
+def _read_list(document: YamlDocument, file: ManifestFile) -> None:
+    """Add the items of a List. An item that is no object is a fault here: nobody can say more about it."""
+
+    def fault(path: Path, message: str) -> None:
+        file.faults.append(FormFault(path, document.place_of(path), message))
+
+    file.faults += [one for one in document.faults if len(one.path) < len(("items", 0))]
+    items = document.value.get("items")
+    items = [] if items is None else items  # as a program in Go writes an empty list
+    if not isinstance(items, list):
+        fault(("items",), "must be a list of objects")
+        return
+    for index, item in enumerate(items):
+        path = ("items", index)
+        if isinstance(item, dict):
+            file.manifests.append(Manifest(file.source, item, document, path))
+        else:
+            fault(path, "must be an object")
 
 
 def _files(name: File, on_error: Callable[[OSError], None]) -> list[File]:

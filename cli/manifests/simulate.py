@@ -10,9 +10,11 @@ import typer
 
 from cli.manifests.reading import ManifestFile, read_manifests
 from cli.manifests.validate import FilesOption
+from cli.manifests.yaml_documents import Place
 from cli.options import Output, OutputOption
 from cli.text import counted, escaped, print_json
 from shared.api.faults import field_text
+from shared.api.registry import identity
 from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue
 from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import Catalogue
@@ -151,6 +153,7 @@ def _plan(filename: list[str], options: Options, *, compare: bool | None) -> Sim
     """The plan for the objects in the files. Faults of their YAML are added to its faults."""
     files = list(read_manifests(filename))
     _require_readable(files)
+    faults = [fault for file in files for fault in (*_form_faults(file), *_shape_faults(file))]
     documents = _documents(files)
     simulation = plan_for(
         documents,
@@ -159,7 +162,7 @@ def _plan(filename: list[str], options: Options, *, compare: bool | None) -> Sim
         clock=SystemClock(),
         compare=compare,
     )
-    simulation.answer["faults"] += [fault for file in files for fault in _form_faults(file)]
+    simulation.answer["faults"] += faults
     return simulation
 
 
@@ -229,10 +232,27 @@ def _form_faults(file: ManifestFile) -> list[dict[str, str]]:
             (manifest.place_of(one.path), field_text((*base, *one.path)), one.message)
             for one in manifest.faults
         ]
-    return [
-        {"kind": "", "name": f"{file.source}:{place.line}", "field": field, "message": message}
-        for place, field, message in found
-    ]
+    return [_fault_at(file, *one) for one in found]
+
+
+def _shape_faults(file: ManifestFile) -> list[dict[str, str]]:
+    """Takes documents that are no objects out of the file: the planner knows no line, and they have no name."""
+    found = [(one, fault) for one in file.manifests if (fault := _shape_fault(one.document))]
+    file.manifests = [one for one in file.manifests if not _shape_fault(one.document)]
+    return [_fault_at(file, one.place_of(()), *fault) for one, fault in found]
+
+
+def _shape_fault(document: object) -> tuple[str, str] | None:
+    """(field, message). An array of JSON is a list of objects."""
+    if isinstance(document, list):
+        return None
+    if not isinstance(document, dict):
+        return "", "must be an object"
+    return None if identity(document)[1] else ("kind", "is required")
+
+
+def _fault_at(file: ManifestFile, place: Place, field: str, message: str) -> dict[str, str]:
+    return {"kind": "", "name": f"{file.source}:{place.line}", "field": field, "message": message}
 
 
 def _print(simulation: Simulation, output: Output) -> None:

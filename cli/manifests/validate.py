@@ -67,9 +67,12 @@ class Report:
     warnings: list[Finding] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
-    def is_empty(self) -> bool:
-        """Whether no document and no fault was found: a pipe whose first command failed must not count as checked."""
-        return not (self.checked or self.ignored or self.faults or self.unreadable)
+    def require_document(self) -> None:
+        """Inputs without any document count as unreadable: the first command of a pipe may have failed."""
+        if not (self.checked or self.ignored or self.faults or self.unreadable):
+            self.unreadable.append(
+                "the inputs have no document; did the command fail that was to write them?"
+            )
 
     def exit_code(self) -> int:
         """2: a file could not be read, or no document is there; 1: at least one fault; 0: neither."""
@@ -116,10 +119,7 @@ def validate(
       pools.yaml:12:9: NodePool/default: spec.weight: must be at most 100
     """
     report = examine(read_manifests(filename))
-    if report.is_empty():
-        report.unreadable.append(
-            "the inputs have no document; did the command fail that was to write them?"
-        )
+    report.require_document()
     if output == "json":
         print_json(_fields(report))
     else:

@@ -30,6 +30,7 @@ from cli.manifests.validate import FilesOption
 from cli.stack.environment import StackOption, variables_of
 from cli.text import escaped, print_json
 from local.stack import DEFAULT_DIRECTORY
+from shared.api.faults import field_text
 from shared.concurrency.clock import SystemClock
 from shared.domain.feature_gates import parse_feature_gates
 from shared.errors import ConfigurationError
@@ -193,13 +194,16 @@ def _documents(names: list[str]) -> list[Any]:
 def _problems(file: ManifestFile) -> list[str]:
     if file.unreadable:
         return [f"{file.source}: {file.unreadable}"]
-    found = [(fault.place, fault.message) for fault in file.faults]
+    found = [(fault.place, field_text(fault.path), fault.message) for fault in file.faults]
     found += [
-        (manifest.place_of(fault.path), fault.message)
+        (manifest.place_of(fault.path), field_text((*manifest.base, *fault.path)), fault.message)
         for manifest in file.manifests
         for fault in manifest.faults
     ]
-    return [f"{file.source}:{place.line}: {message}" for place, message in found]
+    return [
+        ": ".join(part for part in (f"{file.source}:{place.line}", field, message) if part)
+        for place, field, message in found
+    ]
 
 
 def _require_no_faults(effect: Effect) -> None:
