@@ -44,6 +44,14 @@ ENDING = (
         "drains",
     ),
     Mutant(
+        "command-carried-out-from-memory",
+        f"{DISRUPTION}/commands.py",
+        "            held = await self._holding(record)",
+        "            held = list(held)",
+        "machines are deleted for a command that their stored objects do not name",
+        "refusals",
+    ),
+    Mutant(
         "clock-not-compared",
         f"{DISRUPTION}/controller.py",
         "        doubt = self.cluster.clock_doubt()",
