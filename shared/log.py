@@ -1,7 +1,7 @@
 """JSON logs: a constant message, data in keys (OPS-20).
 
 ``configure`` is called once per process by the runtime; ``get_logger`` may be called at import time because
-structlog binds lazily.
+structlog binds lazily. A process that does not call it is a command: it writes errors to stderr, and nothing to stdout.
 """
 
 from __future__ import annotations
@@ -87,3 +87,6 @@ def configure(level: str = "info", *, stream: Any = None) -> None:
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """A logger that adds ``logger: name`` to every line."""
     return cast(structlog.stdlib.BoundLogger, structlog.get_logger(logger_name=name))
+
+
+configure("error", stream=sys.stderr)

@@ -25,6 +25,16 @@ settings.register_profile("change", PATIENT, max_examples=25, derandomize=True)
 settings.register_profile("nightly", PATIENT, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "change"))
 
+
+def _every_line() -> None:
+    """Tests also look for lines below errors, which a process does not write that configures nothing."""
+    import structlog  # after shared.log, which keeps rich out
+
+    structlog.reset_defaults()
+
+
+_every_line()
+
 # Reading the machine's authorities costs every client 50 ms of CPU; tests talk to loopback and bring their own.
 # botocore reads its own 130 unless a bundle is named, and one without any is an error.
 AUTHORITY = Path(__file__).parent / "support" / "authority.pem"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,3 +54,23 @@ def test_a_build_that_knows_its_commit_says_so_on_every_line(
 def test_an_object_dump_does_not_fill_the_disk() -> None:
     """A value ends after 2,048 characters."""
     assert len(written(dump="x" * 100_000)["dump"]) == logs.TEXT_LIMIT + 1
+
+
+ERRORS_ONLY = """
+from shared.log import get_logger
+logger = get_logger("a")
+logger.debug("retrying")
+logger.warning("slow")
+logger.error("lost", part="b")
+print("the answer")
+"""
+
+
+def test_a_command_that_configures_nothing_keeps_its_standard_output_for_its_answer() -> None:
+    """`dovetail audit -o json` wrote lines about retries before its JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", ERRORS_ONLY], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "the answer\n"
+    line = json.loads(done.stderr)
+    assert (line["level"], line["message"], line["part"]) == ("ERROR", "lost", "b")
