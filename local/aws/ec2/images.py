@@ -17,10 +17,12 @@ WINDOWS_OWNER = "801119661308"
 CANONICAL_OWNER = "099720109477"
 RECOMMENDED_DATE = "20260101"
 BOTTLEROCKET_VERSION = "1.50.0"
-"""The newest release. Every well-formed version from 1.0.0 to it counts as published."""
+"""What ``latest`` is. Every version of 1.x counts as published: manifests may pin newer ones than we know."""
 FIRST_AL2_DATE = "20180605"
 FIRST_AL2023_DATE = "20230315"
-"""Every day from then to ``RECOMMENDED_DATE`` counts as a release: the makers' lists of days are not kept here."""
+LAST_DATE = "20281231"
+"""Every day from the first to this one counts as a release. The makers' lists of days are not kept here, and manifests
+may pin newer ones than ``RECOMMENDED_DATE``."""
 KUBERNETES_VERSIONS = tuple(f"1.{minor}" for minor in range(28, 36))
 LAST_AL2_MINOR = 32
 """EKS publishes no Amazon Linux 2 image for Kubernetes versions above 1.32."""
@@ -151,7 +153,7 @@ def _eks_image(
     parameter: str, name: str, version: str, architecture: str, date: str
 ) -> PublishedImage | None:
     created = _parse_date(date)
-    if created is None or date > RECOMMENDED_DATE:
+    if created is None or date > LAST_DATE:
         return None
     return PublishedImage(
         parameter=parameter,
@@ -167,8 +169,6 @@ def _eks_image(
 def _bottlerocket(parameter: str, match: re.Match[str]) -> PublishedImage | None:
     latest = match["release"] == "latest"
     release = BOTTLEROCKET_VERSION if latest else match["release"]
-    if _order(release) > _order(BOTTLEROCKET_VERSION):
-        return None
     kind = f"aws-k8s-{match['version']}{match['variant']}"
     name = f"bottlerocket-{kind}-{match['architecture']}-v{release}"
     return PublishedImage(

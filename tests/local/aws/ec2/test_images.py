@@ -16,8 +16,10 @@ AL2023 = f"{EKS}/amazon-linux-2023/x86_64/standard/amazon-eks-node-al2023-x86_64
     [
         f"{ROCKET}/1.20.3/image_id",
         f"{ROCKET}/1.50.0/image_id",
+        f"{ROCKET}/1.61.1/image_id",
         f"{AL2023}-v20240703/image_id",
         f"{AL2023}-v20260101/image_id",
+        f"{AL2023}-v20261120/image_id",
         f"{EKS}/amazon-linux-2-gpu/amazon-eks-gpu-node-1.32-v20240703/image_id",
     ],
 )
@@ -29,13 +31,13 @@ def test_a_release_that_is_out_has_an_image(parameter: str) -> None:
     "parameter",
     [
         f"{ROCKET}/9.9.9/image_id",
-        f"{ROCKET}/1.51.0/image_id",
-        f"{ROCKET}/1.50.1/image_id",
+        f"{ROCKET}/2.0.0/image_id",
+        f"{ROCKET}/1.100.0/image_id",
         f"{ROCKET}/v1.20.3/image_id",
         f"{ROCKET}/1.020.3/image_id",
         f"{ROCKET}/0.5.0/image_id",
         "/aws/service/bottlerocket/aws-k8s-1.99/x86_64/latest/image_id",
-        f"{AL2023}-v20260102/image_id",
+        f"{AL2023}-v20290101/image_id",
         f"{AL2023}-v99991231/image_id",
         f"{AL2023}-v20241301/image_id",
         f"{AL2023}-v20200101/image_id",
